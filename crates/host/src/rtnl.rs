@@ -3,6 +3,7 @@
 mod qdisc;
 mod routes;
 mod shared;
+mod way;
 
 use netlink_bindings::{
     rt_addr::{self, Ifaddrmsg},

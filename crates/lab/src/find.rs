@@ -43,7 +43,7 @@ use netcliff_host::nic;
 use netcliff_wire::schedule::Arrivals;
 
 use crate::rfc2544::search::Goal;
-use crate::rig::{Rig, RigError, RigOptions};
+use crate::rig::{Between, Rig, RigError, RigOptions};
 use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
@@ -213,7 +213,8 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
     let fingerprint = fingerprint::of_host(&inventory, &nics);
-    let scheme = kernel_scheme(&inventory);
+    let backlog = rig.between().is_none_or(Between::is_backlog);
+    let scheme = kernel_scheme(&inventory, backlog);
     let setup = Setup {
         scheme,
         traffic: traffic(options),
@@ -279,15 +280,15 @@ fn traffic(options: &FindOptions) -> Traffic {
     }
 }
 
-/// The scheme that process_backlog is, with this kernel's weight and budget.
-pub fn kernel_scheme(inventory: &Inventory) -> Scheme {
+/// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
+pub fn kernel_scheme(inventory: &Inventory, backlog: bool) -> Scheme {
     let sysctl = |name: &str| inventory.sysctls.get(name).and_then(|text| text.parse::<u64>().ok());
     let default = Napi::default();
     Scheme::Napi(Napi {
         weight: sysctl("net.core.dev_weight").unwrap_or(default.weight),
         budget: sysctl("net.core.netdev_budget").unwrap_or(default.budget),
         budget_time_s: sysctl("net.core.netdev_budget_usecs").map_or(default.budget_time_s, |us| us as f64 * 1e-6),
-        backlog: true,
+        backlog,
         ..default
     })
 }

@@ -1,5 +1,7 @@
 //! The rig: a testbed with its meters, ready for one trial after the other.
 
+mod between;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -11,11 +13,14 @@ use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::testbed::netns::{Reception, Side, Testbed, TestbedOptions};
 use netcliff_host::testbed::offloads::TRANSMIT_OFFLOADS;
-use netcliff_host::testbed::sysctl::SysctlOverrides;
+use netcliff_host::testbed::sysctl::{Held, SysctlOverrides};
 use netcliff_host::testbed::{TestbedError, loopback::Loopback};
 use netcliff_wire::WireError;
+use netcliff_wire::thread::allowed_cpus;
 
 use crate::stand::{self, Stand};
+
+pub use between::{Between, BetweenError, BetweenOptions, SharedCarrier};
 
 /// UDP port of the application.
 const PORT: u16 = 9000;
@@ -42,6 +47,9 @@ pub enum RigError {
     /// Packets cannot be sent or received in the testbed.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// The link to another host cannot be used.
+    #[error(transparent)]
+    Between(#[from] BetweenError),
 }
 
 /// Which testbed.
@@ -69,6 +77,8 @@ pub struct RigOptions {
     pub sysctls: SysctlOverrides,
     /// What the interfaces are set to.
     pub link: LinkOptions,
+    /// The load comes from another host, by this link, whatever `place` says; its sender's CPU is one there.
+    pub between: Option<BetweenOptions>,
 }
 
 /// The interfaces of a namespace testbed. The default is what `netcliff find` measures on.
@@ -91,6 +101,7 @@ pub struct LinkOptions {
 enum Bed {
     Netns(Box<Testbed>),
     Loopback,
+    Between(Box<Between>),
 }
 
 /// A testbed with the CPUs it uses. Dropping it leaves the host as it was found.
@@ -102,6 +113,8 @@ pub struct Rig {
     pub sender_cpu: u32,
     /// CPU of the host under test.
     pub host_cpu: u32,
+    /// CPU of a sender on another host; None: as its agent chooses.
+    pub far_sender_cpu: Option<u32>,
     /// What an earlier, killed run had left and what became of it.
     pub replayed: ReplayReport,
     /// What limits this rig, a sentence each.
@@ -112,6 +125,8 @@ pub struct Rig {
     pub stop: Arc<AtomicBool>,
     /// None before it is built.
     stand: Option<Mutex<Stand>>,
+    /// Those of this host, where no testbed holds them. Set back before the lock goes.
+    _sysctls: Option<Held>,
     _lock: HostLock,
 }
 
@@ -123,15 +138,22 @@ impl Rig {
     /// are not permitted.
     pub fn build(options: &RigOptions, stop: Arc<AtomicBool>) -> Result<Self, RigError> {
         let inventory = Inventory::of_this_host();
-        let (sender_cpu, host_cpu) = cpus(&inventory, options)?;
+        let (sender_cpu, mut host_cpu) = cpus(&inventory, options)?;
         let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
         let host_limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
         let mut limits = host_limits.clone();
         limits.extend(replayed.left_over());
-        let bed = match options.place {
-            Place::Loopback => Bed::Loopback,
-            Place::Netns => Bed::Netns(Box::new(testbed(&lock, (sender_cpu, host_cpu), options)?)),
-            Place::Best => match testbed(&lock, (sender_cpu, host_cpu), options) {
+        let mut sysctls = None;
+        let bed = match (&options.between, options.place) {
+            (Some(between), _) => {
+                let (between, landing) = Between::open(between, options.sender_cpu, &stop)?;
+                host_cpu = options.host_cpu.or(landing).unwrap_or(host_cpu);
+                sysctls = Some(Held::take(&lock, &options.sysctls)?);
+                Bed::Between(Box::new(between))
+            }
+            (None, Place::Loopback) => Bed::Loopback,
+            (None, Place::Netns) => Bed::Netns(Box::new(testbed(&lock, (sender_cpu, host_cpu), options)?)),
+            (None, Place::Best) => match testbed(&lock, (sender_cpu, host_cpu), options) {
                 Ok(testbed) => Bed::Netns(Box::new(testbed)),
                 Err(error @ TestbedError::NotPermitted { .. }) => {
                     limits.push(error.to_string());
@@ -148,8 +170,9 @@ impl Rig {
                 }
             }
             Bed::Loopback => limits.extend(Loopback.limits().iter().map(ToString::to_string)),
+            Bed::Between(_) => {}
         }
-        if sender_cpu == host_cpu {
+        if sender_cpu == host_cpu && !matches!(bed, Bed::Between(_)) {
             limits.push(format!(
                 "sender and host under test share CPU {host_cpu}: the sender's work counts as the host's, and the cliff \
                  is that of both together"
@@ -157,9 +180,29 @@ impl Rig {
         }
         let ipv6 = options.link.ipv6;
         let stand = None;
-        let mut rig = Self { bed, ipv6, sender_cpu, host_cpu, replayed, limits, host_limits, stop, stand, _lock: lock };
+        let far_sender_cpu = options.sender_cpu;
+        let mut rig = Self {
+            bed,
+            ipv6,
+            sender_cpu,
+            host_cpu,
+            far_sender_cpu,
+            replayed,
+            limits,
+            host_limits,
+            stop,
+            stand,
+            _sysctls: sysctls,
+            _lock: lock,
+        };
         rig.stand = Some(Mutex::new(Stand::on(&stand::Place::of_rig(&rig))));
         Ok(rig)
+    }
+
+    /// A CPU beside the one under test, where there is one: that of the sender in a testbed.
+    pub fn watching_cpu(&self) -> u32 {
+        let others = || allowed_cpus().into_iter().map(|cpu| cpu as u32).find(|cpu| *cpu != self.host_cpu);
+        if self.between().is_some() { others().unwrap_or(self.host_cpu) } else { self.sender_cpu }
     }
 
     /// What changed in the testbed or the CPUs since the last call, in a sentence; None if nothing did.
@@ -172,42 +215,54 @@ impl Rig {
         matches!(self.bed, Bed::Netns(_))
     }
 
-    /// The namespaces and their link; None on loopback.
+    /// True where sender and receiver share a network stack.
+    pub fn is_loopback(&self) -> bool {
+        matches!(self.bed, Bed::Loopback)
+    }
+
+    /// The link to the host that sends, where that is another.
+    pub fn between(&self) -> Option<&Between> {
+        match &self.bed {
+            Bed::Between(between) => Some(between),
+            _ => None,
+        }
+    }
+
+    /// The namespaces and their link, where there are some.
     pub fn testbed(&self) -> Option<&Testbed> {
         match &self.bed {
             Bed::Netns(testbed) => Some(testbed),
-            Bed::Loopback => None,
+            _ => None,
         }
     }
 
     /// One line on where packets travel.
     pub fn describe(&self) -> String {
         let (sender, host) = (self.sender_cpu, self.host_cpu);
-        match self.bed {
+        match &self.bed {
             Bed::Netns(_) => format!("netns: sender on CPU {sender}, host under test on CPU {host}, joined by veth"),
             Bed::Loopback => format!("loopback: sender on CPU {sender}, receiver's application on CPU {host}"),
+            Bed::Between(between) => between.describe(host),
         }
     }
 
     /// One line on driver and reception.
     pub fn driver(&self) -> String {
-        match self.bed {
-            Bed::Netns(ref testbed) => match testbed.options().reception {
+        match &self.bed {
+            Bed::Netns(testbed) => match testbed.options().reception {
                 Reception::Backlog => {
                     format!("veth without GRO; RPS steers to CPU {} (process_backlog)", self.host_cpu)
                 }
                 other => format!("veth with GRO, reception {other}"),
             },
             Bed::Loopback => "loopback (process_backlog on the sender's CPU)".to_owned(),
+            Bed::Between(between) => between.driver(self.host_cpu),
         }
     }
 
-    /// The network namespace of an end; None on loopback.
+    /// The network namespace of an end; None where there are none.
     pub fn netns(&self, side: Side) -> Option<PathBuf> {
-        match &self.bed {
-            Bed::Netns(testbed) => Some(testbed.netns_path(side)),
-            Bed::Loopback => None,
-        }
+        self.testbed().map(|testbed| testbed.netns_path(side))
     }
 
     /// The interface the sender sends into.
@@ -215,6 +270,7 @@ impl Rig {
         match &self.bed {
             Bed::Netns(testbed) => testbed.endpoint(Side::Sender).interface.clone(),
             Bed::Loopback => "lo".to_owned(),
+            Bed::Between(between) => between.interface().to_owned(),
         }
     }
 
@@ -222,7 +278,7 @@ impl Rig {
     pub fn macs(&self) -> ([u8; 6], [u8; 6]) {
         match &self.bed {
             Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).mac, testbed.endpoint(Side::HostUnderTest).mac),
-            Bed::Loopback => ([0; 6], [0; 6]),
+            Bed::Loopback | Bed::Between(_) => ([0; 6], [0; 6]),
         }
     }
 
@@ -239,6 +295,7 @@ impl Rig {
                 let of = |side| testbed.endpoint(side).ipv6.map(IpAddr::V6);
                 Some((of(Side::Sender)?, of(Side::HostUnderTest)?))
             }
+            (Bed::Between(_), true) => None,
             (_, false) => {
                 let (from, to) = self.addresses();
                 Some((IpAddr::V4(*from.ip()), IpAddr::V4(*to.ip())))
@@ -256,6 +313,7 @@ impl Rig {
         let (from, to) = match &self.bed {
             Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).ip, testbed.endpoint(Side::HostUnderTest).ip),
             Bed::Loopback => (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
+            Bed::Between(between) => (Ipv4Addr::UNSPECIFIED, *between.address().ip()),
         };
         (SocketAddrV4::new(from, SOURCE_PORT), SocketAddrV4::new(to, PORT))
     }
@@ -269,6 +327,7 @@ impl Rig {
         match &self.bed {
             Bed::Netns(testbed) => switch(testbed, wanted),
             Bed::Loopback => Ok(vec!["loopback has no offloads of its own to switch".to_owned()]),
+            Bed::Between(_) => Ok(vec!["the offloads of a link between hosts are left as they are".to_owned()]),
         }
     }
 
@@ -280,10 +339,11 @@ impl Rig {
         match &self.bed {
             Bed::Netns(testbed) => fingerprint::of_testbed(host, testbed),
             Bed::Loopback => Ok(fingerprint::of_host(host, &[])),
+            Bed::Between(between) => Ok(fingerprint::of_host(host, std::slice::from_ref(between.nic()))),
         }
     }
 
-    /// One line on the interfaces; None on loopback.
+    /// One line on the interfaces of a testbed; None where there are none.
     pub fn link(&self) -> Option<String> {
         let Bed::Netns(testbed) = &self.bed else { return None };
         let on = |side| {
@@ -307,7 +367,7 @@ impl Rig {
     pub fn in_host<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         match &self.bed {
             Bed::Netns(testbed) => testbed.run_in_hut(work),
-            Bed::Loopback => Ok(work()),
+            Bed::Loopback | Bed::Between(_) => Ok(work()),
         }
     }
 }
@@ -345,5 +405,6 @@ fn cpus(inventory: &Inventory, options: &RigOptions) -> Result<(u32, u32), RigEr
         Some(cpu) => Err(RigError::NoSuchCpu { cpu, online: list() }),
         None => Ok(default.copied().unwrap_or(0)),
     };
-    Ok((pick(options.sender_cpu, online.first())?, pick(options.host_cpu, online.last())?))
+    let sender_cpu = options.sender_cpu.filter(|_| options.between.is_none());
+    Ok((pick(sender_cpu, online.first())?, pick(options.host_cpu, online.last())?))
 }

@@ -45,8 +45,11 @@ impl Place {
         Self { netns: None, scope: Scope { interfaces: Some(interfaces), addresses: Some(addresses) } }
     }
 
-    /// The namespaces of a testbed, or loopback.
+    /// The namespaces of a testbed, the link to another host, or loopback.
     pub fn of_rig(rig: &Rig) -> Vec<Self> {
+        if let Some(between) = rig.between() {
+            return vec![Self::devices(None, [between.interface().to_owned()])];
+        }
         let sides = [Side::Sender, Side::HostUnderTest];
         let spaces: Vec<Self> = sides.into_iter().filter_map(|side| rig.netns(side)).map(Self::whole).collect();
         if spaces.is_empty() { vec![Self::towards(rig.host_address())] } else { spaces }

@@ -7,19 +7,22 @@ mod watching;
 use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns, Visit};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
+use netcliff_host::nic::neighbour::Received;
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::WireError;
 use netcliff_wire::clock::ClockStamp;
 use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
-use netcliff_wire::run::{Timing, WireFailure, WireRun, run};
+use netcliff_wire::load::{FarSource, Load, LoadRequest};
+use netcliff_wire::run::{Timing, WireFailure, WireRun, run_from};
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::sink::{SinkConfig, Work};
+use netcliff_wire::source::{Here, Source};
 use netcliff_wire::thread::Placement;
 use netcliff_wire::transmit::Method;
 
 use crate::bench::Outside;
-use crate::rig::Rig;
+use crate::rig::{Between, Rig};
 
 pub(crate) use outcome::poll_time;
 use watching::{Gate, Metered, Pinned};
@@ -92,6 +95,8 @@ pub struct Trial {
     pub sender_pauses: Option<Vec<Pause>>,
     /// Intervals in the window in which other tasks had the host's CPU; None: not measured.
     pub visits: Option<Vec<Visit>>,
+    /// Packets that the interface received, and that it had no room for; None in a testbed, where the sender is told.
+    pub received: Option<Received>,
     /// Other external influences.
     pub outside: Outside,
 }
@@ -176,22 +181,33 @@ fn once(
 ) -> Result<Trial, TrialError> {
     let timing = Timing::measured(spec.seconds);
     let fail = |source: WireFailure| TrialError::Wire { rate_pps: spec.rate_pps, source: Box::new(source) };
-    let schedule =
-        Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(|error| fail(WireFailure::from(error)))?;
-    let (mut generator, mut sink) = ends(rig, spec);
-    (generator.heartbeat, sink.heartbeat) = (heartbeats.sender.clone(), heartbeats.host.clone());
+    let failed = |error: WireError| fail(WireFailure::from(error));
+    let (sending, mut sink) = ends(rig, spec, timing);
+    sink.heartbeat = heartbeats.host.clone();
+    let application = sink.work.application(&sink.heartbeat).map_err(failed)?;
     let (clocks, turns) = (ClockStamp::now(), heartbeats.host.turns());
     let mut gate = Gate::new(&timing);
     let mut metered = Metered::default();
+    let received = rig.between().and_then(Between::received);
     let before = SystemStamp::now()?;
     // This thread watches every few milliseconds: beside the sender, never on the CPU under test.
-    let _pinned = Pinned::to(rig.sender_cpu);
-    let wire = run(generator, sink, schedule, timing, &rig.stop, |sent, delivered| {
-        watch(sent, delivered);
-        if let Some(meter) = meter.as_deref_mut() {
-            metered.follow(gate.pass(sent), meter, delivered);
+    let _pinned = Pinned::to(rig.watching_cpu());
+    let run = |source: &mut dyn Source| {
+        run_from(source, sink.clone(), application, timing, &rig.stop, |sent, delivered| {
+            watch(sent, delivered);
+            if let Some(meter) = meter.as_deref_mut() {
+                // How far a generator elsewhere is comes late.
+                metered.follow(gate.pass(sent.max(delivered)), meter, delivered);
+            }
+        })
+    };
+    let wire = match sending {
+        Sending::Here(generator) => {
+            let schedule = Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?;
+            run(&mut Here::new(GeneratorConfig { heartbeat: heartbeats.sender.clone(), ..*generator }, schedule))
         }
-    });
+        Sending::There(between, request) => run(&mut FarSource::new(&mut **between.carrier(), request)),
+    };
     if rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(TrialError::Stopped);
     }
@@ -203,21 +219,36 @@ fn once(
     let steal_of = |cpu: u32| shares.iter().find(|own| own.cpu == cpu as usize).map_or(0.0, |own| own.steal);
     let cpu = metered.result.transpose()?;
     let clocks = clocks.until(&ClockStamp::now());
-    let paused = |heartbeat: &Heartbeat| {
-        let window = wire.sink.window.filter(|_| heartbeat.shortest_ns().is_some() && heartbeat.is_kept_awake())?;
-        Some(heartbeat.pauses(window.from_ns, window.to_ns))
+    // The window is by the sender's clock, and so is all that is kept of the trial.
+    let ahead_ns = if rig.between().is_some() { wire.sink.clock_ahead_ns.unwrap_or(0) } else { 0 };
+    let window = wire.sink.window.map(|window| (window.from_ns, window.to_ns));
+    let here = window.map(|(from, to)| (from.saturating_add_signed(ahead_ns), to.saturating_add_signed(ahead_ns)));
+    let by_sender = |pause: Pause| Pause {
+        from_ns: pause.from_ns.saturating_add_signed(-ahead_ns),
+        to_ns: pause.to_ns.saturating_add_signed(-ahead_ns),
     };
+    let paused = |heartbeat: &Heartbeat| {
+        let (from, to) = here.filter(|_| heartbeat.shortest_ns().is_some() && heartbeat.is_kept_awake())?;
+        Some(heartbeat.pauses(from, to).into_iter().map(by_sender).collect())
+    };
+    let visits = here.and_then(|(from, to)| heartbeats.host.visits(from, to));
+    let is_elsewhere = rig.between().is_some();
     Ok(Trial {
         spec: spec.clone(),
         cpu,
         metered_delivered: metered.delivered,
         steal_share: steal_of(rig.host_cpu),
         host_pauses: paused(&heartbeats.host),
-        sender_pauses: paused(&heartbeats.sender),
-        visits: wire.sink.window.and_then(|window| heartbeats.host.visits(window.from_ns, window.to_ns)),
+        sender_pauses: if is_elsewhere { None } else { paused(&heartbeats.sender) },
+        visits: visits
+            .map(|visits| visits.into_iter().map(|visit| Visit { time: by_sender(visit.time), ..visit }).collect()),
+        received: received.zip(rig.between().and_then(Between::received)).map(|(before, after)| Received {
+            packets: after.packets.saturating_sub(before.packets),
+            missed: after.missed.saturating_sub(before.missed),
+        }),
         outside: Outside {
             shortest_pause_s: heartbeats.host.shortest_ns().map(|ns| ns as f64 * 1e-9),
-            sender_steal_share: steal_of(rig.sender_cpu),
+            sender_steal_share: if is_elsewhere { 0.0 } else { steal_of(rig.sender_cpu) },
             turns_per_s: turns_per_s(turns, heartbeats.host.turns()),
             suspended_s: clocks.suspended_s,
             ns_per_tick: clocks.ns_per_tick,
@@ -232,30 +263,44 @@ fn turns_per_s(from: Turns, to: Turns) -> Option<f64> {
     (count >= LEAST_TURNS).then(|| count as f64 * 1e9 / ns.max(1) as f64)
 }
 
-pub(crate) fn ends(rig: &Rig, spec: &TrialSpec) -> (GeneratorConfig, SinkConfig) {
-    let (source_mac, destination_mac) = rig.macs();
+/// Who sends the frames of a trial.
+pub(crate) enum Sending<'a> {
+    /// A generator in this process.
+    Here(Box<GeneratorConfig>),
+    /// One in an agent.
+    There(&'a Between, LoadRequest),
+}
+
+/// Sender and sink of a trial.
+pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sending<'a>, SinkConfig) {
     let (source, destination) = rig.addresses();
     // Different runs must not take each other's late packets for their own.
     let run_id = (spec.seed as u32) ^ (spec.rate_pps as u32).rotate_left(7);
+    let frame_bytes = spec.frame_bytes as usize;
+    let mut sink = SinkConfig::new(destination, run_id);
+    sink.placement =
+        Placement { netns: rig.netns(Side::HostUnderTest), cpu: Some(rig.host_cpu as usize), ..Placement::default() };
+    sink.receive_buffer_bytes = Some(spec.receive_buffer_bytes as usize);
+    sink.work = if spec.work_s > 0.0 { Work::CpuTime(spec.work_s) } else { Work::None };
+    if let Some(between) = rig.between() {
+        let load = Load::Paced { arrivals: spec.arrivals, rate_pps: spec.rate_pps, seed: spec.seed, timing };
+        return (Sending::There(between, between.request(frame_bytes, run_id, rig.far_sender_cpu, load)), sink);
+    }
+    let (source_mac, destination_mac) = rig.macs();
     let frame = FrameSpec {
         source_mac,
         destination_mac,
         source,
         destination,
-        frame_bytes: spec.frame_bytes as usize,
+        frame_bytes,
         checksum: Checksum::default(),
         run_id,
     };
     let mut generator = GeneratorConfig::new(rig.sender_interface(), frame);
     generator.placement =
         Placement { netns: rig.netns(Side::Sender), cpu: Some(rig.sender_cpu as usize), ..Placement::default() };
-    if !rig.is_netns() {
+    if rig.is_loopback() {
         generator.method = Method::Socket;
     }
-    let mut sink = SinkConfig::new(destination, run_id);
-    sink.placement =
-        Placement { netns: rig.netns(Side::HostUnderTest), cpu: Some(rig.host_cpu as usize), ..Placement::default() };
-    sink.receive_buffer_bytes = Some(spec.receive_buffer_bytes as usize);
-    sink.work = if spec.work_s > 0.0 { Work::CpuTime(spec.work_s) } else { Work::None };
-    (generator, sink)
+    (Sending::Here(Box::new(generator)), sink)
 }

@@ -1,15 +1,21 @@
 //! [`WireBench`]: the [`Bench`] of real packets.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::softnet::UdpCounters;
-use netcliff_wire::generator;
-use netcliff_wire::run::WireFailure;
+use netcliff_wire::WireError;
+use netcliff_wire::generator::{self, Ceiling};
+use netcliff_wire::load::{Load, LoadRequest, far_ceiling};
+use netcliff_wire::run::{Timing, WireFailure};
+use netcliff_wire::transmit;
 
 use crate::bench::{Bench, Observation, SenderCeiling};
 use crate::rig::Rig;
-use crate::trial::{self, Heartbeats, Meter, TrialError, TrialSpec};
+use crate::trial::{self, Heartbeats, Meter, Sending, TrialError, TrialSpec};
 
 /// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
 pub type Watch<'a> = Box<dyn FnMut(f64, u64, u64) + 'a>;
@@ -67,6 +73,42 @@ impl<'a> WireBench<'a> {
     }
 }
 
+impl WireBench<'_> {
+    /// One flat-out run of the sender.
+    fn flat_out(&self, sending: &Sending<'_>) -> Result<Ceiling, TrialError> {
+        let stop = || self.rig.stop.load(Ordering::Relaxed);
+        let failed = |reason: WireError| {
+            let source = Box::new(WireFailure::from(reason));
+            TrialError::Wire { rate_pps: 0.0, source }
+        };
+        let ceiling = match sending {
+            Sending::Here(config) => {
+                let config = (**config).clone();
+                generator::ceiling(config, CEILING_S, Arc::clone(&self.rig.stop)).map_err(|failure| failure.reason)
+            }
+            Sending::There(between, request) => {
+                let request = LoadRequest { load: Load::FlatOut { seconds: CEILING_S }, ..request.clone() };
+                far_ceiling(&mut **between.carrier(), &request, stop)
+            }
+        };
+        if stop() {
+            return Err(TrialError::Stopped);
+        }
+        if let Some(what) = self.rig.changed() {
+            return Err(TrialError::Changed { rate_pps: 0.0, what });
+        }
+        ceiling.map_err(failed)
+    }
+}
+
+fn method_in_words(method: transmit::Method) -> &'static str {
+    match method {
+        transmit::Method::PacketBatch => "AF_PACKET sendmmsg with PACKET_QDISC_BYPASS",
+        transmit::Method::PacketRing { .. } => "AF_PACKET transmit ring with PACKET_QDISC_BYPASS",
+        transmit::Method::Socket => "UDP socket, sendmmsg",
+    }
+}
+
 impl Bench for WireBench<'_> {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         let trial = self.once(spec, metered)?;
@@ -83,30 +125,15 @@ impl Bench for WireBench<'_> {
             seconds: CEILING_S,
             seed: 0,
         };
-        let (config, _) = trial::ends(self.rig, &spec);
-        let method = match config.method {
-            netcliff_wire::transmit::Method::PacketBatch => "AF_PACKET sendmmsg with PACKET_QDISC_BYPASS",
-            netcliff_wire::transmit::Method::PacketRing { .. } => "AF_PACKET transmit ring with PACKET_QDISC_BYPASS",
-            netcliff_wire::transmit::Method::Socket => "UDP socket, sendmmsg",
-        };
+        let (sending, _) = trial::ends(self.rig, &spec, Timing::measured(CEILING_S));
         let mut pps = Vec::new();
+        let mut method = None;
         for _ in 0..CEILING_REPEATS {
-            let ceiling = trial::until_started(|| {
-                let ceiling = generator::ceiling(config.clone(), CEILING_S, std::sync::Arc::clone(&self.rig.stop));
-                if self.rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    return Err(TrialError::Stopped);
-                }
-                if let Some(what) = self.rig.changed() {
-                    return Err(TrialError::Changed { rate_pps: spec.rate_pps, what });
-                }
-                ceiling.map_err(|failure| TrialError::Wire {
-                    rate_pps: 0.0,
-                    source: Box::new(WireFailure::from(failure.reason)),
-                })
-            })?;
+            let ceiling = trial::until_started(|| self.flat_out(&sending))?;
+            method = Some(ceiling.method);
             pps.push(ceiling.offered_pps);
         }
-        Ok(SenderCeiling { method: method.to_owned(), pps })
+        Ok(SenderCeiling { method: method.map(method_in_words).unwrap_or_default().to_owned(), pps })
     }
 
     fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
@@ -123,11 +150,14 @@ impl Bench for WireBench<'_> {
     }
 
     fn ring_slots(&self) -> Option<u64> {
+        if let Some(between) = self.rig.between().filter(|between| !between.is_backlog()) {
+            return between.nic().rings.get("rx").map(|slots| u64::from(*slots));
+        }
         Inventory::read(std::path::Path::new("/")).sysctls.get("net.core.netdev_max_backlog")?.parse().ok()
     }
 
     fn cpu_method(&self) -> Result<String, String> {
-        if !self.rig.is_netns() {
+        if self.rig.is_loopback() {
             return Err("on loopback the sender's CPU does the receiver's protocol work".to_owned());
         }
         match self.method() {

@@ -49,7 +49,7 @@ const MOST_SLOTS: u64 = 360_000;
 const MOST_STALLS: usize = 10_000;
 
 /// Frames of one slot of the window, by intended send time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentSlot {
     /// Offered.
     pub sent: u64,
@@ -58,7 +58,7 @@ pub struct SentSlot {
 }
 
 /// A time in which a thread or CPU did nothing [ns of `CLOCK_MONOTONIC`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Last heartbeat before it.
     pub from_ns: u64,
@@ -154,7 +154,7 @@ pub struct SenderProgress {
 }
 
 /// How well the schedule was followed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SenderReport {
     /// Rate of the schedule over the frames that were offered [packets/s]; `None` below two frames.
     pub intended_pps: Option<f64>,

@@ -123,9 +123,16 @@ impl LatencyRecord {
 }
 
 impl Serialize for Latency {
-    /// As its [`LatencySummary`], or null without samples.
+    /// As its [`LatencyRecord`], or null without samples.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.summary().serialize(serializer)
+        LatencyRecord::of(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latency {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = Option::<LatencyRecord>::deserialize(deserializer)?;
+        Ok(record.map_or_else(Self::new, |record| record.latency()))
     }
 }
 
@@ -158,6 +165,11 @@ mod tests {
         let text = serde_json::to_string(&record).expect("plain data");
         let back: LatencyRecord = serde_json::from_str(&text).expect("the same");
         assert_eq!(back, record);
+        let whole: Latency =
+            serde_json::from_str(&serde_json::to_string(&latency).expect("plain data")).expect("the same");
+        assert_eq!(whole.histogram(), latency.histogram());
+        let none: Latency = serde_json::from_str("null").expect("no samples");
+        assert_eq!(none.count(), 0);
         let mut merged = back.latency();
         assert_eq!(merged.histogram(), latency.histogram());
         merged.merge(&latency);

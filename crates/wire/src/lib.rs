@@ -9,6 +9,7 @@
 //! | [`schedule`] | when each packet should leave, as offsets; no clock inside |
 //! | [`transmit`] | three ways of handing frames to the kernel, behind one trait |
 //! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its ceiling |
+//! | [`source`], [`load`] | frames from a generator here, or from one in an agent |
 //! | [`tracker`] | loss, duplication and reordering by sequence number |
 //! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
 //! | [`forward`] | frames through a forwarding device, accounted for one by one |
@@ -19,7 +20,8 @@
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
 //!
-//! Both ends must run on one machine: intended send times are `CLOCK_MONOTONIC` nanoseconds.
+//! Intended send times are nanoseconds of the sender's `CLOCK_MONOTONIC`: times from one end to the other are measured where both ends
+//! share that clock.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("netcliff-wire drives Linux packet sockets and builds only on Linux");
@@ -35,12 +37,14 @@ pub mod frame;
 pub mod generator;
 pub mod ground;
 pub mod latency;
+pub mod load;
 mod pending;
 pub mod rr;
 pub mod run;
 pub mod schedule;
 pub mod sink;
 mod sockopt;
+pub mod source;
 pub mod thread;
 mod ticks;
 pub mod tracker;

@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::error::WireError;
-use crate::generator::{Generator, GeneratorConfig, RunningGenerator, SenderFailure, SenderReport, Span, Window};
+use crate::generator::{GeneratorConfig, SenderFailure, SenderReport, Span, Window};
+use crate::latency::Latency;
 use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
+use crate::source::{Here, Source};
 
 /// Time from the order to the first frame \[ns\]: waking the generator's thread takes less.
-const LEAD_NS: u64 = 50_000_000;
+pub(crate) const LEAD_NS: u64 = 50_000_000;
 /// How often the ends are checked [ms].
 const WATCH_MS: u64 = 5;
 
 /// How long a measurement takes, in the schedule's own time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Load before the window \[s\].
     pub warmup_s: f64,
@@ -36,7 +38,8 @@ impl Timing {
         Self { warmup_s: (0.1 * measured_s).max(0.02), measured_s, cooldown_s: 0.02, drain_s: 1.0 }
     }
 
-    fn span(&self) -> Result<Span, WireError> {
+    /// The span of a run that begins after a lead \[ns\].
+    pub(crate) fn span_after(&self, lead_ns: u64) -> Result<Span, WireError> {
         let ns = |what, seconds: f64| {
             clock::ns_from_s(seconds)
                 .filter(|ns| *ns <= 3_600_000_000_000)
@@ -48,7 +51,7 @@ impl Timing {
         if measured == 0 {
             return Err(WireError::setting("measured_s", self.measured_s, "more than 0 s"));
         }
-        let start_ns = clock::monotonic_ns() + LEAD_NS;
+        let start_ns = clock::monotonic_ns() + lead_ns;
         let from_ns = start_ns + warmup;
         Ok(Span {
             start_ns,
@@ -165,55 +168,65 @@ pub fn run_with(
     stop: &Arc<AtomicBool>,
     watch: impl FnMut(u64, u64),
 ) -> Result<WireRun, WireFailure> {
-    timing.span()?;
-    // The ends have flags of their own: the sink must outlive a stopped generator to drain.
-    let (sender_stop, sink_stop) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-    let sink = Sink::spawn_with(sink, application, Arc::clone(&sink_stop))?;
-    let outcome = start(generator, &sink, schedule, timing, &sender_stop).map(|(sending, span)| {
-        wait(&sending, &sink, stop, &sender_stop, watch);
-        (sending.join(), span)
+    run_from(&mut Here::new(generator, schedule), sink, application, timing, stop, watch)
+}
+
+/// As [`run_with`], with frames from any source.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_from(
+    source: &mut dyn Source,
+    sink: SinkConfig,
+    application: Box<dyn Application>,
+    timing: Timing,
+    stop: &Arc<AtomicBool>,
+    watch: impl FnMut(u64, u64),
+) -> Result<WireRun, WireFailure> {
+    timing.span_after(LEAD_NS)?;
+    // The sink has a flag of its own: it must outlive a stopped generator to drain.
+    let sink = Sink::spawn_with(sink, application, Arc::default())?;
+    let outcome = start(source, &sink, timing).map(|window| {
+        wait(source, &sink, stop, watch);
+        (source.finish(), window)
     });
     let drain_s = if outcome.is_ok() { timing.drain_s } else { 0.0 };
-    let received = sink.finish(drain_s);
-    let (sent, span) = match outcome {
+    let received = sink.finish(drain_s).map(|report| by_clock_of(source, report));
+    let (sent, window) = match outcome {
         Ok(outcome) => outcome,
         Err(reason) => return Err(failure(Err(reason.into()), received)),
     };
     match (sent, received) {
         (Ok(sender), Ok(sink)) => {
-            let measured_s = measured_s(&sender, span.window);
+            let measured_s = measured_s(&sender, window);
             Ok(WireRun { accounting: account(&sender, &sink), sender, sink, measured_s })
         }
         (sent, received) => Err(failure(sent, received)),
     }
 }
 
-fn start(
-    config: GeneratorConfig,
-    sink: &Sink,
-    schedule: impl Iterator<Item = u64> + Send + 'static,
-    timing: Timing,
-    stop: &Arc<AtomicBool>,
-) -> Result<(RunningGenerator, Span), WireError> {
-    let generator = Generator::prepare(config, Arc::clone(stop))?;
-    let span = timing.span()?;
-    sink.measure(span.window);
-    Ok((generator.start(schedule, span)?, span))
+/// Times from one host's clock to another's are none.
+fn by_clock_of(source: &dyn Source, report: SinkReport) -> SinkReport {
+    if source.shares_clock() {
+        return report;
+    }
+    SinkReport { end_to_end: Latency::new(), send_to_kernel: Latency::new(), ..report }
+}
+
+fn start(source: &mut dyn Source, sink: &Sink, timing: Timing) -> Result<Window, WireError> {
+    let window = source.prepare(timing)?;
+    sink.measure(window);
+    source.start()?;
+    Ok(window)
 }
 
 /// Watches both ends until the generator ends; a dead sink or the caller's flag stops it.
-fn wait(
-    sending: &RunningGenerator,
-    sink: &Sink,
-    stop: &AtomicBool,
-    sender_stop: &AtomicBool,
-    mut watch: impl FnMut(u64, u64),
-) {
-    while !sending.is_finished() {
+fn wait(source: &mut dyn Source, sink: &Sink, stop: &AtomicBool, mut watch: impl FnMut(u64, u64)) {
+    while !source.is_finished() {
         if stop.load(Ordering::Relaxed) || sink.is_finished() {
-            sender_stop.store(true, Ordering::Relaxed);
+            source.stop();
         }
-        watch(sending.progress().sent.load(Ordering::Relaxed), sink.progress().delivered.load(Ordering::Relaxed));
+        watch(source.sent(), sink.progress().delivered.load(Ordering::Relaxed));
         std::thread::sleep(Duration::from_millis(WATCH_MS));
     }
 }

@@ -17,6 +17,8 @@ use netcliff_lab::find::CheckSetup;
   netcliff find --size 512B --work 2us      other frames, an application that works 2 us a packet
   netcliff find --check size=512B --check work=2us --check backlog=200
                                             predict other set-ups, then measure them
+  netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
+                                            how much this host takes by eth0
 
 Test traffic stays in network namespaces that netcliff makes and removes, or on loopback.
 A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was
@@ -72,6 +74,24 @@ pub struct FindArgs {
     /// CPU of the host under test: its packet work and its application [default: the last]
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed")]
     pub host_cpu: Option<u32>,
+    /// The load comes in by this interface, from the host that --from names: this host is under test
+    #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
+    pub interface: Option<String>,
+    /// Host that sends, where `netcliff agent --allow-find IF` runs [default port: 9940]
+    #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
+    pub from: Option<String>,
+    /// File with the agent's key
+    #[arg(long, value_name = "FILE", requires = "from", help_heading = "Two hosts")]
+    pub key: Option<PathBuf>,
+    /// Run the agent on that host by ssh instead
+    #[arg(long, requires = "from", conflicts_with = "key", help_heading = "Two hosts")]
+    pub ssh: bool,
+    /// Interface there to send by [default: by its routes]
+    #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
+    pub their_if: Option<String>,
+    /// Send also by the interface that carries the control connection, which the load may cut off
+    #[arg(long, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
+    pub i_know: bool,
     /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
     #[arg(long, value_enum, default_value_t = Idle::Awake, help_heading = "Testbed")]
     pub idle: Idle,

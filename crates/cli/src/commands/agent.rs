@@ -16,6 +16,7 @@ use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::device::DeviceService;
 use netcliff_wire::fingerprint::FingerprintService;
 use netcliff_wire::ground::GroundService;
+use netcliff_wire::load::{LoadKind, Permission};
 use netcliff_wire::rr::RrKind;
 use netcliff_wire::transfer::{Congestion, TransferKind};
 
@@ -29,11 +30,20 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
         true => Congestion::Any,
         false => Congestion::Also(args.allow_congestion.clone()),
     };
-    vec![Arc::new(RrKind), Arc::new(TransferKind { congestion })]
+    let permission = match args.stdio {
+        true => Permission::Any,
+        false => Permission::Interfaces(args.allow_find.clone()),
+    };
+    vec![Arc::new(RrKind), Arc::new(TransferKind { congestion }), Arc::new(LoadKind { permission, netns: None })]
 }
 
 /// Services for its clients beside tests.
 fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
+    if let Some(interface) = args.allow_find.first().filter(|_| args.key.is_none()) {
+        return Err(output::usage(format!(
+            "--allow-find {interface}: without --key every user of this host could send by it; give --key FILE"
+        )));
+    }
     let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService), Arc::new(GroundService)];
     let Some(device) = &args.allow_settings else { return Ok(services) };
     if args.key.is_none() && !args.stdio {

@@ -2,12 +2,16 @@
 
 mod ssh;
 
+use std::fmt::{self, Debug, Formatter};
 use std::net::{IpAddr, ToSocketAddrs};
+use std::path::Path;
 
 use anyhow::Context;
+use netcliff_wire::WireError;
 use netcliff_wire::control::Limits;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Key;
+use netcliff_wire::load::{Asked, Carrier, LoadReady, LoadReport, LoadRequest};
 
 use crate::args::FarArgs;
 use crate::output;
@@ -30,6 +34,14 @@ impl FarSession {
     /// Connects as the options say.
     pub fn open(args: &FarArgs) -> anyhow::Result<Self> {
         Self::open_changing(args, &[])
+    }
+
+    /// Connects to a host, or runs an agent there by ssh, for a test that needs no address for its data.
+    pub fn of_host(host: &str, ssh: bool, key: Option<&Path>) -> anyhow::Result<Self> {
+        let named = Some(host.to_owned());
+        let data_to = ssh.then(|| "127.0.0.1".to_owned());
+        let (to, ssh) = if ssh { (None, named) } else { (named, None) };
+        Self::open(&FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) })
     }
 
     /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then
@@ -66,6 +78,39 @@ impl FarSession {
         // The far end leaves when its pipes close.
         drop(self.session);
         self.ssh.map_or(Ok(()), Ssh::close)
+    }
+}
+
+impl Debug for FarSession {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        self.session.fmt(out)
+    }
+}
+
+/// The session's, with the ssh that it runs over.
+impl Carrier for FarSession {
+    fn begin(&mut self, request: &LoadRequest) -> Result<LoadReady, WireError> {
+        self.session.begin(request)
+    }
+
+    fn ask(&mut self) -> Result<Asked, WireError> {
+        Carrier::ask(&mut self.session)
+    }
+
+    fn ended(&mut self) -> Result<Option<LoadReport>, WireError> {
+        self.session.ended()
+    }
+
+    fn stop(&mut self) -> Result<LoadReport, WireError> {
+        Carrier::stop(&mut self.session)
+    }
+
+    fn shares_clock(&self) -> bool {
+        Carrier::shares_clock(&self.session)
+    }
+
+    fn peer(&self) -> String {
+        Carrier::peer(&self.session)
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use netcliff_core::Finding;
 use netcliff_lab::find::{FindError, FindOptions, find};
-use netcliff_lab::rig::{Place, RigError, RigOptions};
+use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
 
+use super::far::FarSession;
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
     stop_on_signal, write, write_temporary,
@@ -25,10 +26,11 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
-    let own_namespace = enter_user_namespace();
+    let own_namespace = if args.interface.is_none() { enter_user_namespace() } else { None };
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
-    let options = options(args);
+    let between = between(args)?;
+    let options = options(args, between);
     let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut progress = Progress::new(kept);
@@ -62,7 +64,24 @@ fn why_no_cliff(finding: &Finding) -> &str {
         .map_or("no reason is known", |missing| &missing.why)
 }
 
-fn options(args: &FindArgs) -> FindOptions {
+/// The link to the host that sends, where one is named.
+fn between(args: &FindArgs) -> anyhow::Result<Option<BetweenOptions>> {
+    let Some(interface) = &args.interface else { return Ok(None) };
+    let Some(host) = &args.from else {
+        return Err(output::usage(format!(
+            "--if {interface}: --from HOST says which host sends, where `netcliff agent --allow-find IF` runs"
+        )));
+    };
+    let session = FarSession::of_host(host, args.ssh, args.key.as_deref())?;
+    Ok(Some(BetweenOptions {
+        interface: interface.clone(),
+        carrier: Arc::new(Mutex::new(Box::new(session))),
+        their_interface: args.their_if.clone(),
+        by_control_link: args.i_know,
+    }))
+}
+
+fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
     use crate::args::{Arrivals, Testbed};
     FindOptions {
         quick: args.quick,
@@ -94,6 +113,7 @@ fn options(args: &FindArgs) -> FindOptions {
             },
             sender_cpu: args.sender_cpu,
             host_cpu: args.host_cpu,
+            between,
             ..RigOptions::default()
         },
         checks: args.check.clone(),

@@ -22,7 +22,8 @@ pub(crate) mod util;
 
 pub use choose::{Choice, Preference, choose};
 pub use types::{
-    Counters, CpuMeter, CpuSplit, Estimate, MeterError, MeterSpec, Method, PollCell, PollKind, PollTable, Shares, Watch,
+    Counters, CpuMeter, CpuSplit, Estimate, MeterError, MeterSpec, Method, PollCell, PollKind, PollTable, Reception,
+    Shares, Watch,
 };
 
 #[cfg(test)]

@@ -210,6 +210,31 @@ pub struct Counters {
     pub rps_ipis: Option<u64>,
 }
 
+/// Events of the queue that packets are received from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reception {
+    /// Polls.
+    pub polls: u64,
+    /// Packets they processed.
+    pub packets: u64,
+    /// Interrupts that announced packets.
+    pub interrupts: u64,
+}
+
+impl Counters {
+    /// Of the per-CPU backlog where most packets go through it, else of the devices. None: this method cannot tell.
+    pub fn reception(&self) -> Option<Reception> {
+        let backlog = Reception { polls: self.backlog_polls?, packets: self.backlog_packets?, interrupts: self.ipis? };
+        // RPS on one CPU polls a packet twice: at the device, and at the backlog.
+        let packets = self.packets?.saturating_sub(backlog.packets);
+        if 2 * backlog.packets >= packets {
+            return Some(backlog);
+        }
+        let interrupts = backlog.interrupts + self.device_interrupts.unwrap_or(0);
+        Some(Reception { polls: self.polls?.saturating_sub(backlog.polls), packets, interrupts })
+    }
+}
+
 /// A sampled figure: mean and the half-width of its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {

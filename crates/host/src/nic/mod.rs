@@ -8,6 +8,7 @@ pub mod ethtool;
 mod ioctl;
 pub mod link;
 pub mod moderation;
+pub mod neighbour;
 pub mod netdev;
 mod numbered;
 pub mod own_counts;

@@ -2,7 +2,7 @@
 
 use super::TestbedError;
 use crate::{
-    journal::{Change, ChangeId, Journal},
+    journal::{Change, ChangeId, HostLock, Journal},
     procfs,
 };
 use std::{
@@ -52,6 +52,22 @@ pub(crate) fn set_all(journal: &mut Journal, overrides: &SysctlOverrides) -> Res
         set(journal, &sysctl_path(name), &value.to_string())?;
     }
     Ok(())
+}
+
+/// Overrides in force without a testbed. Dropping it sets them back.
+#[derive(Debug)]
+pub struct Held(Journal);
+
+impl Held {
+    /// Sets them.
+    ///
+    /// # Errors
+    /// As [`set`]; what was set before is set back.
+    pub fn take(lock: &HostLock, overrides: &SysctlOverrides) -> Result<Self, TestbedError> {
+        let mut held = Self(Journal::begin(lock.state())?);
+        set_all(&mut held.0, overrides)?;
+        Ok(held)
+    }
 }
 
 /// Writes a value below /proc/sys or /sys after noting the old one in the journal. `None` when the

@@ -176,7 +176,8 @@ impl Kernel {
             limits
                 .push("the sender has no real-time priority (this needs root): other programs may void trials".into());
         }
-        let (remote, instruments, scheme) = (None, Instruments::default(), crate::find::kernel_scheme(&inventory));
+        let (remote, instruments, scheme) =
+            (None, Instruments::default(), crate::find::kernel_scheme(&inventory, true));
         let backlog = inventory.sysctls.get("net.core.netdev_max_backlog").and_then(|text| text.parse().ok());
         let native = bed.as_ref().and_then(ForwardBed::xdp_mode) == Some(Mode::Native);
         let backlog = if native { VETH_RING } else { backlog.unwrap_or(BACKLOG) };

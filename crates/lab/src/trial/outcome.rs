@@ -2,7 +2,7 @@
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use netcliff_host::cpu::heartbeat::{self, Pause};
-use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind};
+use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind, Reception};
 use netcliff_wire::generator::{SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
 use netcliff_wire::void::{LATE_NS, Sides, Void};
@@ -81,6 +81,7 @@ impl Trial {
         let elsewhere =
             [&split.shares.transmit, &split.shares.softirq_other, &split.shares.ksoftirqd, &split.shares.other];
         let in_window = self.wire.sink.window_delivered.max(1) as f64;
+        let reception = split.counters.reception()?;
         let table = split.polls.as_ref();
         let busy = |cell: &&PollCell| cell.kind == PollKind::FirstFromBusy;
         Some(Counts {
@@ -91,9 +92,9 @@ impl Trial {
             idle_s: time_s(split.shares.idle)?,
             other_s: elsewhere.into_iter().filter_map(|share| time_s(*share)).sum(),
             meter_s: time_s(split.overhead_share),
-            packets: split.counters.backlog_packets? as f64,
-            polls: split.counters.backlog_polls? as f64,
-            interrupts: split.counters.ipis? as f64,
+            packets: reception.packets as f64,
+            polls: reception.polls as f64,
+            interrupts: reception.interrupts as f64,
             delivered,
             // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.
             wakeups: self.wire.sink.wakeups().unwrap_or(0) as f64 * delivered / in_window,
@@ -106,6 +107,7 @@ impl Trial {
     /// The trial as an outcome.
     pub fn outcome(&self) -> Outcome {
         let accounting = &self.wire.accounting;
+        let missed = self.missed();
         let share =
             |count: u64| (accounting.offered > 0).then(|| Figure::exact(count as f64 / accounting.offered as f64));
         let delivered_pps = self.wire.delivered_pps();
@@ -120,8 +122,8 @@ impl Trial {
             goodput_bps: delivered_pps.map(|pps| Figure::exact(pps * frame_bits)),
             loss_fraction: self.wire.loss_fraction().map(Figure::exact),
             loss: Some(Loss {
-                ring: share(accounting.refused),
-                socket: share(accounting.elsewhere),
+                ring: share(accounting.refused + missed),
+                socket: share(accounting.elsewhere - missed),
                 sender: share(accounting.sender),
             }),
             latency_s: latency(&self.wire),
@@ -129,9 +131,9 @@ impl Trial {
             cpu: cpu.map(shares),
             cpu_method: cpu.map(|split| split.method.to_string()),
             interrupts_per_s: count(|c| Some(c.ipis? + c.device_interrupts.unwrap_or(0))),
-            polls_per_s: count(|c| c.backlog_polls),
+            polls_per_s: count(|c| Some(c.reception()?.polls)),
             packets_per_poll: cpu.and_then(|split| {
-                let (packets, polls) = (split.counters.backlog_packets?, split.counters.backlog_polls?);
+                let Reception { polls, packets, .. } = split.counters.reception()?;
                 (polls > 0).then(|| Figure::exact(packets as f64 / polls as f64))
             }),
             transmitted: None,
@@ -141,6 +143,13 @@ impl Trial {
             queues: Vec::new(),
             notes: self.notes(),
         }
+    }
+
+    /// Packets of the window that the interface had no room for, as far as its own counters tell: they count the whole run.
+    fn missed(&self) -> u64 {
+        let missed = self.received.map_or(0, |received| received.missed) as f64;
+        let in_window = self.wire.accounting.offered as f64 / self.wire.sender.frames.total().max(1) as f64;
+        ((missed * in_window).round() as u64).min(self.wire.accounting.elsewhere)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -33,6 +33,15 @@ pub struct Session {
     keeper: Option<JoinHandle<()>>,
 }
 
+/// How a test stands.
+#[derive(Debug)]
+pub enum Progress {
+    /// It goes on, and has counted this.
+    Running(Value),
+    /// It has ended by itself.
+    Ended(Final),
+}
+
 impl Session {
     /// Connects to `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
     ///
@@ -118,6 +127,19 @@ impl Session {
         self.send(&ToAgent::Report)?;
         match self.answer()? {
             FromAgent::Report(report) => Ok(report),
+            other => Err(self.unexpected(other, "report")),
+        }
+    }
+
+    /// What a test that may end by itself has counted so far, or its end.
+    ///
+    /// # Errors
+    /// The test has failed, or the agent is gone.
+    pub fn progress(&mut self) -> Result<Progress, ControlError> {
+        self.send(&ToAgent::Report)?;
+        match self.answer()? {
+            FromAgent::Report(report) => Ok(Progress::Running(report)),
+            FromAgent::Final(last) => Ok(Progress::Ended(last)),
             other => Err(self.unexpected(other, "report")),
         }
     }

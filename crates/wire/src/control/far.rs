@@ -82,8 +82,8 @@ pub trait FarEnd: Send {
     /// What failed, in words; the test is then over.
     fn report(&mut self) -> Result<Value, String>;
 
-    /// True once it has ended by itself.
-    fn finished(&self) -> bool {
+    /// True once it has ended by itself. Asked several times a second.
+    fn finished(&mut self) -> bool {
         false
     }
 

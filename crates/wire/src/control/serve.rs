@@ -125,7 +125,7 @@ impl Client<'_> {
 
     /// Ends a test that is finished or exceeds its time; false if a client without a test exceeds the idle time.
     fn go_on(&mut self, limits: &Limits) -> Result<bool, ControlError> {
-        let Some(test) = &self.test else {
+        let Some(test) = &mut self.test else {
             return Ok(self.used.elapsed().as_secs_f64() <= limits.idle_s);
         };
         self.used = Instant::now();

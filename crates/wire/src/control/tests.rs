@@ -70,7 +70,7 @@ impl FarEnd for Count {
         Ok(json!({ "asked": self.asked, "padding": "x".repeat(200_000) }))
     }
 
-    fn finished(&self) -> bool {
+    fn finished(&mut self) -> bool {
         self.ends_after.is_some_and(|most| self.asked >= most)
     }
 

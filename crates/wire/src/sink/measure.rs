@@ -59,6 +59,7 @@ impl Measurement {
                 end_to_end: Latency::new(),
                 kernel_to_read: Latency::new(),
                 send_to_kernel: Latency::new(),
+                clock_ahead_ns: None,
                 stamped_before_backlog,
                 cpu: None,
                 first_read_ns: None,
@@ -201,8 +202,10 @@ impl Measurement {
         report.first_read_ns.get_or_insert(now);
         report.last_read_ns = Some(now);
         report.end_to_end.record_ns(now.saturating_sub(header.intended_ns));
-        if let Some(stamp) = stamp_realtime_ns {
-            let kernel_ns = stamp.saturating_add_signed(-self.offset_ns);
+        let kernel_ns = stamp_realtime_ns.map(|stamp| stamp.saturating_add_signed(-self.offset_ns));
+        let ahead_ns = kernel_ns.unwrap_or(now).wrapping_sub(header.intended_ns) as i64;
+        report.clock_ahead_ns = Some(report.clock_ahead_ns.map_or(ahead_ns, |least| least.min(ahead_ns)));
+        if let Some(kernel_ns) = kernel_ns {
             report.kernel_to_read.record_ns(now.saturating_sub(kernel_ns));
             report.send_to_kernel.record_ns(kernel_ns.saturating_sub(header.intended_ns));
         }

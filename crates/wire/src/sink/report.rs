@@ -40,6 +40,9 @@ pub struct SinkReport {
     pub kernel_to_read: Latency,
     /// Intended send time to kernel receive timestamp, in the window; empty without timestamps.
     pub send_to_kernel: Latency,
+    /// Smallest difference of the kernel's receive timestamp, or of the read without timestamps, to the intended send time \[ns\]: the
+    /// shortest way of a packet, and what this host's clock is ahead of the sender's where they are two.
+    pub clock_ahead_ns: Option<i64>,
     /// Whether the kernel stamps before the RPS backlog; `None`: not known.
     pub stamped_before_backlog: Option<bool>,
     /// CPU time of the sink's thread from the first packet read of the window to the first behind it

@@ -190,7 +190,7 @@ impl FarEnd for FarTransfer {
         serde_json::to_value(FarReport { refused, ..FarReport::default() }).map_err(|e| e.to_string())
     }
 
-    fn finished(&self) -> bool {
+    fn finished(&mut self) -> bool {
         self.work.as_ref().is_none_or(JoinHandle::is_finished)
     }
 

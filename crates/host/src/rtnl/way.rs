@@ -1,0 +1,62 @@
+//! The way to one address: the route that the kernel takes, and the neighbour at its end.
+
+use super::{Rtnl, explained};
+use netlink_bindings::{
+    rt_neigh::{self, Ndmsg},
+    rt_route::{self, Rtmsg},
+};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+};
+
+/// A route to one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The address is this host's.
+    pub local: bool,
+    pub index: Option<u32>,
+    pub gateway: Option<IpAddr>,
+    pub source: Option<Ipv4Addr>,
+}
+
+impl Rtnl {
+    /// The route that packets to an address take, by a given link where one is named.
+    pub(crate) fn way_to(&mut self, address: Ipv4Addr, by: Option<u32>) -> io::Result<Way> {
+        let header = Rtmsg { rtm_family: libc::AF_INET as u8, rtm_dst_len: 32, ..Default::default() };
+        let mut request = rt_route::Request::new().op_getroute_do(&header);
+        let attrs = request.encode().push_dst(address.into());
+        match by {
+            Some(index) => drop(attrs.push_oif(index)),
+            None => drop(attrs),
+        }
+        let mut replies = self.socket.request(&request)?;
+        let (header, attrs) = replies.recv_one().map_err(explained)?;
+        Ok(Way {
+            local: header.rtm_type == libc::RTN_LOCAL,
+            index: attrs.get_oif().ok(),
+            gateway: attrs.get_gateway().or_else(|_| attrs.get_via()).ok(),
+            source: attrs.get_prefsrc().ok().and_then(|source| match source {
+                IpAddr::V4(source) => Some(source),
+                IpAddr::V6(_) => None,
+            }),
+        })
+    }
+
+    /// The hardware address of a neighbour on a link; None while the kernel does not know it.
+    pub(crate) fn neighbour(&mut self, index: u32, address: Ipv4Addr) -> io::Result<Option<[u8; 6]>> {
+        let header = Ndmsg { ndm_family: libc::AF_INET as u8, ..Default::default() };
+        let request = rt_neigh::Request::new().op_getneigh_dump(&header);
+        let mut replies = self.socket.request(&request)?;
+        let mut found = None;
+        // Read to the end: the socket is used again.
+        while let Some(reply) = replies.recv() {
+            let (header, attrs) = reply.map_err(explained)?;
+            let is_it = header.ndm_ifindex == index as i32 && attrs.get_dst().ok() == Some(address.into());
+            if is_it && let Ok(mac) = attrs.get_lladdr() {
+                found = mac.try_into().ok();
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,231 @@
+//! The generator, as an agent runs it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use netcliff_host::nic::neighbour::{self, print_mac};
+use serde_json::Value;
+
+use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, UNHEARD_S, Way};
+use crate::control::far::{Context, FarEnd, Kind};
+use crate::error::WireError;
+use crate::frame::{Checksum, FrameSpec};
+use crate::generator::{Ceiling, GeneratorConfig, SenderFailure, ceiling};
+use crate::schedule::Schedule;
+use crate::source::{Here, Source};
+use crate::thread::{Placement, allowed_cpus};
+
+/// Time from the answer to the first frame \[ns\]: the client sets its window meanwhile.
+const LEAD_NS: u64 = 150_000_000;
+/// What a generator holds: histograms, ring, slots (bytes).
+const MEMORY_BYTES: u64 = 32 << 20;
+
+/// By which interfaces clients may send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// Any: whoever asks could start programs as this user anyway.
+    Any,
+    /// These.
+    Interfaces(Vec<String>),
+}
+
+/// Generators as an agent runs them.
+#[derive(Debug, Clone)]
+pub struct LoadKind {
+    /// Interfaces that clients may send by.
+    pub permission: Permission,
+    /// Network namespace of the generator; None: the agent's.
+    pub netns: Option<PathBuf>,
+}
+
+impl Kind for LoadKind {
+    fn name(&self) -> &'static str {
+        LOAD
+    }
+
+    fn memory_bytes(&self, _settings: &Value) -> u64 {
+        MEMORY_BYTES
+    }
+
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+        let request: LoadRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{LOAD}: {e}"))?;
+        let far = FarLoad::start(self, &request, context.local).map_err(|error| error.to_string())?;
+        Ok(Box::new(far))
+    }
+
+    fn told(&self, report: &Value) -> Option<String> {
+        Some(format!("{} frames were sent", report.get("sent")?.as_u64()?))
+    }
+}
+
+impl LoadKind {
+    /// The way to the host under test, where it may be used.
+    fn way(&self, request: &LoadRequest, control: Option<IpAddr>) -> Result<Way, String> {
+        let (address, interface) = (*request.destination.ip(), request.interface.clone());
+        let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
+        // A thread of its own enters the namespace.
+        let found = std::thread::spawn(move || {
+            placement.enter().map_err(|error| error.to_string())?;
+            neighbour::find(address, interface.as_deref()).map_err(|error| error.to_string())
+        });
+        let found = found.join().map_err(|panic| WireError::died("generator", &*panic).to_string())??;
+        let name = &found.interface;
+        if let Permission::Interfaces(allowed) = &self.permission
+            && !allowed.contains(name)
+        {
+            let given = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+            return Err(format!(
+                "{address} is reached by {name}, and this agent lets clients send by {given}: start it with --allow-find {name}"
+            ));
+        }
+        if control == Some(found.source.into()) && !request.by_control_link {
+            return Err(format!(
+                "{name} also carries the control connection, which the load would cut off: connect to the agent by another \
+                 network, or give --i-know"
+            ));
+        }
+        if let Some(own) = request.destination_mac
+            && own != found.mac
+        {
+            return Err(format!(
+                "{} answers for {address} on {name}, the host under test has {}: another host has its address, or a router or \
+                 proxy answers for it",
+                print_mac(found.mac),
+                print_mac(own)
+            ));
+        }
+        Ok(Way::of(found, request.source_port))
+    }
+
+    fn config(&self, request: &LoadRequest, way: &Way) -> GeneratorConfig {
+        let frame = FrameSpec {
+            source_mac: way.source_mac,
+            destination_mac: way.destination_mac,
+            source: way.source,
+            destination: request.destination,
+            frame_bytes: request.frame_bytes,
+            checksum: Checksum::default(),
+            run_id: request.run_id,
+        };
+        let cpu = request.cpu.or_else(|| allowed_cpus().first().copied());
+        let placement = Placement { netns: self.netns.clone(), cpu, ..Placement::default() };
+        GeneratorConfig {
+            placement,
+            max_burst: request.max_burst,
+            ..GeneratorConfig::new(way.interface.clone(), frame)
+        }
+    }
+}
+
+/// A generator at work. Dropping it ends its threads.
+struct FarLoad {
+    ready: LoadReady,
+    work: Work,
+    /// When its progress was last asked for.
+    asked: Instant,
+}
+
+enum Work {
+    Paced(Box<Here<Schedule>>),
+    FlatOut { stop: Arc<AtomicBool>, thread: Option<JoinHandle<Result<Ceiling, SenderFailure>>> },
+}
+
+impl FarLoad {
+    fn start(kind: &LoadKind, request: &LoadRequest, control: Option<IpAddr>) -> Result<Self, WireError> {
+        let way = kind.way(request, control).map_err(WireError::Changed)?;
+        let config = kind.config(request, &way);
+        let method = config.method;
+        let (work, window) = match request.load {
+            Load::Paced { arrivals, rate_pps, seed, timing } => {
+                let mut source = Here::new(config, Schedule::new(arrivals, rate_pps, seed, 0)?).after(LEAD_NS);
+                let window = source.prepare(timing)?;
+                source.start()?;
+                (Work::Paced(Box::new(source)), Some(window))
+            }
+            Load::FlatOut { seconds } => {
+                let stop = Arc::<AtomicBool>::default();
+                let theirs = Arc::clone(&stop);
+                let thread = std::thread::Builder::new().name("netcliff-load".into());
+                let thread = thread.spawn(move || ceiling(config, seconds, theirs));
+                let thread = thread.map_err(|e| WireError::system("start the generator thread", e))?;
+                (Work::FlatOut { stop, thread: Some(thread) }, None)
+            }
+        };
+        Ok(Self { ready: LoadReady { window, way, method }, work, asked: Instant::now() })
+    }
+
+    fn halt(&mut self) {
+        match &mut self.work {
+            Work::Paced(source) => source.stop(),
+            Work::FlatOut { stop, .. } => stop.store(true, Ordering::Relaxed),
+        }
+    }
+
+    fn end(&mut self) -> LoadReport {
+        self.halt();
+        match &mut self.work {
+            Work::Paced(source) => match source.finish() {
+                Ok(sender) => LoadReport { sent: sender.frames.total(), sender: Some(sender), ..LoadReport::default() },
+                Err(SenderFailure { reason, measured }) => LoadReport {
+                    sent: measured.as_ref().map_or(0, |measured| measured.frames.total()),
+                    sender: measured.map(|measured| *measured),
+                    failed: Some(reason.to_string()),
+                    ..LoadReport::default()
+                },
+            },
+            Work::FlatOut { thread, .. } => match thread.take().map(JoinHandle::join) {
+                Some(Ok(Ok(ceiling))) => {
+                    LoadReport { sent: ceiling.frames.total(), ceiling: Some(ceiling), ..LoadReport::default() }
+                }
+                Some(Ok(Err(failure))) => {
+                    LoadReport { failed: Some(failure.reason.to_string()), ..LoadReport::default() }
+                }
+                Some(Err(panic)) => {
+                    let why = WireError::died("generator", &*panic).to_string();
+                    LoadReport { failed: Some(why), ..LoadReport::default() }
+                }
+                None => LoadReport::default(),
+            },
+        }
+    }
+}
+
+impl FarEnd for FarLoad {
+    fn ports(&self) -> Vec<u16> {
+        Vec::new()
+    }
+
+    fn info(&self) -> Value {
+        serde_json::to_value(&self.ready).unwrap_or_default()
+    }
+
+    fn report(&mut self) -> Result<Value, String> {
+        self.asked = Instant::now();
+        let sent = if let Work::Paced(source) = &mut self.work { source.sent() } else { 0 };
+        serde_json::to_value(LoadReport { sent, ..LoadReport::default() }).map_err(|e| e.to_string())
+    }
+
+    fn finished(&mut self) -> bool {
+        if self.asked.elapsed().as_secs_f64() > UNHEARD_S {
+            self.halt();
+        }
+        match &mut self.work {
+            Work::Paced(source) => source.is_finished(),
+            Work::FlatOut { thread, .. } => thread.as_ref().is_none_or(JoinHandle::is_finished),
+        }
+    }
+
+    fn stop(mut self: Box<Self>) -> Value {
+        serde_json::to_value(self.end()).unwrap_or_default()
+    }
+}
+
+impl Drop for FarLoad {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}

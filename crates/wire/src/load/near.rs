@@ -1,0 +1,244 @@
+//! A far generator as the near end sees it.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, far_failure};
+use crate::control::ControlError;
+use crate::control::client::{Progress, Session};
+use crate::error::WireError;
+use crate::generator::{Ceiling, SenderFailure, SenderReport, Window};
+use crate::run::Timing;
+use crate::source::Source;
+
+/// How often the progress of a generator is asked for: a good deal more often than [`super::UNHEARD_S`].
+const ASK_EVERY: Duration = Duration::from_millis(200);
+/// How long a generator may take beyond its schedule.
+const PATIENCE_S: f64 = 10.0;
+
+/// What carries requests to a generator elsewhere: a session with an agent, or the reverse of one.
+pub trait Carrier: Send + std::fmt::Debug {
+    /// Has a generator send; its answer comes before the first frame.
+    ///
+    /// # Errors
+    /// It is refused, or the far end is gone.
+    fn begin(&mut self, request: &LoadRequest) -> Result<LoadReady, WireError>;
+
+    /// How far it is, or its report if it has ended.
+    ///
+    /// # Errors
+    /// The far end is gone.
+    fn ask(&mut self) -> Result<Asked, WireError>;
+
+    /// Its report if it has ended, without asking.
+    ///
+    /// # Errors
+    /// The far end is gone.
+    fn ended(&mut self) -> Result<Option<LoadReport>, WireError>;
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// The far end is gone.
+    fn stop(&mut self) -> Result<LoadReport, WireError>;
+
+    /// True where both ends read the same `CLOCK_MONOTONIC`.
+    fn shares_clock(&self) -> bool;
+
+    /// The other end, for messages.
+    fn peer(&self) -> String;
+}
+
+/// Answer to a question for progress.
+#[derive(Debug)]
+pub enum Asked {
+    /// Frames offered so far.
+    Sent(u64),
+    /// It has ended.
+    Ended(Box<LoadReport>),
+}
+
+fn read<T: DeserializeOwned>(peer: &str, value: Value) -> Result<T, WireError> {
+    let malformed = |e: serde_json::Error| ControlError::Malformed { peer: peer.to_owned(), why: e.to_string() };
+    Ok(serde_json::from_value(value).map_err(malformed)?)
+}
+
+impl Carrier for Session {
+    fn begin(&mut self, request: &LoadRequest) -> Result<LoadReady, WireError> {
+        let ready = self.start(LOAD, request)?;
+        read(Session::peer(self), ready.info)
+    }
+
+    fn ask(&mut self) -> Result<Asked, WireError> {
+        let progress = self.progress()?;
+        let peer = Session::peer(self);
+        Ok(match progress {
+            Progress::Running(report) => Asked::Sent(read::<LoadReport>(peer, report)?.sent),
+            Progress::Ended(last) => Asked::Ended(Box::new(ended(peer, last.report, last.partial)?)),
+        })
+    }
+
+    fn ended(&mut self) -> Result<Option<LoadReport>, WireError> {
+        let last = self.last(Duration::ZERO)?;
+        last.map(|last| ended(Session::peer(self), last.report, last.partial)).transpose()
+    }
+
+    fn stop(&mut self) -> Result<LoadReport, WireError> {
+        let last = Session::stop(self)?;
+        ended(Session::peer(self), last.report, last.partial)
+    }
+
+    fn shares_clock(&self) -> bool {
+        Session::shares_clock(self)
+    }
+
+    fn peer(&self) -> String {
+        Session::peer(self).to_owned()
+    }
+}
+
+fn ended(peer: &str, report: Value, partial: Option<String>) -> Result<LoadReport, WireError> {
+    let report: LoadReport = read(peer, report)?;
+    let failed = report.failed.clone().or(partial);
+    Ok(LoadReport { failed, ..report })
+}
+
+/// A far generator, for one measurement.
+pub struct FarSource<'a> {
+    carrier: &'a mut dyn Carrier,
+    request: LoadRequest,
+    sent: u64,
+    /// When its progress was last asked for, and until when it must have ended.
+    asked: Instant,
+    until: Instant,
+    report: Option<LoadReport>,
+    failed: Option<WireError>,
+    stopped: bool,
+}
+
+impl<'a> FarSource<'a> {
+    /// A generator that is asked for this; the timing is that of the measurement.
+    pub fn new(carrier: &'a mut dyn Carrier, request: LoadRequest) -> Self {
+        let now = Instant::now();
+        Self { carrier, request, sent: 0, asked: now, until: now, report: None, failed: None, stopped: false }
+    }
+
+    fn note(&mut self, outcome: Result<Option<LoadReport>, WireError>) {
+        match outcome {
+            Ok(Some(report)) => self.report = Some(report),
+            Ok(None) => {}
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.report.is_some() || self.failed.is_some()
+    }
+}
+
+impl Source for FarSource<'_> {
+    fn prepare(&mut self, timing: Timing) -> Result<Window, WireError> {
+        if let Load::Paced { timing: asked, .. } = &mut self.request.load {
+            *asked = timing;
+        }
+        let ready = self.carrier.begin(&self.request)?;
+        self.asked = Instant::now();
+        self.until = self.asked + Duration::from_secs_f64(self.request.load.seconds() + PATIENCE_S);
+        ready.window.ok_or_else(|| far_failure("it did not say when it sends"))
+    }
+
+    fn start(&mut self) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    fn sent(&mut self) -> u64 {
+        if !self.is_over() && self.asked.elapsed() >= ASK_EVERY {
+            match self.carrier.ask() {
+                Ok(Asked::Sent(sent)) => self.sent = sent,
+                Ok(Asked::Ended(report)) => self.report = Some(*report),
+                Err(error) => self.failed = Some(error),
+            }
+            self.asked = Instant::now();
+        }
+        self.sent
+    }
+
+    fn is_finished(&mut self) -> bool {
+        if !self.is_over() {
+            let ended = self.carrier.ended();
+            self.note(ended);
+        }
+        if !self.is_over() && Instant::now() > self.until {
+            self.stop();
+        }
+        self.is_over()
+    }
+
+    fn stop(&mut self) {
+        if !self.stopped && !self.is_over() {
+            self.stopped = true;
+            let report = self.carrier.stop().map(Some);
+            self.note(report);
+        }
+    }
+
+    fn finish(&mut self) -> Result<SenderReport, SenderFailure> {
+        while !self.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+            self.sent();
+        }
+        if let Some(error) = self.failed.take() {
+            return Err(error.into());
+        }
+        let report = self.report.take().unwrap_or_default();
+        match (report.sender, report.failed) {
+            (Some(sender), None) => Ok(sender),
+            (sender, failed) => Err(SenderFailure {
+                reason: far_failure(failed.unwrap_or_else(|| "the generator sent no report".to_owned())),
+                measured: sender.map(Box::new),
+            }),
+        }
+    }
+
+    fn shares_clock(&self) -> bool {
+        self.carrier.shares_clock()
+    }
+}
+
+/// The highest rate of a far generator; the request's load is how long it sends.
+///
+/// # Errors
+/// It is refused or fails, the far end is gone, or `stop` gives true.
+pub fn far_ceiling(
+    carrier: &mut dyn Carrier,
+    request: &LoadRequest,
+    stop: impl Fn() -> bool,
+) -> Result<Ceiling, WireError> {
+    carrier.begin(request)?;
+    let mut asked = Instant::now();
+    let until = asked + Duration::from_secs_f64(request.load.seconds() + PATIENCE_S);
+    let report = loop {
+        if let Some(report) = carrier.ended()? {
+            break report;
+        }
+        if stop() || Instant::now() > until {
+            break carrier.stop()?;
+        }
+        if asked.elapsed() >= ASK_EVERY {
+            if let Asked::Ended(report) = carrier.ask()? {
+                break *report;
+            }
+            asked = Instant::now();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    report.ceiling.ok_or_else(|| far_failure(report.failed.unwrap_or_else(|| "it did not report its rate".to_owned())))
+}
+
+/// As JSON text: what is sent towards an agent counts its values, and a histogram has thousands.
+pub(crate) fn as_text(value: &impl Serialize) -> Result<String, WireError> {
+    serde_json::to_string(value).map_err(|e| far_failure(e.to_string()))
+}
