@@ -74,6 +74,9 @@ pub struct HostSummary {
     pub driver: String,
     /// What limits this run, a sentence each: virtual machine, no root, few cores.
     pub limits: Vec<String>,
+    /// The agent whose host it is; absent: it is the host that keeps the finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 /// One calibrated cost or size.

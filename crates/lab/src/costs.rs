@@ -86,7 +86,7 @@ fn newest_of(store: &Path, cpu: &str) -> Result<Found, String> {
     let search = || -> Result<Option<Found>, StoreError> {
         let store = Store::open(store)?;
         for run in store.runs()?.iter().filter(|run| run.kind == "find") {
-            let finding = store.finding(run.id)?.filter(|finding| finding.host.cpu == cpu);
+            let finding = store.finding(run.id)?.filter(|finding| finding.host.cpu == cpu && finding.host.at.is_none());
             if let Some(found) = finding.and_then(|finding| Found::of(run.id, &finding)) {
                 return Ok(Some(found));
             }

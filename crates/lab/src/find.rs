@@ -14,9 +14,11 @@ mod engines;
 mod experienced;
 #[cfg(test)]
 mod fake;
+pub mod far;
 mod fluid;
 mod idle;
 mod later;
+pub mod of;
 mod plan;
 mod reading;
 mod recorder;
@@ -212,7 +214,10 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
 fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
-    let fingerprint = fingerprint::of_host(&inventory, &nics);
+    let mut fingerprint = fingerprint::of_host(&inventory, &nics);
+    if let Some(between) = rig.between() {
+        between.add_sender(&mut fingerprint);
+    }
     let backlog = rig.between().is_none_or(Between::is_backlog);
     let scheme = kernel_scheme(&inventory, backlog);
     let setup = Setup {
@@ -263,6 +268,7 @@ fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
         testbed: rig.describe(),
         driver: rig.driver(),
         limits: rig.limits.clone(),
+        at: None,
     }
 }
 

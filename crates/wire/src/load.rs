@@ -7,6 +7,7 @@
 
 mod far;
 mod near;
+mod reverse;
 
 use std::net::SocketAddrV4;
 
@@ -21,6 +22,7 @@ use crate::transmit::Method;
 
 pub use far::{LoadKind, Permission};
 pub use near::{Asked, Carrier, FarSource, far_ceiling};
+pub use reverse::{Desk, Hand, Order, Piece, Reverse};
 
 /// Name of the kind on the control channel.
 pub const LOAD: &str = "load";

@@ -45,7 +45,8 @@ pub struct AgentArgs {
     /// the client goes. Needs root, and --key or --stdio
     #[arg(long, value_name = "IF", value_parser = numbers::device)]
     pub allow_settings: Option<String>,
-    /// Let clients of `netcliff find` send load by this interface (repeatable). Needs root, and --key or --stdio, with which any may be used
+    /// Let `netcliff find` of clients load this interface: send by it (--from), or measure this host's cliff at it (--of) (repeatable). Needs
+    /// root and --key; with --stdio all interfaces may be used
     #[arg(long, value_name = "IF", value_parser = numbers::device, conflicts_with = "stdio")]
     pub allow_find: Vec<String>,
     /// Let clients ask for this congestion control of TCP beside those of the sysctl net.ipv4.tcp_allowed_congestion_control

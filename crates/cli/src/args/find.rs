@@ -74,23 +74,32 @@ pub struct FindArgs {
     /// CPU of the host under test: its packet work and its application [default: the last]
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed")]
     pub host_cpu: Option<u32>,
-    /// The load comes in by this interface, from the host that --from names: this host is under test
+    /// Interface of this host that the load takes, with --from or --of
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends, where `netcliff agent --allow-find IF` runs [default port: 9940]
+    /// This host is under test, that one sends: `netcliff agent --allow-find IF` runs there [default port: 9940]
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
     pub from: Option<String>,
+    /// That host is under test, this one sends: `netcliff agent --allow-find IF` runs there [default port: 9940]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        requires = "interface",
+        conflicts_with = "from",
+        help_heading = "Two hosts"
+    )]
+    pub of: Option<String>,
     /// File with the agent's key
-    #[arg(long, value_name = "FILE", requires = "from", help_heading = "Two hosts")]
+    #[arg(long, value_name = "FILE", requires = "interface", help_heading = "Two hosts")]
     pub key: Option<PathBuf>,
     /// Run the agent on that host by ssh instead
-    #[arg(long, requires = "from", conflicts_with = "key", help_heading = "Two hosts")]
+    #[arg(long, requires = "interface", conflicts_with = "key", help_heading = "Two hosts")]
     pub ssh: bool,
-    /// Interface there to send by [default: by its routes]
+    /// Interface there to send by, with --from [default: by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
-    /// Send also by the interface that carries the control connection, which the load may cut off
-    #[arg(long, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
+    /// Load also the interface that carries the control connection, which may be cut off
+    #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
     /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
     #[arg(long, value_enum, default_value_t = Idle::Awake, help_heading = "Testbed")]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use netcliff_host::journal::StateDir;
+use netcliff_lab::find::far::FindKind;
 use netcliff_wire::control::agent::{Agent, Event, Log, Settings, give_back_to_the_kernel, serve_pipes};
 use netcliff_wire::control::far::{Kind, Service};
 use netcliff_wire::control::key::Key;
@@ -34,7 +35,12 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
         true => Permission::Any,
         false => Permission::Interfaces(args.allow_find.clone()),
     };
-    vec![Arc::new(RrKind), Arc::new(TransferKind { congestion }), Arc::new(LoadKind { permission, netns: None })]
+    vec![
+        Arc::new(RrKind),
+        Arc::new(TransferKind { congestion }),
+        Arc::new(LoadKind { permission: permission.clone(), netns: None }),
+        Arc::new(FindKind { permission }),
+    ]
 }
 
 /// Services for its clients beside tests.

@@ -7,6 +7,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 
 use anyhow::Context;
+use netcliff_core::Fingerprint;
 use netcliff_wire::WireError;
 use netcliff_wire::control::Limits;
 use netcliff_wire::control::client::Session;
@@ -107,6 +108,10 @@ impl Carrier for FarSession {
 
     fn shares_clock(&self) -> bool {
         Carrier::shares_clock(&self.session)
+    }
+
+    fn fingerprint(&mut self) -> Option<Fingerprint> {
+        self.session.fingerprint()
     }
 
     fn peer(&self) -> String {

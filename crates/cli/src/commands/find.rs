@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use netcliff_core::Finding;
+use netcliff_host::nic::neighbour;
+use netcliff_lab::find::of::{NearEnd, find_of};
 use netcliff_lab::find::{FindError, FindOptions, find};
 use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
@@ -29,18 +32,18 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let own_namespace = if args.interface.is_none() { enter_user_namespace() } else { None };
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
-    let between = between(args)?;
-    let options = options(args, between);
+    let hosts = Hosts::of(args)?;
+    let options = options(args, hosts.between());
     let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut progress = Progress::new(kept);
-    let found = find(&options, Arc::clone(&stop), &mut progress);
+    let found = hosts.find(&options, Arc::clone(&stop), &mut progress);
     progress.finish();
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // The run ended before it began: it must not look like one under way. Its own error matters more than one here.
         let _ = store.finish(run, true, None);
     }
-    let mut finding = found.map_err(explain)?;
+    let mut finding = found?;
     finding.host.limits.extend(own_namespace);
     let lost = progress.store_failure.take().or_else(|| kept.and_then(|kept| keep(kept, &finding).err()));
     show(args, &finding, run_id)?;
@@ -64,21 +67,56 @@ fn why_no_cliff(finding: &Finding) -> &str {
         .map_or("no reason is known", |missing| &missing.why)
 }
 
-/// The link to the host that sends, where one is named.
-fn between(args: &FindArgs) -> anyhow::Result<Option<BetweenOptions>> {
-    let Some(interface) = &args.interface else { return Ok(None) };
-    let Some(host) = &args.from else {
-        return Err(output::usage(format!(
-            "--if {interface}: --from HOST says which host sends, where `netcliff agent --allow-find IF` runs"
-        )));
-    };
-    let session = FarSession::of_host(host, args.ssh, args.key.as_deref())?;
-    Ok(Some(BetweenOptions {
-        interface: interface.clone(),
-        carrier: Arc::new(Mutex::new(Box::new(session))),
-        their_interface: args.their_if.clone(),
-        by_control_link: args.i_know,
-    }))
+/// The hosts of a run.
+enum Hosts {
+    /// This one, in a testbed.
+    This,
+    /// This one, with another that sends.
+    From(BetweenOptions),
+    /// Another one; this one sends.
+    Of(Box<FarSession>, NearEnd),
+}
+
+impl Hosts {
+    fn of(args: &FindArgs) -> anyhow::Result<Self> {
+        let Some(interface) = &args.interface else { return Ok(Self::This) };
+        let open = |host: &str| FarSession::of_host(host, args.ssh, args.key.as_deref());
+        match (&args.from, &args.of) {
+            (Some(host), _) => Ok(Self::From(BetweenOptions {
+                interface: interface.clone(),
+                carrier: Arc::new(Mutex::new(Box::new(open(host)?))),
+                their_interface: args.their_if.clone(),
+                by_control_link: args.i_know,
+            })),
+            (None, Some(host)) => {
+                let own = neighbour::own_end(interface).map_err(output::usage)?;
+                let (interface, by_control_link) = (interface.clone(), args.i_know);
+                let near = NearEnd { interface, address: own.address, netns: None, by_control_link };
+                Ok(Self::Of(Box::new(open(host)?), near))
+            }
+            (None, None) => Err(output::usage(format!(
+                "--if {interface}: --from HOST says which host sends to this one, --of HOST which one this one sends to; \
+                 `netcliff agent --allow-find IF` runs there"
+            ))),
+        }
+    }
+
+    /// The link of the testbed, where another host sends.
+    fn between(&self) -> Option<BetweenOptions> {
+        if let Self::From(between) = self { Some(between.clone()) } else { None }
+    }
+
+    fn find(
+        self,
+        options: &FindOptions,
+        stop: Arc<AtomicBool>,
+        observer: &mut Progress<'_>,
+    ) -> anyhow::Result<Finding> {
+        match self {
+            Self::This | Self::From(_) => find(options, stop, observer).map_err(explain),
+            Self::Of(mut far, near) => Ok(find_of(&mut far.session, options, &near, &stop, observer)?),
+        }
+    }
 }
 
 fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {

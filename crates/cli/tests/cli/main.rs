@@ -11,6 +11,7 @@ mod contracts;
 mod far_host;
 mod files;
 mod find;
+mod find_hosts;
 mod forwarding;
 mod inspect;
 mod live;

@@ -63,6 +63,11 @@ impl std::str::FromStr for CheckSetup {
 }
 
 impl CheckSetup {
+    /// As it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     fn rig(&self, options: &FindOptions) -> RigOptions {
         let sysctls = SysctlOverrides {
             netdev_max_backlog: self.backlog,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use netcliff_core::Fingerprint;
 use netcliff_host::nic::neighbour::{self, NoNeighbour, OwnEnd, Received};
 use netcliff_host::nic::{self, Nic};
 use netcliff_host::softnet::softnet_stats;
@@ -82,6 +83,7 @@ pub struct Between {
     own: OwnEnd,
     nic: Nic,
     peer: String,
+    sender: Fingerprint,
     /// Whether packets go through the per-CPU backlog.
     backlog: bool,
 }
@@ -101,9 +103,12 @@ impl Between {
             let interface = own.address;
             NoNeighbour::Unknown { address: interface, source }
         })?;
-        let peer = lock(&options.carrier).peer();
+        let (peer, sender) = {
+            let mut carrier = lock(&options.carrier);
+            (carrier.peer(), carrier.fingerprint().unwrap_or_default())
+        };
         let backlog = through_backlog(&nic);
-        let link = Self { options: options.clone(), own, nic, peer, backlog };
+        let link = Self { options: options.clone(), own, nic, peer, sender, backlog };
         let cpu = link.probe(sender_cpu, stop)?;
         Ok((link, cpu))
     }
@@ -193,6 +198,12 @@ impl Between {
     /// The interface as it was found.
     pub fn nic(&self) -> &Nic {
         &self.nic
+    }
+
+    /// Adds the facts of the host that sends to those of this one.
+    pub fn add_sender(&self, fingerprint: &mut Fingerprint) {
+        let facts = self.sender.facts.iter().map(|(name, fact)| (format!("sender.{name}"), fact.clone()));
+        fingerprint.facts.extend(facts);
     }
 
     /// What the interface has received so far.

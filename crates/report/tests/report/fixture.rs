@@ -176,6 +176,7 @@ fn host() -> HostSummary {
             "Virtual machine: CPU time may be taken by the hypervisor; steal was 0.4 % in this run.".to_owned(),
             "Two CPUs: the sender shares the machine with the host under test.".to_owned(),
         ],
+        at: None,
     }
 }
 
@@ -359,7 +360,8 @@ pub const HOSTILE: &str = "</script><img src=x onerror=alert(1)>&\"'\u{1b}[31m";
 pub fn hostile() -> Finding {
     let mut finding = livelocking();
     let text = || HOSTILE.to_owned();
-    finding.host = HostSummary { cpu: text(), kernel: text(), testbed: text(), driver: text(), limits: vec![text()] };
+    finding.host =
+        HostSummary { cpu: text(), kernel: text(), testbed: text(), driver: text(), limits: vec![text()], at: None };
     finding.binding = Some(text());
     finding.generator.method = text();
     for cost in &mut finding.calibration.as_mut().expect("calibrated").costs {

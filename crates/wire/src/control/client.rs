@@ -144,6 +144,16 @@ impl Session {
         }
     }
 
+    /// Tells the running test what it waits for.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    pub fn tell(&mut self, said: &impl Serialize) -> Result<(), ControlError> {
+        let said = serde_json::to_value(said)
+            .map_err(|e| ControlError::Malformed { peer: "this end".into(), why: e.to_string() })?;
+        self.send(&ToAgent::Tell(said))
+    }
+
     /// Ends the test and gives its last report.
     ///
     /// # Errors

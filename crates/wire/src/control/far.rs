@@ -82,6 +82,14 @@ pub trait FarEnd: Send {
     /// What failed, in words; the test is then over.
     fn report(&mut self) -> Result<Value, String>;
 
+    /// Takes what the client tells it meanwhile.
+    ///
+    /// # Errors
+    /// It expects nothing like that; the test is then over.
+    fn tell(&mut self, _said: Value) -> Result<(), String> {
+        Err("this test takes nothing from its client while it runs".into())
+    }
+
     /// True once it has ended by itself. Asked several times a second.
     fn finished(&mut self) -> bool {
         false

@@ -51,6 +51,8 @@ pub enum ToAgent {
     },
     /// How is it going?
     Report,
+    /// What a running test waits for from its client, in its own form; it is not answered.
+    Tell(Value),
     /// End the test; its last report is due.
     Stop,
     /// Ask a service of the agent's host, between tests.
@@ -111,6 +113,7 @@ impl ToAgent {
             Self::Hello(_) => "hello",
             Self::Start { .. } => "start",
             Self::Report => "report",
+            Self::Tell(_) => "tell",
             Self::Stop => "stop",
             Self::Ask { .. } => "ask",
             Self::Alive => "alive",

@@ -145,9 +145,13 @@ impl Client<'_> {
                 Ok(report) => self.sender.send(&FromAgent::Report(report)),
                 Err(why) => self.finish(Some(why)),
             },
+            (ToAgent::Tell(said), Some(test)) => match test.far.tell(said) {
+                Ok(()) => Ok(()),
+                Err(why) => self.finish(Some(why)),
+            },
             (ToAgent::Stop, Some(_)) => self.finish(None),
             // The test ended by itself while the request was on its way.
-            (ToAgent::Report | ToAgent::Stop, None) => Ok(()),
+            (ToAgent::Report | ToAgent::Tell(_) | ToAgent::Stop, None) => Ok(()),
             (ToAgent::Ask { service, request }, None) => self.ask(&service, request),
             (ToAgent::Ask { service, .. }, Some(_)) => {
                 let refused = format!("a test is running: {service} can be asked between tests");

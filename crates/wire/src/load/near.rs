@@ -1,8 +1,9 @@
 //! A far generator as the near end sees it.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use netcliff_core::Fingerprint;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, far_failure};
 use crate::control::ControlError;
 use crate::control::client::{Progress, Session};
 use crate::error::WireError;
+use crate::fingerprint::far_fingerprint;
 use crate::generator::{Ceiling, SenderFailure, SenderReport, Window};
 use crate::run::Timing;
 use crate::source::Source;
@@ -47,6 +49,9 @@ pub trait Carrier: Send + std::fmt::Debug {
 
     /// True where both ends read the same `CLOCK_MONOTONIC`.
     fn shares_clock(&self) -> bool;
+
+    /// Facts of the host that sends; None: it does not report them.
+    fn fingerprint(&mut self) -> Option<Fingerprint>;
 
     /// The other end, for messages.
     fn peer(&self) -> String;
@@ -93,6 +98,11 @@ impl Carrier for Session {
 
     fn shares_clock(&self) -> bool {
         Session::shares_clock(self)
+    }
+
+    fn fingerprint(&mut self) -> Option<Fingerprint> {
+        let address = self.address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        far_fingerprint(self, address).ok()
     }
 
     fn peer(&self) -> String {
@@ -236,9 +246,4 @@ pub fn far_ceiling(
         std::thread::sleep(Duration::from_millis(5));
     };
     report.ceiling.ok_or_else(|| far_failure(report.failed.unwrap_or_else(|| "it did not report its rate".to_owned())))
-}
-
-/// As JSON text: what is sent towards an agent counts its values, and a histogram has thousands.
-pub(crate) fn as_text(value: &impl Serialize) -> Result<String, WireError> {
-    serde_json::to_string(value).map_err(|e| far_failure(e.to_string()))
 }

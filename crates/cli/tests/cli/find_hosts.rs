@@ -1,0 +1,176 @@
+//! `find` between two hosts: two namespaces of the test's own, joined by a link, with separate state; the generator in one, the host
+//! under test in the other, whoever of the two is asked.
+
+use std::time::{Duration, Instant};
+
+use crate::common::bed::{AGENT, Bed, PATIENCE, ip, key, within};
+use crate::common::running::{Ended, Running};
+use crate::common::{Home, number_at, refusals};
+use netcliff_testkit::{Need, Shared, Turn, has, turn};
+use serde_json::Value;
+
+/// The longest a short run may take, in a debug build beside other work.
+const WHOLE: Duration = Duration::from_secs(280);
+/// The longest an end may go on after the other has gone.
+const GONE: Duration = Duration::from_secs(5);
+
+/// A short run, of small chains.
+const SHORT: &str =
+    "find --quick --trial 100ms --loss 1e-3 --searches 2 --socket-buffer 256KiB --json --i-know --if near0 --sender-cpu 0";
+
+fn bed(name: &str) -> Option<(Bed, Turn)> {
+    if !has(Need::Cpus) {
+        return None;
+    }
+    Some((Bed::new(name)?, turn(Shared::Cpus)))
+}
+
+/// Packets that an end receives are steered to CPU 1, as in the testbed.
+fn steer(bed: &Bed, home: &Home, end: usize) {
+    let device = bed.ends()[end].1;
+    let file = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+    let set = bed.inside(end, home, &["sh", "-c", "echo 2 >$0", &file], &[]).status().expect("a shell");
+    assert!(set.success(), "RPS can not be set");
+}
+
+fn find<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SHORT.split(' ').chain(more.iter().copied()).collect()
+}
+
+/// What a whole run found.
+fn found(ended: &Ended) -> Value {
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, ended.stderr);
+    let finding: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {}", ended.stderr));
+    assert_eq!(finding["partial"], false, "{}", ended.stderr);
+    // The machine may be too busy for a cliff; the sender, the costs and the sweep are there in any case.
+    assert!(number_at(&finding, "/generator/ceiling_pps") > 1e4, "{}", finding["generator"]);
+    assert!(finding["calibration"].is_object(), "{}", finding["missing"]);
+    assert!(number_at(&finding, "/calibration/host/protocol") > 0.0, "{}", finding["calibration"]["host"]);
+    let facts = &finding["fingerprint"];
+    assert_eq!(facts["kernel.release"], facts["sender.kernel.release"], "both hosts are on one kernel: {facts}");
+    finding
+}
+
+#[test]
+fn a_generator_in_an_agent_loads_this_host() {
+    let Some((bed, _turn)) = bed("from") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    let _agent = bed.agent(&far, &key, &["--allow-find", "far0"]);
+    steer(&bed, &near, 0);
+    let args = find(&["--from", AGENT, "--key", &key]);
+    let finding = found(&Running::of(bed.inside(0, &near, &[], &args)).end(WHOLE));
+    let testbed = finding["host"]["testbed"].as_str().expect("a line");
+    assert!(testbed.contains("near0 of this host, load from 10.99.0.2") && testbed.contains("on CPU 1"), "{testbed}");
+    assert_eq!(finding["host"]["driver"], "veth, process_backlog on CPU 1");
+    assert!(finding["host"].get("at").is_none(), "it is this host");
+}
+
+#[test]
+fn this_host_loads_that_of_an_agent() {
+    let Some((bed, _turn)) = bed("of") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    let _agent = bed.agent(&far, &key, &["--allow-find", "far0"]);
+    steer(&bed, &near, 1);
+    let args = find(&["--of", AGENT, "--key", &key]);
+    let finding = found(&Running::of(bed.inside(0, &near, &[], &args)).end(WHOLE));
+    assert_eq!(finding["host"]["at"], AGENT);
+    let testbed = finding["host"]["testbed"].as_str().expect("a line");
+    assert!(testbed.contains("far0 of this host, load from near0 of 10.99.0.1"), "{testbed}");
+    // It is kept here, and is not taken for this host's costs.
+    let runs = near.stdout(["results", "list"]);
+    assert!(runs.contains("find"), "{runs}");
+    let costs = near.netcliff(["predict", "--rate", "50kpps"]).output().expect("it runs");
+    let told = String::from_utf8_lossy(&costs.stdout).into_owned() + &String::from_utf8_lossy(&costs.stderr);
+    assert!(told.contains("pentium4"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_loaded_is_a_sentence() {
+    let Some((bed, _turn)) = bed("refused") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    refusals(
+        &near,
+        2,
+        &[
+            (&["find", "--if", "near0"], &["--from HOST", "--of HOST", "--allow-find"]),
+            (&["find", "--from", "h"], &["--if <IF>"]),
+            (&["find", "--if", "a", "--from", "h", "--of", "i"], &["--of"]),
+            (&["find", "--if", "none0", "--of", "127.0.0.1"], &["none0 does not exist here"]),
+            (&["agent", "--allow-find", "eth0"], &["--allow-find eth0", "--key FILE"]),
+        ],
+    );
+    let from = |agent: &Running, more: &[&str], words: &[&str]| {
+        let plain = ["find", "--quick", "--if", "near0", "--from", AGENT, "--key", &key];
+        let ended = Running::of(bed.inside(0, &near, &[], &[&plain[..], more].concat())).end(PATIENCE);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+        for word in words {
+            assert!(ended.stderr.contains(word), "{word}: {}, agent {}", ended.stderr, agent.pid());
+        }
+    };
+    {
+        let agent = bed.agent(&far, &key, &[]);
+        from(&agent, &["--i-know"], &["by far0", "lets clients send by none", "--allow-find far0"]);
+    }
+    let agent = bed.agent(&far, &key, &["--allow-find", "far0"]);
+    from(&agent, &[], &["far0 also carries the control connection", "--i-know"]);
+    from(&agent, &["--i-know", "--their-if", "none0"], &["none0 does not exist here"]);
+    // Another machine has the address now: the hardware address that answers is not this host's.
+    let [(space, device, _), (far_space, far_device, _)] = bed.ends();
+    let other = ["-n", far_space, "neigh", "replace", "10.99.0.1", "lladdr", "02:00:00:00:00:09", "dev", far_device];
+    assert!(ip(&other) && ip(&["-n", space, "link", "set", device, "up"]));
+    from(&agent, &["--i-know"], &["02:00:00:00:00:09 answers for 10.99.0.1"]);
+}
+
+/// Packets that an end has received.
+fn received(bed: &Bed, home: &Home, end: usize) -> u64 {
+    let file = format!("/sys/class/net/{}/statistics/rx_packets", bed.ends()[end].1);
+    let output = bed.inside(end, home, &["sh", "-c", "cat $0", &file], &[]).output().expect("a shell");
+    String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0)
+}
+
+/// True once hardly anything is received any more.
+fn is_silent(bed: &Bed, home: &Home, end: usize) -> bool {
+    let before = received(bed, home, end);
+    std::thread::sleep(Duration::from_millis(500));
+    received(bed, home, end) - before < 100
+}
+
+#[test]
+fn whichever_end_is_killed_the_other_ends_and_no_load_stays() {
+    let Some((bed, _turn)) = bed("killed") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    for (way, loaded) in [("--from", 0), ("--of", 1)] {
+        for victim in ["agent", "client"] {
+            let agent = bed.agent(&far, &key, &["--allow-find", "far0"]);
+            let mut run = Running::of(bed.inside(0, &near, &[], &find(&[way, AGENT, "--key", &key])));
+            run.until("looking for the rough cliff", PATIENCE);
+            let began = Instant::now();
+            if victim == "agent" {
+                agent.signal("KILL");
+                let ended = run.end(PATIENCE);
+                assert!(began.elapsed() < GONE, "{way}: {:?}", began.elapsed());
+                assert_eq!(ended.status.code(), Some(1), "{way}: {}", ended.stderr);
+                let said = ended.stderr + &ended.stdout;
+                assert!(said.contains(AGENT) || said.contains("is gone"), "{way}: {said}");
+            } else {
+                run.signal("KILL");
+                drop(run);
+            }
+            assert!(within(GONE, || is_silent(&bed, &near, loaded)), "{way}, {victim} killed: the load goes on");
+            if victim == "client" {
+                // The agent is free for the next.
+                let mut next = Running::of(bed.inside(0, &near, &[], &find(&[way, AGENT, "--key", &key])));
+                next.until("looking for the rough cliff", PATIENCE);
+                next.signal("INT");
+                let ended = next.end(PATIENCE);
+                assert_eq!(ended.status.code(), Some(1), "{way}: {}", ended.stderr);
+                let finding: Value = serde_json::from_str(&ended.stdout).expect("what was found until then");
+                assert_eq!(finding["partial"], true);
+            }
+        }
+    }
+}
