@@ -28,6 +28,10 @@ const LEAST_SEARCHES: u32 = 3;
 /// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
 const MOST_LOADS: f64 = 12.0;
 
+/// A sender that reaches this share of the highest load is at its ceiling: that was measured alone, and beside a working host it reaches
+/// a little less; one that other programs or a hypervisor hold up stops anywhere.
+const AT_CEILING: f64 = 0.8;
+
 /// What to search, and where.
 #[derive(Debug, Clone)]
 pub struct Question {
@@ -56,6 +60,8 @@ pub struct Cliffs {
     experienced: Vec<Search>,
     void: BTreeMap<Why, u32>,
     goal: Option<Goal>,
+    /// Highest load of the question (pps): the sender's ceiling.
+    ceiling_pps: f64,
     /// Every trial with its reading.
     pub trials: Vec<(Observation, Reading)>,
     /// True: the user ended it; what was found until then is here.
@@ -70,6 +76,9 @@ struct Search {
     searched: Searched,
     /// Service demand in its trials, median (s); None: not metered.
     demand_s: Option<f64>,
+    /// Its trials, and the void ones by reason.
+    trials: usize,
+    void: BTreeMap<Why, u32>,
 }
 
 /// Searches.
@@ -77,7 +86,7 @@ struct Search {
 /// # Errors
 /// A trial failed. A stop is no error: what was found until then is kept.
 pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, TrialError> {
-    let mut cliffs = Cliffs { goal: Some(question.goal), ..Cliffs::default() };
+    let mut cliffs = Cliffs { goal: Some(question.goal), ceiling_pps: question.range.max_pps, ..Cliffs::default() };
     for number in 0..question.searches {
         if number >= LEAST_SEARCHES && cliffs.trials.len() as u32 >= question.most_trials {
             break;
@@ -125,8 +134,19 @@ fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cli
     let demands_s: Vec<f64> =
         cliffs.trials[first..].iter().filter_map(|(trial, _)| trial.counts.as_ref()?.demand_s()).collect();
     let demand_s = stats::median(&demands_s).map(|figure| figure.value);
-    cliffs.own.push(Search { start_pps, searched: own, demand_s });
-    cliffs.experienced.push(Search { start_pps, searched: experienced, demand_s });
+    let void = |of: fn(&Reading) -> &Answer| {
+        let mut void: BTreeMap<Why, u32> = BTreeMap::new();
+        for (_, reading) in &cliffs.trials[first..] {
+            if let Answer::Void { why, .. } = of(reading) {
+                *void.entry(*why).or_default() += 1;
+            }
+        }
+        void
+    };
+    let (void_own, void_experienced) = (void(|reading| &reading.own), void(|reading| &reading.experienced));
+    let trials = cliffs.trials.len() - first;
+    cliffs.own.push(Search { start_pps, searched: own, demand_s, trials, void: void_own });
+    cliffs.experienced.push(Search { start_pps, searched: experienced, demand_s, trials, void: void_experienced });
     Ok(())
 }
 
@@ -182,12 +202,12 @@ impl Trials<'_> {
 impl Cliffs {
     /// The host's own cliff with its interval (pps), or why there is none.
     pub fn own(&self) -> Result<Figure, String> {
-        figure(&self.own, over(&self.own))
+        figure(&self.own, over(&self.own), self.ceiling_pps)
     }
 
     /// The cliff as experienced, likewise.
     pub fn experienced(&self) -> Result<Figure, String> {
-        figure(&self.experienced, self.over_experienced())
+        figure(&self.experienced, self.over_experienced(), self.ceiling_pps)
     }
 
     /// Share of the slots of all trials that the host's own cliff leaves out.
@@ -200,8 +220,8 @@ impl Cliffs {
     pub fn summary(&self) -> Option<CliffSearches> {
         let void = self.void.iter().map(|(why, trials)| VoidTrials { why: why.to_string(), trials: *trials });
         Some(CliffSearches {
-            own: bounds(&self.own, &over(&self.own)?),
-            experienced: bounds(&self.experienced, &self.over_experienced()?),
+            own: bounds(&self.own, &over(&self.own)?, self.ceiling_pps),
+            experienced: bounds(&self.experienced, &self.over_experienced()?, self.ceiling_pps),
             trials: self.trials.len() as u32,
             void: void.collect(),
         })
@@ -256,10 +276,10 @@ fn bracket(searched: &Searched) -> (Option<f64>, Option<f64>) {
     }
 }
 
-fn bounds(searches: &[Search], over: &Bracketed) -> CliffBounds {
+fn bounds(searches: &[Search], over: &Bracketed, ceiling_pps: f64) -> CliffBounds {
     let search = |search: &Search| {
         let (lower_pps, upper_pps) = bracket(&search.searched);
-        let end = of(&search.searched).map_or(String::new(), |found| found.end.to_string());
+        let end = end(search, ceiling_pps).map_or(String::new(), |end| end.to_string());
         SearchBounds { start_pps: search.start_pps, lower_pps, upper_pps, end, demand_s: search.demand_s }
     };
     CliffBounds {
@@ -270,40 +290,70 @@ fn bounds(searches: &[Search], over: &Bracketed) -> CliffBounds {
     }
 }
 
-fn figure(searches: &[Search], over: Option<Bracketed>) -> Result<Figure, String> {
+/// How a search ended. Where the sender fell behind far below its ceiling, that was not its limit: the trials above were void.
+fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
+    let found = of(&search.searched)?;
+    let at_ceiling = found.lower_pps.is_some_and(|lower_pps| lower_pps >= AT_CEILING * ceiling_pps);
+    Some(match found.end {
+        End::AboveSender if !at_ceiling => End::AboveVoid,
+        end => end,
+    })
+}
+
+fn figure(searches: &[Search], over: Option<Bracketed>, ceiling_pps: f64) -> Result<Figure, String> {
     let over = over.ok_or("stopped before a search was finished")?;
     let Bracketed { value, low, high, confidence } = over;
     match (value, low, high) {
         (Some(value), Some(low), Some(high)) => Ok(Figure::between(value, low, high, confidence)),
         // An end that no trial bounds is no number: `searches` has the other one.
         (Some(value), ..) => Ok(Figure::exact(value)),
-        (None, ..) => Err(open(searches, low, high)),
+        (None, low, high) => Err(open(searches, low, high, ceiling_pps)),
     }
 }
 
-/// Why half of the searches or more are open on one side.
-fn open(searches: &[Search], low: Option<f64>, high: Option<f64>) -> String {
-    let ended = |end: fn(End) -> bool| {
-        searches.iter().filter(|search| of(&search.searched).is_some_and(|found| end(found.end))).count()
-    };
+/// The bound that there is, and why half of the searches or more are open on one side: each reason with how many searches have it. Every page
+/// and message has a missing cliff in these words.
+fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, ceiling_pps: f64) -> String {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for search in searches {
+        let Some(why) = why_open(search, ceiling_pps) else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let all = searches.len();
+    let each: Vec<String> = reasons.iter().map(|(why, count)| format!("in {count} of {all} searches {why}")).collect();
     // Three digits: a bound is no better known.
     let pps = |pps: f64| units::print_pps(units::three_digits(pps));
-    let all = searches.len();
-    let above = ended(End::is_lower_limit);
-    let below = ended(|end| end == End::BelowMinimum);
-    let slow = ended(|end| end == End::SenderTooSlow);
-    if above > 0 {
-        let at_least = low.map_or(String::new(), |low| format!(": it is >= {}", pps(low)));
-        return format!(
-            "{above} of {all} searches reached the highest load that the sender offers and it was upheld{at_least}"
-        );
+    let bound = match (low, high) {
+        (Some(low), _) => format!("it is >= {}: ", pps(low)),
+        (None, Some(high)) => format!("it is <= {}: ", pps(high)),
+        (None, None) => String::new(),
+    };
+    format!("{bound}{}", each.join("; "))
+}
+
+/// Why a search has no bound on one side; None: it has both.
+fn why_open(search: &Search, ceiling_pps: f64) -> Option<String> {
+    if let (Some(_), Some(_)) = bracket(&search.searched) {
+        return None;
     }
-    if below > 0 {
-        let at_most = high.map_or(String::new(), |high| format!(": it is <= {}", pps(high)));
-        return format!("{below} of {all} searches found no load that was upheld{at_most}");
-    }
-    if slow > 0 {
-        return format!("in {slow} of {all} searches the sender did not reach the lowest load");
-    }
-    format!("the searches ended before they had a bound on both sides ({all} of them)")
+    let void: u32 = search.void.values().sum();
+    let most = search.void.iter().max_by_key(|(_, count)| **count).map(|(why, _)| why);
+    // Three digits: a ceiling is no better known.
+    let ceiling = units::print_pps(units::three_digits(ceiling_pps));
+    Some(match (end(search, ceiling_pps)?, most) {
+        (End::AboveMaximum | End::AboveSender, _) => {
+            format!("the highest load that the sender paces, {ceiling}, was upheld")
+        }
+        (End::AboveVoid, Some(why)) => format!("all trials at higher loads were void: {why}"),
+        (End::SenderTooSlow, _) => "the sender did not reach the lowest load".to_owned(),
+        (End::BelowMinimum, _) => "not even the lowest load was upheld".to_owned(),
+        (_, Some(why)) if 2 * void as usize > search.trials => {
+            format!("most trials were void, and the time was over before there was a bound on both sides: {why}")
+        }
+        _ => "the time was over before there was a bound on both sides: loads passed and failed by chance".to_owned(),
+    })
 }

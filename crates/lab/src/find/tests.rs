@@ -1,6 +1,7 @@
 //! `find` on hosts whose cliffs are known.
 
 mod conclusions;
+mod open;
 mod speed;
 mod whole;
 

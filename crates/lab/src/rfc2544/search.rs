@@ -43,6 +43,9 @@ pub enum End {
     AboveMaximum,
     /// The highest load that the sender reaches was upheld: the device is at least as fast.
     AboveSender,
+    /// Trials at all loads above were void though the sender reached them (late frames, a full sink, pauses of a CPU): the device is at least
+    /// as fast, and neither it nor the sender was at its ceiling.
+    AboveVoid,
     /// The lowest load failed.
     BelowMinimum,
     /// The sender does not reach the lowest load: nothing is known of the device.
@@ -59,7 +62,7 @@ impl End {
 
     /// The highest load was upheld: what was found is a lower limit.
     pub fn is_lower_limit(self) -> bool {
-        matches!(self, Self::AboveMaximum | Self::AboveSender)
+        matches!(self, Self::AboveMaximum | Self::AboveSender | Self::AboveVoid)
     }
 }
 
@@ -70,6 +73,7 @@ impl std::fmt::Display for End {
             Self::Regular => "regular",
             Self::AboveMaximum => "above-maximum",
             Self::AboveSender => "above-sender",
+            Self::AboveVoid => "above-void",
             Self::BelowMinimum => "below-minimum",
             Self::SenderTooSlow => "sender-too-slow",
             Self::OutOfTime => "out-of-time",

@@ -1,7 +1,11 @@
 //! One trial and its result, for every search.
 
+use std::collections::BTreeMap;
+
 use netcliff_wire::void::Void;
 use serde::{Deserialize, Serialize};
+
+use super::search::End;
 
 /// Counts of one trial at a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -101,8 +105,9 @@ pub(super) struct Tester<'a, E> {
     ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>,
     /// Loads still worth asking for; `max_pps` falls where the sender does not reach it.
     pub(super) range: Range,
-    /// True: `range.max_pps` is what the sender reaches, no longer what was requested.
-    pub(super) sender_limited: bool,
+    /// Why all trials above `range.max_pps` were void, where it is no longer what was requested: [`Why::Behind`] if the sender fell behind in all
+    /// of them, else the reason of most others.
+    pub(super) limited: Option<Why>,
     /// Valid trials in the order they were made.
     pub(super) trials: Vec<Trial>,
     /// Trials in which the sender did not reach the load.
@@ -118,7 +123,16 @@ impl<'a, E> Tester<'a, E> {
     }
 
     pub(super) fn new(range: Range, ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Self {
-        Self { ask, range, sender_limited: false, trials: Vec::new(), void_trials: 0, spent_s: 0.0 }
+        Self { ask, range, limited: None, trials: Vec::new(), void_trials: 0, spent_s: 0.0 }
+    }
+
+    /// How a search ends at the highest load worth asking for.
+    pub(super) fn at_highest(&self) -> End {
+        match self.limited {
+            None => End::AboveMaximum,
+            Some(Why::Behind) => End::AboveSender,
+            Some(Why::HeldUp | Why::SinkFull | Why::Disturbed) => End::AboveVoid,
+        }
     }
 
     /// A trial of `duration_s` at `load_pps`; None where the sender does not reach the load, which is then out of range.
@@ -126,6 +140,7 @@ impl<'a, E> Tester<'a, E> {
         let repeats = if duration_s < SHORT_S { SHORT_VOID_REPEATS } else { VOID_REPEATS };
         // The best of them is what the sender can do: in the others it may have been held up.
         let mut reached: f64 = 0.0;
+        let mut reasons: BTreeMap<Why, u32> = BTreeMap::new();
         for _ in 0..=repeats {
             self.spent_s += duration_s;
             match (self.ask)(duration_s, load_pps)? {
@@ -133,13 +148,15 @@ impl<'a, E> Tester<'a, E> {
                     self.trials.push(trial);
                     return Ok(Some(trial));
                 }
-                Answer::Void { reached_pps, .. } => {
+                Answer::Void { reached_pps, why } => {
                     self.void_trials += 1;
+                    *reasons.entry(why).or_default() += 1;
                     reached = reached.max(reached_pps.min(load_pps));
                 }
             }
         }
-        self.sender_limited = true;
+        let others = reasons.iter().filter(|(why, _)| **why != Why::Behind);
+        self.limited = Some(others.max_by_key(|(_, count)| **count).map_or(Why::Behind, |(why, _)| *why));
         // Below what was reached, so that the next trial is not void by a hair; further where it was the load itself, at which
         // the sender was uneven.
         self.range.max_pps = if reached < 0.99 * load_pps { 0.99 * reached } else { 0.95 * load_pps };

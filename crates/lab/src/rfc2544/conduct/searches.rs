@@ -62,9 +62,9 @@ pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Opti
     match found.end {
         End::Regular => Some(Limit::Device),
         // A higher load was offered and not forwarded: the tester only could not offer those between.
-        End::AboveMaximum | End::AboveSender if found.upper_pps.is_some() => Some(Limit::Device),
+        End::AboveMaximum | End::AboveSender | End::AboveVoid if found.upper_pps.is_some() => Some(Limit::Device),
         End::AboveMaximum if below_sender => Some(Limit::Asked),
-        End::AboveMaximum | End::AboveSender => Some(Limit::Tester),
+        End::AboveMaximum | End::AboveSender | End::AboveVoid => Some(Limit::Tester),
         End::BelowMinimum | End::SenderTooSlow | End::OutOfTime => None,
     }
 }
@@ -73,12 +73,15 @@ pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Opti
 fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     match (limit, end) {
         (Some(Limit::Asked), _) => Some("the highest load asked for was forwarded; the device can do more"),
+        (Some(Limit::Tester), End::AboveVoid) => Some(
+            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can do more",
+        ),
         (Some(Limit::Tester), _) => {
             Some("the tester is the limit: the device forwarded all that it can offer, and can do more")
         }
         (_, End::BelowMinimum) => Some("even a thousandth of the highest load lost frames"),
         (_, End::SenderTooSlow) => Some("the sender did not reach even a thousandth of the highest load"),
-        (Some(Limit::Device), End::AboveMaximum | End::AboveSender) => {
+        (Some(Limit::Device), End::AboveMaximum | End::AboveSender | End::AboveVoid) => {
             Some("the bounds are further apart than asked: the tester did not reach the loads between them")
         }
         (_, End::OutOfTime) => {

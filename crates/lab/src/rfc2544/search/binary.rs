@@ -30,12 +30,12 @@ pub fn search<E>(
     let end = loop {
         let ceiling = tester.range.max_pps;
         let load = match (lower, upper) {
-            _ if tester.too_slow() => break if lower.is_some() { End::AboveSender } else { End::SenderTooSlow },
+            _ if tester.too_slow() => break if lower.is_some() { tester.at_highest() } else { End::SenderTooSlow },
             (Some(passed), Some(failed)) if failed - passed <= goal.width * failed => break End::Regular,
             // Nothing failed within reach: the highest load comes next, or passed already.
             (passed, failed) if failed.is_none_or(|failed| failed > ceiling) => match passed {
                 Some(passed) if passed >= ceiling => {
-                    break if tester.sender_limited { End::AboveSender } else { End::AboveMaximum };
+                    break tester.at_highest();
                 }
                 _ => ceiling,
             },

@@ -154,7 +154,7 @@ impl<E> State<'_, E> {
                 _ if self.is_narrow(stage) => return Ok(End::Regular),
                 (_, Some(upper)) if upper <= min_pps => return Ok(End::BelowMinimum),
                 (Some(lower), _) if lower >= max_pps => {
-                    return Ok(if self.tester.sender_limited { End::AboveSender } else { End::AboveMaximum });
+                    return Ok(self.tester.at_highest());
                 }
                 (Some(lower), Some(upper)) => self.between(lower, upper, hint),
                 (None, Some(upper)) => {

@@ -130,6 +130,32 @@ proptest! {
     }
 }
 
+/// Trials that are void for something else than a slow sender do not make the highest load its ceiling.
+#[test]
+fn trials_that_are_void_above_a_load_are_not_the_senders_ceiling() {
+    let goal = Goal { final_trial_s: 0.05, ..Goal::rfc2544(0.05, 0.0, 0.05) };
+    for (why, end) in [
+        (Why::Behind, End::AboveSender),
+        (Why::HeldUp, End::AboveVoid),
+        (Why::SinkFull, End::AboveVoid),
+        (Why::Disturbed, End::AboveVoid),
+    ] {
+        let answer = |duration_s: f64, load_pps: f64| {
+            Ok::<_, Infallible>(if load_pps > 100e3 {
+                Answer::Void { reached_pps: if why == Why::Behind { 100e3 } else { load_pps }, why }
+            } else {
+                Answer::Valid(Trial { load_pps, duration_s, sent: 1000, lost: 0 })
+            })
+        };
+        let range = Range { min_pps: 1e3, max_pps: 1e6 };
+        let mlr = Mlr { goals: vec![goal], range, start_pps: None, at_most_s: None };
+        let found = mlr::search(&mlr, &mut answer.clone()).unwrap().found[0];
+        assert_eq!((found.end, found.upper_pps), (end, None), "{why:?}");
+        let rfc2544 = binary::Binary { trial_s: 0.05, loss_ratio: 0.0, width: 0.05 };
+        assert_eq!(binary::search(rfc2544, range, &mut answer.clone()).unwrap().found[0].end, end, "{why:?}");
+    }
+}
+
 /// Two of three short trials are void since something else had the sender's CPU for most of them.
 #[test]
 fn a_sender_that_is_held_up_now_and_then_limits_nothing() {

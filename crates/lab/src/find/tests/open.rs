@@ -1,0 +1,95 @@
+//! Searches without a bound on one side, and the reason that is given.
+
+use super::*;
+use crate::bench::{Observation, SenderCeiling};
+use crate::trial::TrialError;
+
+/// A host whose sender is held up by something else above a load, far below its ceiling.
+struct HeldUp {
+    host: Fake,
+    above_pps: f64,
+    /// The share of the frames that it then sends in time, and whether those that were late may have been lost by it.
+    offered_share: f64,
+    late: bool,
+}
+
+impl Bench for HeldUp {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let mut observation = self.host.observe(spec, metered)?;
+        if spec.rate_pps > self.above_pps {
+            observation.sides.offered_share = self.offered_share;
+            observation.sides.reached_pps = self.offered_share * spec.rate_pps;
+            if self.late {
+                (observation.sides.lost, observation.sides.late) = (10, 20);
+            }
+        }
+        Ok(observation)
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.host.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.host.socket_capacity(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.host.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        self.host.cpu_method()
+    }
+}
+
+/// Three searches near 110 kpps.
+fn searched(bench: &mut dyn Bench, ceiling_pps: f64) -> Cliffs {
+    let question = Question {
+        reference: None,
+        base: spec(0.4, 1),
+        goal: quick(),
+        range: stages::range(ceiling_pps),
+        near_pps: 110e3,
+        capacity_pps: CAPACITY_PPS,
+        searches: 3,
+        most_trials: 1000,
+    };
+    cliff::search(bench, &question).unwrap()
+}
+
+/// Trials that are void far below the sender's ceiling are the reason, not the sender.
+#[test]
+fn void_trials_are_no_ceiling_of_the_sender() {
+    for (offered_share, late, why) in
+        [(0.9, false, "the sender fell behind"), (1.0, true, "the sender was delayed, and may have caused the loss")]
+    {
+        let mut bench = HeldUp { host: host(1), above_pps: 117e3, offered_share, late };
+        let cliffs = searched(&mut bench, 589e3);
+        let said = cliffs.own().unwrap_err();
+        assert!(said.starts_with("it is >= 1") && said.contains(&format!("were void: {why}")), "{said}");
+        assert!(!said.contains("that the sender paces"), "{said}");
+        let bounds = cliffs.summary().unwrap().own;
+        assert!(bounds.lower_pps.is_some_and(|pps| pps < 118e3) && bounds.upper_pps.is_none(), "{bounds:?}");
+        let ends: Vec<&str> = bounds.searches.iter().map(|search| search.end.as_str()).collect();
+        // One that spent its time on void trials does not come to an end.
+        assert!(ends.contains(&"above-void"), "{ends:?}");
+        assert!(ends.iter().all(|end| ["above-void", "out-of-time"].contains(end)), "{ends:?}");
+    }
+}
+
+/// A sender that offers less than the host takes is the reason, with its highest load.
+#[test]
+fn a_sender_at_its_ceiling_is_said_to_be() {
+    let mut slow = Fake { ceiling_pps: 150e3, ..host(1) };
+    let cliffs = searched(&mut slow, 150e3);
+    let said = cliffs.own().unwrap_err();
+    assert!(
+        said.ends_with(": in 3 of 3 searches the highest load that the sender paces, 142kpps, was upheld"),
+        "{said}"
+    );
+    // Beside the host it reaches a little less than alone.
+    let cliffs = searched(&mut slow, 165e3);
+    assert!(cliffs.own().unwrap_err().contains("that the sender paces"), "{:?}", cliffs.own());
+    assert!(cliffs.summary().unwrap().own.searches.iter().all(|search| search.end == "above-sender"));
+}
