@@ -7,7 +7,7 @@ use anyhow::Context;
 use netcliff_core::advice::Verdict;
 use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme};
 use netcliff_host::inspect::Inspection;
-use netcliff_host::tune::plan::scheme::Device;
+use netcliff_host::tune::plan::scheme::{Device, without_coalescing};
 use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates, offered, overall, with_commands};
 use netcliff_lab::inputs;
 use netcliff_model::ModelEngine;
@@ -23,6 +23,9 @@ use crate::progress::Search;
 pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let inspection = inspected(args)?;
     let device = device(args, inspection.as_ref())?;
+    if let Some(why) = without_coalescing(device) {
+        output::say(format!("netcliff: {why}"));
+    }
     let questions = questions(args, store, device)?;
     let sim = SimEngine { seed: args.seed, confidence: args.confidence.0, ..SimEngine::default() };
     let mut all = Vec::new();

@@ -9,6 +9,10 @@ use std::{
 
 /// The driver reports zeros all the same.
 const NO_DELAY: &str = "the virtual device has none to set (VIRTIO_NET_F_NOTF_COAL)";
+/// What is missing then.
+const DELAY: &str = "interrupt delay";
+/// Number of that feature (include/uapi/linux/virtio_net.h).
+const NOTF_COAL: usize = 53;
 
 /// Fills in what sysfs, mounted at `sys`, and procfs beside it report about an interface.
 pub(super) fn fill(nic: &mut Nic, sys: &Path) {
@@ -26,7 +30,7 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
         for key in ["rx-usecs", "tx-usecs"] {
             nic.coalesce.remove(key);
         }
-        nic.missing.insert("interrupt delay".into(), NO_DELAY.into());
+        nic.missing.insert(DELAY.into(), NO_DELAY.into());
     }
     queues(nic, &dir.join("queues"));
     for name in ["threaded", "gro_flush_timeout", "napi_defer_hard_irqs"] {
@@ -49,12 +53,20 @@ pub(crate) fn message_interrupts(device: &Path) -> PathBuf {
     device.join(if virtio { "../msi_irqs" } else { "msi_irqs" })
 }
 
-/// Whether a virtio device can hold interrupts back: one of its features VIRTIO_NET_F_VQ_NOTF_COAL and VIRTIO_NET_F_NOTF_COAL, a
-/// letter each.
+/// Whether a virtio device can hold interrupts back: it has the feature VIRTIO_NET_F_NOTF_COAL, a letter each. Without it `virtnet_set_coalesce`
+/// (drivers/net/virtio_net.c) refuses a delay with EOPNOTSUPP and any rx-frames but 1 with EINVAL; VIRTIO_NET_F_VQ_NOTF_COAL (52) alone is
+/// for single queues (`ethtool --per-queue`).
 fn virtio_delays(device: &Path) -> Option<bool> {
     let features = procfs::text(device.join("features"))?;
-    let has = |bit: usize| features.as_bytes().get(bit) == Some(&b'1');
-    Some(has(52) || has(53))
+    Some(features.as_bytes().get(NOTF_COAL) == Some(&b'1'))
+}
+
+impl Nic {
+    /// Why its driver refuses to hold interrupts back, whatever ethtool reports; None: it may take such settings.
+    pub fn refuses_coalescing(&self) -> Option<String> {
+        let why = self.missing.get(DELAY)?;
+        Some(format!("{} takes no coalescing settings: {why}", self.name))
+    }
 }
 
 fn queues(nic: &mut Nic, queues: &Path) {
@@ -88,7 +100,7 @@ mod tests {
     fn a_virtio_device_tells_by_its_features_whether_it_delays() {
         let device = tempfile::tempdir().unwrap();
         assert_eq!(virtio_delays(device.path()), None);
-        for (set, delays) in [(&[0, 1, 22, 57][..], false), (&[0, 53], true), (&[52], true)] {
+        for (set, delays) in [(&[0, 1, 22, 57][..], false), (&[0, 53], true), (&[52], false)] {
             let features: String = (0..64).map(|bit| if set.contains(&bit) { '1' } else { '0' }).collect();
             fs::write(device.path().join("features"), features + "\n").unwrap();
             assert_eq!(virtio_delays(device.path()), Some(delays), "{set:?}");

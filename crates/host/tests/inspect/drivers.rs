@@ -8,8 +8,14 @@ use netcliff_host::{
         rules::{self, Aim},
     },
     nic::{Nic, moderation::Moderation},
-    tune::{Wish, plan},
+    tune::{
+        Wish, plan,
+        plan::scheme::{self, Device},
+    },
 };
+
+/// The features that a virtio device negotiated, a letter each.
+const FEATURES: &str = "sys/class/net/eth0/device/features";
 
 macro_rules! guest {
     ($name:literal) => {
@@ -107,6 +113,35 @@ fn virtio_net() {
     let nic = &host.port("eth0").unwrap().nic;
     assert_eq!((nic.speed_mbps, nic.napis.len()), (None, 4));
     assert!(nic.missing.values().any(|why| why.contains("VIRTIO_NET_F_NOTF_COAL")), "{:?}", nic.missing);
+}
+
+/// A virtio device without VIRTIO_NET_F_NOTF_COAL refuses delays and counts, although ethtool lists them: only what NAPI has is proposed.
+#[test]
+fn virtio_net_without_the_feature_is_set_by_napi_alone() {
+    let guest = guest!("virtio_net");
+    let steps_of = |guest: &Overlay, scheme: &str| {
+        let (host, _) = judged(guest, Objective::Latency);
+        let port = host.port("eth0").unwrap();
+        let steps = scheme::steps(&scheme.parse().unwrap(), Device::Port(&host, port))?;
+        Ok::<Vec<String>, String>(steps.into_iter().map(|step| step.proposal.command).collect())
+    };
+    for coalescing in ["coalesce:frames=8,masked=true", "coalesce:usecs=50us,masked=true", "dim"] {
+        let why = steps_of(&guest, coalescing).unwrap_err();
+        assert!(
+            why.starts_with("eth0 takes no coalescing settings") && why.contains("VIRTIO_NET_F_NOTF_COAL"),
+            "{why}"
+        );
+        assert!(why.contains("napi_defer_hard_irqs, gro_flush_timeout and threaded"), "{why}");
+    }
+    for napi in ["napi:defer_hard_irqs=2,gro_flush_timeout=50us", "napi:threaded"] {
+        let commands = steps_of(&guest, napi).unwrap();
+        assert!(!commands.is_empty() && commands.iter().all(|command| !command.contains("ethtool")), "{commands:?}");
+    }
+    let bits = |set: usize| (0..128).map(|bit| if bit == set { '1' } else { '0' }).collect::<String>() + "\n";
+    let features = |set| guest.without(FEATURES).file(FEATURES, &bits(set));
+    let frames = steps_of(&features(53), "coalesce:frames=8,masked=true").unwrap();
+    assert!(frames.iter().any(|command| command == "ethtool -C eth0 rx-frames 8"), "{frames:?}");
+    assert!(steps_of(&features(52), "coalesce:frames=8,masked=true").is_err());
 }
 
 /// A fixture that is called whole is: what is captured of it is it again, no file more or less.

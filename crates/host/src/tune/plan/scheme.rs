@@ -29,6 +29,13 @@ pub enum Device<'a> {
     Any(&'a str),
 }
 
+/// What a device that refuses coalescing can be set to instead, with the reason; None: it does not refuse it.
+pub fn without_coalescing(device: Device<'_>) -> Option<String> {
+    let Device::Port(_, port) = device else { return None };
+    let why = port.nic.refuses_coalescing()?;
+    Some(format!("{why}; it takes napi_defer_hard_irqs, gro_flush_timeout and threaded (schemes of napi)"))
+}
+
 /// Value that is not known.
 const UNKNOWN: &str = "not known";
 
@@ -290,7 +297,7 @@ impl Draft<'_> {
 
     fn needs_interrupts(&self) -> Result<(), String> {
         match self.is_hardware() {
-            true => Ok(()),
+            true => without_coalescing(self.device).map_or(Ok(()), Err),
             false => Err(format!("{} is no hardware: it has no interrupt to hold back", self.name())),
         }
     }
