@@ -75,6 +75,18 @@ fn replaced_words_do_not_come_back() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Terms that pages print and a reader would look for.
+#[test]
+fn terms_of_pages_are_in_the_list_of_words() {
+    let list = std::fs::read_to_string(project().join("docs/reference/words.md")).expect("the list");
+    let terms: Vec<&str> = list.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next()).collect();
+    for term in ["service demand", "turns of the loop", "pause budget", "roofline", "trial duration", "settling time"] {
+        assert!(terms.contains(&term), "{term}: {terms:?}");
+    }
+    let demand = list.lines().find(|line| line.starts_with("| service demand")).expect("it is there");
+    assert!(["`stream`", "`rr`", "`find`"].iter().all(|command| demand.contains(command)), "{demand}");
+}
+
 /// A phrase as words of their own: `highway back` and `be hadron` are none.
 fn is_in(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase).any(|(at, _)| {
