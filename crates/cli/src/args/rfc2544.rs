@@ -21,6 +21,7 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
   netcliff rfc2544 throughput --forwarding conntrack --flows 1000 --destinations 100
   netcliff rfc2544 latency --stamps kernel         without what the tester itself adds, and beside it
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
+  netcliff rfc2544 throughput --search binary --rest 5s    to the letter: bisection, 60 s, 2 s, 5 s
 
 Without --tx and --rx the device is a router in a network namespace of this machine, between two sides
 of a tester. Loads are frames a second in each direction. A trial in which the sender does not reach
@@ -72,28 +73,29 @@ pub struct Rfc2544Args {
     /// How throughput is searched
     #[arg(long, value_enum, default_value_t = Search::Mlr, help_heading = "Search")]
     pub search: Search,
-    /// What one search by MLRsearch looks for, as RFC 9971 has it; can be repeated, the other tests go by the first. Keys: trial (length
-    /// of a full one) [default: --trial], sum (of full trials that judge a load) [trial], initial (the shortest) [1s, or trial],
-    /// loss (share a trial may lose) [--loss], exceed (share of the sum that may lose more) [0], width [--width]
+    /// What one search by MLRsearch looks for, as RFC 9971 has it; can be repeated, the other tests go by the first. Keys: trial (final trial
+    /// duration) [default: --trial], sum (duration sum of the trials that judge a load) [trial], initial (initial trial duration) [1s, or trial],
+    /// loss (ratio that a trial may have) [--loss], exceed (ratio of the sum that may lose more) [0], width [--width]
     #[arg(long, value_name = "trial=60s,sum=60s,loss=0,exceed=0,width=0.5%", value_parser = goal, conflicts_with = "search", help_heading = "Search", hide_short_help = true)]
     pub goal: Vec<Asked>,
     /// Searches of each frame size, round by round over the sizes so that drift hits all alike; throughput is then their mean, and
     /// `compare` can test it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEARCHES)), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: u32,
-    /// Length of a full trial [default: 60s; 1s in searches of --search typical]
+    /// Trial duration [default: 60s, as RFC 2544, section 24, asks; 1s in searches of --search typical]
     #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search")]
     pub trial: Option<f64>,
-    /// Share of frames a trial may lose; seed papers often take 0.01%
+    /// Frame loss ratio that a trial may have; RFC 2544: 0
     #[arg(long, default_value = "0", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search")]
     pub loss: f64,
     /// Relative distance of the bounds at which a search ends
     #[arg(long, default_value = "0.5%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub width: f64,
-    /// Longest wait for residual frames [default: 2s, as RFC 2544 asks; 200ms with trials below 1s]
+    /// Settling time: the longest wait for residual frames after a trial [default: 2s, as RFC 2544, section 23, asks; 200ms with trial
+    /// durations below 1s]
     #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub settle: Option<f64>,
-    /// Rest between trials; RFC 2544 asks for 5s
+    /// Time for the device to restabilize before the next trial; RFC 2544, section 23, asks for 5s
     #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub rest: f64,
     /// Highest load in each direction, except of back-to-back, whose bursts leave as fast as they can [default: what the sender reaches]

@@ -92,15 +92,15 @@ pub struct Settings {
     /// Searches of each frame size: round by round over the sizes, so that what drifts hits all alike.
     #[serde(default = "one")]
     pub searches: u32,
-    /// Length of a full trial (s); in searches by [`SearchBy::MlrTypical`] a second at most.
+    /// Trial duration (s); RFC 2544, section 24: 60; in searches by [`SearchBy::MlrTypical`] a second at most.
     pub trial_s: f64,
-    /// Share of frames that a trial may lose.
+    /// Frame loss ratio that a trial may have.
     pub loss_ratio: f64,
     /// Relative distance of the bounds at which a search ends.
     pub width: f64,
-    /// Longest wait for residual frames (s); RFC 2544 asks for 2.
+    /// Settling time: the longest wait for residual frames after a trial (s); RFC 2544, section 23: 2.
     pub settle_s: f64,
-    /// Rest of the device between trials (s); RFC 2544 asks for 5.
+    /// Time for the device to restabilize before the next trial (s); RFC 2544, section 23: 5.
     pub rest_s: f64,
     /// Highest load tried (pps); None: what the sender reaches.
     #[serde(default, skip_serializing_if = "Option::is_none")]

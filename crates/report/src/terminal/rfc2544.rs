@@ -59,6 +59,7 @@ fn set_up(page: &mut Page, report: &Rfc2544Report) {
     let tag = asked.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
     page.fact("frames", &format!("{family}, UDP, {flows}{to}{tag}, {ways}"));
     page.fact("search", &searched(report));
+    page.fact("after a trial", &between(asked));
     for (at, goal) in asked.goals.iter().enumerate() {
         page.fact(&format!("goal {}", at + 1), &goal.to_string());
     }
@@ -84,7 +85,13 @@ fn search(asked: &Settings) -> String {
     let goal = asked.goal();
     let tolerated = if goal.loss_ratio > 0.0 { format::loss(goal.loss_ratio) } else { "none".to_owned() };
     let (trials, width) = (time(goal.final_trial_s), format::share(goal.width));
-    format!("{by}{rounds}; trials of {trials}, loss allowed: {tolerated}, width {width}")
+    format!("{by}{rounds}; trial duration {trials}, loss allowed: {tolerated}, width {width}")
+}
+
+/// What comes after each trial, beside what RFC 2544 asks for where that is more.
+fn between(asked: &Settings) -> String {
+    let short = if asked.settle_s < 2.0 || asked.rest_s < 5.0 { " (RFC 2544, section 23: 2 s, 5 s)" } else { "" };
+    format!("at most {} for residual frames, then {} to restabilize{short}", time(asked.settle_s), time(asked.rest_s))
 }
 
 /// Number of searches of each size, if it is more than one.

@@ -221,7 +221,7 @@ fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     assert_eq!(row("SEARCHES", 2), ["64B", "3", "2", "400 kpps", "390 kpps", "410 kpps", "5.00 %"]);
     assert_eq!(row("SEARCHES", 3)[..3], ["imix", "1", "1"]);
     let words: Vec<&str> = page.split_whitespace().collect();
-    assert!(words.join(" ").contains("goal, 3 a size, round by round over the sizes; trials of 60.0 s"), "{page}");
+    assert!(words.join(" ").contains("goal, 3 a size, round by round over the sizes; trial duration 60.0 s"), "{page}");
     let rows = csv::rfc2544(&searched());
     for row in [
         "64B,64.0,throughput,,mean_pps,400000.0\n",

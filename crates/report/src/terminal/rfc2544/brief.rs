@@ -2,7 +2,7 @@
 
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
-use super::{Tables, bursts, goals, latency, missing, pps, searched, table, throughput, throughput_of, words};
+use super::{Tables, between, bursts, goals, latency, missing, pps, searched, table, throughput, throughput_of, words};
 use crate::format;
 use crate::terminal::Style;
 use crate::terminal::page::{Page, Tone};
@@ -19,6 +19,7 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     page.heading("SET-UP");
     page.fact("device", &report.device);
     page.fact("search", &searched(report));
+    page.fact("after a trial", &between(&report.asked));
     let notes = report.notes.len() + report.limits.len();
     page.paragraph(
         0,
