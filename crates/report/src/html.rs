@@ -137,6 +137,7 @@ fn summary(finding: &Finding) -> Markup {
                 "The cliff is the " (sheet::cliff_note(finding)) "."
                 @if let Some(sentence) = sheet::confidences(finding) { " " (sentence) }
             }
+            @if let Some(none) = sheet::no_cliff(finding) { p { strong { (none) "." } } }
             @let doubts = sheet::doubts(finding);
             @if !doubts.is_empty() { div .callout { p { strong { "Caution: " } (doubts.join("; ")) "." } } }
             @if let Some(plan) = sheet::to_plan_with(finding) { p { (plan) } }

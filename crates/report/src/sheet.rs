@@ -1,6 +1,7 @@
 //! Content of the one page, computed once for terminal and HTML: rows of model / sim / measured, and what was not measured.
 
 mod checks;
+mod culprit;
 mod disturbed;
 mod missing;
 mod rests;
@@ -14,12 +15,13 @@ use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 use crate::format::{self, Unit};
 
 pub use checks::{median_error, worst_checks};
+pub use culprit::culprit;
 pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use missing::not_had;
 pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
 pub use story::{Livelock, Verdict, at_twice_heading, error_of, livelock};
-pub use verdict::{confidences, doubts, verdict};
+pub use verdict::{caution, confidences, doubts, no_cliff, verdict};
 
 /// The engines in the order of the columns.
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
@@ -105,6 +107,16 @@ pub fn peak(finding: &Finding) -> Vec<Row> {
 /// Delivered load at twice the cliff over the peak.
 pub fn at_twice(finding: &Finding) -> Vec<Row> {
     vec![by_engine("share of peak", Unit::Share, &finding.livelock)]
+}
+
+/// The cliff whose shares latencies are at: the measured one, or else one that says which.
+pub fn of_the_cliff(finding: &Finding) -> &'static str {
+    match &finding.cliff_pps {
+        ByEngine { wire: Some(_), .. } => "of the cliff",
+        ByEngine { sim: Some(_), .. } => "of the simulated cliff",
+        ByEngine { model: Some(_), .. } => "of the predicted cliff",
+        _ => "of the rough cliff",
+    }
 }
 
 /// Median and tail at one share of the cliff.

@@ -166,7 +166,11 @@ fn figures(page: &mut Page, finding: &Finding) {
     page.columns("LATENCY");
     for at in &finding.latency {
         let load = format::quantity(at.load_pps, Unit::Pps);
-        page.paragraph(2, Tone::Faint, &format!("at {} of the cliff, {load}", format::share_short(at.share)));
+        page.paragraph(
+            2,
+            Tone::Faint,
+            &format!("at {} {}, {load}", format::share_short(at.share), sheet::of_the_cliff(finding)),
+        );
         page.rows(&sheet::latency(at));
     }
     if finding.latency.is_empty() {

@@ -4,9 +4,16 @@ use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
 
 /// One sentence, from the lowest load at or past the cliff that lost more than the target; None where no engine has one. Measured, else
-/// simulated, else by the model.
+/// simulated, else by the model, and it says so.
 pub fn sentence(finding: &Finding) -> Option<String> {
-    [EngineKind::Wire, EngineKind::Sim, EngineKind::Model].into_iter().find_map(|engine| of(finding, engine))
+    [EngineKind::Wire, EngineKind::Sim, EngineKind::Model].into_iter().find_map(|engine| {
+        let said = of(finding, engine)?;
+        Some(match engine {
+            EngineKind::Wire => said,
+            EngineKind::Sim => format!("simulated, not measured: {said}"),
+            EngineKind::Model => format!("by the model, not measured: {said}"),
+        })
+    })
 }
 
 fn of(finding: &Finding, engine: EngineKind) -> Option<String> {

@@ -23,7 +23,7 @@ pub fn section(finding: &Finding) -> Markup {
                     (group(&sheet::at_twice_heading(), &sheet::at_twice(finding)))
                     @for at in &finding.latency {
                         @let load = format::quantity(at.load_pps, Unit::Pps);
-                        (group(&format!("Latency at {} of the cliff, {load}", format::share_short(at.share)), &sheet::latency(at)))
+                        (group(&format!("Latency at {} {}, {load}", format::share_short(at.share), sheet::of_the_cliff(finding)), &sheet::latency(at)))
                     }
                     (group("CPU at the cliff", &sheet::cpu_at_cliff(finding)))
                     (group("CPU at twice the cliff", &sheet::cpu_at_twice(finding)))

@@ -4,6 +4,7 @@ use netcliff_core::finding::{CliffBounds, IdleTrial};
 use netcliff_core::units::{print_share, print_time_s};
 use netcliff_core::{Figure, Finding};
 
+use super::verdict::certainty;
 use crate::format::{self, Unit};
 
 /// Cliffs that differ by no more than this are the same (share).
@@ -47,7 +48,7 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     let mut said = Vec::new();
     let count = searches.own.searches.len();
     let confidence = if searches.own.confidence > 0.0 {
-        format!("; the interval over them has {}", share(searches.own.confidence))
+        format!("; the interval over them has {}", certainty(searches.own.confidence, count))
     } else {
         String::new()
     };
@@ -71,16 +72,13 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     said
 }
 
-fn share(confidence: f64) -> String {
-    format!("{} confidence", format::share_short(confidence))
-}
-
 /// An interval that is open on one side.
 fn open(name: &str, bounds: &CliffBounds) -> Option<String> {
     let pps = |pps: f64| format::value(&Figure::exact(pps), Unit::Pps);
+    let sure = certainty(bounds.confidence, bounds.searches.len());
     match (bounds.lower_pps, bounds.upper_pps) {
-        (Some(lower), None) => Some(format!("{name} is >= {} ({})", pps(lower), share(bounds.confidence))),
-        (None, Some(upper)) => Some(format!("{name} is <= {} ({})", pps(upper), share(bounds.confidence))),
+        (Some(lower), None) => Some(format!("{name} is >= {} ({sure})", pps(lower))),
+        (None, Some(upper)) => Some(format!("{name} is <= {} ({sure})", pps(upper))),
         _ => None,
     }
 }

@@ -142,6 +142,8 @@ mod disturbed {
     }
 }
 
+mod doubted;
+
 mod planned {
     use super::super::*;
     use super::setup;

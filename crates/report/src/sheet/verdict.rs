@@ -14,7 +14,7 @@ const MANY_VOID: f64 = 0.25;
 
 /// The verdict in a line: `Cliff 229 kpps (202-245, 94 % confidence); model 229 kpps (+0.1 %), simulation 232 kpps (+1.3 %).`
 pub fn verdict(finding: &Finding) -> String {
-    let Some(cliff) = finding.cliff_pps.wire else { return unmeasured(finding) };
+    let Some(cliff) = finding.cliff_pps.wire else { return no_cliff(finding).unwrap_or_default() };
     let predicted = [(EngineKind::Model, "model"), (EngineKind::Sim, "simulation")].map(|(engine, name)| {
         let figure = finding.cliff_pps.get(engine)?;
         let error = error_of(&finding.cliff_pps, engine)?;
@@ -22,17 +22,39 @@ pub fn verdict(finding: &Finding) -> String {
     });
     let predicted: Vec<String> = predicted.into_iter().flatten().collect();
     let predicted = if predicted.is_empty() { String::new() } else { format!("; {}", predicted.join(", ")) };
-    format!("Cliff {}{}{predicted}", value(&cliff), ends(&cliff))
+    format!("Cliff {}{}{predicted}", value(&cliff), ends(&cliff, count(finding)))
 }
 
-fn unmeasured(finding: &Finding) -> String {
-    let bounds = finding.searches.as_ref().map(|searches| &searches.own);
-    let bound = |pps: f64| value(&Figure::exact(pps));
-    match bounds.map(|bounds| (bounds.lower_pps, bounds.upper_pps)) {
-        Some((Some(lower), None)) => format!("Cliff >= {}: the sender offers no more", bound(lower)),
-        Some((None, Some(upper))) => format!("Cliff <= {}", bound(upper)),
-        _ => "No cliff was measured".to_owned(),
+/// Why there is no measured cliff, in the words that the run recorded, which have the bound that there is; None: there is one. The only wording
+/// of it: pages and messages print this.
+pub fn no_cliff(finding: &Finding) -> Option<String> {
+    if finding.cliff_pps.wire.is_some() {
+        return None;
     }
+    let of = |figure: &str| finding.missing.iter().find(|missing| missing.figure == figure);
+    let why = of("cliff_pps.wire").or_else(|| of("wire")).or_else(|| of("everything measured"));
+    Some(match (why, finding.partial) {
+        (Some(missing), _) => format!("No cliff was measured: {}", missing.why),
+        (None, true) => "No cliff was measured: the run was stopped before".to_owned(),
+        (None, false) => "No cliff was measured: no reason was recorded".to_owned(),
+    })
+}
+
+/// How sure an interval or bound over so many searches is: their number where so few give no confidence.
+pub(super) fn certainty(confidence: f64, searches: usize) -> String {
+    match (confidence > 0.0, searches) {
+        (true, _) => format!("{} confidence", format::share_short(confidence)),
+        (false, 1) => "from 1 search".to_owned(),
+        (false, several) => format!("the range of {several} searches"),
+    }
+}
+
+/// A sentence for what is computed from a run that was disturbed; None: nothing speaks against it. `of`: `find run 3`.
+pub fn caution(finding: &Finding, of: &str) -> Option<String> {
+    let partial = finding.partial.then(|| "it was stopped early".to_owned());
+    let none = no_cliff(finding).map(|said| said.replacen('N', "n", 1));
+    let said: Vec<String> = partial.into_iter().chain(none).chain(doubts(finding)).collect();
+    (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }
 
 /// Doubts about the measured cliff, a sentence each; empty if there are none.
@@ -49,14 +71,19 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
             ));
         }
         if ends.confidence < SURE {
-            let count = searches.map_or(0, |searches| searches.own.searches.len());
-            said.push(format!("{} confidence, from {count} searches", format::share_short(ends.confidence)));
+            let count = count(finding);
+            said.push(if ends.confidence > 0.0 {
+                format!("{} confidence, from {count} searches", format::share_short(ends.confidence))
+            } else {
+                format!("its interval rests on {}: give --searches more", searches_in_words(count))
+            });
         }
     }
     if let Some(searches) = searches {
         let void: u32 = searches.void.iter().map(|void| void.trials).sum();
         if f64::from(void) > MANY_VOID * f64::from(searches.trials.max(1)) {
-            said.push(format!("{void} of {} trials were void: the machine was not quiet", searches.trials));
+            let why = super::culprit(finding);
+            said.push(format!("{void} of {} trials were void: {why}", searches.trials));
         }
     }
     if !finding.contradictions.is_empty() {
@@ -70,7 +97,7 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
 
 /// Confidence of the intervals of cliffs and peak: the usual one, and those that have another; None without intervals.
 pub fn confidences(finding: &Finding) -> Option<String> {
-    let searches = finding.searches.as_ref().map_or(0, |searches| searches.own.searches.len());
+    let searches = count(finding);
     let names = [
         ("the cliff", &finding.cliff_pps),
         ("the cliff as experienced", &finding.cliff_experienced_pps),
@@ -82,27 +109,44 @@ pub fn confidences(finding: &Finding) -> Option<String> {
         each.filter_map(|(name, engine, figure)| Some((name, engine, figure.interval?.confidence))).collect();
     let alike = |a: f64, b: f64| (a - b).abs() < 0.01;
     let count = |of: f64| each.iter().filter(|(.., confidence)| alike(*confidence, of)).count();
-    let usual = each.iter().map(|(.., confidence)| *confidence).max_by_key(|confidence| count(*confidence))?;
-    let others = each.iter().filter(|(.., confidence)| !alike(*confidence, usual)).map(|(name, engine, confidence)| {
-        let rests = if *engine == EngineKind::Wire && *confidence < SURE {
-            format!(", from {searches} searches")
-        } else {
-            String::new()
-        };
+    let stated = each.iter().map(|(.., confidence)| *confidence).filter(|confidence| *confidence > 0.0);
+    let usual = stated.max_by_key(|confidence| count(*confidence));
+    let differs = |confidence: f64| usual.is_none_or(|usual| !alike(confidence, usual));
+    let others = each.iter().filter(|(.., confidence)| differs(*confidence)).map(|(name, engine, confidence)| {
+        let name = format!("{name} ({})", super::column(*engine));
         match *confidence {
-            0.0 => format!("{name} ({}) has the range of its searches", super::column(*engine)),
-            _ => format!("{name} ({}) {}{rests}", super::column(*engine), format::share_short(*confidence)),
+            0.0 if searches == 1 => format!("{name} has the bounds of its only search"),
+            0.0 => format!("{name} has the range of its searches"),
+            _ if *engine == EngineKind::Wire && *confidence < SURE => {
+                format!("{name} {}, from {}", format::share_short(*confidence), searches_in_words(searches))
+            }
+            _ => format!("{name} {}", format::share_short(*confidence)),
         }
     });
     let others: Vec<String> = others.collect();
-    let but = if others.is_empty() { String::new() } else { format!(", but {}", others.join("; ")) };
-    Some(format!("Intervals have {} confidence{but}.", format::share_short(usual)))
+    match (usual, others.is_empty()) {
+        (None, true) => None,
+        (None, false) => Some(format!("No confidence is known: {}.", others.join("; "))),
+        (Some(usual), true) => Some(format!("Intervals have {} confidence.", format::share_short(usual))),
+        (Some(usual), false) => {
+            Some(format!("Intervals have {} confidence, but {}.", format::share_short(usual), others.join("; ")))
+        }
+    }
+}
+
+/// Searches for the host's own cliff.
+fn count(finding: &Finding) -> usize {
+    finding.searches.as_ref().map_or(0, |searches| searches.own.searches.len())
+}
+
+fn searches_in_words(count: usize) -> String {
+    if count == 1 { "1 search".to_owned() } else { format!("{count} searches") }
 }
 
 /// ` (202-245, 94 % confidence)`; empty without an interval.
-fn ends(figure: &Figure) -> String {
+fn ends(figure: &Figure, searches: usize) -> String {
     let ends = format::interval(figure, Unit::Pps, "-").zip(figure.interval);
-    ends.map_or(String::new(), |(text, ends)| format!(" ({text}, {} confidence)", format::share_short(ends.confidence)))
+    ends.map_or(String::new(), |(text, ends)| format!(" ({text}, {})", certainty(ends.confidence, searches)))
 }
 
 fn value(figure: &Figure) -> String {

@@ -140,7 +140,7 @@ pub fn cliffs_in_words(finding: &Finding) -> String {
         .filter(|(_, figure)| figure.value.is_finite())
         .map(|(engine, figure)| format!("{} {}", sheet::column(engine), format::figure(figure, Unit::Pps)))
         .collect();
-    if cliffs.is_empty() { "No cliff was found.".to_owned() } else { format!("The cliff: {}.", cliffs.join(", ")) }
+    if cliffs.is_empty() { "No cliff was measured.".to_owned() } else { format!("The cliff: {}.", cliffs.join(", ")) }
 }
 
 /// Host and kernel under a picture's title, so that its origin is clear when it is shown alone.

@@ -40,6 +40,7 @@ pub fn brief(finding: &Finding, style: Style) -> String {
 
 fn figures(page: &mut Page, finding: &Finding) {
     page.columns(&format!("{}, {}", finding.setup.traffic.size, finding.setup.traffic.arrivals));
+    let mark = if finding.cliff_pps.wire.is_some() { "" } else { "*" };
     let mut rows = vec![
         sheet::by_engine("cliff", Unit::Pps, &finding.cliff_pps),
         sheet::by_engine("as experienced", Unit::Pps, &finding.cliff_experienced_pps),
@@ -47,12 +48,16 @@ fn figures(page: &mut Page, finding: &Finding) {
     rows.extend(sheet::peak(finding));
     rows.push(sheet::by_engine("at 2 x / peak", Unit::Share, &finding.livelock));
     rows.extend(finding.latency.iter().flat_map(|at| {
-        let named = |row: Row| Row { label: format!("p99 at {}", format::share_short(at.share)), ..row };
+        let label = format!("p99 at {}{mark}", format::share_short(at.share));
+        let named = move |row: Row| Row { label: label.clone(), ..row };
         sheet::latency(at).into_iter().filter(|row| row.label == "p99").map(named)
     }));
     // Rows that no engine has are in the list of what was not measured; the cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
+    if rows.iter().any(|row| row.label.ends_with('*')) {
+        page.paragraph(2, Tone::Faint, &format!("* {}: none was measured", sheet::of_the_cliff(finding)));
+    }
 }
 
 /// The cliff of each other set-up with the errors of both predictions; of more than [`CHECKS`] the worst ones, and the median error

@@ -131,6 +131,18 @@ fn what_binds_follows_from_where_the_loss_was_and_what_the_cpu_had_left() {
         said.starts_with("not the CPU alone") && said.contains("backlog or ring") && said.contains("429 kpps"),
         "{said}"
     );
+    // Without a measured cliff simulation answers, and says that it is one.
+    for (engine, begins) in [
+        (EngineKind::Sim, "simulated, not measured: the CPU:"),
+        (EngineKind::Model, "by the model, not measured: the CPU:"),
+    ] {
+        let mut computed = losing(0.01, 0.08, 0.0);
+        let cliff = computed.cliff_pps.wire.take();
+        computed.cliff_pps.set(engine, cliff);
+        computed.sweep.iter_mut().for_each(|point| point.engine = engine);
+        let said = binding::sentence(&computed).unwrap();
+        assert!(said.starts_with(begins), "{said}");
+    }
     let mut nothing = losing(0.05, 0.0, 0.3);
     nothing.sweep.clear();
     assert_eq!(binding::sentence(&nothing), None);

@@ -1,0 +1,131 @@
+//! What speaks against a measured cliff, or why there is none.
+
+use netcliff_core::finding::{
+    CliffBounds, CliffSearches, Contradiction, Disturbance, LatencyAt, Missing, Pauses, SearchBounds, TaskTime,
+    VoidTrials,
+};
+
+use super::super::*;
+use super::setup;
+use crate::terminal::{self, Style};
+
+/// A finding with so many searches, and void trials of 20.
+fn finding(searches: usize, void: u32) -> Finding {
+    let search =
+        SearchBounds { start_pps: 1e5, lower_pps: None, upper_pps: None, end: "regular".into(), demand_s: None };
+    let bounds =
+        CliffBounds { lower_pps: Some(117e3), upper_pps: None, confidence: 0.0, searches: vec![search; searches] };
+    let void = vec![VoidTrials { why: "the sender fell behind".into(), trials: void }];
+    let searches = CliffSearches { own: bounds.clone(), experienced: bounds, trials: 20, void };
+    Finding { searches: Some(searches), ..Finding::blank(setup(), 1e-4) }
+}
+
+fn words(page: &str) -> String {
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
+    for (count, says) in [(1, "(from 1 search)"), (2, "(the range of 2 searches)")] {
+        let finding = finding(count, 0);
+        let said = searched(&finding).join("; ");
+        assert!(said.contains(&format!("own cliff is >= 117 kpps {says}")), "{said}");
+        assert!(!said.contains("0 % confidence"), "{said}");
+    }
+    let mut one = finding(1, 0);
+    one.cliff_pps.wire = Some(Figure::between(120e3, 117e3, 123e3, 0.0));
+    for said in [verdict(&one), doubts(&one).join("; "), confidences(&one).unwrap()] {
+        assert!(said.contains("1 search") || said.contains("only search"), "{said}");
+        assert!(!said.contains("0 %"), "{said}");
+    }
+    // A stated confidence stays the usual one.
+    one.peak_pps.wire = Some(Figure::between(1e5, 9e4, 1.1e5, 0.95));
+    let said = confidences(&one).unwrap();
+    assert_eq!(said, "Intervals have 95 % confidence, but the cliff (measured) has the bounds of its only search.");
+}
+
+#[test]
+fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
+    let pauses = |share: f64| Some(Pauses { share, ..Pauses::of(&[1e-3], 10.0, 2.5e-4) });
+    let task = |task: &str, total_s| TaskTime { task: task.into(), count: 9, total_s };
+    let told = Disturbance {
+        measured_s: 10.0,
+        other_tasks: pauses(0.12),
+        tasks: vec![task("cc1", 0.8), task("rustc", 0.4)],
+        host: pauses(0.01),
+        sender: pauses(0.02),
+        sender_stalls: pauses(0.05),
+        ..Disturbance::default()
+    };
+    let void = |told: Disturbance| {
+        let finding = Finding { disturbance: Some(told), ..finding(3, 11) };
+        let said = doubts(&finding).join("; ");
+        assert!(said.starts_with("11 of 20 trials were void: "), "{said}");
+        said
+    };
+    let said = void(told.clone());
+    assert!(
+        said.contains("other programs had the host's CPU for 12 % of the time (cc1 8 %, rustc 4 %): end them"),
+        "{said}"
+    );
+    let said = void(Disturbance { sender: pauses(0.2), sender_stalls: pauses(0.25), ..told.clone() });
+    assert!(
+        said.contains("the hypervisor took the sender's CPU for 20 % of the time") && said.contains("repeat"),
+        "{said}"
+    );
+    let said = void(Disturbance { sender_stalls: pauses(0.4), ..told });
+    assert!(said.contains("the sender was held up for 38 % of the time") && said.contains("--sender-cpu"), "{said}");
+    // Without a measurement the trials' own reason.
+    let said = void(Disturbance::default());
+    assert!(said.contains("the sender fell behind; end other programs"), "{said}");
+    assert!(doubts(&finding(3, 2)).is_empty(), "a few void trials are no doubt");
+}
+
+/// The page, the message and what computes with the run say the same.
+#[test]
+fn a_missing_cliff_is_worded_in_one_way() {
+    let mut finding = finding(3, 11);
+    let why = "it is >= 117kpps: in 3 of 3 searches all trials at higher loads were void: the sender fell behind";
+    finding.missing.push(Missing { figure: "cliff_pps.wire".into(), why: why.into() });
+    let said = no_cliff(&finding).unwrap();
+    assert_eq!(said, format!("No cliff was measured: {why}"));
+    assert_eq!(verdict(&finding), said);
+    for page in [terminal::brief(&finding, Style::default()), terminal::finding(&finding, Style::default())] {
+        assert!(words(&page).contains(&format!("{said}.")), "{page}");
+        assert!(!page.contains("offers no more"), "{page}");
+    }
+    let caution = caution(&finding, "find run 3").unwrap();
+    assert!(caution.starts_with(&format!("Caution: find run 3: no cliff was measured: {why}; 11 of 20")), "{caution}");
+    finding.cliff_pps.wire = Some(Figure::between(120e3, 117e3, 123e3, 0.95));
+    assert_eq!(no_cliff(&finding), None);
+}
+
+/// Contradictions count too; a quiet run has no caution.
+#[test]
+fn only_a_disturbed_run_is_warned_of() {
+    let mut quiet = finding(7, 0);
+    quiet.cliff_pps.wire = Some(Figure::between(120e3, 117e3, 123e3, 0.95));
+    assert_eq!(caution(&quiet, "find run 3"), None);
+    quiet.contradictions = vec![Contradiction { load_pps: 1e5, loss: 0.1, cause: "chance".into() }];
+    assert_eq!(caution(&quiet, "find run 3").unwrap(), "Caution: find run 3: 1 load of the sweep does not fit it.");
+    quiet.contradictions.clear();
+    quiet.partial = true;
+    assert_eq!(caution(&quiet, "find run 3").unwrap(), "Caution: find run 3: it was stopped early.");
+}
+
+/// Shares of a cliff that was not measured say of which one.
+#[test]
+fn latency_at_shares_of_a_computed_cliff_says_so() {
+    let mut finding = finding(3, 0);
+    let p99 = Some(Figure::exact(5e-5));
+    let latency_s = ByEngine { sim: Some(Latency { p99, ..Latency::default() }), ..ByEngine::default() };
+    finding.latency = vec![LatencyAt { share: 0.9, load_pps: 9e4, latency_s }];
+    finding.cliff_pps.sim = Some(Figure::exact(1e5));
+    let brief = terminal::brief(&finding, Style::default());
+    assert!(brief.contains("p99 at 90 %*") && brief.contains("* of the simulated cliff: none was measured"), "{brief}");
+    let page = terminal::finding(&finding, Style::default());
+    assert!(page.contains("at 90 % of the simulated cliff, 90.0 kpps"), "{page}");
+    finding.cliff_pps.wire = Some(Figure::exact(1e5));
+    let brief = terminal::brief(&finding, Style::default());
+    assert!(brief.contains("p99 at 90 % ") && !brief.contains("90 %*"), "{brief}");
+}
