@@ -30,11 +30,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use netcliff_core::Host;
 use netcliff_core::quote::shell;
+use netcliff_host::inventory::Load;
 use netcliff_host::journal::HostLock;
 use netcliff_host::process;
 use netcliff_host::testbed::{self, Permission};
+use netcliff_lab::costs::{self, Costs, Found};
+use netcliff_lab::inputs;
 use netcliff_lab::store::{self, Store};
-use netcliff_lab::{costs, inputs};
 
 use crate::args::{Meter, StoreArgs};
 use crate::output;
@@ -59,17 +61,38 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 
 /// The host that `--host` names with the changes of `--set`; if none is named and people read it, reports the origin of the costs.
 pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Host> {
-    let path = || store_path(store).map_err(|error| error.to_string());
-    let costs = costs::named(name, path).map_err(output::usage)?;
+    let costs = origin_and_costs(name, set, store)?;
     if name.is_none() && for_people {
         output::say(format!("netcliff: costs: {}", costs.origin));
     }
-    let mut host = costs.host;
-    for assignment in set {
-        host.set(assignment).map_err(output::usage)?;
+    Ok(costs.host)
+}
+
+/// The same with where the costs are from; of a run that was disturbed it says so.
+pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
+    let path = || store_path(store).map_err(|error| error.to_string());
+    let mut costs = costs::named(name, path).map_err(output::usage)?;
+    if let Some(caution) = costs.origin.run().and_then(caution) {
+        output::say(format!("netcliff: {caution}"));
     }
-    inputs::measured_times([&mut host]).map_err(output::usage)?;
-    Ok(host)
+    for assignment in set {
+        costs.host.set(assignment).map_err(output::usage)?;
+    }
+    inputs::measured_times([&mut costs.host]).map_err(output::usage)?;
+    Ok(costs)
+}
+
+/// Says before a measurement that others use the CPUs.
+fn warn_of_load() {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if let Some(warning) = Load::of_this_host().warning(cpus) {
+        output::say(format!("netcliff: {warning}"));
+    }
+}
+
+/// What speaks against relying on a `find`, as its own page has it.
+pub fn caution(found: &Found) -> Option<String> {
+    netcliff_report::sheet::caution(&found.finding, &format!("find run {}", found.run))
 }
 
 /// The store of this user; its home is that of /etc/passwd where the environment has none, as in a unit of systemd.

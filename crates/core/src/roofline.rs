@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 use crate::parts::{Bus, Offload};
+use crate::scheme::Scheme;
 
 /// What can bind, in the order of the path.
 pub const PARTS: [&str; 7] = ["link", "bus", "memory", "interrupts", "packet CPU", "byte CPU", "CPU"];
@@ -28,8 +29,11 @@ pub struct Roofline {
     pub host: Option<Host>,
     /// CPUs that share the frames.
     pub cpus: u32,
-    /// Frames an interrupt.
+    /// Frames an interrupt; the fewest where rows have `highest`.
     pub frames_per_interrupt: f64,
+    /// Scheme whose frames an interrupt at its predicted cliff give the rows' `highest`; None: frames an interrupt were given or measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest_by: Option<Scheme>,
     /// Without offloads and with those asked for, by frame size.
     pub rows: Vec<RoofRow>,
     /// Parts that are not known, and how to name them.
@@ -52,6 +56,28 @@ pub struct RoofRow {
     /// The same in frame bits (bit/s).
     pub bps: Option<f64>,
     /// The part that binds; of the CPU its costliest item.
+    pub binding: Option<String>,
+    /// The same with as few interrupts as the model has at its cliff; None: frames an interrupt were given or measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest: Option<RoofHighest>,
+}
+
+/// The bounds with as few interrupts as the model has at its cliff, where nobody measured how many there are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoofHighest {
+    /// Frames an interrupt; None: the model has no answer for this host, so that interrupts cost nothing here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_per_interrupt: Option<f64>,
+    /// The model's cliff at this frame size (pps), as `predict --cliff` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliff_pps: Option<f64>,
+    /// Bound by part (pps).
+    pub bounds_pps: BTreeMap<String, f64>,
+    /// The lowest of them (pps).
+    pub pps: Option<f64>,
+    /// The same in frame bits (bit/s).
+    pub bps: Option<f64>,
+    /// The part that binds.
     pub binding: Option<String>,
 }
 

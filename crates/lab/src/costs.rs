@@ -33,6 +33,8 @@ pub struct Found {
     pub cliff_pps: Option<Figure>,
     /// Frames of the measurements (bytes with FCS); None: they were of several sizes.
     pub frame_bytes: Option<u32>,
+    /// The whole finding, with what speaks against relying on it.
+    pub finding: Box<Finding>,
 }
 
 impl Found {
@@ -48,7 +50,24 @@ impl Found {
                 netcliff_core::FrameSizes::Fixed(bytes) => Some(bytes),
                 _ => None,
             },
+            finding: Box::new(finding.clone()),
         })
+    }
+
+    /// Of 64-byte frames, with nothing measured but its costs.
+    #[cfg(test)]
+    pub(crate) fn bare(run: i64, calibration: Calibration) -> Self {
+        let setup = netcliff_core::finding::Setup {
+            scheme: netcliff_core::Scheme::Ideal,
+            traffic: netcliff_core::Traffic::poisson(1.0),
+            application_work_s: 0.0,
+            socket_buffer_bytes: 1 << 20,
+            repeats: 1,
+            trial_s: 0.4,
+            quick: true,
+        };
+        let finding = Finding { calibration: Some(calibration), ..Finding::blank(setup, 1e-4) };
+        Self::of(run, &finding).expect("it has costs")
     }
 
     /// Packets an interrupt at the cliff: the middle of what was measured near it; None: not measured.
@@ -139,6 +158,16 @@ pub enum Origin {
     Found(Box<Found>),
     /// A preset, since this machine was not calibrated.
     Preset,
+}
+
+impl Origin {
+    /// The run they are of, if they are of one in the store.
+    pub fn run(&self) -> Option<&Found> {
+        match self {
+            Self::Found(found) => Some(found),
+            Self::Named(_) | Self::Preset => None,
+        }
+    }
 }
 
 /// A part of a sentence: `find run 3, measured on this machine`.

@@ -1,26 +1,34 @@
 //! `netcliff limits`: the roofline of a host at the requested frame sizes, without and with offloads.
 
+mod highest;
 mod this_host;
 
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::roofline::{RoofRow, Roofline};
 use netcliff_core::{Dimension, Offload};
-use netcliff_model::limits::Part;
+use netcliff_model::limits::{Part, Roof};
 
+pub use highest::Interrupts;
 pub use netcliff_model::limits::System;
-pub use this_host::{Described, describe};
+pub use this_host::{Described, describe, measured_cliff};
 
 /// Frame sizes of RFC 2544, section 9.1, and a jumbo frame (bytes with FCS).
 pub const USUAL_SIZES_BYTES: [u32; 8] = [64, 128, 256, 512, 1024, 1280, 1518, 9018];
 /// Points of a curve for each tenfold of frame size.
 const POINTS_A_DECADE: f64 = 40.0;
 
-/// The roofline at `sizes_bytes`: first without offloads, then with `offloads` if there are any.
-pub fn roofline(system: &System, sizes_bytes: &[u32], offloads: &[Offload]) -> Roofline {
+/// The roofline at `sizes_bytes`: first without offloads, then with `offloads` if there are any. `interrupts`: where nobody measured how
+/// many frames share one, so that the system's own are the fewest.
+pub fn roofline(
+    system: &System,
+    sizes_bytes: &[u32],
+    offloads: &[Offload],
+    interrupts: Option<&Interrupts>,
+) -> Roofline {
     let sets: Vec<&[Offload]> = if offloads.is_empty() { vec![&[]] } else { vec![&[], offloads] };
     let rows = sets
         .iter()
-        .flat_map(|offloads| sizes_bytes.iter().map(|bytes| row(system, f64::from(*bytes), offloads)))
+        .flat_map(|offloads| sizes_bytes.iter().map(|bytes| row(system, f64::from(*bytes), offloads, interrupts)))
         .collect();
     Roofline {
         link_bps: system.link_bps,
@@ -30,12 +38,13 @@ pub fn roofline(system: &System, sizes_bytes: &[u32], offloads: &[Offload]) -> R
         host: system.cpu.clone(),
         cpus: system.cpus,
         frames_per_interrupt: system.frames_per_interrupt,
+        highest_by: interrupts.map(|interrupts| interrupts.scheme.clone()),
         rows,
         unknown: unknown(system),
     }
 }
 
-fn row(system: &System, asked_bytes: f64, offloads: &[Offload]) -> RoofRow {
+fn row(system: &System, asked_bytes: f64, offloads: &[Offload], interrupts: Option<&Interrupts>) -> RoofRow {
     let roof = system.roof(asked_bytes, offloads);
     let pps = roof.lowest().map(|bound| bound.pps);
     RoofRow {
@@ -46,6 +55,7 @@ fn row(system: &System, asked_bytes: f64, offloads: &[Offload]) -> RoofRow {
         pps,
         bps: pps.map(|pps| roof.bps(pps)),
         binding: roof.binding().map(|part| part.name().to_owned()),
+        highest: interrupts.map(|interrupts| interrupts.highest(system, asked_bytes, offloads)),
     }
 }
 
@@ -62,32 +72,47 @@ fn unknown(system: &System) -> Vec<String> {
     missing.into_iter().filter(|(absent, _)| *absent).map(|(_, what)| what.to_owned()).collect()
 }
 
-/// Each part's bound over the frame size (bit/s), smooth and without offloads, and the lowest with them.
-pub fn curves(system: &System, sizes_bytes: &[u32], offloads: &[Offload]) -> (Axes, Vec<Curve>) {
+/// Each part's bound over the frame size (bit/s), smooth and without offloads, and the lowest with them; those of the CPU with the fewest
+/// frames an interrupt, and the lowest with `interrupts` too.
+pub fn curves(
+    system: &System,
+    sizes_bytes: &[u32],
+    offloads: &[Offload],
+    interrupts: Option<&Interrupts>,
+) -> (Axes, Vec<Curve>) {
     let low = f64::from(sizes_bytes.iter().copied().min().unwrap_or(64));
     let high = f64::from(sizes_bytes.iter().copied().max().unwrap_or(1518)).max(low * 1.5);
     let steps = (POINTS_A_DECADE * (high / low).log10()).ceil().max(1.0);
     let places: Vec<f64> =
         (0..=steps as u32).map(|n| (low * (high / low).powf(f64::from(n) / steps)).round()).collect();
-    let curve =
-        |name: String, offloads: &[Offload], pick: &dyn Fn(&netcliff_model::limits::Roof) -> Option<f64>| Curve {
-            name,
-            answerer: None,
-            dots: places
-                .iter()
-                .filter_map(|bytes| {
-                    let roof = system.roof(*bytes, offloads);
-                    Some(Dot { x: *bytes, y: roof.bps(pick(&roof)?).into() })
-                })
-                .collect(),
-        };
-    let shown = Part::ALL.into_iter().map(|part| curve(part.name().to_owned(), &[], &move |roof| roof.of(part)));
+    let curve = |name: String, roof: &dyn Fn(f64) -> Roof, pick: &dyn Fn(&Roof) -> Option<f64>| Curve {
+        name,
+        answerer: None,
+        dots: places
+            .iter()
+            .filter_map(|bytes| {
+                let roof = roof(*bytes);
+                Some(Dot { x: *bytes, y: roof.bps(pick(&roof)?).into() })
+            })
+            .collect(),
+    };
+    let lowest = |roof: &Roof| roof.lowest().map(|bound| bound.pps);
+    let bare = |bytes: f64| system.roof(bytes, &[]);
+    let shown = Part::ALL.into_iter().map(|part| curve(part.name().to_owned(), &bare, &move |roof| roof.of(part)));
     let mut curves: Vec<Curve> = shown.collect();
-    curves.push(curve("lowest".to_owned(), &[], &|roof| roof.lowest().map(|bound| bound.pps)));
+    let mut add_lowest = |with: &str, offloads: &[Offload]| match interrupts {
+        None => curves.push(curve(format!("lowest{with}"), &|bytes| system.roof(bytes, offloads), &lowest)),
+        Some(interrupts) => {
+            let single = format!("lowest{with}, interrupt a frame");
+            curves.push(curve(single, &|bytes| system.roof(bytes, offloads), &lowest));
+            let shared = |bytes: f64| interrupts.applied(system, bytes).roof(bytes, offloads);
+            curves.push(curve(format!("lowest{with}, model's interrupts"), &shared, &lowest));
+        }
+    };
+    add_lowest("", &[]);
     if !offloads.is_empty() {
         let names: Vec<&str> = offloads.iter().map(|offload| offload.name()).collect();
-        let name = format!("lowest with {}", names.join(", "));
-        curves.push(curve(name, offloads, &|roof| roof.lowest().map(|bound| bound.pps)));
+        add_lowest(&format!(" with {}", names.join(", ")), offloads);
     }
     curves.retain(|curve| !curve.dots.is_empty());
     let axis = |name: &str, dimension| Axis { name: name.to_owned(), dimension, scale: Scale::Log, range: None };
@@ -114,7 +139,7 @@ mod tests {
 
     #[test]
     fn rows_without_and_with_offloads() {
-        let found = roofline(&system(), &[64, 1518], &[Offload::Jumbo, Offload::Gro]);
+        let found = roofline(&system(), &[64, 1518], &[Offload::Jumbo, Offload::Gro], None);
         assert_eq!(found.rows.len(), 4);
         assert!(found.unknown.is_empty());
         assert_eq!((found.rows[1].frame_bytes, found.rows[3].frame_bytes), (1518.0, 9018.0));
@@ -132,7 +157,7 @@ mod tests {
     #[test]
     fn curves_meet_the_rows() {
         let system = system();
-        let (_, curves) = curves(&system, &[64, 1518], &[]);
+        let (_, curves) = curves(&system, &[64, 1518], &[], None);
         assert_eq!(curves.len(), 8);
         let lowest = curves.last().unwrap();
         let roof = system.roof(64.0, &[]);
@@ -141,12 +166,31 @@ mod tests {
     }
 
     #[test]
+    fn unknown_interrupts_make_every_row_a_range() {
+        let system = System { cpu: Some(Host { ring: 64, ..Host::pentium4_2530mhz() }), ..system() };
+        let interrupts = Interrupts::of(system.cpu.as_ref().unwrap(), &[64, 1518]);
+        let found = roofline(&system, &[64, 1518], &[Offload::Jumbo], Some(&interrupts));
+        assert_eq!(found.highest_by, Some(interrupts.scheme.clone()));
+        for row in &found.rows {
+            let highest = row.highest.as_ref().expect("a range");
+            assert!(highest.pps > row.pps && highest.bps > row.bps, "{row:?}");
+        }
+        let (_, curves) = curves(&system, &[64, 1518], &[], Some(&interrupts));
+        let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
+        assert_eq!(names[7..], ["lowest, interrupt a frame", "lowest, model's interrupts"]);
+        for (single, shared) in curves[7].dots.iter().zip(&curves[8].dots) {
+            assert!(shared.y.value > single.y.value, "{single:?} {shared:?}");
+        }
+        assert_eq!(Some(curves[8].dots[0].y.value), found.rows[0].highest.as_ref().unwrap().bps);
+    }
+
+    #[test]
     fn what_is_not_known_is_said() {
         let nothing =
             System { link_bps: None, bus: Bus::None, memory: None, cpu: None, cpus: 1, frames_per_interrupt: 1.0 };
-        let found = roofline(&nothing, &[64], &[]);
+        let found = roofline(&nothing, &[64], &[], None);
         assert_eq!(found.unknown.len(), 4);
         assert_eq!((found.rows[0].pps, &found.rows[0].binding), (None, &None));
-        assert!(curves(&nothing, &[64], &[]).1.is_empty());
+        assert!(curves(&nothing, &[64], &[], None).1.is_empty());
     }
 }

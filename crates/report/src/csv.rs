@@ -59,6 +59,7 @@ pub fn roofline(roofline: &Roofline) -> String {
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<String>>();
     let mut header = words(&["asked_bytes", "frame_bytes", "offloads", "pps", "bps", "binding"]);
     header.extend(PARTS.map(|part| format!("{}_pps", part.replace(' ', "_").to_lowercase())));
+    header.extend(words(&["highest_pps", "highest_bps", "highest_binding", "highest_frames_per_interrupt"]));
     let rows = roofline.rows.iter().map(|row| {
         let offloads: Vec<&str> = row.offloads.iter().map(|offload| offload.name()).collect();
         let mut fields = vec![
@@ -70,6 +71,10 @@ pub fn roofline(roofline: &Roofline) -> String {
             row.binding.clone().unwrap_or_default(),
         ];
         fields.extend(PARTS.map(|part| number(row.bounds_pps.get(part).copied())));
+        let highest = row.highest.as_ref();
+        fields.extend([number(highest.and_then(|row| row.pps)), number(highest.and_then(|row| row.bps))]);
+        fields.push(highest.and_then(|row| row.binding.clone()).unwrap_or_default());
+        fields.push(number(highest.and_then(|row| row.frames_per_interrupt)));
         line(&fields)
     });
     [line(&header)].into_iter().chain(rows).collect()

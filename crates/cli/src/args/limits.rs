@@ -50,7 +50,7 @@ pub struct LimitsArgs {
     /// CPUs that share the frames evenly [default: 1; with --this-host those that take the interface's interrupts]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub cpus: Option<u32>,
-    /// Frames an interrupt (coalescing) [default: 1; with --this-host as find measured near its cliff]
+    /// Frames an interrupt (coalescing) [default: as find measured near its cliff; else a range from 1 to the model's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     pub frames_per_interrupt: Option<u32>,
     /// Frame sizes, FCS included [default: those of RFC 2544 and 9018B]

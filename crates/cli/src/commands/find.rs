@@ -17,7 +17,7 @@ use netcliff_report as report;
 use super::far::FarSession;
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
-    stop_on_signal, write, write_temporary,
+    stop_on_signal, warn_of_load, write, write_temporary,
 };
 use crate::args::{FindArgs, StoreArgs};
 use crate::output;
@@ -33,6 +33,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
     let hosts = Hosts::of(args)?;
+    warn_of_load();
     let options = options(args, hosts.between());
     let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
@@ -52,19 +53,10 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}\nnetcliff: the whole finding is in {}", place.display()));
         return Ok(ExitCode::from(1));
     }
-    if finding.cliff_pps.wire.is_none() && !finding.partial {
-        output::say(format!("netcliff: no cliff was measured: {}", why_no_cliff(&finding)));
+    if let Some(why) = report::sheet::no_cliff(&finding).filter(|_| !finding.partial) {
+        output::say(format!("netcliff: {why}"));
     }
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
-}
-
-/// The reason why the cliff is missing.
-fn why_no_cliff(finding: &Finding) -> &str {
-    let of = |figure: &str| finding.missing.iter().find(|missing| missing.figure == figure);
-    of("cliff_pps.wire")
-        .or_else(|| of("wire"))
-        .or_else(|| of("everything measured"))
-        .map_or("no reason is known", |missing| &missing.why)
 }
 
 /// The hosts of a run.

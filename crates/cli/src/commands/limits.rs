@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use netcliff_core::parts::Memory;
-use netcliff_core::{Bus, Host, Provenance, units};
+use netcliff_core::{Bus, Provenance, Roofline, units};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::{memory, nic};
-use netcliff_lab::costs;
-use netcliff_lab::limits::{Described, System, USUAL_SIZES_BYTES, curves, describe, roofline};
+use netcliff_lab::costs::{self, Costs, Found};
+use netcliff_lab::limits::{
+    Described, Interrupts, System, USUAL_SIZES_BYTES, curves, describe, measured_cliff, roofline,
+};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
@@ -23,23 +25,26 @@ const MEMORY_TIME: Duration = Duration::from_millis(500);
 
 /// Prints the bounds of the described host.
 pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let Described { system, origins } = if args.this_host { this_host(args, store)? } else { by_hand(args, store)? };
+    let Described { system, origins, interrupts_known } =
+        if args.this_host { this_host(args, store)? } else { by_hand(args, store)? };
     let sizes = if args.sizes.is_empty() { USUAL_SIZES_BYTES.to_vec() } else { args.sizes.clone() };
-    let found = roofline(&system, &sizes, &args.offload);
+    let unknown = system.cpu.as_ref().filter(|_| !interrupts_known);
+    let interrupts = unknown.map(|host| Interrupts::of(host, &sizes));
+    let found = roofline(&system, &sizes, &args.offload, interrupts.as_ref());
     if found.parts().is_empty() {
         return Err(output::usage(format!(
             "nothing is known that bounds this host; give --this-host, or name at least one of {}",
             found.unknown.join(", ")
         )));
     }
-    let (axes, curves) = curves(&system, &sizes, &args.offload);
+    let (axes, curves) = curves(&system, &sizes, &args.offload, interrupts.as_ref());
     let drawing = Drawing {
         title: "What bounds this host, by frame size".to_owned(),
         axes,
         curves,
         marks: Vec::new(),
         not_had: Vec::new(),
-        asked: asked(args, &system, origins),
+        asked: asked(args, &system, origins, &found),
         source: String::new(),
         provenance: Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -82,16 +87,24 @@ fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> 
             .map_err(|why| output::say(format!("netcliff: CPU not calibrated ({why}); `netcliff find` calibrates")))
             .ok(),
     };
+    if let Some(caution) = costs.as_ref().and_then(super::caution) {
+        output::say(format!("netcliff: {caution}"));
+    }
     let mut found = describe(&inspection, args.interface.as_deref(), memory_bytes_per_s, costs.as_ref())
         .map_err(|error| output::usage(format!("--if: {error}")))?;
-    let given = by_hand(&LimitsArgs { interface: None, ..args.clone() }, store)?.system;
+    let Described { system: given, interrupts_known, origins } =
+        by_hand(&LimitsArgs { interface: None, ..args.clone() }, store)?;
+    found.interrupts_known |= interrupts_known;
+    found.origins.extend(origins);
     let system = &mut found.system;
     system.link_bps = given.link_bps.or(system.link_bps);
     system.bus = if given.bus == Bus::None { system.bus } else { given.bus };
     system.memory = given.memory.or(system.memory.map(|memory| Memory { copies: args.copies, ..memory }));
     system.cpu = given.cpu.or(system.cpu.take());
     system.cpus = args.cpus.unwrap_or(system.cpus);
-    system.frames_per_interrupt = args.frames_per_interrupt.map_or(system.frames_per_interrupt, f64::from);
+    if interrupts_known {
+        system.frames_per_interrupt = given.frames_per_interrupt;
+    }
     let by_hand = [
         ("link", args.link.is_some()),
         ("bus", args.bus.is_some()),
@@ -121,26 +134,40 @@ fn by_hand(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> {
             output::say(format!("netcliff: the driver of {name} does not say its speed"));
         }
     }
+    let costs = args.host.as_deref().map(|name| named(name, &args.set, store)).transpose()?;
+    let run = costs.as_ref().and_then(|costs| costs.origin.run());
+    let measured = run.and_then(Found::packets_per_interrupt);
+    let given = args.frames_per_interrupt.map(f64::from).or(measured);
     let system = System {
         link_bps,
         bus: bus.unwrap_or(Bus::None),
         memory: args.memory.map(|bytes_per_s| Memory { bytes_per_s, copies: args.copies }),
-        cpu: args.host.as_deref().map(|name| host(name, &args.set, store)).transpose()?,
+        frames_per_interrupt: given.unwrap_or(1.0),
         cpus: args.cpus.unwrap_or(1),
-        frames_per_interrupt: f64::from(args.frames_per_interrupt.unwrap_or(1)),
+        cpu: costs.as_ref().map(|costs| costs.host.clone()),
     };
-    Ok(Described { system, origins: Vec::new() })
+    Ok(Described {
+        system,
+        origins: run.and_then(measured_cliff).into_iter().collect(),
+        interrupts_known: given.is_some(),
+    })
 }
 
-fn host(name: &str, set: &[String], store: &StoreArgs) -> anyhow::Result<Host> {
-    let host = super::costs(Some(name), set, store, true)?;
-    host.validate().map_err(output::usage)?;
-    Ok(host)
+fn named(name: &str, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
+    let costs = super::origin_and_costs(Some(name), set, store)?;
+    costs.host.validate().map_err(output::usage)?;
+    Ok(costs)
 }
 
 /// Each part with its value, or its origin.
-fn asked(args: &LimitsArgs, system: &System, origins: Vec<(String, String)>) -> Vec<(String, String)> {
+fn asked(
+    args: &LimitsArgs,
+    system: &System,
+    origins: Vec<(String, String)>,
+    found: &Roofline,
+) -> Vec<(String, String)> {
     let interrupts = match (args.frames_per_interrupt, system.frames_per_interrupt) {
+        _ if found.highest_by.is_some() => "frames an interrupt not measured".to_owned(),
         (None, frames) if frames > 1.0 => format!("{frames:.1} packets an interrupt as measured near its cliff"),
         (_, 1.0) => "an interrupt a frame".to_owned(),
         (_, frames) => format!("{frames} frames an interrupt"),
@@ -192,7 +219,7 @@ mod tests {
             let Typed { args } = Typed::parse_from([&["limits", "--this-host"], typed].concat());
             let store = StoreArgs { db: None, name: None };
             let system = by_hand(&args, &store).expect("it is given").system;
-            let told = asked(&args, &system, found.clone());
+            let told = asked(&args, &system, found.clone(), &roofline(&system, &[64], &[], None));
             assert_eq!(told, [("CPU".to_owned(), format!("costs of find run 4 (eBPF), 1 CPU, {says}"))]);
         }
     }

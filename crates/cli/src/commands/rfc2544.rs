@@ -25,7 +25,8 @@ use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
 use netcliff_wire::forward::stamps::Stamps as By;
 
 use super::{
-    command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable, stop_on_signal, write,
+    command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable, stop_on_signal,
+    warn_of_load, write,
 };
 use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, StoreArgs, Test};
 use crate::output;
@@ -47,6 +48,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.tx.is_none() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
+    warn_of_load();
     let started_unix_s = now_unix_s();
     let store = if args.save { Some(open_store(store_args)?) } else { None };
     let run_id = store.as_ref().map(|store| store.begin("rfc2544", &command_line(), started_unix_s)).transpose()?;

@@ -123,7 +123,10 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
 fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
     let found = store_path(store).map_err(|error| error.to_string()).and_then(|path| costs::newest(&path));
     match found {
-        Ok(found) => tuning::effects(plan, host, &found),
+        Ok(found) => {
+            tuning::effects(plan, host, &found);
+            plan.notes.splice(0..0, super::caution(&found));
+        }
         Err(error) => {
             plan.notes.push(format!("effects are not predicted: not calibrated ({error}); `netcliff find` calibrates"))
         }

@@ -8,6 +8,7 @@ mod attack_files;
 mod changed;
 mod compare;
 mod contracts;
+mod disturbed;
 mod far_host;
 mod files;
 mod find;

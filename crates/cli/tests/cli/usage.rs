@@ -264,6 +264,30 @@ fn limits_of_this_host() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// Where nobody measured how many frames share an interrupt, the bound is a range up to what `predict` says of the same host.
+#[test]
+fn limits_and_predict_say_the_same_of_a_host() {
+    let home = Home::new();
+    let host = ["--host", "pentium4-2530mhz", "--set", "ring=128"];
+    let number = |value: &serde_json::Value| crate::common::number(value).expect("a number");
+    let limits = home.json(["limits", "--sizes", "64B", "--offload", "checksum", "--json"].iter().chain(&host));
+    let row = &limits["rows"][1];
+    let predicted = home.json(["predict", "--cliff", "--json"].iter().chain(&host));
+    let (cliff, said) = (number(&predicted["cliff_pps"]), number(&row["highest"]["cliff_pps"]));
+    assert!((cliff / said - 1.0).abs() < 1e-3, "{cliff} {said}");
+    assert!(number(&row["pps"]) < cliff && number(&row["highest"]["pps"]) > 0.999 * cliff, "{cliff}: {row}");
+    let text = home.stdout(["limits"].iter().chain(&host));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.starts_with("Upper bound ") && !text.contains("At most"), "{text}");
+    for says in ["Lower end: an interrupt a frame", "frames an interrupt, as the model has at its cliff under napi"] {
+        assert!(words.contains(says), "{says}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // Given by hand nothing is a range.
+    let given = home.stdout(["limits", "--frames-per-interrupt", "8"].iter().chain(&host));
+    assert!(given.starts_with("At most "), "{given}");
+}
+
 /// The three forms say the same, and the lowest bound is the lowest of the parts.
 #[test]
 fn limits_in_three_forms() {

@@ -17,7 +17,28 @@ pub struct Load {
     pub irqbalance_pid: Option<u32>,
 }
 
+/// Share of the CPUs that runnable tasks may take before a measurement is said to be disturbed in advance: a run's two busiest threads need
+/// a CPU each, so that on two CPUs one other busy program is one too many. `cat /proc/loadavg` repeats the reading.
+const BUSY: f64 = 0.5;
+
 impl Load {
+    /// That of this host.
+    pub fn of_this_host() -> Load {
+        Self::read(Path::new("/"))
+    }
+
+    /// What to say before a measurement whose trials this load will make void; None: most CPUs are idle, or the load is not known.
+    pub fn warning(&self, cpus: usize) -> Option<String> {
+        let [minute, ..] = self.average?;
+        let named = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+        (minute > BUSY * cpus as f64).then(|| {
+            format!(
+                "load average {minute:.1} on {named}: other programs used the CPUs in the last minute; while they do, trials will be void: \
+                 end them first (top shows them)"
+            )
+        })
+    }
+
     pub(super) fn read(root: &Path) -> Load {
         let stat = procfs::whole(root.join("proc/stat"));
         Load {

@@ -16,6 +16,8 @@ pub struct Described {
     pub system: System,
     /// Part and its origin, a sentence each.
     pub origins: Vec<(String, String)>,
+    /// True: frames an interrupt are given or measured, not one for lack of knowledge.
+    pub interrupts_known: bool,
 }
 
 /// The parts of an inspected host: link and slot of an interface (else of the first hardware that is up), the CPUs that take
@@ -54,13 +56,11 @@ pub fn describe(
         say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(units::three_digits(rate))));
     }
     let cpus = port.map_or(1, takers);
-    if let Some(Found { run, calibration, cliff_pps, frame_bytes, .. }) = found {
+    if let Some(Found { run, calibration, .. }) = found {
         let of = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs that take its interrupts") };
         say("CPU", format!("costs of find run {run} ({}), {of}", calibration.cpu_method));
-        if let Some(cliff) = cliff_pps {
-            say("measured cliff", measured(*cliff, *frame_bytes));
-        }
     }
+    origins.extend(found.and_then(measured_cliff));
     let system = System {
         link_bps,
         bus,
@@ -69,14 +69,26 @@ pub fn describe(
         cpus,
         frames_per_interrupt: found.and_then(Found::packets_per_interrupt).unwrap_or(1.0),
     };
-    Ok(Described { system, origins })
+    let interrupts_known = found.is_some_and(|found| found.packets_per_interrupt.is_some());
+    Ok(Described { system, origins, interrupts_known })
 }
 
-/// A cliff with its interval, to three digits.
-fn measured(cliff: Figure, frame_bytes: Option<u32>) -> String {
+/// The measured cliff of a `find` as a fact beside the bounds.
+pub fn measured_cliff(found: &Found) -> Option<(String, String)> {
+    let searches = found.finding.searches.as_ref().map_or(0, |searches| searches.own.searches.len());
+    Some(("measured cliff".to_owned(), measured(found.cliff_pps?, found.frame_bytes, searches)))
+}
+
+/// A cliff with its interval, to three digits; of few searches their number.
+fn measured(cliff: Figure, frame_bytes: Option<u32>, searches: usize) -> String {
     let pps = |pps: f64| units::print_pps(units::three_digits(pps));
     let ends = cliff.interval.map_or(String::new(), |ends| {
-        format!(" ({} to {}, {:.0} % confidence)", pps(ends.low), pps(ends.high), 100.0 * ends.confidence)
+        let sure = match (ends.confidence > 0.0, searches) {
+            (true, _) => format!("{:.0} % confidence", 100.0 * ends.confidence),
+            (false, 1) => "from 1 search".to_owned(),
+            (false, several) => format!("the range of {several} searches"),
+        };
+        format!(" ({} to {}, {sure})", pps(ends.low), pps(ends.high))
     });
     let frames = frame_bytes.map_or("frames of several sizes".to_owned(), |bytes| format!("{bytes}-byte frames"));
     format!("{}{ends}, {frames}, 1 CPU", pps(cliff.value))
@@ -93,7 +105,7 @@ fn takers(port: &Port) -> u32 {
 #[cfg(test)]
 mod tests {
     use netcliff_core::Host;
-    use netcliff_core::finding::Calibration;
+    use netcliff_core::finding::{Calibration, CliffBounds, CliffSearches, SearchBounds};
     use netcliff_host::nic::slot::Slot;
 
     use super::*;
@@ -124,16 +136,15 @@ mod tests {
         let host = Host::pentium4_2530mhz();
         let calibration =
             Calibration { costs: Vec::new(), host, cpu_method: "ebpf".into(), r_squared: None, correlated: Vec::new() };
-        let run = Found {
-            run: 3,
-            calibration: calibration.clone(),
+        let mut run = Found {
             packets_per_interrupt: Some((4.0, 9.0)),
             cliff_pps: Some(Figure::between(223.4e3, 188e3, 236e3, 0.9375)),
-            frame_bytes: Some(64),
+            ..Found::bare(3, calibration.clone())
         };
         let found = describe(&inspection(), None, Some(8.1234e9), Some(&run)).unwrap();
         assert_eq!((found.system.link_bps, found.system.cpus), (Some(10e9), 2));
         // Not an interrupt a frame, which no load near the cliff sees.
+        assert!(found.interrupts_known);
         assert!((found.system.frames_per_interrupt - 6.0).abs() < 1e-9);
         assert_eq!(found.system.bus, Bus::pcie(2, 8).unwrap());
         assert_eq!(found.system.cpu, Some(calibration.host));
@@ -141,6 +152,15 @@ mod tests {
         assert_eq!(told, ["link", "bus", "memory", "CPU", "measured cliff"]);
         assert_eq!(found.origins[4].1, "223kpps (188kpps to 236kpps, 94 % confidence), 64-byte frames, 1 CPU");
         assert!(found.origins[2].1.starts_with("8.12GB/s"), "{found:?}");
+        // One search has no confidence to state.
+        run.cliff_pps = Some(Figure::between(223.4e3, 188e3, 236e3, 0.0));
+        let search =
+            SearchBounds { start_pps: 2e5, lower_pps: None, upper_pps: None, end: String::new(), demand_s: None };
+        let bounds = CliffBounds { searches: vec![search], ..CliffBounds::default() };
+        run.finding.searches =
+            Some(CliffSearches { own: bounds.clone(), experienced: bounds, trials: 9, void: Vec::new() });
+        let (_, said) = measured_cliff(&run).unwrap();
+        assert_eq!(said, "223kpps (188kpps to 236kpps, from 1 search), 64-byte frames, 1 CPU");
         assert!(found.origins[3].1.contains("find run 3") && found.origins[3].1.contains("2 CPUs"), "{found:?}");
         let error = describe(&inspection(), Some("eth9"), None, None).unwrap_err();
         assert!(error.contains("eth9"), "{error}");
@@ -155,6 +175,6 @@ mod tests {
         assert_eq!((found.system.link_bps, found.system.bus, found.system.memory), (None, Bus::None, None));
         assert!(found.origins.is_empty());
         let nothing = describe(&Inspection::default(), None, None, None).unwrap();
-        assert_eq!(nothing.system.cpus, 1);
+        assert_eq!((nothing.system.cpus, nothing.interrupts_known), (1, false));
     }
 }

@@ -17,7 +17,7 @@ fn calibration() -> Calibration {
 }
 
 fn found() -> Found {
-    Found { run: 3, calibration: calibration(), packets_per_interrupt: None, cliff_pps: None, frame_bytes: Some(64) }
+    Found::bare(3, calibration())
 }
 
 fn plan(old: &str, new: &str) -> Plan {

@@ -10,9 +10,12 @@ use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 
 /// Parts with a column of their own; of the CPU's items the sum is shown, JSON and CSV have each.
-const COLUMNS: [&str; 4] = ["link", "bus", "memory", "CPU"];
+const COLUMNS: [&str; 4] = ["link", "bus", "memory", CPU];
+const CPU: &str = "CPU";
 /// Fact of the measured load beside the bounds.
 const MEASURED_CLIFF: &str = "measured cliff";
+/// What makes these bounds of long frames lower than the predicted cliff.
+const SUMMED: &str = "Without --offload checksum the CPU also sums every byte, which predict does not charge.";
 /// Width of a column; a row then has 80.
 const CELL: usize = 10;
 
@@ -46,6 +49,9 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
         let names: Vec<&str> = offloads.iter().map(|offload| offload.name()).collect();
         table(&mut page, roofline, &offloads, &format!("WITH {}", names.join(", ").to_uppercase()));
     }
+    if ranged_without_checksum(roofline) {
+        page.paragraph(2, Tone::Faint, SUMMED);
+    }
     if !roofline.unknown.is_empty() {
         page.heading("NOT KNOWN, SO NOT A BOUND");
         roofline.unknown.iter().for_each(|what| page.item("- ", what));
@@ -54,45 +60,124 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
 }
 
 /// What bounds the smallest and the largest frames, beside what was measured: `At most 812 kpps of 64B frames (bound by packet CPU) and
-/// 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`. Bounds have no interval: they are formulas of the costs below.
+/// 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`. Bounds have no interval: they are formulas of the costs below. Where frames
+/// an interrupt are not known, a range with what each end assumes.
 fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     let offloads = roofline.offloads();
     let rows = || roofline.rows.iter().filter(|row| row.offloads == offloads && row.pps.is_some());
     let by_size = |a: &&RoofRow, b: &&RoofRow| a.frame_bytes.total_cmp(&b.frame_bytes);
-    let bound = |row: &RoofRow, unit: Unit, value: Option<f64>| {
-        let size = format::quantity(row.frame_bytes, Unit::Bytes).replace(' ', "");
-        let value = value.map_or("-".to_owned(), |value| format::quantity(value, unit));
-        format!("{value} of {size} frames (bound by {})", row.binding.as_deref().unwrap_or("-"))
-    };
     let (Some(small), Some(large)) = (rows().min_by(by_size), rows().max_by(by_size)) else {
         return "No bound: nothing of this host is known.".to_owned();
     };
-    let mut told = bound(small, Unit::Pps, small.pps);
+    let bound = |row: &RoofRow, unit: Unit| {
+        format!("{} of {} frames (bound by {})", range(row, unit), size(row), bindings(row))
+    };
+    let mut told = bound(small, Unit::Pps);
     if small.frame_bytes < large.frame_bytes {
-        told = format!("{told}, {}", bound(large, Unit::Bps, large.bps));
+        told = format!("{told}, {}", bound(large, Unit::Bps));
     }
     let measured = drawing.asked.iter().find(|(name, _)| name == MEASURED_CLIFF);
     let measured = measured.map_or(String::new(), |(_, cliff)| format!("; {MEASURED_CLIFF}: {cliff}"));
     let with = if offloads.is_empty() { "" } else { " with these offloads" };
+    if rows().any(ranges) {
+        return format!(
+            "Upper bound{with} {told}{measured}. {}. By formula, without interval.",
+            assumed(roofline, small)
+        );
+    }
     format!("At most{with} {told}{measured}. Upper bounds by formula, without interval.")
+}
+
+/// True where the first table charges for what `predict`, which the upper ends are taken from, does not.
+fn ranged_without_checksum(roofline: &Roofline) -> bool {
+    let bytes_cost = roofline.host.as_ref().is_some_and(|host| host.per_byte_s > 0.0);
+    bytes_cost && roofline.rows.iter().any(|row| ranges(row) && !row.offloads.contains(&Offload::Checksum))
+}
+
+/// A row's bound with the fewest and with the most frames an interrupt.
+fn ends(row: &RoofRow, unit: Unit) -> [Option<f64>; 2] {
+    let (pps, bps) = row.highest.as_ref().map_or((row.pps, row.bps), |highest| (highest.pps, highest.bps));
+    if unit == Unit::Pps { [row.pps, pps] } else { [row.bps, bps] }
+}
+
+fn ranges(row: &RoofRow) -> bool {
+    range(row, Unit::Pps).contains('-') && row.highest.is_some()
+}
+
+fn size(row: &RoofRow) -> String {
+    format::quantity(row.frame_bytes, Unit::Bytes).replace(' ', "")
+}
+
+/// The bottleneck at the lower end, and at the upper one if it is another part.
+fn bindings(row: &RoofRow) -> String {
+    let low = row.binding.as_deref().unwrap_or("-");
+    match row.highest.as_ref().and_then(|highest| highest.binding.as_deref()) {
+        Some(high) if high != low => format!("{low}, {high}"),
+        _ => low.to_owned(),
+    }
+}
+
+/// What each end of the ranges assumes, and what `predict` says of the smallest frames.
+fn assumed(roofline: &Roofline, small: &RoofRow) -> String {
+    let scheme = roofline.highest_by.as_ref().map_or("napi", netcliff_core::Scheme::name);
+    let highest = small.highest.as_ref();
+    let most = match highest.and_then(|highest| highest.frames_per_interrupt) {
+        Some(frames) => {
+            let cliff = highest.and_then(|highest| highest.cliff_pps);
+            let cliff =
+                cliff.map_or(String::new(), |pps| format!(" ({}, predict --cliff)", format::quantity(pps, Unit::Pps)));
+            let frames = format::significant(frames);
+            format!("{frames} frames an interrupt, as the model has at its cliff under {scheme}{cliff}")
+        }
+        None => "interrupts that cost nothing, since the model has no answer for this host".to_owned(),
+    };
+    format!("Lower end: an interrupt a frame; upper end: {most}; `netcliff find` measures it")
 }
 
 fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &str) {
     page.heading(heading);
-    let known: Vec<&str> = COLUMNS.into_iter().filter(|part| roofline.parts().contains(part)).collect();
+    let rows = || roofline.rows.iter().filter(|row| row.offloads == offloads);
+    let parts = roofline.parts();
+    let known: Vec<&str> = COLUMNS.into_iter().filter(|part| parts.contains(part)).collect();
+    if rows().any(ranges) {
+        return page.block(&ranged(rows(), &known));
+    }
     let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();
     let mut lines = vec![format!("  {:<5}{:>CELL$}{:>12} {:<10}{head}", "frame", "packets", "frame bits", "binds")];
-    for row in roofline.rows.iter().filter(|row| row.offloads == offloads) {
+    for row in rows() {
         let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
+        let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));
         lines.push(format!(
-            "  {:<5}{:>CELL$}{:>12} {:<10}{cells}",
-            format::quantity(row.frame_bytes, Unit::Bytes).replace(' ', ""),
-            row.pps.map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps)),
-            row.bps.map_or("-".to_owned(), |bps| format::quantity(bps, Unit::Bps)),
-            row.binding.as_deref().unwrap_or("-"),
+            "  {:<5}{pps:>CELL$}{bps:>12} {:<10}{cells}",
+            size(row),
+            row.binding.as_deref().unwrap_or("-")
         ));
     }
     page.block(&lines.join("\n"));
+}
+
+/// The table with both ends of each bound in place of the CPU's own, which is what makes them two. The bottleneck is that at the upper end.
+fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String {
+    let known: Vec<&str> = known.iter().copied().filter(|part| *part != CPU).collect();
+    let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();
+    let mut lines = vec![format!(" {:<5}{:>15}{:>18} {:<10}{head}", "frame", "packets", "frame bits", "binds")];
+    for row in rows {
+        let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
+        let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));
+        let binding = row.highest.as_ref().and_then(|highest| highest.binding.as_deref()).unwrap_or("-");
+        lines.push(format!(" {:<5}{pps:>15}{bps:>18} {binding:<10}{cells}", size(row)));
+    }
+    lines.join("\n")
+}
+
+/// `104-186 kpps`: both ends in the unit of the upper one.
+fn range(row: &RoofRow, unit: Unit) -> String {
+    let [low, high] = ends(row, unit);
+    let (Some(low), Some(high)) = (low, high) else { return "-".to_owned() };
+    let (factor, _) = unit.scale(high);
+    let upper = format::quantity(high, unit);
+    let lower = format::significant(low / factor);
+    if upper.split_once(' ').is_some_and(|(number, _)| number == lower) { upper } else { format!("{lower}-{upper}") }
 }
 
 fn rate(row: &RoofRow, part: &str) -> String {

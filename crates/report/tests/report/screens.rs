@@ -2,7 +2,7 @@
 
 use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Host, Provenance};
-use netcliff_lab::limits::{System, USUAL_SIZES_BYTES, curves, roofline};
+use netcliff_lab::limits::{Interrupts, System, USUAL_SIZES_BYTES, curves, roofline};
 use netcliff_report::drawing::Drawing;
 use netcliff_report::{Style, terminal};
 
@@ -29,8 +29,8 @@ fn limits_says_the_bound_and_what_was_measured_first() {
         cpus: 1,
         frames_per_interrupt: 4.0,
     };
-    let found = roofline(&system, &USUAL_SIZES_BYTES, &[]);
-    let (axes, curves) = curves(&system, &USUAL_SIZES_BYTES, &[]);
+    let found = roofline(&system, &USUAL_SIZES_BYTES, &[], None);
+    let (axes, curves) = curves(&system, &USUAL_SIZES_BYTES, &[], None);
     let measured = ("measured cliff".to_owned(), "142 kpps (138-147, 95 % confidence) of 64B, find run 3".to_owned());
     let drawing = Drawing {
         title: "What bounds this host, by frame size".to_owned(),
@@ -50,6 +50,37 @@ fn limits_says_the_bound_and_what_was_measured_first() {
         assert!(words.contains("measured cliff: 142 kpps") && words.contains("bound by"), "{page}");
         insta::assert_snapshot!(format!("limits_{width}"), page);
     }
+}
+
+/// Fast parts beside a slow CPU, and units that differ at both ends.
+#[test]
+fn limits_of_unknown_interrupts_are_ranges_that_fit() {
+    let cpu = Host { ring: 64, ..Host::pentium4_2530mhz() };
+    let system = System {
+        link_bps: Some(1e10),
+        bus: Bus::pcie(3, 8).expect("a bus"),
+        memory: Some(Memory { bytes_per_s: 6.4e9, copies: 1 }),
+        cpu: Some(cpu.clone()),
+        cpus: 1,
+        frames_per_interrupt: 1.0,
+    };
+    let interrupts = Interrupts::of(&cpu, &[64, 1280, 9018]);
+    let found = roofline(&system, &[64, 1280, 9018], &[], Some(&interrupts));
+    let (axes, curves) = curves(&system, &[64, 1280, 9018], &[], Some(&interrupts));
+    let drawing = Drawing {
+        title: "What bounds this host, by frame size".to_owned(),
+        axes,
+        curves,
+        marks: Vec::new(),
+        not_had: Vec::new(),
+        asked: Vec::new(),
+        source: String::new(),
+        provenance: Provenance::default(),
+        partial: false,
+    };
+    let page = terminal::limits_brief(&found, &drawing, style(80));
+    screen(&page, 80, "Upper bound ");
+    insta::assert_snapshot!("limits_ranges_80", page);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn calibration() -> Calibration {
 }
 
 fn found() -> Found {
-    Found { run: 3, calibration: calibration(), packets_per_interrupt: None, cliff_pps: None, frame_bytes: Some(64) }
+    Found::bare(3, calibration())
 }
 
 /// eth0 with so many queues, interrupt 40 + n each, all on CPU 0; 10 Gbit/s, MTU 1500.
