@@ -3,10 +3,12 @@
 //! Searches begin at dithered loads, so that they share no grid. The two cliffs of a search share its trials: the second
 //! asks for the same loads first and takes what was measured there, and measures only where pauses made the two differ.
 
+mod open;
+
 use std::collections::{BTreeMap, HashMap};
 
+use netcliff_core::Figure;
 use netcliff_core::finding::{CliffBounds, CliffSearches, SearchBounds, VoidTrials};
-use netcliff_core::{Figure, units};
 
 use super::reading::{self, Reading};
 use crate::bench::{Bench, Observation};
@@ -15,6 +17,7 @@ use crate::rfc2544::search::{End, Found, Goal, Searched};
 use crate::rfc2544::trial::{Answer, Range, Why};
 use crate::stats::{self, Bracketed, quantile};
 use crate::trial::{TrialError, TrialSpec};
+use open::{end, open};
 
 /// Starts lie within this factor below and above the load where the cliff is expected: some steps of a search, so that each begins
 /// elsewhere, and little enough that all need few trials.
@@ -27,10 +30,6 @@ const REFERENCES: u32 = 2;
 const LEAST_SEARCHES: u32 = 3;
 /// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
 const MOST_LOADS: f64 = 12.0;
-
-/// A sender that reaches this share of the highest load is at its ceiling: that was measured alone, and beside a working host it reaches
-/// a little less; one that other programs or a hypervisor hold up stops anywhere.
-const AT_CEILING: f64 = 0.8;
 
 /// What to search, and where.
 #[derive(Debug, Clone)]
@@ -290,16 +289,6 @@ fn bounds(searches: &[Search], over: &Bracketed, ceiling_pps: f64) -> CliffBound
     }
 }
 
-/// How a search ended. Where the sender fell behind far below its ceiling, that was not its limit: the trials above were void.
-fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
-    let found = of(&search.searched)?;
-    let at_ceiling = found.lower_pps.is_some_and(|lower_pps| lower_pps >= AT_CEILING * ceiling_pps);
-    Some(match found.end {
-        End::AboveSender if !at_ceiling => End::AboveVoid,
-        end => end,
-    })
-}
-
 fn figure(searches: &[Search], over: Option<Bracketed>, ceiling_pps: f64) -> Result<Figure, String> {
     let over = over.ok_or("stopped before a search was finished")?;
     let Bracketed { value, low, high, confidence } = over;
@@ -309,51 +298,4 @@ fn figure(searches: &[Search], over: Option<Bracketed>, ceiling_pps: f64) -> Res
         (Some(value), ..) => Ok(Figure::exact(value)),
         (None, low, high) => Err(open(searches, low, high, ceiling_pps)),
     }
-}
-
-/// The bound that there is, and why half of the searches or more are open on one side: each reason with how many searches have it. Every page
-/// and message has a missing cliff in these words.
-fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, ceiling_pps: f64) -> String {
-    let mut reasons: Vec<(String, usize)> = Vec::new();
-    for search in searches {
-        let Some(why) = why_open(search, ceiling_pps) else { continue };
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, count)) => *count += 1,
-            None => reasons.push((why, 1)),
-        }
-    }
-    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let all = searches.len();
-    let each: Vec<String> = reasons.iter().map(|(why, count)| format!("in {count} of {all} searches {why}")).collect();
-    // Three digits: a bound is no better known.
-    let pps = |pps: f64| units::print_pps(units::three_digits(pps));
-    let bound = match (low, high) {
-        (Some(low), _) => format!("it is >= {}: ", pps(low)),
-        (None, Some(high)) => format!("it is <= {}: ", pps(high)),
-        (None, None) => String::new(),
-    };
-    format!("{bound}{}", each.join("; "))
-}
-
-/// Why a search has no bound on one side; None: it has both.
-fn why_open(search: &Search, ceiling_pps: f64) -> Option<String> {
-    if let (Some(_), Some(_)) = bracket(&search.searched) {
-        return None;
-    }
-    let void: u32 = search.void.values().sum();
-    let most = search.void.iter().max_by_key(|(_, count)| **count).map(|(why, _)| why);
-    // Three digits: a ceiling is no better known.
-    let ceiling = units::print_pps(units::three_digits(ceiling_pps));
-    Some(match (end(search, ceiling_pps)?, most) {
-        (End::AboveMaximum | End::AboveSender, _) => {
-            format!("the highest load that the sender paces, {ceiling}, was upheld")
-        }
-        (End::AboveVoid, Some(why)) => format!("all trials at higher loads were void: {why}"),
-        (End::SenderTooSlow, _) => "the sender did not reach the lowest load".to_owned(),
-        (End::BelowMinimum, _) => "not even the lowest load was upheld".to_owned(),
-        (_, Some(why)) if 2 * void as usize > search.trials => {
-            format!("most trials were void, and the time was over before there was a bound on both sides: {why}")
-        }
-        _ => "the time was over before there was a bound on both sides: loads passed and failed by chance".to_owned(),
-    })
 }
