@@ -89,7 +89,7 @@ fn doubt(report: &Rfc2544Report) -> Option<String> {
     let (void, all) =
         report.sizes.iter().fold((0, 0), |(void, all), size| (void + size.seen.void_trials, all + size.seen.trials));
     (void as f64 > MANY_VOID * all as f64).then(|| {
-        format!("In doubt: {void} of {all} trials are void, the sender or the sink was too slow; repeat on a quieter machine.")
+        format!("In doubt: {void} of {all} trials are void, the sender or the sink was too slow: end other programs (top shows them), then repeat.")
     })
 }
 
