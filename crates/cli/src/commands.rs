@@ -34,9 +34,10 @@ use netcliff_host::inventory::Load;
 use netcliff_host::journal::HostLock;
 use netcliff_host::process;
 use netcliff_host::testbed::{self, Permission};
-use netcliff_lab::costs::{self, Costs, Found};
+use netcliff_lab::costs::{self, Costs, Found, Origin};
 use netcliff_lab::inputs;
 use netcliff_lab::store::{self, Store};
+use netcliff_report as report;
 
 use crate::args::{Meter, StoreArgs};
 use crate::output;
@@ -72,7 +73,12 @@ pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: 
 pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let mut costs = costs::named(name, path).map_err(output::usage)?;
-    if let Some(caution) = costs.origin.run().and_then(caution) {
+    let cautioned = match &costs.origin {
+        Origin::Found(found) => caution(found),
+        Origin::Named(file) => inputs::finding(file).and_then(|finding| report::sheet::caution(&finding, file)),
+        Origin::Preset => None,
+    };
+    if let Some(caution) = cautioned {
         output::say(format!("netcliff: {caution}"));
     }
     for assignment in set {
@@ -92,7 +98,7 @@ fn warn_of_load() {
 
 /// What speaks against relying on a `find`, as its own page has it.
 pub fn caution(found: &Found) -> Option<String> {
-    netcliff_report::sheet::caution(&found.finding, &format!("find run {}", found.run))
+    report::sheet::caution(&found.finding, &format!("find run {}", found.run))
 }
 
 /// The store of this user; its home is that of /etc/passwd where the environment has none, as in a unit of systemd.

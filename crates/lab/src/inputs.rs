@@ -12,7 +12,7 @@ use netcliff_core::experiment::FileError;
 use netcliff_core::host::PRESETS;
 use netcliff_core::quote::in_short;
 use netcliff_core::traffic::FRAME_RANGE_BYTES;
-use netcliff_core::{Arrivals, Flows, FrameSizes, Host, Load, Traffic};
+use netcliff_core::{Arrivals, Finding, Flows, FrameSizes, Host, Load, Traffic};
 use netcliff_host::files;
 
 pub use times::measured_times;
@@ -43,6 +43,13 @@ pub fn host(name: &str) -> Result<Host, FileError> {
         },
         None => error,
     })
+}
+
+/// The finding of a file that `find --json` wrote; None: it is none, or of a version whose findings cannot be read whole.
+pub fn finding(name: &str) -> Option<Finding> {
+    // A pipe was read already, and would keep its second reader waiting.
+    let text = Path::new(name).is_file().then(|| read(name).ok())??;
+    serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()
 }
 
 /// The calibrated host of a finding in JSON.

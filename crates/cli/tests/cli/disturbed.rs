@@ -74,6 +74,19 @@ fn predictions_from_a_disturbed_find_say_so_in_one_line() {
     }
 }
 
+/// What `find --json` wrote is told of by its file's name; a preset has nothing to be told.
+#[test]
+fn a_file_of_a_disturbed_find_says_so_too() {
+    let home = Home::new();
+    let file = home.file("find.json", serde_json::to_string(&find(11)).unwrap());
+    for (host, cautioned) in [(file.as_str(), true), ("pentium4-2530mhz", false)] {
+        let output = home.netcliff(["predict", "--rate", "1kpps", "--host", host]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let begins = format!("netcliff: Caution: {file}: no cliff was measured: {WHY}; 11 of 20");
+        assert!(output.status.success() && said.starts_with(&begins) == cautioned, "{said}");
+    }
+}
+
 /// Costs of a `find` bring the frames an interrupt that it measured, and its cliff beside the bounds; without them there is a range.
 #[test]
 fn limits_takes_the_interrupts_that_a_find_measured() {
