@@ -15,8 +15,7 @@ const WHOLE: Duration = Duration::from_secs(280);
 const GONE: Duration = Duration::from_secs(5);
 
 /// A short run, of small chains.
-const SHORT: &str =
-    "find --quick --trial 100ms --loss 1e-3 --searches 2 --socket-buffer 256KiB --json --i-know --if near0 --sender-cpu 0";
+const SHORT: &str = "find --quick --trial 100ms --loss 1e-3 --searches 2 --socket-buffer 256KiB --json --i-know --if near0 --sender-cpu 0";
 
 fn bed(name: &str) -> Option<(Bed, Turn)> {
     if !has(Need::Cpus) {
@@ -117,11 +116,24 @@ fn what_cannot_be_loaded_is_a_sentence() {
     let agent = bed.agent(&far, &key, &["--allow-find", "far0"]);
     from(&agent, &[], &["far0 also carries the control connection", "--i-know"]);
     from(&agent, &["--i-know", "--their-if", "none0"], &["none0 does not exist here"]);
-    // Another machine has the address now: the hardware address that answers is not this host's.
-    let [(space, device, _), (far_space, far_device, _)] = bed.ends();
-    let other = ["-n", far_space, "neigh", "replace", "10.99.0.1", "lladdr", "02:00:00:00:00:09", "dev", far_device];
-    assert!(ip(&other) && ip(&["-n", space, "link", "set", device, "up"]));
-    from(&agent, &["--i-know"], &["02:00:00:00:00:09 answers for 10.99.0.1"]);
+    // The test's own addresses beside those of the control connection; for one of them another host seems to answer.
+    let [(space, device, address), (far_space, far_device, _)] = bed.ends();
+    let set = |space: &str, args: &str| {
+        assert!(ip(&[&["-n", space], &args.split(' ').collect::<Vec<_>>()[..]].concat()), "{args}")
+    };
+    set(space, &format!("addr del {address} dev {device}"));
+    set(space, &format!("addr add 10.98.0.1/24 dev {device}"));
+    set(space, &format!("addr add {address} dev {device}"));
+    from(&agent, &[], &["the way to 10.98.0.1 is not known"]);
+    set(far_space, &format!("route add 10.98.0.0/24 via 10.99.0.1 dev {far_device}"));
+    from(&agent, &[], &["10.98.0.1 is behind the router 10.99.0.1"]);
+    set(far_space, "route del 10.98.0.0/24");
+    set(far_space, &format!("addr add 10.98.0.2/24 dev {far_device}"));
+    set(far_space, &format!("neigh replace 10.98.0.1 lladdr 02:00:00:00:00:09 dev {far_device}"));
+    from(&agent, &[], &["02:00:00:00:00:09 answers for 10.98.0.1"]);
+    set(far_space, &format!("neigh del 10.98.0.1 dev {far_device}"));
+    set(space, &format!("link set {device} mtu 1000"));
+    from(&agent, &["--size", "1518B"], &["near0", "MTU 1000"]);
 }
 
 /// Packets that an end has received.

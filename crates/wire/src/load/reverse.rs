@@ -276,7 +276,7 @@ fn pieces(said: &Said) -> Vec<Piece> {
     let mut rest = text.as_str();
     let mut pieces = Vec::new();
     while rest.len() > PIECE_BYTES {
-        let at = rest.floor_char_boundary(PIECE_BYTES);
+        let at = (0..=PIECE_BYTES).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
         let (text, after) = rest.split_at(at);
         pieces.push(Piece { text: text.to_owned(), last: false });
         rest = after;
