@@ -277,6 +277,27 @@ fn a_stop_between_rounds_keeps_the_searches_that_were_made() {
     assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
 }
 
+#[test]
+fn a_stop_during_a_search_keeps_its_trials() {
+    if !has_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    // Half of a minute of trials at the highest load; the first line is printed once they have begun.
+    let args = ["rfc2544", "throughput", "--frames", "64,imix", "--max", "5kpps", "--rest", "0s", "--save", "--json"];
+    let goal = ["--goal", "trial=500ms,sum=60s,exceed=50%,initial=100ms"];
+    let mut run = Running::start(&home, &[&args[..], &goal].concat());
+    run.until("kpps, 100 ms", std::time::Duration::from_secs(60));
+    run.signal("INT");
+    let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
+    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    let size = &found["sizes"][0];
+    assert!(size["throughput"].is_null() && size["unfinished"]["trials"][0]["load_pps"].is_number(), "{found}");
+    let shown = home.stdout(["results", "show"]);
+    assert!(shown.contains("PARTIAL: ended early after") && shown.contains("SEARCH ENDED EARLY"), "{shown}");
+}
+
 /// Latency of frames of 64 bytes through the router of the namespaces.
 const LATENCY: [&str; 15] = [
     "rfc2544",

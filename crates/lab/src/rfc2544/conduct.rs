@@ -79,6 +79,8 @@ impl Size {
 
     fn finish(mut self, settings: &Settings, line_bps: Option<f64>) -> SizeReport {
         self.settle(settings);
+        let interrupted = self.report.unfinished.as_ref().map(|turn| searches::interrupted(turn, settings));
+        self.report.missing.extend(interrupted);
         let (frame, throughput_pps) = (self.report.frame, self.report.forwarded_pps());
         let share = |line_bps| {
             let line_pps = frame.line_pps(line_bps);
@@ -205,7 +207,13 @@ fn others<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut S
     }
     if tests.loss {
         let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
-        let curve = procedures::loss_curve(size.max_pps, settings.loss_step, settings.trial_s, &mut ask)?;
+        let (curve, ended) = procedures::loss_curve(size.max_pps, settings.loss_step, settings.trial_s, &mut ask);
+        if let Some(error) = ended {
+            let loads = curve.trials.len() + curve.void_pps.len();
+            size.missing.push(format!("loss: ended early after {loads} loads; lower ones were not tried"));
+            size.loss = Some(curve).filter(|_| loads > 0);
+            return Err(error);
+        }
         size.missing.extend(curve.missing());
         size.loss = Some(curve);
     }
@@ -226,14 +234,18 @@ fn back_to_back<D: Device>(
     };
     let mut rates = Vec::new();
     let bursts = settings.bursts(size.sender_pps);
-    let found = procedures::back_to_back(bursts, size.sender_pps, throughput_pps, |frames| {
+    let (found, ended) = procedures::back_to_back(bursts, size.sender_pps, throughput_pps, |frames| {
         let burst = asker.device.burst(frames)?;
         rates.push(burst.burst_pps);
         Ok(burst.complete)
-    })?;
+    });
     let burst_pps = Spread::of(rates).map_or(size.sender_pps, |rates| rates.median);
+    if ended.is_some() {
+        let (had, asked) = (found.as_ref().map_or(0, |found| found.bursts.len()), settings.burst_repeats);
+        size.missing.push(format!("back-to-back: ended early after {had} of {asked} repeats"));
+    }
     match found {
-        Some(found) if found.capped == settings.burst_repeats => {
+        Some(found) if found.capped as usize == found.bursts.len() => {
             size.missing
                 .push(format!("back-to-back: bursts of {} frames were forwarded whole each time", bursts.longest));
         }
@@ -242,9 +254,10 @@ fn back_to_back<D: Device>(
             found.corrected_at_most = size.is_lower_limit();
             size.back_to_back = Some(found);
         }
+        None if ended.is_some() => {}
         None => size.missing.push("back-to-back: no burst was forwarded whole".to_owned()),
     }
-    Ok(())
+    ended.map_or(Ok(()), Err)
 }
 
 fn pacing(all: &[Pacing]) -> Option<Pacing> {

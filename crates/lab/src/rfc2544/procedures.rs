@@ -67,23 +67,21 @@ fn shares(step: f64) -> Vec<f64> {
 }
 
 /// Loads from `max_pps` down in steps of `step` of it (RFC 2544: at most 0.1), below the last by halves, until two trials in a
-/// row lose nothing or a thousandth of `max_pps` is reached.
-///
-/// # Errors
-/// Those of `ask`.
+/// row lose nothing or a thousandth of `max_pps` is reached. An error of `ask` ends it; the trials before are in the curve.
 pub fn loss_curve<E>(
     max_pps: f64,
     step: f64,
     trial_s: f64,
     ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
-) -> Result<LossCurve, E> {
+) -> (LossCurve, Option<E>) {
     let mut curve = LossCurve::default();
     let mut clean = 0;
     for share in shares(step) {
         let load = max_pps * share;
-        match ask(trial_s, load)? {
-            Answer::Void { .. } => curve.void_pps.push(load),
-            Answer::Valid(trial) => {
+        match ask(trial_s, load) {
+            Err(error) => return (curve, Some(error)),
+            Ok(Answer::Void { .. }) => curve.void_pps.push(load),
+            Ok(Answer::Valid(trial)) => {
                 clean = if trial.lost == 0 { clean + 1 } else { 0 };
                 curve.trials.push(trial);
             }
@@ -93,7 +91,7 @@ pub fn loss_curve<E>(
             break;
         }
     }
-    Ok(curve)
+    (curve, None)
 }
 
 /// RFC 9004's result for one frame size.
@@ -144,28 +142,33 @@ pub struct Bursts {
 }
 
 /// Searches the longest burst without loss, as often as configured. `ask` sends so many frames back to back and returns whether
-/// all were forwarded. None if no burst passed.
+/// all were forwarded. None if no burst passed. An error of `ask` ends it; the repeats before count.
 ///
 /// The buffer time is corrected as in RFC 9004, section 6.4: times one minus throughput over burst rate.
-///
-/// # Errors
-/// Those of `ask`.
 pub fn back_to_back<E>(
     bursts: Bursts,
     burst_pps: f64,
     throughput_pps: f64,
     mut ask: impl FnMut(u64) -> Result<bool, E>,
-) -> Result<Option<BackToBack>, E> {
-    let mut found = Vec::new();
+) -> (Option<BackToBack>, Option<E>) {
+    let (mut found, mut ended) = (Vec::new(), None);
     let mut capped = 0;
     for _ in 0..bursts.repeats.max(1) {
-        let longest = longest_burst(bursts, &mut ask)?;
+        let longest = match longest_burst(bursts, &mut ask) {
+            Ok(longest) => longest,
+            Err(error) => {
+                ended = Some(error);
+                break;
+            }
+        };
         capped += u32::from(longest == bursts.longest);
         found.push(longest);
     }
     let values: Vec<f64> = found.iter().map(|frames| *frames as f64).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let Some(spread) = Spread::of(values.iter().copied()).filter(|spread| spread.max > 0.0) else { return Ok(None) };
+    let Some(spread) = Spread::of(values.iter().copied()).filter(|spread| spread.max > 0.0) else {
+        return (None, ended);
+    };
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let deviation = (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt());
     let mut result = BackToBack {
@@ -181,7 +184,7 @@ pub fn back_to_back<E>(
         capped,
     };
     result.at_rate(burst_pps);
-    Ok(Some(result))
+    (Some(result), ended)
 }
 
 /// The longest burst that passes, to the resolution below the true one; 0 where none did.

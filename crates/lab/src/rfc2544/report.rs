@@ -63,6 +63,9 @@ pub struct SizeReport {
     /// Every search in its round; empty if one was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<SearchTurn>,
+    /// The search during which the run ended, with its trials and bounds so far, which are no throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<SearchTurn>,
     /// Results for each goal, if several were requested; the rest of the report uses the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalReport>,
@@ -108,6 +111,7 @@ impl SizeReport {
             throughput: None,
             throughput_pps: None,
             searches: Vec::new(),
+            unfinished: None,
             goals: Vec::new(),
             limit: None,
             predicted: None,

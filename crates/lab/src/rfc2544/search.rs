@@ -14,6 +14,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::trial::Trial;
+use load::Loads;
 
 pub use goal::Goal;
 
@@ -52,6 +53,8 @@ pub enum End {
     SenderTooSlow,
     /// The time allowed was over before the bounds were close.
     OutOfTime,
+    /// The run was stopped or failed during the search: its bounds are those so far.
+    Interrupted,
 }
 
 impl End {
@@ -77,6 +80,7 @@ impl std::fmt::Display for End {
             Self::BelowMinimum => "below-minimum",
             Self::SenderTooSlow => "sender-too-slow",
             Self::OutOfTime => "out-of-time",
+            Self::Interrupted => "interrupted",
         })
     }
 }
@@ -95,6 +99,18 @@ pub struct Searched {
 }
 
 impl Searched {
+    /// What the trials of a search that did not end say so far of each goal.
+    pub fn interrupted(goals: &[Goal], trials: Vec<Trial>, void_trials: u32, trial_time_s: f64) -> Self {
+        let mut loads = Loads::default();
+        trials.iter().for_each(|trial| loads.add(*trial));
+        let found = |goal: &Goal| {
+            let (lower_pps, upper_pps) = loads.bounds(goal);
+            // A throughput is claimed of a whole search only.
+            Found { lower_pps, upper_pps, throughput_pps: None, end: End::Interrupted }
+        };
+        Self { found: goals.iter().map(found).collect(), trials, void_trials, trial_time_s }
+    }
+
     /// The bounds of the first goal (pps), where it has a lower one.
     pub fn bounds(&self) -> Option<(f64, Option<f64>)> {
         self.bounds_of(0)

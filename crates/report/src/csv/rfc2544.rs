@@ -1,7 +1,7 @@
 //! [`rfc2544`]: RFC 2544's tables in long form.
 
 use netcliff_lab::rfc2544::procedures::{BackToBack, Latency, LossCurve};
-use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
+use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SearchTurn, SizeReport};
 
 use super::{line, number};
 
@@ -76,6 +76,9 @@ impl Rows<'_> {
             }
             self.limit(&search, turn.limit);
         }
+        if let Some(turn) = &size.unfinished {
+            self.unfinished(turn);
+        }
         for (at, of) in size.goals.iter().enumerate() {
             let (goal, limit) = (format!("goal {}", at + 1), of.limit);
             self.word(&goal, None, "goal", of.goal.to_string());
@@ -89,6 +92,18 @@ impl Rows<'_> {
         if let Some((line_bps, pps)) = self.line_bps.zip(size.forwarded_pps()) {
             let line_pps = size.frame.line_pps(line_bps);
             self.row("throughput", Some(line_pps), &format!("share_of_{line_bps:.0}_bps"), Some(pps / line_pps));
+        }
+    }
+
+    /// Bounds so far of the search that ended early, and its trials.
+    fn unfinished(&mut self, turn: &SearchTurn) {
+        let test = "unfinished search";
+        if let Some(found) = turn.searched.found.first() {
+            self.row(test, None, "lower_pps", found.lower_pps);
+            self.row(test, None, "upper_pps", found.upper_pps);
+        }
+        for trial in &turn.searched.trials {
+            self.row(test, Some(trial.load_pps), "loss_ratio", Some(trial.loss_ratio()));
         }
     }
 

@@ -15,7 +15,7 @@ use crate::drawing::Drawing;
 use crate::drawing::stored::{axis, stored};
 use crate::format::{self, Unit};
 use crate::svg;
-use crate::terminal::rfc2544::{tables, throughput_of};
+use crate::terminal::rfc2544::{ended_early, missing, tables, throughput_of};
 
 /// Distance of the points of a line's rate, in frame size.
 const LINE_STEP_BYTES: usize = 16;
@@ -36,16 +36,14 @@ fn headline(report: &Rfc2544Report) -> String {
 
 fn body(report: &Rfc2544Report) -> Markup {
     let drawings = [("throughput", throughput(report)), ("latency", latency(report)), ("loss", loss(report))];
-    let missing =
-        report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame)));
-    let lists = [("Not measured", missing.collect()), ("Notes", [&report.notes[..], &report.limits].concat())];
+    let lists = [("Not measured", missing(report)), ("Notes", [&report.notes[..], &report.limits].concat())];
     html! {
         header {
             p.kicker { "netcliff rfc2544 · " (format::date_utc(report.provenance.started_unix_s)) }
             h1 { (headline(report)) }
             p { (report.device) ". " (report.tester) "." }
-            @if let Some(why) = &report.partial {
-                p.banner role="status" { strong { "Partial." } " " (why) ". Results up to then are shown." }
+            @if let Some(why) = ended_early(report) {
+                p.banner role="status" { strong { "Partial:" } " " (why) }
             }
         }
         main {

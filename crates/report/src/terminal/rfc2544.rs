@@ -34,14 +34,28 @@ pub type Tables = Vec<(String, Vec<Vec<String>>)>;
 /// Every table that has a row, for the terminal and for the page of a browser.
 pub fn tables(report: &Rfc2544Report) -> Tables {
     let mut tables = Tables::new();
-    let each = [throughput, goals, searches, predicted, latency, tagged, loss, bursts, pacing];
+    let each = [throughput, unfinished, trials, goals, searches, predicted, latency, tagged, loss, bursts, pacing];
     each.into_iter().for_each(|add| add(&mut tables, report));
     tables.retain(|(_, rows)| rows.len() > 1);
     tables
 }
 
-fn missing(report: &Rfc2544Report) -> Vec<String> {
-    report.sizes.iter().flat_map(|size| size.missing.iter().map(|line| format!("{}: {line}", size.frame))).collect()
+/// What was not measured of each size, and sizes that were not begun.
+pub fn missing(report: &Rfc2544Report) -> Vec<String> {
+    let of = |size: &SizeReport| size.missing.iter().map(|line| format!("{}: {line}", size.frame)).collect::<Vec<_>>();
+    let begun = |frame| report.sizes.iter().any(|size| size.frame == frame);
+    let left: Vec<String> =
+        report.asked.frames.iter().filter(|frame| !begun(**frame)).map(ToString::to_string).collect();
+    let left = (!left.is_empty()).then(|| format!("{}: not begun", left.join(", ")));
+    report.sizes.iter().flat_map(of).chain(left).collect()
+}
+
+/// Why a run is partial, and after how much.
+pub fn ended_early(report: &Rfc2544Report) -> Option<String> {
+    let why = report.partial.as_ref()?;
+    let trials: u64 = report.sizes.iter().map(|size| size.seen.trials).sum();
+    let trials = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
+    Some(format!("ended early after {trials}: {why}. Results up to then are shown."))
 }
 
 fn set_up(page: &mut Page, report: &Rfc2544Report) {
@@ -155,6 +169,38 @@ fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
     tables.push((format!("THROUGHPUT (26.1){of}{share}"), rows));
 }
 
+/// Bounds of searches that ended early, which are no throughput.
+fn unfinished(tables: &mut Tables, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "goal", "trials", "void", "passed at", "failed at"])];
+    for (size, turn) in report.sizes.iter().filter_map(|size| Some((size, size.unfinished.as_ref()?))) {
+        let searched = &turn.searched;
+        for (at, found) in searched.found.iter().enumerate() {
+            let mut row = vec![size.frame.to_string(), (at + 1).to_string(), searched.trials.len().to_string()];
+            row.push(searched.void_trials.to_string());
+            row.extend([found.lower_pps, found.upper_pps].map(pps));
+            rows.push(row);
+        }
+    }
+    tables.push(("SEARCH ENDED EARLY: bounds so far, no throughput".to_owned(), rows));
+}
+
+/// Trials of searches that ended early.
+fn trials(tables: &mut Tables, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "load", "length", "sent", "lost"])];
+    for (size, turn) in report.sizes.iter().filter_map(|size| Some((size, size.unfinished.as_ref()?))) {
+        rows.extend(turn.searched.trials.iter().map(|trial| {
+            let mut row = vec![size.frame.to_string(), pps(Some(trial.load_pps)), time(trial.duration_s)];
+            row.extend([trial.sent.to_string(), lost(trial)]);
+            row
+        }));
+    }
+    tables.push(("TRIALS of the search that ended early".to_owned(), rows));
+}
+
+fn lost(trial: &Trial) -> String {
+    if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) }
+}
+
 /// With its half width, where there were several searches; what is a lower limit is marked.
 pub fn throughput_of(size: &SizeReport) -> String {
     let Some(found) = size.forwarded() else { return "-".to_owned() };
@@ -251,7 +297,6 @@ fn loss(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["frames", "load", "of highest", "lost"])];
     for size in &report.sizes {
         let Some(curve) = &size.loss else { continue };
-        let lost = |trial: &Trial| if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) };
         let valid = curve.trials.iter().map(|trial| (trial.load_pps, lost(trial)));
         let mut loads: Vec<(f64, String)> =
             valid.chain(curve.void_pps.iter().map(|load| (*load, "void".to_owned()))).collect();

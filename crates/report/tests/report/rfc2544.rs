@@ -279,3 +279,58 @@ fn limits_and_void_loads_are_in_every_form() {
         assert!(rows.contains(row), "{row} in {rows}");
     }
 }
+
+/// Ended during the search of the first size; the second was not begun.
+fn interrupted() -> Rfc2544Report {
+    let mut json = serde_json::to_value(report()).expect("plain data");
+    json["partial"] = "stopped before it was done".into();
+    let mut turn = json["sizes"][0]["throughput"].take();
+    turn["found"] = serde_json::json!([{"lower_pps": 3e5, "upper_pps": 5e5, "end": "interrupted"}]);
+    turn["round"] = 1.into();
+    turn["sender_pps"] = 1e6.into();
+    turn["max_pps"] = 9.7e5.into();
+    let seen = serde_json::json!({"trials": 2, "void_trials": 1, "sent": 24000000, "duplicates": 0, "reordered": 0, "corrupt": 0});
+    let missing = ["throughput: the search ended early after 2 trials; its bounds so far are no throughput"];
+    json["sizes"] = serde_json::json!([{"frame": "64B", "mean_bytes": 64.0, "sender_pps": 1e6, "max_pps": 9.7e5,
+        "unfinished": turn, "seen": seen, "missing": missing}]);
+    serde_json::from_value(json).expect("the documented form")
+}
+
+#[test]
+fn a_search_that_ended_early_shows_its_bounds_and_trials_and_no_throughput() {
+    let report = interrupted();
+    assert_eq!(report.sizes[0].forwarded_pps(), None);
+    for width in [80, 120] {
+        let style = Style { width, ..Style::default() };
+        for page in [terminal::rfc2544_brief(&report, style), terminal::rfc2544(&report, style)] {
+            assert!(page.lines().all(|line| line.chars().count() <= width), "{page}");
+            let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            for part in [
+                "PARTIAL: ended early after 2 trials: stopped before it was done. Results up to then are shown.",
+                "Throughput without loss: 64B - (search ended early)",
+                "64B: throughput: the search ended early after 2 trials",
+                "imix: not begun",
+            ] {
+                assert!(words.contains(part), "{part}: {page}");
+            }
+            let row = cells(&page, "SEARCH ENDED EARLY", 2);
+            assert_eq!(row, ["64B", "1", "1", "1", "300 kpps", "500 kpps"], "{page}");
+            assert!(!page.contains("THROUGHPUT ("), "{page}");
+        }
+    }
+    let page = terminal::rfc2544(&report, Style::default());
+    assert_eq!(cells(&page, "TRIALS", 2), ["64B", "400 kpps", "60.0 s", "24000000", "none"], "{page}");
+    let page = html::rfc2544(&report);
+    for part in ["ended early after 2 trials: stopped", "bounds so far, no throughput", "300 kpps", "imix: not begun"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let rows = csv::rfc2544(&report);
+    for row in [
+        "64B,64.0,unfinished search,,lower_pps,300000.0\n",
+        "64B,64.0,unfinished search,,upper_pps,500000.0\n",
+        "64B,64.0,unfinished search,400000.0,loss_ratio,0.0\n",
+    ] {
+        assert!(rows.contains(row), "{row} in {rows}");
+    }
+    assert!(!rows.contains(",throughput,,lower_pps"), "{rows}");
+}

@@ -20,12 +20,20 @@ pub(super) fn latency<D: Device>(
         return Ok(());
     };
     let trial_s = 2.0 * settings.trial_s;
-    let (mut repeats, mut all, mut void, mut unstamped) = (Vec::new(), Histogram::new(), 0, 0);
+    let (mut repeats, mut all, mut made, mut void, mut unstamped) = (Vec::new(), Histogram::new(), 0, 0, 0);
     let mut absent = Absent::default();
+    let mut ended = Ok(());
     for _ in 0..settings.latency_repeats {
-        if let Answer::Void { .. } = asker.ask(trial_s, load_pps)? {
-            void += 1;
-            continue;
+        match asker.ask(trial_s, load_pps) {
+            Err(error) => {
+                ended = Err(error);
+                break;
+            }
+            Ok(Answer::Void { .. }) => {
+                void += 1;
+                continue;
+            }
+            Ok(Answer::Valid(_)) => made += 1,
         }
         let Some(measured) = asker.last.take() else { continue };
         let Some(frames) = measured.latency else { continue };
@@ -42,9 +50,10 @@ pub(super) fn latency<D: Device>(
     let had = repeats.len() as u32;
     if had < settings.latency_repeats {
         let asked = settings.latency_repeats;
-        let lost = asked.saturating_sub(had + void + unstamped);
+        let lost = u32::saturating_sub(made, had + unstamped);
+        let early = if ended.is_err() { format!(" (ended early after {})", made + void) } else { String::new() };
         size.missing.push(format!(
-            "latency: {had} of {asked} repeats count; in {void} the sender or the sink was too slow, in {lost} the tagged \
+            "latency: {had} of {asked} repeats count{early}; in {void} the sender or the sink was too slow, in {lost} the tagged \
              frame was lost{}",
             without_stamps(unstamped, absent)
         ));
@@ -53,7 +62,7 @@ pub(super) fn latency<D: Device>(
     let absent = (clock != Stamps::Application).then_some(absent);
     size.latency = procedures::latency(load_pps, trial_s, repeats).map(|found| Latency { clock, absent, ..found });
     size.latency_frames = LatencyRecord::of(&all);
-    Ok(())
+    ended
 }
 
 /// The end of a sentence on repeats that do not count.

@@ -8,7 +8,7 @@ use crate::rfc2544::search::binary::{self, Binary};
 use crate::rfc2544::search::mlr::{self, Mlr};
 use crate::rfc2544::search::{End, Found, Goal, Searched};
 use crate::rfc2544::settings::{SearchBy, Settings};
-use crate::rfc2544::trial::Range;
+use crate::rfc2544::trial::{Answer, Range};
 use crate::stats::contrast::Estimate;
 use crate::stats::{self, CONFIDENCE};
 
@@ -26,30 +26,50 @@ pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
 pub(super) fn search<D: Device>(
     settings: &Settings,
     round: u32,
-    size: &SizeReport,
+    size: &mut SizeReport,
     asker: &mut Asker<'_, D>,
 ) -> Result<SearchTurn, D::Error> {
     let SizeReport { sender_pps, max_pps, .. } = *size;
-    let searched = searched(settings, max_pps, asker)?;
-    let mut turn = SearchTurn { round, sender_pps, max_pps, limit: None, searched };
-    turn.limit = limit(settings, &turn, 0);
-    Ok(turn)
+    let turn = |searched| SearchTurn { round, sender_pps, max_pps, limit: None, searched };
+    let (mut trials, mut void_trials, mut spent_s) = (Vec::new(), 0, 0.0);
+    let mut ask = |duration_s, load_pps| {
+        let answer = asker.ask(duration_s, load_pps)?;
+        spent_s += duration_s;
+        match answer {
+            Answer::Valid(trial) => trials.push(trial),
+            Answer::Void { .. } => void_trials += 1,
+        }
+        Ok(answer)
+    };
+    match searched(settings, max_pps, &mut ask) {
+        Ok(searched) => {
+            let turn = turn(searched);
+            Ok(SearchTurn { limit: limit(settings, &turn, 0), ..turn })
+        }
+        Err(error) => {
+            size.unfinished = Some(turn(Searched::interrupted(&settings.goals(), trials, void_trials, spent_s)));
+            Err(error)
+        }
+    }
 }
 
-fn searched<D: Device>(settings: &Settings, max_pps: f64, asker: &mut Asker<'_, D>) -> Result<Searched, D::Error> {
+fn searched<E>(
+    settings: &Settings,
+    max_pps: f64,
+    ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
+) -> Result<Searched, E> {
     let range = Range { min_pps: LOWEST * max_pps, max_pps };
-    let mut ask = |duration_s, load_pps| asker.ask(duration_s, load_pps);
     match settings.search {
         SearchBy::Binary => {
             let goal = settings.goal();
             let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
-            binary::search(goal, range, &mut ask)
+            binary::search(goal, range, ask)
         }
         SearchBy::Mlr | SearchBy::MlrTypical => {
             // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
             let goals = settings.goals();
             let at_most_s = Some(30.0 * goals.iter().map(|goal| goal.duration_sum_s).sum::<f64>());
-            mlr::search(&Mlr { goals, range, start_pps: None, at_most_s }, &mut ask)
+            mlr::search(&Mlr { goals, range, start_pps: None, at_most_s }, ask)
         }
     }
 }
@@ -65,8 +85,16 @@ pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Opti
         End::AboveMaximum | End::AboveSender | End::AboveVoid if found.upper_pps.is_some() => Some(Limit::Device),
         End::AboveMaximum if below_sender => Some(Limit::Asked),
         End::AboveMaximum | End::AboveSender | End::AboveVoid => Some(Limit::Tester),
-        End::BelowMinimum | End::SenderTooSlow | End::OutOfTime => None,
+        End::BelowMinimum | End::SenderTooSlow | End::OutOfTime | End::Interrupted => None,
     }
+}
+
+/// That the run ended during a search of this size.
+pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
+    let which = if settings.searches > 1 { format!("search {}", turn.round) } else { "the search".to_owned() };
+    let trials = turn.searched.trials.len() + turn.searched.void_trials as usize;
+    let trials = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
+    format!("throughput: {which} ended early after {trials}; its bounds so far are no throughput")
 }
 
 /// What a search did not find, by how it ended; None: nothing is missing.

@@ -178,6 +178,48 @@ fn a_sink_that_dies_leaves_what_was_had() {
     assert!(sizes[0].throughput.is_some() && sizes.last().unwrap().loss.is_none());
 }
 
+/// Stopped after this many trials.
+fn ended_after(settings: &Settings, trials: u32) -> Vec<SizeReport> {
+    let (sizes, error) = run(settings, Fake { trials_left: trials, ..Fake::new(400e3, 1e6) });
+    assert_eq!(error.as_deref(), Some("the sink went down"));
+    sizes
+}
+
+#[test]
+fn a_search_that_ends_early_keeps_its_trials_and_bounds_and_claims_no_throughput() {
+    for search in [SearchBy::Mlr, SearchBy::Binary] {
+        let settings = Settings { search, frames: vec![FrameSize::Fixed(64)], ..all() };
+        let whole = run(&settings, Fake::new(400e3, 1e6)).0[0].throughput.clone().expect("a search");
+        let made = whole.trials.len() as u32 - 1;
+        let size = &ended_after(&settings, made)[0];
+        assert!(size.throughput.is_none() && size.forwarded_pps().is_none() && size.limit.is_none(), "{size:?}");
+        let unfinished = size.unfinished.as_ref().expect("the search under way");
+        let Searched { found, trials, .. } = &unfinished.searched;
+        assert_eq!(trials[..], whole.trials[..made as usize], "{search:?}");
+        let (lower, upper) = (found[0].lower_pps.unwrap(), found[0].upper_pps.unwrap());
+        assert!(lower <= 400e3 && upper > 400e3 && found[0].end == End::Interrupted, "{found:?}");
+        assert!(unfinished.searched.trial_time_s > 0.0 && found[0].throughput_pps.is_none());
+        let said =
+            format!("throughput: the search ended early after {made} trials; its bounds so far are no throughput");
+        assert!(size.missing.contains(&said), "{:?}", size.missing);
+    }
+    let size = &ended_after(&Settings { searches: 3, ..all() }, 0)[0];
+    assert!(size.missing[0].contains("search 1 ended early after 0 trials"), "{:?}", size.missing);
+}
+
+#[test]
+fn tests_that_end_early_keep_their_trials() {
+    let settings = Settings { frames: vec![FrameSize::Fixed(64)], ..all() };
+    let whole = &run(&settings, Fake::new(400e3, 1e6)).0[0];
+    let searched = whole.throughput.as_ref().expect("a search").trials.len() as u32;
+    let size = &ended_after(&settings, searched + 5)[0];
+    assert_eq!(size.latency.as_ref().expect("latency").repeats.len(), 5);
+    assert!(size.missing[0].contains("5 of 20 repeats count (ended early after 5)"), "{:?}", size.missing);
+    let size = &ended_after(&settings, searched + settings.latency_repeats + 3)[0];
+    assert_eq!(size.loss.as_ref().expect("a curve").trials[..], whole.loss.as_ref().expect("a curve").trials[..3]);
+    assert_eq!(size.missing[0], "loss: ended early after 3 loads; lower ones were not tried");
+}
+
 #[test]
 fn settings_that_cannot_be_are_refused_with_their_value() {
     let only_loss = Tests { throughput: false, latency: false, loss: true, back_to_back: false };
@@ -335,7 +377,8 @@ fn a_stop_keeps_the_searches_that_were_made() {
     assert_eq!(sizes.iter().map(|size| size.searches.len()).collect::<Vec<_>>(), [1, 2]);
     assert!(sizes[0].throughput_pps.is_some_and(|figure| figure.interval.is_none()), "one tells no interval");
     assert!(sizes[1].throughput_pps.is_some_and(|figure| figure.interval.is_some()));
-    assert_eq!(sizes[0].missing, ["throughput: 1 of 3 searches were made"]);
+    let second = "throughput: search 2 ended early after 1 trial; its bounds so far are no throughput";
+    assert_eq!(sizes[0].missing, ["throughput: 1 of 3 searches were made", second]);
     // Stopped in the first round, a size that was not begun is not reported.
     let (sizes, _) = run(&in_rounds(), Fake { trials_left: 1, ..Fake::new(400e3, 1e6) });
     assert_eq!(sizes.len(), 1);

@@ -2,7 +2,10 @@
 
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
-use super::{Tables, between, bursts, goals, latency, missing, pps, searched, table, throughput, throughput_of, words};
+use super::{
+    Tables, between, bursts, ended_early, goals, latency, lost, missing, pps, searched, table, throughput,
+    throughput_of, unfinished, words,
+};
 use crate::format;
 use crate::terminal::Style;
 use crate::terminal::page::{Page, Tone};
@@ -12,7 +15,7 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     let mut page = Page::new(style);
     answer(&mut page, report);
     let mut tables = Tables::new();
-    let each = [throughput, goals, latency, loss_in_brief, bursts];
+    let each = [throughput, unfinished, goals, latency, loss_in_brief, bursts];
     each.into_iter().for_each(|add| add(&mut tables, report));
     tables.iter().for_each(|(heading, rows)| table(&mut page, heading, rows));
     page.list("NOT MEASURED", &missing(report));
@@ -33,8 +36,8 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
 pub(super) fn answer(page: &mut Page, report: &Rfc2544Report) {
     let title = format!("netcliff {}: forwarding by RFC 2544", report.provenance.version);
     page.paragraph(0, Tone::Strong, &title);
-    if let Some(why) = &report.partial {
-        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}. Results up to then are shown."));
+    if let Some(why) = ended_early(report) {
+        page.paragraph(0, Tone::Alarm, &format!("PARTIAL: {why}"));
     }
     page.paragraph(0, Tone::Strong, &verdict(report));
     if let Some(doubt) = doubt(report) {
@@ -66,6 +69,8 @@ fn verdict(report: &Rfc2544Report) -> String {
             Some(Limit::Tester) => " (limit: the tester)",
             Some(Limit::Asked) => " (the highest load asked for)",
             Some(Limit::Device) => "",
+            None if size.forwarded_pps().is_none() && size.unfinished.is_some() => " (search ended early)",
+            None if report.partial.is_some() && size.throughput.is_none() => " (not searched)",
             None => " (not found)",
         };
         format!("{} {}{limit}", size.frame, throughput_of(size))
@@ -101,10 +106,7 @@ fn loss_in_brief(tables: &mut Tables, report: &Rfc2544Report) {
         let clean = curve.trials.iter().filter(|trial| trial.lost == 0).map(|trial| trial.load_pps).reduce(f64::max);
         let highest = curve.trials.iter().max_by(|a, b| a.load_pps.total_cmp(&b.load_pps));
         let share = clean.map_or("-".to_owned(), |load| format::share(load / size.max_pps));
-        let lost = highest.map_or("-".to_owned(), |trial| {
-            let lost = if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) };
-            format!("{lost} at {}", pps(Some(trial.load_pps)))
-        });
+        let lost = highest.map_or("-".to_owned(), |trial| format!("{} at {}", lost(trial), pps(Some(trial.load_pps))));
         rows.push(vec![size.frame.to_string(), pps(clean), share, lost, curve.void_pps.len().to_string()]);
     }
     tables.push(("FRAME LOSS (26.3)".to_owned(), rows));
