@@ -161,13 +161,22 @@ pub enum FindError {
     Goal(#[from] Invalid),
 }
 
+/// Refuses options before anything is made: an invalid goal, CPUs that do not exist, a testbed that is not permitted.
+///
+/// # Errors
+/// The first of these.
+pub fn check(options: &FindOptions) -> Result<(), FindError> {
+    Plan::new(options).goal.check()?;
+    Ok(options.rig.check()?)
+}
+
 /// Finds the cliff. Whatever could be measured is in the finding, also after a stop by `stop`.
 ///
 /// # Errors
 /// The testbed cannot be built, the goal is invalid, or a trial is too short for the loss that defines the cliff.
 pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, FindError> {
+    check(options)?;
     let plan = Plan::new(options);
-    plan.goal.check()?;
     observer.stage("building the testbed");
     let rig = Rig::build(&options.rig, Arc::clone(&stop))?;
     let mut finding = blank(options, &plan, &rig);

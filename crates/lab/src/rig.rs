@@ -81,6 +81,17 @@ pub struct RigOptions {
     pub between: Option<BetweenOptions>,
 }
 
+impl RigOptions {
+    /// Refuses what can be seen to be impossible before anything is made.
+    ///
+    /// # Errors
+    /// A CPU does not exist, or (with [`Place::Netns`]) namespaces are not permitted.
+    pub fn check(&self) -> Result<(), RigError> {
+        cpus(&Inventory::of_this_host(), self)?;
+        if self.place == Place::Netns { Ok(Testbed::check_permitted()?) } else { Ok(()) }
+    }
+}
+
 /// The interfaces of a namespace testbed. The default is what `netcliff find` measures on.
 #[derive(Debug, Clone, Default)]
 pub struct LinkOptions {

@@ -117,6 +117,24 @@ pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_byte
     }
 }
 
+impl StreamOptions {
+    /// Refuses options with which nothing could be measured, before anything is made.
+    ///
+    /// # Errors
+    /// The first reason, if no configuration is possible; what is impossible of some is in the report.
+    pub fn check(&self) -> Result<(), WireError> {
+        let mut refused = None;
+        for config in configurations(self) {
+            let (warm_up, settings) = config.settings(self);
+            match warm_up.iter().chain([&settings]).try_for_each(Settings::check) {
+                Ok(()) => return Ok(()),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}
+
 /// One configuration with its repeats.
 #[derive(Debug)]
 struct Config {
@@ -134,6 +152,21 @@ impl Config {
             .iter()
             .filter_map(|sample| sample.goodput_bps)
             .collect()
+    }
+
+    /// The transfer to make, after the warm-up transfer if there is one.
+    fn settings(&self, options: &StreamOptions) -> (Option<Settings>, Settings) {
+        let mut template = options.template.clone();
+        template.block_bytes = self.block_bytes;
+        let read_bytes = || read_bytes(template.receive, template.low_water_bytes, self.block_bytes);
+        template.read_bytes = options.read_bytes.unwrap_or_else(read_bytes);
+        template.stop = Some(Arc::clone(&options.stop));
+        match (&self.path, &mut template.channel) {
+            (Path::Stream(path), _) => template.path = path.clone(),
+            (Path::Datagram(wanted), Channel::Udp { path, .. }) => *path = *wanted,
+            (Path::Datagram(_), _) => {}
+        }
+        options.method.settings(options, template)
     }
 
     /// True where it takes part in a round (from 0).
@@ -333,20 +366,12 @@ fn measure(
     meters: &mut Meters,
     first_error: &mut Option<WireError>,
 ) {
-    let mut template = options.template.clone();
-    template.block_bytes = config.block_bytes;
-    let read_bytes = || read_bytes(template.receive, template.low_water_bytes, config.block_bytes);
-    template.read_bytes = options.read_bytes.unwrap_or_else(read_bytes);
-    template.stop = Some(Arc::clone(&options.stop));
-    // On one host the meter here sees both ends.
-    template.far_meter = !far.is_this_host() && options.cpu.allows(CpuMethod::Ebpf);
-    template.far_devices = far.counts_devices();
-    match (&config.path, &mut template.channel) {
-        (Path::Stream(path), _) => template.path = path.clone(),
-        (Path::Datagram(wanted), Channel::Udp { path, .. }) => *path = *wanted,
-        (Path::Datagram(_), _) => {}
+    let (mut warm_up, mut settings) = config.settings(options);
+    for settings in warm_up.iter_mut().chain([&mut settings]) {
+        // On one host the meter here sees both ends.
+        settings.far_meter = !far.is_this_host() && options.cpu.allows(CpuMethod::Ebpf);
+        settings.far_devices = far.counts_devices();
     }
-    let (warm_up, settings) = options.method.settings(options, template);
     let warm = warm_up.map_or(Ok(()), |settings| far.transfer(&settings, &mut ()).map(drop));
     if let Some(live) = &options.live {
         let (path, repeat) = (config.path.name(), config.repeats.len() + 1);

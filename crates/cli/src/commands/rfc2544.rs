@@ -61,8 +61,8 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     let found = rfc2544::run(&settings, place(args), tester_cpu, &stop, &mut |step| progress.step(&step));
     progress.flush();
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // The run's own error matters more than one here.
-        let _ = store.finish(run, true, None);
+        // Nothing was measured; the run's own error matters more than one here.
+        let _ = store.remove(&[run]);
     }
     let mut found = found.map_err(explain)?;
     found.limits.extend(own_namespace);

@@ -43,6 +43,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     let own_namespace = if args.testbed.is_some() { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
     let mut options = options(args, Arc::clone(&stop))?;
+    options.check().map_err(|error| refused::explained(error, refused::STREAM))?;
     // A testbed has the lock itself.
     let (_lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
     let mut agent = if args.far.is_asked() { Some(FarSession::open(&args.far)?) } else { None };

@@ -255,9 +255,27 @@ fn two_at_once_are_one_too_many() {
     let names_pid = format!("pid {}", first.pid());
     assert!(second.stderr.contains("another netcliff") && second.stderr.contains(&names_pid), "{}", second.stderr);
     let runs = home.json_lines(["results", "list", "--json"]);
-    assert_ne!(runs[0]["state"], "running", "the refused run is over");
+    assert_eq!(runs.len(), 1, "the refused run is not kept: {runs:?}");
     first.signal("INT");
     assert_eq!(first.end(EARLY).status.code(), Some(1));
+}
+
+/// Before "building the testbed", and without a trace in the store.
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_made() {
+    let home = Home::new();
+    for (args, words) in [
+        (["--host-cpu", "8000"], ["CPU 8000 cannot be used", "choose one of these"]),
+        (["--width", "0%"], ["width = 0%", "above 0%"]),
+        (["--exceed", "100%"], ["exceed ratio = 100%", "below 100%"]),
+    ] {
+        let out = home.netcliff([&["find", "--quick"], &args[..]].concat()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)) && said.lines().count() == 1, "{args:?}: {said}");
+        assert!(out.stdout.is_empty());
+    }
+    assert_eq!(home.json_lines(["results", "list", "--json"]).len(), 0, "no run is kept");
 }
 
 #[test]

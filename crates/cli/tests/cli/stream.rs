@@ -92,6 +92,29 @@ fn wrong_usage_is_named_with_what_is_accepted() {
     }
 }
 
+/// Before a testbed is built and a round announced: the sentence is all that is said.
+#[test]
+fn impossible_settings_are_refused_before_anything_is_made() {
+    let home = Home::new();
+    for (args, words) in [
+        (&["-t", "0"][..], &["--time 0s", "expected 0.001 up to"][..]),
+        (&["-t", "0", "--testbed", "best"], &["--time 0s"]),
+        (
+            &["--congestion", "carrier-pigeon", "--save"],
+            &["--congestion carrier-pigeon", "one that this kernel has", "cubic"],
+        ),
+        (&["--congestion", "carrier-pigeon", "--testbed", "best"], &["--congestion carrier-pigeon"]),
+        (&["--channel", "udp", "--block", "100KiB"], &["--block 100KiB"]),
+    ] {
+        let out = home.netcliff([&["stream"], args].concat()).output().expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)) && said.lines().count() == 1, "{args:?}: {said}");
+        assert!(out.stdout.is_empty());
+    }
+    assert_eq!(home.json_lines(["results", "list", "--json"]).len(), 0, "no run is kept");
+}
+
 #[test]
 fn what_the_kernel_refuses_is_named_and_the_rest_measured() {
     let home = Home::new();

@@ -99,10 +99,7 @@ impl Testbed {
     /// an option out of range, a sysctl that cannot be set, or a failed step.
     pub fn create(lock: &HostLock, options: TestbedOptions) -> Result<Testbed, TestbedError> {
         options.check()?;
-        let permission = Permission::probe();
-        if !permission.allows_testbed() {
-            return Err(not_permitted(permission));
-        }
+        let permission = permitted()?;
         let mut journal = Journal::begin(lock.state())?;
         let [sender, host_under_test] = namespaces(&permission, &mut journal)?;
         let endpoints = join(&sender, &host_under_test, &options)?;
@@ -113,6 +110,14 @@ impl Testbed {
         sysctl::set_all(&mut journal, &options.sysctls)?;
         let _lock = lock.clone();
         Ok(Testbed { sender, host_under_test, endpoints, options, limits, journal, _lock })
+    }
+
+    /// Whether this process may make one.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotPermitted`]: it may not.
+    pub fn check_permitted() -> Result<(), TestbedError> {
+        permitted().map(drop)
     }
 
     /// An end's addresses.
@@ -226,6 +231,11 @@ impl Testbed {
             Side::HostUnderTest => &self.host_under_test,
         }
     }
+}
+
+fn permitted() -> Result<Permission, TestbedError> {
+    let permission = Permission::probe();
+    if permission.allows_testbed() { Ok(permission) } else { Err(not_permitted(permission)) }
 }
 
 pub(super) fn not_permitted(permission: Permission) -> TestbedError {

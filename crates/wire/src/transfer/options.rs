@@ -1,7 +1,7 @@
 //! Socket options: requested, and in force.
 
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, socklen_t};
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,27 @@ pub(super) fn low_water(socket: BorrowedFd<'_>, bytes: u32) -> std::io::Result<(
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes, "SO_RCVLOWAT", bytes).map_err(std::io::Error::other)
 }
 
+/// Refuses a congestion control that this kernel does not have. Whether it may be used is known in the namespace only.
+pub(super) fn check_congestion(name: &str) -> Result<(), WireError> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+    // Without a socket to ask nothing is known.
+    let Ok(asked) = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None) else { return Ok(()) };
+    match congestion(asked.as_fd(), name) {
+        Err(error @ WireError::Setting { .. }) if !is_available(name) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The names in /proc/sys/net/ipv4/tcp_{which}_congestion_control.
+fn congestions(which: &str) -> Vec<String> {
+    let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+    std::fs::read_to_string(path).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+fn is_available(name: &str) -> bool {
+    congestions("available").iter().any(|known| known == name)
+}
+
 fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
     // SAFETY: the name's bytes are readable for their length.
     let refused = unsafe {
@@ -123,10 +144,7 @@ fn congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), WireError> {
         return Ok(());
     }
     let error = std::io::Error::last_os_error();
-    let list = |which: &str| {
-        let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
-        std::fs::read_to_string(path).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(", ")
-    };
+    let list = |which: &str| congestions(which).join(", ");
     match error.raw_os_error() {
         Some(libc::ENOENT) => {
             Err(WireError::setting("congestion", name, format!("one that this kernel has: {}", list("available"))))

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::options::check_congestion;
 use super::{
     Amount, Channel, DATAGRAM_BYTES, DatagramPath, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
     ReceivePath, SendPath, SocketOptions,
@@ -185,6 +186,17 @@ impl Settings {
     /// Where the far end's does.
     pub(super) fn far_placement(&self, flow: usize) -> Placement {
         round_robin(&self.far, &self.far_cpus, self.thread_of(flow))
+    }
+
+    /// Refuses settings that no transfer can have, and a congestion control that this kernel does not have, before anything is made
+    /// for it.
+    ///
+    /// # Errors
+    /// [`WireError::Setting`]: what, its value and the accepted form.
+    pub fn check(&self) -> Result<(), WireError> {
+        self.spans()?;
+        let name = self.options.congestion.as_ref().filter(|_| matches!(self.channel, Channel::Tcp { .. }));
+        name.map_or(Ok(()), |name| check_congestion(name))
     }
 
     pub(super) fn spans(&self) -> Result<Spans, WireError> {

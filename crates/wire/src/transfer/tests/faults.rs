@@ -42,7 +42,9 @@ fn a_cpu_that_does_not_exist_ends_both_ends() {
 fn a_congestion_control_that_does_not_exist_is_refused_with_those_there_are() {
     let mut changed = settings(tcp(), 1);
     changed.options.congestion = Some("carrier-pigeon".to_owned());
+    let checked = changed.check().expect_err("before anything is made").to_string();
     let error = run(&changed, &mut ()).expect_err("no such algorithm").to_string();
+    assert_eq!(checked, error);
     assert!(error.contains("carrier-pigeon") && error.contains("cubic"), "{error}");
 }
 
