@@ -76,11 +76,11 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 fn longest(text: &str) -> Result<f64, String> {
-    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    let seconds = numbers::seconds(text)?;
     if (1.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 1s to 24h".into()) }
 }
 
 fn silence(text: &str) -> Result<f64, String> {
-    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    let seconds = numbers::seconds(text)?;
     if (1.0..=300.0).contains(&seconds) { Ok(seconds) } else { Err("expected 1s to 300s".into()) }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
@@ -194,6 +195,6 @@ fn socket_buffer(text: &str) -> Result<u64, String> {
 }
 
 fn trial(text: &str) -> Result<f64, String> {
-    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    let seconds = numbers::seconds(text)?;
     if (0.05..=600.0).contains(&seconds) { Ok(seconds) } else { Err("expected 50ms to 600s".into()) }
 }

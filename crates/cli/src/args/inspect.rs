@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use netcliff_core::{inspection, units};
 
+use super::numbers;
+
 /// What to look at, and for what.
 #[derive(Debug, Args)]
 #[command(
@@ -82,7 +84,7 @@ fn rtt(text: &str) -> Result<f64, String> {
 }
 
 fn watch(text: &str) -> Result<Duration, String> {
-    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    let seconds = numbers::seconds(text)?;
     let fits = (0.0..=3600.0).contains(&seconds);
     if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 0s to 3600s".into()) }
 }

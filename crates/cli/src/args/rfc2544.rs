@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
@@ -83,7 +84,7 @@ pub struct Rfc2544Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEARCHES)), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: u32,
     /// Trial duration [default: 60s, as RFC 2544, section 24, asks; 1s in searches of --search typical]
-    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search")]
+    #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Search")]
     pub trial: Option<f64>,
     /// Frame loss ratio that a trial may have; RFC 2544: 0
     #[arg(long, default_value = "0", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search")]
@@ -93,10 +94,10 @@ pub struct Rfc2544Args {
     pub width: f64,
     /// Settling time: the longest wait for residual frames after a trial [default: 2s, as RFC 2544, section 23, asks; 200ms with trial
     /// durations below 1s]
-    #[arg(long, value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
+    #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub settle: Option<f64>,
     /// Time for the device to restabilize before the next trial; RFC 2544, section 23, asks for 5s
-    #[arg(long, default_value = "500ms", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
+    #[arg(long, default_value = "500ms", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub rest: f64,
     /// Highest load in each direction, except of back-to-back, whose bursts leave as fast as they can [default: what the sender reaches]
     #[arg(long, value_name = "100kpps", value_parser = units::parse_pps, allow_hyphen_values = true, help_heading = "Search")]

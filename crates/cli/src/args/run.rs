@@ -57,7 +57,7 @@ pub struct RunArgs {
     pub max_repeats: Option<u32>,
     /// Measured time of a repeat of an experiment of transfers, length of a trial of one of forwarding, instead of what the
     /// file says
-    #[arg(long, value_parser = netcliff_core::units::parse_time_s, allow_hyphen_values = true, help_heading = "Experiment")]
+    #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Experiment")]
     pub time: Option<f64>,
     /// Frame sizes of an experiment of forwarding, instead of what the file says
     #[arg(long, value_name = "64B,512B", value_delimiter = ',', help_heading = "Experiment", hide_short_help = true)]

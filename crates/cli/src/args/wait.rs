@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::numbers;
 use clap::Args;
-use netcliff_core::units;
 use netcliff_host::journal::{HostLock, JournalError, StateDir};
 
 use crate::output;
@@ -25,8 +25,12 @@ pub struct WaitArgs {
 }
 
 fn limit(text: &str) -> Result<f64, String> {
-    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
-    if seconds <= LONGEST_S { Ok(seconds) } else { Err("expected at most a week, such as 5min".into()) }
+    let seconds = numbers::seconds(text)?;
+    if seconds <= LONGEST_S {
+        Ok(seconds)
+    } else {
+        Err("expected at most a week, such as 100 (seconds) or 5min".into())
+    }
 }
 
 impl WaitArgs {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::numbers;
 use clap::Args;
-use netcliff_core::units;
 
 /// What to watch, and how often.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub struct WatchArgs {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let seconds = units::parse_time_s(text).map_err(|error| error.to_string())?;
+    let seconds = numbers::seconds(text)?;
     let fits = (0.1..=60.0).contains(&seconds);
     if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 100ms to 60s".into()) }
 }

@@ -41,11 +41,14 @@ fn long_times() {
     let home = Home::new();
     home.netcliff(["tune", "undo", "--wait=5min"]).assert().success();
     home.netcliff(["tune", "undo", "--wait=1h"]).assert().success();
+    // A number alone is in seconds, as `stream -t` has it.
+    home.netcliff(["tune", "undo", "--wait=100"]).assert().success();
     refusals(
         &home,
         2,
         &[
             (&["tune", "undo", "--wait=5m"], &["--wait", "\"5m\"", "ms, s, min or h"]),
+            (&["tune", "undo", "--wait=604801"], &["--wait", "'604801'", "at most a week"]),
             (&["tune", "undo", "--wait=169h"], &["--wait", "'169h'", "at most a week"]),
             (&["tune", "undo", "--wait=-1min"], &["--wait", "\"-1min\"", "min or h"]),
         ],
@@ -177,7 +180,7 @@ fn measuring() {
             (&["find", "--size", "imix"], &["imix", "64B"]),
             (&["find", "--work", "-1us"], &["-1us", "20us"]),
             (&["find", "--trial", "1ms"], &["1ms", "50ms to 600s"]),
-            (&["find", "--trial", "1"], &["'1'", "20us"]),
+            (&["find", "--trial", "601"], &["601", "50ms to 600s"]),
             (&["find", "--repeats", "0"], &["0", "1..=1000"]),
             (&["find", "--socket-buffer", "1B"], &["1B", "4KiB to 1GiB"]),
             (&["find", "--testbed", "moon"], &["moon", "best, netns, loopback"]),
@@ -224,7 +227,7 @@ fn limits_of_what() {
     let limits = |args: &[&'static str]| -> Vec<&'static str> { ["limits"].iter().chain(args).copied().collect() };
     let home = Home::new();
     for (args, says) in [
-        (&[][..], &["nothing is known", "--this-host", "--link", "--bus", "--memory", "--host"][..]),
+        (&[][..], &["no part is given", "--this-host", "--link", "--bus", "--memory", "--host"][..]),
         (&["--link", "0bit/s"], &["--link", "above 0"]),
         (&["--link", "fast"], &["\"fast\"", "1.5Gbit/s"]),
         (&["--memory", "10Gbit/s"], &["10Gbit/s", "10GB/s"]),
@@ -344,4 +347,31 @@ fn skew_moves_the_cliff() {
     let skewed = cliff("40%,30%,20%,10%") / one;
     // The loss target is of all packets, the busiest queue has 40 % of them: a little more than 2.5.
     assert!((2.49..2.6).contains(&skewed), "{skewed}");
+}
+
+/// Nothing given, or nothing that bounds a frame: what to give, one part a line, and an example.
+#[test]
+fn limits_of_nothing() {
+    let home = Home::new();
+    refusals(
+        &home,
+        2,
+        &[
+            (
+                &["limits"],
+                &[
+                    "no part is given",
+                    "--this-host",
+                    "--link 10Gbit/s",
+                    "--bus pcie-3x8",
+                    "--memory 10GB/s",
+                    "such as `netcliff",
+                ],
+            ),
+            (&["limits", "--cpus", "2"], &["no part is given", "--host PRESET"]),
+        ],
+    );
+    let said = home.netcliff(["limits"]).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stderr);
+    assert!(said.lines().count() >= 6, "a part a line: {said}");
 }
