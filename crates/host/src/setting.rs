@@ -17,6 +17,7 @@ use crate::{
     procfs,
     rtnl::Rtnl,
 };
+use netcliff_core::quote;
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::CString,
@@ -322,12 +323,34 @@ pub(crate) fn namespace() -> Option<u64> {
     fs::metadata("/proc/thread-self/ns/net").ok().map(|file| file.ino())
 }
 
-/// Whether some process or name still keeps a namespace.
-pub(crate) fn namespace_exists(number: u64) -> bool {
-    let named = procfs::names("/run/netns").into_iter().map(|name| Path::new("/run/netns").join(name));
-    let of_processes = procfs::names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    let of_processes = of_processes.map(|pid| Path::new("/proc").join(pid).join("ns/net"));
-    named.chain(of_processes).any(|path| fs::metadata(path).is_ok_and(|file| file.ino() == number))
+/// What keeps a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Keeper {
+    /// A name, as `ip netns` gives them.
+    Name(String),
+    /// A process by its number.
+    Process(String),
+}
+
+impl Keeper {
+    /// The same command in the namespace.
+    pub(crate) fn inside(&self, command: &str) -> String {
+        match self {
+            Self::Name(name) => format!("ip netns exec {} {command}", quote::shell(name)),
+            Self::Process(pid) => format!("nsenter --target {pid} --net {command}"),
+        }
+    }
+}
+
+/// What keeps a namespace: its name, else some process; None: it is gone.
+pub(crate) fn namespace_keeper(number: u64) -> Option<Keeper> {
+    let is = |path: &Path| fs::metadata(path).is_ok_and(|file| file.ino() == number);
+    let named = procfs::names("/run/netns").into_iter().find(|name| is(&Path::new("/run/netns").join(name)));
+    let mut pids: Vec<u32> = procfs::names("/proc").iter().filter_map(|name| name.parse().ok()).collect();
+    // The oldest, which is the likeliest to stay.
+    pids.sort_unstable();
+    let of = || pids.into_iter().find(|pid| is(&Path::new("/proc").join(pid.to_string()).join("ns/net")));
+    named.map(Keeper::Name).or_else(|| Some(Keeper::Process(of()?.to_string())))
 }
 
 /// Refuses any file that netcliff does not set, whoever names it (a plan, a journal).

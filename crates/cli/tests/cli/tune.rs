@@ -382,6 +382,15 @@ fn faults() {
     }
     assert_eq!(bed.mtu(), "1500");
 
+    // From outside of its namespace: the command that sets it back is there to be copied.
+    assert!(bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).status().unwrap().success());
+    let outside = home.netcliff(["tune", "undo"]).output().unwrap();
+    let told = String::from_utf8_lossy(&outside.stdout);
+    let command = format!("`ip netns exec {} netcliff tune undo` sets it back", bed.0);
+    assert!(outside.status.code() == Some(1) && told.contains(&command), "{outside:?}");
+    assert!(bed.inside(&home, &["tune", "undo"]).status().unwrap().success());
+    assert_eq!(bed.mtu(), "1500");
+
     // A plan whose interface is there when it is made and gone when it is applied.
     let plan = bed.inside(&home, &["tune", "plan", "--json", "--objective", "cpu", "--if", "v0", "--mtu", "1400"]);
     let plan = { plan }.output().unwrap();

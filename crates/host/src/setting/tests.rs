@@ -59,8 +59,11 @@ fn what_belongs_to_a_namespace() {
     assert!(!Setting::sysctl("kernel.numa_balancing").is_of_namespace());
     let queue = Setting::file("/sys/class/net/eth0/queues/rx-0/rps_cpus");
     assert_eq!(queue.interface(), Some("eth0"));
-    assert!(namespace_exists(namespace().unwrap()));
-    assert!(!namespace_exists(1));
+    assert!(namespace_keeper(namespace().unwrap()).is_some());
+    assert_eq!(namespace_keeper(1), None);
+    let named = Keeper::Name("a b".to_owned()).inside("netcliff tune undo");
+    assert_eq!(named, "ip netns exec 'a b' netcliff tune undo");
+    assert_eq!(Keeper::Process("7".to_owned()).inside("ls"), "nsenter --target 7 --net ls");
 }
 
 /// The words that a bare shell makes of commands, its tools replaced by functions; nothing else may come of them.

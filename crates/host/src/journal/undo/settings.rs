@@ -62,11 +62,15 @@ pub(super) fn undo_at_risk(settings: &[(Setting, String)], (namespace, ifindex):
 fn is_elsewhere(setting: &Setting, namespace: Option<u64>) -> io::Result<bool> {
     match namespace.filter(|number| setting::namespace() != Some(*number)) {
         None => Ok(false),
-        Some(number) if setting::namespace_exists(number) => {
-            let reason = format!("{setting} is of another network namespace (net:[{number}]); undo it from there");
-            Err(io::Error::other(reason))
-        }
-        Some(_) => Ok(true),
+        Some(number) => match setting::namespace_keeper(number) {
+            Some(keeper) => {
+                let there = keeper.inside("netcliff tune undo");
+                let reason =
+                    format!("{setting} is of another network namespace (net:[{number}]); `{there}` sets it back");
+                Err(io::Error::other(reason))
+            }
+            None => Ok(true),
+        },
     }
 }
 
