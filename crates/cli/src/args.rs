@@ -23,6 +23,7 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use netcliff_lab::store::KINDS;
 
 pub use advise::AdviseArgs;
 pub use agent::AgentArgs;
@@ -33,7 +34,7 @@ pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, Idle, Meter, Testbed};
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
-pub use numbers::Since;
+pub use numbers::{Since, run_name};
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
@@ -152,10 +153,10 @@ pub struct ResultsArgs {
 pub enum ResultsAction {
     /// Runs, newest first
     List {
-        /// Only of this command, such as find or stream
-        #[arg(long, value_name = "COMMAND")]
+        /// Only of this kind, as the list shows it; experiments of `run` are forwarding or transfer, else run
+        #[arg(long, value_name = "KIND", value_parser = KINDS)]
         kind: Option<String>,
-        /// Only of this name
+        /// Only of this name; --name does the same here
         #[arg(long, value_name = "NAME")]
         named: Option<String>,
         /// Only in this state: done, partial, interrupted, failed or running

@@ -60,10 +60,11 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     args.db.clone().map_or_else(default_store, Ok)
 }
 
-/// The host that `--host` names with the changes of `--set`; if none is named and people read it, reports the origin of the costs.
+/// The host that `--host` names with the changes of `--set`; if none is named and people read it, reports the origin of the costs,
+/// unless they are a preset's: [`preset_caution`] is at the top of the page then.
 pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Host> {
     let costs = origin_and_costs(name, set, store)?;
-    if name.is_none() && for_people {
+    if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset) {
         output::say(format!("netcliff: costs: {}", costs.origin));
     }
     Ok(costs.host)
@@ -99,6 +100,19 @@ fn warn_of_load() {
 /// What speaks against relying on a `find`, as its own page has it.
 pub fn caution(found: &Found) -> Option<String> {
     report::sheet::caution(&found.finding, &format!("find run {}", found.run))
+}
+
+/// What stands on top of a page for people whose costs are a preset's because this machine has none; else nothing.
+pub fn preset_caution(name: Option<&str>, store: &StoreArgs) -> String {
+    let path = || store_path(store).map_err(|error| error.to_string());
+    match costs::named(name, path).map(|costs| costs.origin) {
+        Ok(origin @ Origin::Preset) => {
+            let text = format!("Caution: not this machine's costs, but those of {origin}.\n");
+            let width = output::columns(&std::io::stdout()).unwrap_or(output::style().width);
+            report::format::sentences(&text, width) + "\n"
+        }
+        _ => String::new(),
+    }
 }
 
 /// The store of this user; its home is that of /etc/passwd where the environment has none, as in a unit of systemd.
@@ -242,6 +256,13 @@ pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result
 /// Writes a file that the user named.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The same, and says what was written where.
+pub fn write_told(what: &str, path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, text)?;
+    output::say(format!("netcliff: {what} written to {}", path.display()));
+    Ok(())
 }
 
 impl Meter {

@@ -16,6 +16,8 @@ pub struct Progress<'a> {
     terminal: bool,
     stage: String,
     store: Option<(&'a Store, i64)>,
+    /// Records so far.
+    pub records: u64,
     /// The first failure of the store; the run goes on without it.
     pub store_failure: Option<String>,
 }
@@ -32,7 +34,7 @@ impl<'a> Progress<'a> {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(500));
-        Self { bar, terminal, stage: String::new(), store, store_failure: None }
+        Self { bar, terminal, stage: String::new(), store, records: 0, store_failure: None }
     }
 
     /// Removes the bar.
@@ -60,6 +62,7 @@ impl Observer for Progress<'_> {
     }
 
     fn record(&mut self, record: &Record) {
+        self.records += 1;
         let Some((store, run)) = self.store else { return };
         if let Err(error) = store.add(run, record)
             && self.store_failure.is_none()

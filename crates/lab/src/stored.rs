@@ -3,12 +3,13 @@
 use netcliff_core::stream::StreamReport;
 use netcliff_core::{Finding, Provenance, Record};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::forwarding::ForwardingReport;
 use crate::rfc2544::report::Rfc2544Report;
 use crate::rr::{RrRecord, RrRun};
-use crate::store::{RunSummary, Store, StoreError};
+use crate::store::{RunSummary, Store, StoreError, has_records};
 use crate::transfers::TransferReport;
 
 /// The result of a run.
@@ -29,6 +30,21 @@ pub enum Stored {
     /// Of `rr`.
     Rr(RrRun),
 }
+
+/// What the store knows of a run beside its result, and an exported file keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    /// Its name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// One of [`crate::store::KINDS`].
+    pub kind: String,
+    /// How it ended.
+    pub state: String,
+}
+
+/// Key of the label in the first object of an exported file.
+const LABEL: &str = "run";
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -100,9 +116,34 @@ impl Stored {
     /// # Errors
     /// It is not JSON, or not netcliff's.
     pub fn of_json(name: &str, text: &str) -> Result<Self, StoredError> {
+        Self::labelled(name, text).map(|(stored, _)| stored)
+    }
+
+    /// The same with its label; None: it was not exported from a store.
+    ///
+    /// # Errors
+    /// As [`Stored::of_json`].
+    pub fn labelled(name: &str, text: &str) -> Result<(Self, Option<Label>), StoredError> {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-        let stored = values.map_err(Unfit::NotJson).and_then(read);
-        stored.map_err(|why| StoredError::NotOurs { name: name.to_owned(), why })
+        let read = |values: Vec<Value>| {
+            let label = values.first().and_then(|first| Label::deserialize(first.get(LABEL)?).ok());
+            Ok((read(values)?, label))
+        };
+        values.map_err(Unfit::NotJson).and_then(read).map_err(|why| StoredError::NotOurs { name: name.to_owned(), why })
+    }
+
+    /// As [`Stored::json`], with the run's name, kind and state in the first object.
+    ///
+    /// # Errors
+    /// As [`Stored::json`].
+    pub fn export(&self, run: &RunSummary) -> Result<String, serde_json::Error> {
+        let label = Label { name: run.name.clone(), kind: run.kind.clone(), state: run.state.clone() };
+        let json = self.json()?;
+        let Some((first, rest)) = json.split_once('\n') else { return Ok(json) };
+        // Text, so that numbers stay as they are.
+        let label = serde_json::to_string(&label)?;
+        let first = first.strip_suffix('}').map_or(first.to_owned(), |open| format!("{open},\"{LABEL}\":{label}}}"));
+        Ok(format!("{first}\n{rest}"))
     }
 
     /// As its command prints it with --json: an object, or one a line.
@@ -160,14 +201,17 @@ impl Stored {
         }
     }
 
-    /// Keeps it as a run of a store; its number.
+    /// Keeps it as a run of a store, of the kind and completeness of its label; its number.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn keep(&self, store: &Store) -> Result<i64, StoreError> {
+    pub fn keep(&self, store: &Store, label: Option<&Label>) -> Result<i64, StoreError> {
         let provenance = self.provenance().cloned().unwrap_or_default();
-        let run = store.begin(self.kind(), &provenance.command, provenance.started_unix_s)?;
-        let partial = self.is_partial();
+        // Records may be of several kinds.
+        let kind = label.map(|label| label.kind.as_str());
+        let kind = kind.filter(|kind| matches!(self, Self::Records(_)) && has_records(kind)).unwrap_or(self.kind());
+        let run = store.begin(kind, &provenance.command, provenance.started_unix_s)?;
+        let partial = self.is_partial() || label.is_some_and(|label| label.state != "done");
         match self {
             Self::Finding(finding) => store.finish(run, partial, Some(finding))?,
             Self::Records(records) => {
@@ -269,11 +313,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("records.db")).unwrap();
         let stored = Stored::Records(vec![record(1e3), record(2e3)]);
-        let read = Stored::of_json("a file", &stored.json().unwrap()).unwrap();
-        assert_eq!(read, stored);
-        let run = read.keep(&store).unwrap();
+        let (read, label) = Stored::labelled("a file", &stored.json().unwrap()).unwrap();
+        assert_eq!((&read, &label), (&stored, &None));
+        let run = read.keep(&store, None).unwrap();
         let summary = store.run(run).unwrap().unwrap();
         assert_eq!((summary.kind.as_str(), summary.state.as_str(), summary.started_unix_s), ("run", "done", 7.0));
+        // What the store knows beside the result goes with it.
+        let known = RunSummary {
+            name: Some("before".into()),
+            kind: "predict".into(),
+            state: "interrupted".into(),
+            ..summary.clone()
+        };
+        let (read, label) = Stored::labelled("a file", &stored.export(&known).unwrap()).unwrap();
+        let label = label.unwrap();
+        assert_eq!((&read, label.name.as_deref(), label.state.as_str()), (&stored, Some("before"), "interrupted"));
+        let again = store.run(read.keep(&store, Some(&label)).unwrap()).unwrap().unwrap();
+        assert_eq!((again.kind.as_str(), again.state.as_str()), ("predict", "partial"));
         assert_eq!(Stored::of_run(&store, &summary).unwrap(), stored);
         let nothing = store.begin("find", "netcliff find", 1.0).unwrap();
         let empty = Stored::of_run(&store, &store.run(nothing).unwrap().unwrap()).unwrap_err();

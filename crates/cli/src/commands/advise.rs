@@ -14,7 +14,7 @@ use netcliff_model::ModelEngine;
 use netcliff_report as report;
 use netcliff_sim::SimEngine;
 
-use super::{command_line, costs, now_unix_s};
+use super::{preset_caution, command_line, costs, now_unix_s};
 use crate::args::{AdviseArgs, StoreArgs};
 use crate::output;
 use crate::progress::Search;
@@ -44,6 +44,7 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.json {
         let page = if args.verbose { report::terminal::settings } else { report::terminal::settings_brief };
+        output::data(&preset_caution(args.host.as_deref(), store))?;
         output::data(&page(&all, &overall(&all), output::style()))?;
     }
     Ok(said(&all))

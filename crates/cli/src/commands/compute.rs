@@ -10,7 +10,7 @@ use netcliff_lab::store::Store;
 use netcliff_model::{ModelEngine, Question};
 use netcliff_report as report;
 
-use super::{command_line, costs, now_unix_s, open_store};
+use super::{preset_caution, command_line, costs, now_unix_s, open_store};
 use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
 
@@ -53,6 +53,7 @@ fn analyse(
             output::json_line(&Analysed { record, analysis: &analysis })?;
         }
     } else {
+        output::data(&preset_caution(args.compute.host.as_deref(), store))?;
         // The cliff first: it is what was asked for.
         output::data(&report::table::analysis(&analysis, output::style()))?;
         output::data(&report::table::outcomes(&records, output::style()))?;
@@ -72,7 +73,10 @@ pub(super) fn answer(
     match (args.json, args.csv) {
         (true, _) => {}
         (_, true) => output::data(&report::csv::records(&records))?,
-        _ => output::data(&report::table::outcomes(&records, output::style()))?,
+        _ => {
+            output::data(&preset_caution(args.host.as_deref(), store))?;
+            output::data(&report::table::outcomes(&records, output::style()))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

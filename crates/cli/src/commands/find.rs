@@ -9,7 +9,7 @@ use anyhow::Context;
 use netcliff_core::Finding;
 use netcliff_host::nic::neighbour;
 use netcliff_lab::find::of::{NearEnd, find_of};
-use netcliff_lab::find::{FindError, FindOptions, find};
+use netcliff_lab::find::{FindError, FindOptions, check, find};
 use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
@@ -17,7 +17,7 @@ use netcliff_report as report;
 use super::far::FarSession;
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
-    stop_on_signal, warn_of_load, write, write_temporary,
+    stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
 use crate::args::{FindArgs, StoreArgs};
 use crate::output;
@@ -30,6 +30,9 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.interface.is_none() { enter_user_namespace() } else { None };
+    if args.interface.is_none() {
+        check(&options(args, None)).map_err(explain)?;
+    }
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
     let hosts = Hosts::of(args)?;
@@ -41,8 +44,8 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let found = hosts.find(&options, Arc::clone(&stop), &mut progress);
     progress.finish();
     if let (Err(_), Some((store, run))) = (&found, kept) {
-        // The run ended before it began: it must not look like one under way. Its own error matters more than one here.
-        let _ = store.finish(run, true, None);
+        // A run that was refused is not kept, what an agent measured before it was lost is. The run's own error matters more than one here.
+        let _ = if progress.records == 0 { store.remove(&[run]).map(drop) } else { store.finish(run, true, None) };
     }
     let mut finding = found?;
     finding.host.limits.extend(own_namespace);
@@ -185,7 +188,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
         output::data(&page(finding, output::style()))?;
     }
     if let Some(path) = &args.svg {
-        write(path, &report::svg::delivered(finding))?;
+        write_told("figure", path, &report::svg::delivered(finding))?;
     }
     let page = report::html::finding(finding);
     let path = match &args.html {

@@ -16,7 +16,7 @@ use netcliff_lab::limits::{
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
-use super::{command_line, now_unix_s, store_path, write};
+use super::{command_line, now_unix_s, store_path, write_told};
 use crate::args::{LimitsArgs, StoreArgs};
 use crate::output;
 
@@ -33,8 +33,9 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let found = roofline(&system, &sizes, &args.offload, interrupts.as_ref());
     if found.parts().is_empty() {
         return Err(output::usage(format!(
-            "nothing is known that bounds this host; give --this-host, or name at least one of {}",
-            found.unknown.join(", ")
+            "no part is given that bounds frames; give --this-host for every part as this host has it, or at least one of:\n{}\nsuch as \
+             `netcliff limits --link 10Gbit/s --host pentium4-2530mhz`",
+            found.unknown.iter().map(|part| format!("  {part}")).collect::<Vec<_>>().join("\n")
         )));
     }
     let (axes, curves) = curves(&system, &sizes, &args.offload, interrupts.as_ref());
@@ -63,11 +64,10 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if let Some(path) = &args.svg {
-        write(path, &report::svg::experiment(&drawing))?;
+        write_told("figure", path, &report::svg::experiment(&drawing))?;
     }
     if let Some(path) = &args.html {
-        write(path, &report::html::experiment(&drawing))?;
-        output::say(format!("netcliff: the page is in {}", path.display()));
+        write_told("page", path, &report::html::experiment(&drawing))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use netcliff_lab::store::{RunSummary, Store};
 use netcliff_lab::stored::{Stored, StoredError};
 use netcliff_report::{self as report, csv};
 
-use super::{open_store, refuse_unwritable, write};
+use super::{open_store, refuse_name, refuse_unwritable, write_told};
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
 use crate::output;
 
@@ -20,9 +20,12 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     if let ResultsAction::Show { html, svg, .. } = &args.action {
         [html, svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     }
+    // Runs that begin have a name, and the list has those of one; the others take a RUN.
+    let takes_name = matches!(args.action, ResultsAction::List { .. } | ResultsAction::Import { .. });
+    refuse_name(store_args, takes_name, "a RUN may be a name, such as `netcliff results show new-kernel`")?;
     let store = open_store(store_args)?;
     match &args.action {
-        ResultsAction::List { json, .. } => list::list(&store, &args.action, *json)?,
+        ResultsAction::List { json, .. } => list::list(&store, &args.action, store_args.name.as_ref(), *json)?,
         ResultsAction::Show { run, verbose, json, csv, html, svg } => {
             let run = pick(&store, run.as_deref())?;
             if *csv {
@@ -40,14 +43,14 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
             let figure =
                 svg.as_ref().map(|path| Ok::<_, anyhow::Error>((path, show::figure(&run, &stored)?))).transpose()?;
             if let Some(path) = html {
-                write(path, &show::page(&run, &stored))?;
+                write_told("page", path, &show::page(&run, &stored))?;
             }
             if let Some((path, figure)) = figure {
-                write(path, &figure)?;
+                write_told("figure", path, &figure)?;
             }
         }
         ResultsAction::Export { run, output, force, .. } => export::export(&store, run.as_deref(), output, *force)?,
-        ResultsAction::Import { files } => export::import(&store, files)?,
+        ResultsAction::Import { files } => export::import(&store, files, store_args.name.is_some())?,
         ResultsAction::Rename { run, to } => store.rename(pick(&store, Some(run))?.id, Some(to))?,
         ResultsAction::Rm { runs } => {
             let runs = runs.iter().map(|run| pick(&store, Some(run))).collect::<anyhow::Result<Vec<_>>>()?;
@@ -69,12 +72,19 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a run keeps; an empty run is an error of usage.
+/// What a run keeps; an empty run, or one that goes on and keeps nothing yet, is an error of usage.
 fn stored(store: &Store, run: &RunSummary) -> anyhow::Result<Stored> {
+    let under_way = store.is_under_way(run)?;
     Stored::of_run(store, run).map_err(|error| match error {
+        StoredError::Empty { .. } if under_way => output::usage(goes_on(run)),
         StoredError::Empty { .. } => output::usage(error),
         other => other.into(),
     })
+}
+
+/// That a run has no result yet.
+fn goes_on(run: &RunSummary) -> String {
+    format!("{} ({}) goes on and has no result yet; wait for its end, or stop it by Ctrl-C", run.title(), run.kind)
 }
 
 fn remove(store: &Store, runs: &[RunSummary]) -> anyhow::Result<()> {

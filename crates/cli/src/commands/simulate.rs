@@ -10,7 +10,7 @@ use netcliff_report as report;
 use netcliff_sim::{Effort, SimEngine, Wanted};
 
 use super::compute::{answer, explain, point, provenance, recorded};
-use super::write;
+use super::{preset_caution, write};
 use crate::args::{SimulateArgs, StoreArgs};
 use crate::output;
 
@@ -109,6 +109,7 @@ fn in_detail(
         output::json_line(&Detailed { record, detail: &detail })?;
     }
     if !args.compute.json {
+        output::data(&preset_caution(args.compute.host.as_deref(), store))?;
         output::data(&report::table::outcomes(&records, output::style()))?;
         output::data(&report::detail::detail(&detail, output::style()))?;
     }
@@ -139,6 +140,7 @@ fn compare(
         let compared = Compared { first: &first, second: &second, differences: &differences, provenance };
         output::json_line(&compared)?;
     } else {
+        output::data(&preset_caution(args.compute.host.as_deref(), store))?;
         output::data(&report::detail::differences(&differences, [&first, &second], output::style()))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -198,7 +198,8 @@ fn runs_are_named_filtered_and_removed() {
     assert_eq!(home.json_lines(["results", "list", "--json"]).len(), 1, "what holds something stays");
 }
 
-/// One line says whose costs they are where none are named; those of a finding are a host, too.
+/// Where no costs are named and none were measured, the page begins with whose they are, once; data have no such line. Those of a
+/// finding are a host, too.
 #[test]
 fn whose_costs_they_are_is_said() {
     let home = Home::new();
@@ -208,7 +209,25 @@ fn whose_costs_they_are_is_said() {
     };
     let (code, text) = said(&["predict", "--rate", "1kpps"]);
     assert_eq!(code, Some(0));
-    assert!(text.starts_with("netcliff: costs: preset pentium4-2530mhz (2003)"), "{text}");
+    assert_eq!(text, "", "it is on the page");
+    let trace = home.text("trace.json");
+    for args in [
+        &["predict", "--rate", "1kpps"][..],
+        &["predict", "--rates", "1kpps,2kpps"],
+        &["predict", "--cliff"],
+        &["simulate", "--rate", "1kpps", "--packets", "10000"],
+        &["simulate", "--rate", "1kpps", "--packets", "10000", "--distributions", "--trace", &trace],
+        &["simulate", "--rate", "1kpps", "--packets", "10000", "--against", "polling"],
+    ] {
+        let page = home.stdout(args);
+        assert!(page.starts_with("Caution: not this machine's costs, but those of preset pentium4-2530mhz"), "{page}");
+        assert_eq!(page.matches("2003").count(), 1, "{page}");
+        assert!(page.lines().take(3).all(|line| line.chars().count() <= 80), "{page}");
+        for data in ["--json", "--csv"] {
+            let output = home.netcliff([args, &[data]].concat()).output().unwrap();
+            assert!(!String::from_utf8_lossy(&output.stdout).contains("Caution"), "{args:?}");
+        }
+    }
     assert_eq!(said(&["predict", "--rate", "1kpps", "--host", "pentium4-2530mhz"]), (Some(0), String::new()));
     for (host, why) in [("last-find", "no store yet"), ("find:1", "no store yet"), ("pentium5", "find:3")] {
         let (code, text) = said(&["predict", "--rate", "1kpps", "--host", host]);

@@ -57,7 +57,9 @@ fn every_kind_of_run_has_a_page_a_table_and_comes_back_from_a_file() {
     every_kind(&home);
     for kind in ["predict", "stream", "rr", "transfer", "rfc2544", "forwarding"] {
         let page = home.text("page.html");
-        home.stdout(["results", "show", kind, "--html", &page]);
+        let told = home.netcliff(["results", "show", kind, "--html", &page]).output().unwrap();
+        let said = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success() && said.contains(&format!("page written to {page}")), "{said}");
         let html = std::fs::read_to_string(&page).unwrap();
         assert!(html.contains("</html>") && html.contains("<h1>"), "{kind}: {html}");
         let csv = home.stdout(["results", "show", kind, "--csv"]);
@@ -69,7 +71,9 @@ fn every_kind_of_run_has_a_page_a_table_and_comes_back_from_a_file() {
         if matches!(kind, "stream" | "rr") {
             refusal(&home, &["results", "show", kind, "--svg", &svg], 2, &["no figure", "--html"]).unwrap();
         } else {
-            home.stdout(["results", "show", kind, "--svg", &svg]);
+            let told = home.netcliff(["results", "show", kind, "--svg", &svg]).output().unwrap();
+            let said = String::from_utf8_lossy(&told.stderr);
+            assert!(told.status.success() && said.contains(&format!("figure written to {svg}")), "{said}");
             assert!(std::fs::read_to_string(&svg).unwrap().starts_with("<svg"), "{kind}");
         }
         // Out, refused the second time, over it, and back.
@@ -82,6 +86,15 @@ fn every_kind_of_run_has_a_page_a_table_and_comes_back_from_a_file() {
         let values = |db: &[&str]| home.json_lines([&["results", "show", "--json"], db].concat());
         let (there, here) = (values(&["--db", &other]), home.json_lines(["results", "show", kind, "--json"]));
         assert_eq!(there, here, "{kind}");
+        let summary = |db: &[&str]| {
+            let runs = home.json_lines([&["results", "list", "--json", "--name", kind], db].concat());
+            let of = |key: &str| runs[0][key].as_str().map(str::to_owned);
+            (runs.len(), of("name"), of("kind"), of("state"))
+        };
+        assert_eq!(summary(&["--db", &other]), summary(&[]), "{kind}: name, kind and state go with it");
+        home.stdout(["results", "import", &json, "--db", &other, "--name", "mine"]);
+        let renamed = home.json_lines(["results", "list", "--json", "--db", &other, "--name", "mine"]);
+        assert_eq!(renamed.len(), 1, "{kind}: --name comes first");
         home.stdout(["compare", &json, &json]);
     }
 }
@@ -114,6 +127,18 @@ fn runs_are_listed_by_what_they_are() {
     assert_eq!(ids(&[]), [2, 1]);
     assert_eq!(ids(&["--kind", "predict"]), [1]);
     assert_eq!(ids(&["--named", "two"]), [2]);
+    assert_eq!(ids(&["--name", "two"]), [2]);
+    assert!(ids(&["--kind", "transfer"]).is_empty());
+    refusal(&home, &["results", "list", "--kind", "transfers"], 2, &["transfers", "forwarding, transfer, stream"])
+        .unwrap();
+    refusal(&home, &["results", "show", "--name", "two"], 2, &["--name two", "results show"]).unwrap();
+    // The state of a kind without records has none to count.
+    let file = home.file("rfc2544.json", RFC2544);
+    home.stdout(["results", "import", &file]);
+    let listed = home.stdout(["results", "list", "--kind", "rfc2544"]);
+    let cells: Vec<&str> = listed.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(cells[3..7], ["rfc2544", "-", "done", "-"], "{listed}");
+    home.stdout(["results", "rm", "3"]);
     assert!(ids(&["--state", "partial"]).is_empty());
     assert_eq!(ids(&["--state", "done", "--last", "1"]), [2]);
     assert_eq!(ids(&["--since", "1h"]), [2, 1]);
@@ -133,6 +158,18 @@ fn what_a_killed_run_left_can_be_removed() {
     let under_way = store();
     let run = under_way.begin("find", "netcliff find", 1.0).unwrap();
     refusal(&home, &["results", "rm", &run.to_string()], 2, &["goes on"]).unwrap();
+    // It holds nothing yet, which is not to say that it holds nothing.
+    let out = home.text("out.json");
+    for args in [&["results", "export", "1", "-o", &out][..], &["results", "show", "1"]] {
+        let said = home.netcliff(args).output().unwrap();
+        let said = String::from_utf8_lossy(&said.stderr);
+        assert!(
+            said.contains("run 1 (find) goes on and has no result yet") && !said.contains("holds nothing"),
+            "{said}"
+        );
+    }
+    let said = home.netcliff(["results", "export", "--all", "-o", &home.text("all")]).output().unwrap();
+    assert!(String::from_utf8_lossy(&said.stderr).contains("not written: run 1 (find) goes on"), "{said:?}");
     // A process that is killed lets go of its run without a word.
     drop(under_way);
     let listed = home.json_lines(["results", "list", "--json", "--state", "running"]);

@@ -10,6 +10,7 @@ use netcliff_lab::store::{RunSummary, Store};
 use netcliff_lab::stored::{Stored, StoredError};
 
 use super::pick;
+use crate::args::run_name;
 use crate::output;
 
 /// Larger files are surely something else (bytes).
@@ -19,17 +20,24 @@ const LARGEST_FILE_BYTES: u64 = 256 << 20;
 pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -> anyhow::Result<()> {
     if let Some(run) = run {
         let run = pick(store, Some(run))?;
-        let json = super::stored(store, &run)?.json()?;
+        if store.is_under_way(&run)? {
+            return Err(output::usage(super::goes_on(&run)));
+        }
+        let json = super::stored(store, &run)?.export(&run)?;
         let to = if to.is_dir() { to.join(file_name(&run)) } else { to.to_owned() };
         written(&to, &json, force)?;
         return output::data(&format!("{}\n", to.display()));
     }
     std::fs::create_dir_all(to).map_err(|error| output::usage(format!("-o {}: {error}", to.display())))?;
     for run in store.runs()?.into_iter().rev() {
+        if store.is_under_way(&run)? {
+            output::say(format!("netcliff: not written: {}", super::goes_on(&run)));
+            continue;
+        }
         match Stored::of_run(store, &run) {
             Ok(stored) => {
                 let path = to.join(file_name(&run));
-                written(&path, &stored.json()?, force)?;
+                written(&path, &stored.export(&run)?, force)?;
                 output::data(&format!("{}\n", path.display()))?;
             }
             // An empty run does not keep the others from being written.
@@ -64,19 +72,26 @@ fn written(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Imports files into the store, a run each; all are read before the first is kept.
-pub(super) fn import(store: &Store, paths: &[PathBuf]) -> anyhow::Result<()> {
+/// Imports files into the store, a run each; all are read before the first is kept. A name in the file is the run's, unless the user
+/// `named` it.
+pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::Result<()> {
     let read = |path: &PathBuf| {
         let name = path.display().to_string();
         let text = files::text(path, LARGEST_FILE_BYTES)
             .map_err(|error| output::usage(format!("cannot read {name}: {error}")))?;
-        let stored = Stored::of_json(&name, &text).map_err(output::usage)?;
-        Ok((name, stored))
+        let (stored, label) = Stored::labelled(&name, &text).map_err(output::usage)?;
+        Ok((name, stored, label))
     };
     let all = paths.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
-    for (name, stored) in all {
-        let run = stored.keep(store)?;
-        output::say(format!("netcliff: {name} is kept as run {run}"));
+    for (name, stored, label) in all {
+        let run = stored.keep(store, label.as_ref())?;
+        // A file may be anyone's: a name that nobody could give is left out.
+        let own = label.and_then(|label| run_name(&label.name?).ok()).filter(|_| !named);
+        if own.is_some() {
+            store.rename(run, own.as_deref())?;
+        }
+        let called = own.map_or(String::new(), |own| format!(" ({own})"));
+        output::say(format!("netcliff: {name} is kept as run {run}{called}"));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `netcliff results list`.
 
-use netcliff_lab::store::{RunSummary, Store};
+use netcliff_lab::store::{RunSummary, Store, has_records};
 use netcliff_report as report;
 
 use super::plain;
@@ -8,16 +8,14 @@ use crate::args::{ResultsAction, Since};
 use crate::commands::now_unix_s;
 use crate::output;
 
-/// Heading of the names.
-const NAME: &str = "name";
-
 /// The runs that pass every filter.
-fn wanted(store: &Store, asked: &ResultsAction) -> anyhow::Result<Vec<RunSummary>> {
+fn wanted(store: &Store, asked: &ResultsAction, name: Option<&String>) -> anyhow::Result<Vec<RunSummary>> {
     let ResultsAction::List { kind, named, state, since, host, last, .. } = asked else { return Ok(Vec::new()) };
+    let named = named.as_ref().or(name);
     let mut wanted = Vec::new();
     for run in store.runs()? {
         let passes = kind.as_ref().is_none_or(|kind| run.kind == *kind)
-            && named.as_ref().is_none_or(|name| run.name.as_ref() == Some(name))
+            && named.is_none_or(|name| run.name.as_ref() == Some(name))
             && state.as_ref().is_none_or(|state| run.state == *state)
             && since.as_ref().is_none_or(|since| is_since(&run, since));
         if passes && host.as_ref().map_or(Ok(true), |text| is_of(store, &run, text))? {
@@ -49,9 +47,9 @@ fn is_of(store: &Store, run: &RunSummary, text: &str) -> anyhow::Result<bool> {
     Ok(facts.values().any(|fact| fact.to_lowercase().contains(&text)))
 }
 
-/// The requested runs, newest first.
-pub(super) fn list(store: &Store, asked: &ResultsAction, json: bool) -> anyhow::Result<()> {
-    let runs = wanted(store, asked)?;
+/// The requested runs, newest first; `name` is that of the global option.
+pub(super) fn list(store: &Store, asked: &ResultsAction, name: Option<&String>, json: bool) -> anyhow::Result<()> {
+    let runs = wanted(store, asked, name)?;
     if json {
         return runs.iter().try_for_each(output::json_line);
     }
@@ -60,22 +58,41 @@ pub(super) fn list(store: &Store, asked: &ResultsAction, json: bool) -> anyhow::
         output::say(format!("netcliff: {such} in {}", store.path().display()));
         return Ok(());
     }
-    // A run without a name of its own is listed under its command's.
-    let name = |run: &RunSummary| run.name.clone().unwrap_or_else(|| run.kind.clone());
-    let width = runs.iter().map(|run| name(run).chars().count()).max().unwrap_or(0).max(NAME.len());
-    let heads = ["run", "started (UTC)", "kind", NAME, "state", "records"].map(str::to_owned);
-    let mut lines = vec![(columned(&heads, width), "command".to_owned())];
-    for run in &runs {
-        let date = report::format::date_utc(run.started_unix_s);
-        let cells = [run.id.to_string(), date, run.kind.clone(), name(run), run.state.clone(), run.records.to_string()];
-        // The database may be anyone's: no cell steers the terminal, or ends its line.
-        lines.push((columned(&cells.map(|cell| plain(&cell)), width), plain(&run.command)));
-    }
-    output::data(&fitted(&lines, output::columns(&std::io::stdout())))
+    let columns = output::columns(&std::io::stdout()).or_else(columns_of_environment);
+    output::data(&fitted(&lines(&runs), columns))
 }
 
-fn columned([id, started, kind, name, state, records]: &[String; 6], width: usize) -> String {
-    format!("{id:>5}  {started:<20}  {kind:<9}  {name:<width$}  {state:<8}  {records:>7}")
+/// Columns that the user has set for what is not written to a terminal.
+fn columns_of_environment() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
+}
+
+/// Headings, then a line a run: columns as wide as what is in them, and the command.
+fn lines(runs: &[RunSummary]) -> Vec<(String, String)> {
+    let heads = ["run", "started (UTC)", "kind", "name", "state", "records"].map(str::to_owned);
+    let row = |run: &RunSummary| {
+        let date = report::format::date_utc(run.started_unix_s);
+        let date = date.strip_suffix(" UTC").unwrap_or(&date).to_owned();
+        let name = run.name.clone().unwrap_or_else(|| "-".to_owned());
+        // Kinds with one result each have no records to count.
+        let records = if has_records(&run.kind) { run.records.to_string() } else { "-".to_owned() };
+        // The database may be anyone's: no cell steers the terminal, or ends its line.
+        [run.id.to_string(), date, run.kind.clone(), name, run.state.clone(), records].map(|cell| plain(&cell))
+    };
+    let rows: Vec<[String; 6]> = [heads].into_iter().chain(runs.iter().map(row)).collect();
+    let widths: [usize; 6] =
+        std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default());
+    let commands = ["command".to_owned()].into_iter().chain(runs.iter().map(|run| plain(&run.command)));
+    rows.iter().map(|row| columned(row, &widths)).zip(commands).collect()
+}
+
+fn columned(cells: &[String; 6], widths: &[usize; 6]) -> String {
+    let numbers = [0, 5];
+    let cell = |at: usize| {
+        let (cell, width) = (&cells[at], widths[at]);
+        if numbers.contains(&at) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+    };
+    (0..cells.len()).map(cell).collect::<Vec<_>>().join("  ")
 }
 
 /// Columns and commands side by side; where that is too wide for a terminal, each command below its columns.
@@ -99,28 +116,37 @@ fn fitted(lines: &[(String, String)], columns: Option<usize>) -> String {
 mod tests {
     use super::*;
 
+    fn run(id: i64, kind: &str, name: Option<&str>, records: i64) -> RunSummary {
+        RunSummary {
+            id,
+            kind: kind.to_owned(),
+            state: "interrupted".to_owned(),
+            name: name.map(str::to_owned),
+            started_unix_s: 1_790_000_000.7,
+            command: "netcliff run shared-threads --time 50ms".to_owned(),
+            records,
+            fingerprint_id: None,
+        }
+    }
+
     /// On a pipe a run is a line, whatever its length; on a terminal nothing is wider than that.
     #[test]
     fn runs_fit_the_terminal() {
-        let cells =
-            |id: &str| [id, "2026-11-22 06:52:18 UTC", "transfer", "shared-threads", "done", "0"].map(str::to_owned);
-        let lines: Vec<(String, String)> = ["7", "8"]
-            .map(|id| (columned(&cells(id), 14), "netcliff run shared-threads --time 50ms".to_owned()))
-            .into();
+        let long = "a-name-longer-than-its-column-has-room";
+        let lines = lines(&[run(8, "forwarding", Some(long), 0), run(7, "find", None, 40)]);
         let piped = fitted(&lines, None);
-        assert_eq!(piped.lines().count(), 2);
-        assert!(
-            piped.starts_with(
-                "    7  2026-11-22 06:52:18 UTC  transfer   shared-threads  done            0  netcliff run"
-            )
-        );
-        assert_eq!(fitted(&lines, Some(200)), piped);
+        assert_eq!(piped.lines().count(), 3);
+        assert!(piped.contains("interrupted        -  netcliff run"), "{piped}");
+        assert!(piped.lines().last().unwrap().contains("  find        -  "), "no name of its own: {piped}");
+        assert_eq!(fitted(&lines, Some(250)), piped);
         for columns in [48, 60, 80] {
             let shown = fitted(&lines, Some(columns));
             assert!(shown.lines().all(|line| line.chars().count() <= columns), "{shown}");
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
             assert_eq!(words(&shown), words(&piped), "nothing is lost");
         }
-        assert!(fitted(&lines, Some(80)).contains("\n       netcliff run shared-threads --time 50ms\n"));
+        let usual = super::lines(&[run(7, "forwarding", Some("a-router-of-ours"), 0)]);
+        let shown = fitted(&usual, Some(80));
+        assert_eq!(shown.lines().count(), 4, "a line of columns and one of the command: {shown}");
     }
 }
