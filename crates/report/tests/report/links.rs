@@ -160,3 +160,23 @@ fn the_book_has_every_page() {
         of_docs.filter(|path| !path.ends_with("SUMMARY.md") && !listed.contains(path)).collect();
     assert!(missing.is_empty(), "docs/SUMMARY.md does not list {missing:?}");
 }
+
+/// In a clone a page that the book fills in says what makes it whole, and where its text is; README and the first page name that, too.
+#[test]
+fn frames_say_what_fills_them() {
+    let frames: Vec<PathBuf> = pages().into_iter().filter(|path| text(path).contains("{{#include")).collect();
+    assert!(frames.len() >= 4, "only {frames:?}");
+    for path in frames {
+        let page = text(&path);
+        let said = page.split("{{#include").next().expect("a beginning");
+        assert!(said.contains("`make book`") && said.contains("target/book/index.html"), "{}", path.display());
+        let named = said.split('`').skip(1).step_by(2).filter(|code| code.contains("/snapshots"));
+        let named: Vec<&str> = named.collect();
+        assert!(!named.is_empty(), "{}: where is its text?", path.display());
+        named.iter().for_each(|place| assert!(project().join(place).exists(), "{}: {place}", path.display()));
+    }
+    for page in ["README.md", "docs/README.md"] {
+        let said = text(&project().join(page));
+        assert!(said.contains("`make book`") && said.contains("target/book/index.html"), "{page}");
+    }
+}
