@@ -50,12 +50,12 @@ pub use watch::WatchArgs;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick                         this host's cliff in about 90 s
+  netcliff find --quick  # this host's cliff in about 90 s
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
-  netcliff run fig-7a                           a figure of the papers
+  netcliff run fig-7a    # a figure of the papers
   netcliff advise --rate 100kpps --objective cpu
-  netcliff inspect                              what this host is, and what looks wrong with it
+  netcliff inspect       # what this host is, and what looks wrong with it
   netcliff results list
 
 Times are written 20us, rates 120kpps or 300Mbit/s or 40% of line rate, sizes 64B or 4MiB.

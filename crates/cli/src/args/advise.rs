@@ -12,9 +12,9 @@ use netcliff_lab::advise::Indifference;
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff advise --rate 100kpps --if eth0
-  netcliff advise --rate 100kpps --minimise p99 --subject-to 'loss<=1e-4' --subject-to 'available>=30%'
+  netcliff advise --rate 100kpps --minimise p99 --subject-to 'available>=30%'
   netcliff advise --rates 20kpps..160kpps:8 --objective cpu --json
-  netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi --scheme disable-enable
+  netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi
 
 The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before it is kept.
 Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that

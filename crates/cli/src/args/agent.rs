@@ -13,12 +13,13 @@ use super::numbers::{self, whole};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff agent                                              clients of this user on this host
-  netcliff agent --make-key netcliff.key                      once; copy it to the other host
-  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key     of other hosts, with the key
+  netcliff agent  # clients of this user on this host
+  netcliff agent --make-key netcliff.key  # once; copy it to the other host
+  # clients of other hosts, with the key
+  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key
+  # which may change the settings of this device
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-settings eth0
-                                                              and its device may be changed
-  ssh HOST netcliff agent --stdio                             what `netcliff rr --ssh HOST` runs
+  ssh HOST netcliff agent --stdio  # what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
 must prove a random token that only the test's own client is told. Without a key the agent serves

@@ -10,11 +10,11 @@ use netcliff_core::units;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff compare last~1 last                      the last two runs of the store
+  netcliff compare last~1 last  # the last two runs of the store
   netcliff compare 12 15 --html diff.html
-  netcliff compare old-kernel new-kernel            runs kept with --name
-  netcliff compare before.json after.json --fail-if-slower 5%   in a build
-  netcliff stream --json > before.json              what such a file is
+  netcliff compare old-kernel new-kernel  # runs kept with --name
+  netcliff compare before.json after.json --fail-if-slower 5%  # in a build
+  netcliff stream --json > before.json  # what such a file is
 
 B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown
 to be slower by more than that (Welch's t, corrected by Holm for many points); 0: each is shown to be

@@ -73,7 +73,7 @@ pub struct ComputeArgs {
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff predict --scheme interrupt:drops_interrupt=false --rate 100kpps
-  netcliff predict --scheme interrupt --fidelity paper --rates 10kpps..300kpps:30 --json
+  netcliff predict --scheme interrupt --fidelity paper --rates 10kpps..90kpps:9
   netcliff predict --host my.toml --set application=2us --rate 40%
   netcliff predict --scheme polling:period=20us,quota=3 --cliff --loss 1e-3
   netcliff predict --sensitivities --rate 100kpps --json

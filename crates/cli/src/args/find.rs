@@ -13,13 +13,14 @@ use netcliff_lab::find::CheckSetup;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick                     about 90 s on two cores
-  netcliff find --json >cliff.json          everything as one record
-  netcliff find --size 512B --work 2us      other frames, an application that works 2 us a packet
+  netcliff find --quick  # about 90 s on two cores
+  netcliff find --json >cliff.json  # everything as one record
+  # other frames, an application that works 2 us a packet
+  netcliff find --size 512B --work 2us
+  # predict other set-ups, then measure them
   netcliff find --check size=512B --check work=2us --check backlog=200
-                                            predict other set-ups, then measure them
+  # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
-                                            how much this host takes by eth0
 
 Test traffic stays in network namespaces that netcliff makes and removes, or on loopback.
 A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was

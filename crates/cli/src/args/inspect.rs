@@ -15,7 +15,8 @@ use super::numbers;
     after_long_help = "Examples:
   netcliff inspect
   netcliff inspect --if eth0 --objective latency
-  netcliff inspect --capture /tmp/host      write down what is read, anonymised, to look at elsewhere
+  # write down what is read, anonymised, to look at elsewhere
+  netcliff inspect --capture /tmp/host
   netcliff inspect --from /tmp/host --json | jq '.remarks[] | {rule, evidence}'
 
 Needs no root; what only root may read is named. docs/inspect.md lists the rules. Exit code 0 whatever is found."

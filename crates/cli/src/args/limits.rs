@@ -12,7 +12,7 @@ use netcliff_core::{Bus, Offload, units};
     after_long_help = "Examples:
   netcliff limits --link 10Gbit/s --bus pcie-3x8 --host pentium4-2530mhz
   netcliff limits --link 10Gbit/s --bus pci-x-133:burst=4KiB --sizes 1518B,9018B
-  netcliff limits --if eth0 --memory 10GB/s --offload checksum,gro --html roof.html
+  netcliff limits --if eth0 --memory 10GB/s --offload gro --html roof.html
   netcliff limits --this-host --html roof.html
 
 With --this-host, link and slot are those of the interface (--if, else the first hardware that is up), memory is measured for

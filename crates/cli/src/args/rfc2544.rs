@@ -14,13 +14,15 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff rfc2544 throughput                      this kernel as a router, MLRsearch, 60 s trials
+  netcliff rfc2544 throughput  # this kernel as a router, MLRsearch, 60 s trials
   netcliff rfc2544 throughput --frames 64,512,1518 --trial 1s --search typical
-  netcliff rfc2544 throughput --goal loss=0 --goal loss=0.5%    NDR and PDR by one search
-  netcliff rfc2544 throughput --trial 1s --searches 5 --save --name before    to be compared
+  # NDR and PDR by one search
+  netcliff rfc2544 throughput --goal loss=0 --goal loss=0.5%
+  netcliff rfc2544 throughput --trial 1s --searches 5 --save --name before
   netcliff rfc2544 all --trial 1s --repeats 3 --html report.html
-  netcliff rfc2544 throughput --forwarding conntrack --flows 1000 --destinations 100
-  netcliff rfc2544 latency --stamps kernel         without what the tester itself adds, and beside it
+  netcliff rfc2544 throughput --forwarding conntrack --flows 1000
+  # without what the tester itself adds, and beside it
+  netcliff rfc2544 latency --stamps kernel
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
   netcliff rfc2544 throughput --search binary --rest 5s    to the letter: bisection, 60 s, 2 s, 5 s
 

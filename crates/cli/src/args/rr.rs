@@ -13,12 +13,16 @@ use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff rr                                     TCP on this host, one request under way
-  netcliff rr --transport udp --busy-poll         no wake-ups: what they cost is the difference
-  netcliff rr --flows 1,4 --depth 1,8 --save      every combination, repeats interleaved
-  netcliff rr --rate 20k --arrivals poisson       open loop: latency from when a request was due
-  netcliff rr --to 192.0.2.7 --key netcliff.key   against `netcliff agent` there
-  netcliff rr --ssh root@db1 --crr                starts the agent by ssh
+  netcliff rr  # TCP on this host, one request under way
+  # no wake-ups: what they cost is the difference
+  netcliff rr --transport udp --busy-poll
+  # every combination, repeats interleaved
+  netcliff rr --flows 1,4 --depth 1,8 --save
+  # open loop: latency from when a request was due
+  netcliff rr --rate 20k --arrivals poisson
+  # against `netcliff agent` there
+  netcliff rr --to 192.0.2.7 --key netcliff.key
+  netcliff rr --ssh root@db1 --crr  # starts the agent by ssh
 
 Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the
 requests behind it, and each counts its wait (no coordinated omission). Repeats of a configuration

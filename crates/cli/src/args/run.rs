@@ -15,13 +15,13 @@ use super::{FarArgs, Testbed};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff run fig-7a                                      the figure in the terminal
-  netcliff run fig-7a --html fig-7a.html                   and as a page
-  netcliff run fig-10a --packets 100_000                   faster and coarser
-  netcliff run sweep.toml --resume                         goes on where it was stopped or killed
-  netcliff run block-sweep                                 real transfers between two namespaces
-  netcliff run block-sweep --ssh root@db1                  or to an agent on another host
-  netcliff run forwarding-optimised                        a router plain, tuned, and by XDP
+  netcliff run fig-7a  # the figure in the terminal
+  netcliff run fig-7a --html fig-7a.html  # and as a page
+  netcliff run fig-10a --packets 100_000  # faster and coarser
+  netcliff run sweep.toml --resume  # goes on where it was stopped or killed
+  netcliff run block-sweep  # real transfers between two namespaces
+  netcliff run block-sweep --ssh root@db1  # or to an agent on another host
+  netcliff run forwarding-optimised  # a router plain, tuned, and by XDP
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
 
 Every point is kept in the record store as soon as it is known. A point that an engine does not

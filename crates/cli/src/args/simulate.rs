@@ -14,12 +14,12 @@ use super::compute::{ComputeArgs, packets};
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff simulate --scheme napi:weight=64,budget=300 --rate 100kpps
-  netcliff simulate --set application=2us --rates 10kpps..300kpps:30 --precision 1% --json
-  netcliff simulate --rate 150kpps --precision 2% --for p99,loss --packets-at-most 50000000
+  netcliff simulate --set application=2us --rates 10kpps,90kpps --precision 1%
+  netcliff simulate --rate 150kpps --precision 2% --for p99,loss
   netcliff simulate --scheme interrupt --rate 120kpps --distributions
-  netcliff simulate --scheme polling --arrivals onoff --rate 60kpps --series 1ms --csv
-  netcliff simulate --scheme interrupt --set application=2us --rate 400kpps --trace livelock.json
-  netcliff simulate --scheme napi --against coalesce:usecs=50us,masked=true --rate 100kpps"
+  netcliff simulate --arrivals onoff --rate 60kpps --series 1ms --csv
+  netcliff simulate --scheme interrupt --rate 400kpps --trace livelock.json
+  netcliff simulate --scheme napi --against coalesce:usecs=50us --rate 100kpps"
 )]
 pub struct SimulateArgs {
     /// What to compute.

@@ -17,19 +17,22 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff stream                                TCP over loopback, 1 MiB blocks, 5 repeats
-  netcliff stream --block 1..1MiB --cpu 0,1      a sweep over powers of two, ends pinned
+  netcliff stream  # TCP over loopback, 1 MiB blocks, 5 repeats
+  # a sweep over powers of two, ends pinned
+  netcliff stream --block 1..1MiB --cpu 0,1
   netcliff stream --block 64B --nodelay --congestion cubic
-  netcliff stream --method lmbench3 --block 8KiB as a tool of 2003 would measure
+  netcliff stream --method lmbench3 --block 8KiB  # as a tool of 2003 would
   netcliff stream --path write,sendfile,zerocopy --file big.bin
   netcliff stream --channel udp --block 64B --path single,batch,gso
   netcliff stream --namespaces left,right --address 10.0.0.2
   netcliff stream --channel udp --block 1KiB --rate 100Mbit/s
-  netcliff stream --precision 2%                 repeats until the mean is known so well
+  netcliff stream --precision 2%  # repeats until the mean is known so well
   netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
-  netcliff stream --to 192.0.2.7 --key netcliff.key --bidir   against `netcliff agent` there
-  netcliff stream --ssh root@db1 --reverse                    starts the agent by ssh; it sends
-  netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3        64 flows, two pinned threads an end
+  # against `netcliff agent` there
+  netcliff stream --to 192.0.2.7 --key netcliff.key --bidir
+  netcliff stream --ssh root@db1 --reverse  # starts the agent by ssh; it sends
+  # 64 flows, two pinned threads an end
+  netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3
 
 Without --to or --ssh both ends run on this host. Each flow has a thread at either end, or several
 share one (--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked)

@@ -82,13 +82,15 @@ pub enum DesignName {
     after_long_help = "Examples:
   netcliff tune plan --objective latency
   netcliff tune plan --objective throughput --if eth0 --script > tune.sh
-  netcliff tune plan --objective cpu --json > plan.json; netcliff tune apply --plan plan.json
-  netcliff tune plan --objective throughput --from /tmp/host     for a captured host
+  netcliff tune plan --objective cpu --json > plan.json
+  netcliff tune apply --plan plan.json
+  netcliff tune plan --objective cpu --from /tmp/host  # for a captured host
 
 To make it permanent, since a reboot forgets what apply sets:
-  netcliff tune plan --objective latency --sysctl-d > /etc/sysctl.d/90-netcliff.conf
-  netcliff tune plan --objective latency --udev > /etc/udev/rules.d/90-netcliff.rules
-  netcliff tune plan --objective latency --tuned /etc/tuned/netcliff; tuned-adm profile netcliff
+  netcliff tune plan --objective latency --sysctl-d > 90-netcliff.conf
+  netcliff tune plan --objective latency --udev > 90-netcliff.rules
+  netcliff tune plan --objective latency --tuned /etc/tuned/netcliff
+  tuned-adm profile netcliff
 
 Expected effects are those of the model with the costs of the newest `netcliff find` in the store; without one the plan says so."
 )]
@@ -142,11 +144,13 @@ pub struct ApplyArgs {
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff tune try --objective latency --metric /latency/p99_s -- netcliff rr --to server --json
-  netcliff tune try --objective throughput --higher --rounds 10 --keep -- ./bench.sh
-  netcliff tune try --objective cpu --metric /goodput_bps:higher --metric /cpu:lower -- ./bench.sh
+  netcliff tune try --objective latency --metric /latency/p99_s -- \\
+    netcliff rr --to server --json
+  netcliff tune try --objective throughput --higher --keep -- ./bench.sh
+  netcliff tune try --objective cpu --metric /bps:higher --metric /cpu:lower \\
+    -- ./bench.sh
   netcliff tune try --objective throughput --experiment block-sweep --keep
-  netcliff tune try --objective cpu --if eth0 --experiment block-sweep --to server --key key
+  netcliff tune try --objective cpu --experiment block-sweep --to server
 
 The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON. Of an
 experiment it is the figure that its file draws (y), the mean over its measured points; without --to or --ssh it is measured in a

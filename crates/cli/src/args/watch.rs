@@ -12,7 +12,7 @@ use clap::Args;
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff watch
-  netcliff watch --all                              containers' and netcliff's namespaces, too
+  netcliff watch --all  # containers' and netcliff's namespaces, too
   netcliff watch --if eth0 --interval 500ms --record load.jsonl
   netcliff watch --once --json | jq -r .bottleneck
 

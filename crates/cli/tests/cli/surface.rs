@@ -38,6 +38,51 @@ fn help_of_every_command() {
     }
 }
 
+/// Examples can be pasted: on 80 columns no line of them is wrapped, and what is no command stands behind `#`.
+#[test]
+fn examples_can_be_pasted() {
+    let home = Home::new();
+    let mut seen = 0;
+    for command in [
+        "",
+        "find",
+        "run",
+        "predict",
+        "simulate",
+        "advise",
+        "inspect",
+        "watch",
+        "tune plan",
+        "tune try",
+        "limits",
+        "rr",
+        "agent",
+        "stream",
+        "rfc2544",
+        "compare",
+        "results",
+    ] {
+        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+        let help = home.stdout(&args);
+        let examples = help.split("\nExamples:\n").nth(1).unwrap_or_else(|| panic!("{command}: no examples"));
+        let mut goes_on = false;
+        for line in examples.lines().take_while(|line| !line.is_empty()) {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+            let code = line.split(" # ").next().expect("a beginning").trim();
+            let is_comment = line.trim_start().starts_with("# ");
+            // Words that explain are set off by spaces, in a command there is one between two words.
+            assert!(is_comment || !code.contains("  "), "{command}: a comment without #: {line}");
+            let begins =
+                ["netcliff ", "netcliff", "ssh HOST netcliff ", "tuned-adm "].iter().any(|word| code.starts_with(word));
+            assert!(is_comment || goes_on || begins, "{command}: {line}");
+            goes_on = line.ends_with(" \\");
+            seen += 1;
+        }
+        assert!(!goes_on, "{command}: the last example goes on");
+    }
+    assert!(seen > 60, "only {seen} examples");
+}
+
 /// `-h` is for a screen, by topic, with what every command has at the end; `--help` is complete.
 #[test]
 fn short_help_is_short() {
