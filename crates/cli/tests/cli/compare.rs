@@ -72,12 +72,17 @@ fn runs_go_by_their_names() {
     home.stdout(["run", &experiment, "--testbed", "loopback"]);
     home.stdout(["run", &experiment, "--testbed", "loopback", "--name", "other"]);
     home.stdout(["predict", "--rate", "10kpps", "--save"]);
-    let list = home.stdout(["results", "list"]);
+    // On a pipe, if nobody says how wide it is, a run is a line.
+    let list = home.command(["results", "list"]).env_remove("COLUMNS").output().unwrap();
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let named = |name: &str, command: &str| {
         list.lines().any(|line| line.contains(&format!(" {name} ")) && line.contains(command))
     };
     assert!(named("tiny", "netcliff run") && named("other", "--name other") && named("old-kernel", "stream"), "{list}");
-    assert!(list.lines().nth(1).is_some_and(|line| line.matches("predict").count() == 3), "by its command: {list}");
+    assert!(list.lines().nth(1).is_some_and(|line| line.contains("predict   -  ")), "it has no name: {list}");
+    let at_80 = home.command(["results", "list"]).env("COLUMNS", "80").output().unwrap();
+    let at_80 = String::from_utf8_lossy(&at_80.stdout).into_owned();
+    assert!(at_80.lines().all(|line| line.chars().count() <= 80), "{at_80}");
     refusals(
         &home,
         2,
@@ -161,7 +166,7 @@ fn what_cannot_be_compared_is_wrong_usage() {
         &home,
         2,
         &[
-            (&["compare", &stream, &predicted], &["`stream`", "`records`", "same kind"]),
+            (&["compare", &stream, &predicted], &["`stream`", "`run`", "same kind"]),
             (&["compare", &stream, "nowhere.json"], &["nowhere.json", "last~1"]),
             (&["compare", &stream, &text], &["is not JSON", "--json"]),
             (&["compare", "last", &stream], &["no run last", "the store is empty"]),

@@ -106,7 +106,7 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
             notes.push(format!("{} is partial: it was stopped or cut short", run.name));
         }
         // Records may be computed.
-        if run.fingerprint.is_none() && a.kind != "records" {
+        if run.fingerprint.is_none() && a.kind != "run" {
             notes.push(format!("{} has no fingerprint: what changed on its host is unknown", run.name));
         }
     }

@@ -233,7 +233,7 @@ pub fn records(name: String, records: Vec<Record>, fingerprint: Option<Fingerpri
     });
     Measured {
         name,
-        kind: "records",
+        kind: "run",
         clock: None,
         points: points.collect(),
         facts: hosts(&records),
