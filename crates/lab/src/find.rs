@@ -179,6 +179,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     let plan = Plan::new(options);
     observer.stage("building the testbed");
     let rig = Rig::build(&options.rig, Arc::clone(&stop))?;
+    rig.between().map_or(Ok(()), |between| between.fits(options.frame_bytes)).map_err(RigError::from)?;
     let mut finding = blank(options, &plan, &rig);
     let progress = std::cell::RefCell::new(plan::Progress::new(&plan, observer));
     let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);

@@ -14,7 +14,7 @@ use netcliff_model::ModelEngine;
 use netcliff_report as report;
 use netcliff_sim::SimEngine;
 
-use super::{preset_caution, command_line, costs, now_unix_s};
+use super::{command_line, costs, now_unix_s, preset_caution};
 use crate::args::{AdviseArgs, StoreArgs};
 use crate::output;
 use crate::progress::Search;

@@ -10,7 +10,7 @@ use netcliff_lab::store::Store;
 use netcliff_model::{ModelEngine, Question};
 use netcliff_report as report;
 
-use super::{preset_caution, command_line, costs, now_unix_s, open_store};
+use super::{command_line, costs, now_unix_s, open_store, preset_caution};
 use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
 

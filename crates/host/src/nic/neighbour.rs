@@ -26,6 +26,8 @@ pub struct Neighbour {
     pub source_mac: [u8; 6],
     /// The neighbour's hardware address.
     pub mac: [u8; 6],
+    /// MTU of this host's interface (bytes).
+    pub mtu_bytes: u32,
 }
 
 /// Why a host is not a neighbour.
@@ -63,6 +65,16 @@ pub enum NoNeighbour {
         /// A phrase.
         why: &'static str,
     },
+    /// Its frames must be shorter.
+    #[error("frames of {frame_bytes} B do not fit the MTU {mtu_bytes} of {interface}: give --size {} or less, or raise the MTU", most(*mtu_bytes))]
+    TooLong {
+        /// Frame size asked for, FCS included (bytes).
+        frame_bytes: u32,
+        /// The MTU (bytes).
+        mtu_bytes: u32,
+        /// The interface.
+        interface: String,
+    },
     /// The kernel refused a request.
     #[error("the way to {address} is not known: {source}")]
     Unknown {
@@ -71,6 +83,24 @@ pub enum NoNeighbour {
         /// The kernel's answer.
         source: std::io::Error,
     },
+}
+
+/// Bytes of a frame beyond its IP packet: Ethernet header and FCS.
+const FRAMING_BYTES: u32 = 18;
+
+fn most(mtu_bytes: u32) -> String {
+    format!("{}B", mtu_bytes + FRAMING_BYTES)
+}
+
+/// Refuses frames that an interface does not send or take.
+///
+/// # Errors
+/// [`NoNeighbour::TooLong`].
+pub fn fits(frame_bytes: u32, mtu_bytes: u32, interface: &str) -> Result<(), NoNeighbour> {
+    if frame_bytes <= mtu_bytes + FRAMING_BYTES {
+        return Ok(());
+    }
+    Err(NoNeighbour::TooLong { frame_bytes, mtu_bytes, interface: interface.to_owned() })
 }
 
 /// Finds a neighbour by the routes and the neighbour table of the calling thread's network namespace, on an interface or on the one that
@@ -104,7 +134,7 @@ pub fn find(address: Ipv4Addr, interface: Option<&str>) -> Result<Neighbour, NoN
     let source = way.source.ok_or_else(|| refused("has no IPv4 address: `ip address add` gives it one"))?;
     let mac = resolve(&mut rtnl, index, &link.name, source, address).map_err(unknown)?;
     let mac = mac.ok_or_else(|| NoNeighbour::Silent { address, interface: link.name.clone() })?;
-    Ok(Neighbour { interface: link.name, source, source_mac, mac })
+    Ok(Neighbour { interface: link.name, source, source_mac, mac, mtu_bytes: link.mtu_bytes.unwrap_or(1500) })
 }
 
 /// This host's end of a link.
@@ -203,6 +233,13 @@ mod tests {
         assert_eq!(parse_mac("02:00:ff:00:00:01"), Some([2, 0, 255, 0, 0, 1]));
         assert_eq!(print_mac([2, 0, 255, 0, 0, 1]), "02:00:ff:00:00:01");
         assert_eq!([parse_mac("02:00"), parse_mac(""), parse_mac("gg:00:00:00:00:00")], [None; 3]);
+    }
+
+    #[test]
+    fn frames_fit_their_mtu() {
+        fits(1518, 1500, "eth0").expect("it is the longest");
+        let long = fits(1519, 1500, "eth0").expect_err("it is longer").to_string();
+        assert!(long.contains("MTU 1500 of eth0") && long.contains("--size 1518B"), "{long}");
     }
 
     #[test]

@@ -190,6 +190,14 @@ impl Between {
         SocketAddrV4::new(self.own.address, PORT)
     }
 
+    /// Refuses frames that the interface does not take.
+    ///
+    /// # Errors
+    /// They are longer than its MTU allows.
+    pub fn fits(&self, frame_bytes: u32) -> Result<(), BetweenError> {
+        Ok(neighbour::fits(frame_bytes, self.own.mtu_bytes, &self.options.interface)?)
+    }
+
     /// Interface of this host.
     pub fn interface(&self) -> &str {
         &self.options.interface

@@ -98,6 +98,8 @@ impl LoadKind {
                 print_mac(own)
             ));
         }
+        let frame_bytes = u32::try_from(request.frame_bytes).unwrap_or(u32::MAX);
+        neighbour::fits(frame_bytes, found.mtu_bytes, name).map_err(|error| error.to_string())?;
         Ok(Way::of(found, request.source_port))
     }
 
