@@ -22,7 +22,9 @@ use netcliff_lab::find::CheckSetup;
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
 
-Test traffic stays in network namespaces that netcliff makes and removes, or on loopback.
+Without --if test traffic stays in network namespaces that netcliff makes and removes, or on
+loopback. With it, frames go straight to the hardware address of a neighbour, and both ends stop
+within 5 s when the other is gone; `netcliff agent --allow-find IF` lets a host take part.
 A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and keeps what was
 measured."
 )]
@@ -42,8 +44,7 @@ pub struct FindArgs {
     /// CPU time the application spends a packet beyond reading it
     #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
     pub work: f64,
-    /// Receive buffer the application asks for: some 2500 small packets by default, so that a pause of a few
-    /// milliseconds is not a loss
+    /// Receive buffer the application asks for: some 2500 small packets, a pause of milliseconds
     #[arg(long, default_value = "1MiB", value_parser = socket_buffer, help_heading = "Load and application")]
     pub socket_buffer: u64,
     /// Repeats of each load [default: 5; 1 with --quick]
@@ -79,10 +80,10 @@ pub struct FindArgs {
     /// Interface of this host that the load takes, with --from or --of
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// This host is under test, that one sends: `netcliff agent --allow-find IF` runs there [default port: 9940]
+    /// Host that sends to this one: `netcliff agent` runs there
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
     pub from: Option<String>,
-    /// That host is under test, this one sends: `netcliff agent --allow-find IF` runs there [default port: 9940]
+    /// Host under test that this one sends to: `netcliff agent` runs there
     #[arg(
         long,
         value_name = "HOST[:PORT]",
@@ -92,10 +93,10 @@ pub struct FindArgs {
     )]
     pub of: Option<String>,
     /// File with the agent's key
-    #[arg(long, value_name = "FILE", requires = "interface", help_heading = "Two hosts")]
+    #[arg(long, value_name = "FILE", requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub key: Option<PathBuf>,
     /// Run the agent on that host by ssh instead
-    #[arg(long, requires = "interface", conflicts_with = "key", help_heading = "Two hosts")]
+    #[arg(long, requires = "interface", conflicts_with = "key", help_heading = "Two hosts", hide_short_help = true)]
     pub ssh: bool,
     /// Interface there to send by, with --from [default: by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
@@ -109,8 +110,9 @@ pub struct FindArgs {
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Testbed", hide_short_help = true)]
     pub cpu_meter: Meter,
-    /// Another set-up to predict with this calibration and then to measure, such as size=512B, work=2us,
-    /// backlog=200 or budget=64 (repeatable; backlog and budget change sysctls for the length of the check)
+    /// Another set-up to predict, then to measure: size=512B, work=2us, backlog=200 or budget=64 (repeatable)
+    ///
+    /// It is predicted with this calibration. backlog and budget change sysctls for the length of the check.
     #[arg(long, value_name = "SETUP", help_heading = "More measurements")]
     pub check: Vec<CheckSetup>,
     /// Measure the most promising suggestion, too: searches with it and without it in turn, 3 rounds with --quick (half a

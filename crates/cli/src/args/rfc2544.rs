@@ -24,7 +24,8 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
   # without what the tester itself adds, and beside it
   netcliff rfc2544 latency --stamps kernel
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
-  netcliff rfc2544 throughput --search binary --rest 5s    to the letter: bisection, 60 s, 2 s, 5 s
+  # to the letter: bisection, trials of 60 s, 2 s to settle, 5 s between them
+  netcliff rfc2544 throughput --search binary --rest 5s
 
 Without --tx and --rx the device is a router in a network namespace of this machine, between two sides
 of a tester. Loads are frames a second in each direction. A trial in which the sender does not reach

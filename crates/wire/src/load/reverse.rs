@@ -41,7 +41,8 @@ enum Said {
     Ended(Box<LoadReport>),
 }
 
-/// A part of what is said, as JSON text: a message to an agent is bounded in length and in values, and a histogram has thousands.
+/// A part of what is said, as JSON text in hexadecimal: a message to an agent is bounded in length and in values, which are counted by
+/// the brackets and commas that they need, and a histogram has thousands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Piece {
@@ -49,8 +50,8 @@ pub struct Piece {
     last: bool,
 }
 
-/// Longest text of a piece (bytes): half of the longest message that an agent takes.
-const PIECE_BYTES: usize = 32 << 10;
+/// Longest text of a piece (bytes): in hexadecimal half of the longest message that an agent takes.
+const PIECE_BYTES: usize = 16 << 10;
 /// Longest text of one saying (bytes): an hour of slots and all stalls.
 const LONGEST_BYTES: usize = 32 << 20;
 /// How long the client may take to answer an order \[s\]: it may look for a neighbour for a few seconds.
@@ -70,7 +71,7 @@ pub struct Desk {
 #[derive(Debug, Default)]
 struct State {
     orders: VecDeque<Order>,
-    text: String,
+    text: Vec<u8>,
     ready: Option<Result<LoadReady, String>>,
     sent: u64,
     ended: Option<LoadReport>,
@@ -99,13 +100,13 @@ impl Desk {
         if state.text.len() + piece.text.len() > LONGEST_BYTES {
             return Err(format!("more than {LONGEST_BYTES} bytes about a generator"));
         }
-        state.text.push_str(&piece.text);
+        state.text.extend(bytes_of(&piece.text)?);
         state.heard = Some(Instant::now());
         if !piece.last {
             return Ok(());
         }
         let text = std::mem::take(&mut state.text);
-        match serde_json::from_str(&text).map_err(|e| e.to_string())? {
+        match serde_json::from_slice(&text).map_err(|e| e.to_string())? {
             Said::Ready(ready) => state.ready = Some(Ok(ready)),
             Said::Refused(why) => state.ready = Some(Err(why)),
             Said::Sent(sent) => state.sent = sent,
@@ -272,15 +273,85 @@ impl Hand {
 
 fn pieces(said: &Said) -> Vec<Piece> {
     // Plain data of numbers and names.
-    let text = serde_json::to_string(said).unwrap_or_default();
-    let mut rest = text.as_str();
-    let mut pieces = Vec::new();
-    while rest.len() > PIECE_BYTES {
-        let at = (0..=PIECE_BYTES).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
-        let (text, after) = rest.split_at(at);
-        pieces.push(Piece { text: text.to_owned(), last: false });
-        rest = after;
+    let text = serde_json::to_vec(said).unwrap_or_default();
+    let parts: Vec<&[u8]> = text.chunks(PIECE_BYTES).collect();
+    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect();
+    parts.iter().enumerate().map(|(place, part)| Piece { text: hex(part), last: place + 1 == parts.len() }).collect()
+}
+
+fn bytes_of(hex: &str) -> Result<Vec<u8>, String> {
+    let pairs = hex.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = pairs.map(byte).collect();
+    bytes.ok_or_else(|| "about a generator: expected hexadecimal text".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn desk() -> (Arc<Desk>, Reverse) {
+        let desk = Arc::<Desk>::default();
+        let fingerprint = Fingerprint::default();
+        let reverse = Reverse { desk: Arc::clone(&desk), shares_clock: true, fingerprint, peer: "here".into() };
+        (desk, reverse)
     }
-    pieces.push(Piece { text: rest.to_owned(), last: true });
-    pieces
+
+    fn put(desk: &Desk, said: &Said) {
+        for piece in pieces(said) {
+            let piece = serde_json::to_value(piece).expect("plain data");
+            assert!(piece.to_string().len() < 40 << 10, "a message is bounded");
+            assert!(
+                piece.to_string().bytes().filter(|byte| b"[{,".contains(byte)).count() < 10,
+                "and so are its values"
+            );
+            desk.take(piece).expect("a part of it");
+        }
+    }
+
+    #[test]
+    fn a_long_report_arrives_in_pieces() {
+        let (desk, mut reverse) = desk();
+        put(&desk, &Said::Sent(7));
+        assert!(matches!(reverse.ask(), Ok(Asked::Sent(7))));
+        let failed = Some("[{,".repeat(30_000));
+        put(&desk, &Said::Ended(Box::new(LoadReport { sent: 9, failed: failed.clone(), ..LoadReport::default() })));
+        let report = reverse.ended().expect("it is here").expect("it has ended");
+        assert_eq!((report.sent, report.failed), (9, failed));
+    }
+
+    #[test]
+    fn orders_wait_for_their_answer_and_end_with_the_client() {
+        let (desk, mut reverse) = desk();
+        let theirs = Arc::clone(&desk);
+        let client = std::thread::spawn(move || {
+            loop {
+                match theirs.next() {
+                    Some(Order::Stop) => return put(&theirs, &Said::Ended(Box::default())),
+                    Some(Order::Begin(_)) => put(&theirs, &Said::Refused("no link".into())),
+                    None => std::thread::sleep(Duration::from_millis(2)),
+                }
+            }
+        });
+        let request = LoadRequest {
+            destination: "10.0.0.1:9000".parse().expect("an address"),
+            destination_mac: None,
+            interface: None,
+            source_port: 9001,
+            frame_bytes: 64,
+            run_id: 1,
+            max_burst: 32,
+            cpu: None,
+            by_control_link: false,
+            load: super::super::Load::FlatOut { seconds: 0.1 },
+        };
+        let refused = reverse.begin(&request).expect_err("it was refused");
+        assert!(refused.to_string().contains("no link"), "{refused}");
+        assert_eq!(reverse.stop().expect("an empty report").sent, 0);
+        client.join().expect("it ends");
+        desk.leave();
+        assert!(reverse.begin(&request).is_err() && reverse.ended().is_err());
+        assert!(desk.take(serde_json::json!({ "text": "zz", "last": true })).is_err());
+        assert!(desk.take(serde_json::json!({ "text": "00" })).is_err());
+    }
 }
