@@ -149,7 +149,7 @@ impl Between {
         match seen {
             Some(seen) if (seen as f64) < ARRIVED_SHARE * sent as f64 => {
                 format!(
-                    "{interface} received {seen} packets meanwhile, so they were lost on the way there: is it the right link?"
+                    "{interface} received {seen} packets meanwhile, so they were lost before it: is it the right link?"
                 )
             }
             Some(seen) => format!(
