@@ -33,10 +33,22 @@ impl CpuRow {
         self.user + self.nice + self.system + self.irq + self.softirq
     }
 
-    /// Of each CPU the medians over these rows, a row a repeat; in the order of the CPUs.
+    /// Of each CPU the medians over these rows, a row a repeat, as parts of their sum: the classes' medians may be of different repeats,
+    /// and would not add up to one. In the order of the CPUs.
     pub fn medians(rows: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let of = |(cpu, rows): (usize, Vec<Self>)| {
-            let median = |share: fn(&Self) -> f64| median(rows.iter().map(share));
+            let middle = |share: fn(&Self) -> f64| median(rows.iter().map(share));
+            let classes: [fn(&Self) -> f64; 7] = [
+                |row| row.user,
+                |row| row.nice,
+                |row| row.system,
+                |row| row.irq,
+                |row| row.softirq,
+                |row| row.steal,
+                |row| row.idle,
+            ];
+            let sum: f64 = classes.into_iter().map(middle).sum();
+            let median = |share: fn(&Self) -> f64| if sum > 0.0 { middle(share) / sum } else { 0.0 };
             Self {
                 cpu,
                 user: median(|row| row.user),
@@ -140,10 +152,13 @@ fn by_cpu<T>(rows: impl IntoIterator<Item = T>, cpu: fn(&T) -> usize) -> BTreeMa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::array::uniform7;
+    use proptest::collection::vec;
+    use proptest::{prop_assert, proptest};
 
     #[test]
     fn each_cpu_has_the_medians_of_its_own_repeats() {
-        let row = |cpu, softirq| CpuRow { cpu, softirq, idle: 0.5 - softirq, ..CpuRow::default() };
+        let row = |cpu, softirq| CpuRow { cpu, softirq, idle: 1.0 - softirq, ..CpuRow::default() };
         let rows = CpuRow::medians([row(1, 0.5), row(0, 0.1), row(1, 0.3), row(0, 0.2), row(1, 0.4)]);
         let found: Vec<(usize, f64)> = rows.iter().map(|row| (row.cpu, row.softirq)).collect();
         assert_eq!(found.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [0, 1]);
@@ -151,6 +166,22 @@ mod tests {
         let exact = |cpu, application| ExactRow { cpu, application, ..ExactRow::default() };
         let rows = ExactRow::medians([exact(2, 0.1), exact(2, 0.3), exact(2, 0.2)]);
         assert_eq!(rows, [exact(2, 0.2)]);
+    }
+
+    proptest! {
+        /// The repeats' classes rise and fall against each other; what is printed of a CPU is still all of it.
+        #[test]
+        fn medians_of_a_cpu_add_up_to_the_whole(repeats in vec(uniform7(0.0..1.0_f64), 1..6)) {
+            let row = |classes: [f64; 7]| {
+                let sum = classes.iter().sum::<f64>().max(1e-9);
+                let [user, nice, system, irq, softirq, steal, idle] = classes.map(|share| share / sum);
+                CpuRow { cpu: 0, user, nice, system, irq, softirq, steal, idle }
+            };
+            let rows = CpuRow::medians(repeats.into_iter().map(row));
+            let [CpuRow { user, nice, system, irq, softirq, steal, idle, .. }] = rows[..] else { panic!("one CPU") };
+            let sum = user + nice + system + irq + softirq + steal + idle;
+            prop_assert!(sum == 0.0 || (sum - 1.0).abs() < 1e-12, "{sum}");
+        }
     }
 
     #[test]

@@ -56,3 +56,5 @@ pub mod transfers;
 pub mod trial;
 pub mod tuning;
 pub mod wire_bench;
+
+pub use netcliff_host::inventory::lasting;

@@ -24,6 +24,8 @@ pub enum Unit {
     SecondsPerByte,
     /// Events a second (interrupts, polls).
     PerSecond,
+    /// Transactions of request/response a second.
+    Transactions,
     /// A share of one, shown in percent.
     Share,
     /// Bytes.
@@ -53,6 +55,7 @@ impl Unit {
             Self::Seconds => &[(1.0, " s"), (1e-3, " ms"), (1e-6, " us"), (1e-9, " ns")],
             Self::SecondsPerByte => &[(1e-6, " us/B"), (1e-9, " ns/B"), (1e-12, " ps/B")],
             Self::PerSecond => &[(1e6, " M/s"), (1e3, " k/s"), (1.0, " /s")],
+            Self::Transactions => &[(1e6, " M transactions/s"), (1e3, " k transactions/s"), (1.0, " transactions/s")],
             Self::Share => &[(0.01, " %")],
             Self::Bytes => &[(1.0, " B")],
             Self::Packets | Self::Number => &[(1.0, "")],
@@ -92,6 +95,11 @@ impl Unit {
             _ => format!("{scaled:.*}", self.decimals(lead)),
         }
     }
+}
+
+/// A count with its noun: `1 request`, `2 requests`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Three significant digits without an exponent: `0.812`, `41.2`, `906`. "-" unless finite.

@@ -133,7 +133,7 @@ pub struct StreamArgs {
     pub repeats: RepeatArgs,
     /// A line each so long while it runs, such as 1 [default: none]
     ///
-    /// Bytes and rate at the ends that are here, of TCP segments sent again and round-trip time, of datagrams those that were
+    /// Bytes and rate at the ends that are here, of TCP segments retransmitted and round-trip time, of datagrams those that were
     /// sent and not received; with --json to stderr. TCP_INFO is read as often, and every 100ms.
     #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
     pub interval: Option<numbers::LineInterval>,

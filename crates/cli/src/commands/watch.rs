@@ -159,7 +159,8 @@ fn live(
     stop: &AtomicBool,
     gone: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let mut view = View { can_record: recorder.is_some(), all: args.all, ..View::default() };
+    let first_s = Some(args.interval.as_secs_f64());
+    let mut view = View { first_s, can_record: recorder.is_some(), all: args.all, ..View::default() };
     let keys = Keys::listen()?;
     let mut before = look(args, &ports)?;
     let mut next = Instant::now() + args.interval;
@@ -197,7 +198,7 @@ fn live(
             file.write_all(line(&moment)?.as_bytes())?;
         }
         if !view.paused {
-            view.moment = moment;
+            (view.moment, view.first_s) = (moment, None);
         }
     }
     Ok(())

@@ -114,7 +114,7 @@ pub struct StreamSample {
     /// CPU time of the whole host a KiB received (us), by ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_us_per_kib: Option<f64>,
-    /// Segments that TCP sent again.
+    /// Segments that TCP retransmitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmissions: Option<u64>,
     /// Payload of a segment (bytes).

@@ -7,7 +7,7 @@ use super::Spread;
 /// TCP_INFO over the windows, all flows together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TcpRow {
-    /// Segments sent again, in all flows and repeats.
+    /// Segments retransmitted, in all flows and repeats.
     pub retransmissions: u64,
     /// Smoothed round-trip time at the end (s), over flows and repeats.
     pub rtt_s: Option<Spread>,
@@ -51,7 +51,7 @@ pub struct TcpInterval {
     pub at_s: f64,
     /// Payload sent since the last interval (bit/s).
     pub sent_bps: f64,
-    /// Segments sent again since the last interval.
+    /// Segments retransmitted since the last interval.
     pub retransmissions: u64,
     /// Smoothed round-trip time (s).
     pub rtt_s: f64,
@@ -67,7 +67,7 @@ pub struct TcpInterval {
 pub struct TcpFlow {
     /// True where the near end sends.
     pub forward: bool,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Payload sent (bit/s).
     pub sent_bps: f64,
@@ -84,7 +84,7 @@ pub struct TcpFlows {
     pub flows: u32,
     /// Payload they sent since the last interval (bit/s), added up.
     pub sent_bps: f64,
-    /// Segments they sent again since the last interval, added up.
+    /// Segments they retransmitted since the last interval, added up.
     pub retransmissions: u64,
     /// Payload of each (bit/s).
     pub flow_bps: Option<Spread>,

@@ -12,6 +12,35 @@ const STEAL_LIMIT: f64 = 0.01;
 /// Sender, reception, application and everything else, one CPU each.
 const ENOUGH_CPUS: usize = 4;
 
+/// How [`Limitation::VirtualMachine`], [`Limitation::FewCores`] and [`Limitation::NoPerfCounters`] begin as sentences, or go on.
+const VIRTUAL: &str = "this is a virtual machine (";
+const FEW: &str = ": the sender, the reception, the application and everything else share them";
+const UNCOUNTED: &str = "no hardware performance counters";
+
+/// The hypervisor by the name that people know, from the signature that CPUID or the device tree gives.
+fn hypervisor(signature: &str) -> &str {
+    match signature {
+        "KVMKVMKVM" => "KVM",
+        "XenVMMXenVMM" => "Xen",
+        "VMwareVMware" => "VMware",
+        "Microsoft Hv" => "Hyper-V",
+        "TCGTCGTCGTCG" => "QEMU's TCG",
+        "bhyve bhyve" => "bhyve",
+        other => other,
+    }
+}
+
+/// In a few words what a warning says of the host whatever runs on it; None: it is about this run.
+pub fn lasting(warning: &str) -> Option<String> {
+    if let Some(kind) = warning.strip_prefix(VIRTUAL) {
+        return Some(format!("a virtual machine ({})", kind.split_once(')')?.0));
+    }
+    if let Some((cpus, _)) = warning.split_once(FEW) {
+        return Some(cpus.to_owned());
+    }
+    warning.starts_with(UNCOUNTED).then(|| UNCOUNTED.to_owned())
+}
+
 /// How [`Limitation::OtherLoad`] begins as a sentence.
 const OTHER_LOAD: &str = "other programs use the CPUs (load average ";
 
@@ -86,22 +115,19 @@ impl fmt::Display for Limitation {
         match self {
             Limitation::VirtualMachine { kind } => write!(
                 f,
-                "this is a virtual machine ({kind}): interrupts, timers and wake-ups cost what the \
-                 hypervisor makes them cost, and other guests can slow it unseen"
+                "{VIRTUAL}{}): interrupts, timers and wake-ups cost what the \
+                 hypervisor makes them cost, and other guests can slow it unseen",
+                hypervisor(kind)
             ),
             Limitation::NotRoot => {
                 f.write_str("not the host's root: host-wide sysctls, kernel threads and eBPF are out of reach")
             }
-            Limitation::FewCores { n } => write!(
-                f,
-                "{n} CPU{}: the sender, the reception, the application and everything else share them, \
-                 where {ENOUGH_CPUS} would keep them apart",
-                if *n == 1 { "" } else { "s" }
-            ),
-            Limitation::NoPerfCounters => f.write_str(
-                "no hardware performance counters: costs are known in time, not in cycles, instructions or \
-                 cache misses",
-            ),
+            Limitation::FewCores { n } => {
+                write!(f, "{n} CPU{}{FEW}, where {ENOUGH_CPUS} would keep them apart", if *n == 1 { "" } else { "s" })
+            }
+            Limitation::NoPerfCounters => {
+                write!(f, "{UNCOUNTED}: costs are known in time, not in cycles, instructions or cache misses")
+            }
             Limitation::IrqbalanceRunning { pid } => {
                 write!(f, "irqbalance (pid {pid}) may move interrupts to another CPU in the middle of a run")
             }

@@ -12,7 +12,7 @@ mod tests;
 pub use cpu::{Cache, Cpu, IdleState, online_cpus};
 pub use kernel::Kernel;
 pub(crate) use kernel::configuration as kernel_configuration;
-pub use limits::{Limitation, tells_load};
+pub use limits::{Limitation, lasting, tells_load};
 pub use load::Load;
 pub(crate) use load::process_named;
 

@@ -104,3 +104,20 @@ fn this_host_can_be_read() {
     assert!(host.kernel.release.is_some() && host.memory_total_bytes.is_some());
     assert!(host.sysctls.contains_key("net.core.netdev_budget") || !Path::new("/proc/sys/net/core").exists());
 }
+
+#[test]
+fn what_lasts_is_said_in_a_few_words() {
+    let said = |limitation: Limitation| lasting(&limitation.to_string());
+    assert_eq!(
+        said(Limitation::VirtualMachine { kind: "KVMKVMKVM".into() }).as_deref(),
+        Some("a virtual machine (KVM)")
+    );
+    assert_eq!(said(Limitation::VirtualMachine { kind: "else".into() }).as_deref(), Some("a virtual machine (else)"));
+    assert_eq!(said(Limitation::FewCores { n: 2 }).as_deref(), Some("2 CPUs"));
+    assert_eq!(said(Limitation::NoPerfCounters).as_deref(), Some("no hardware performance counters"));
+    for of_this_run in
+        [Limitation::OtherLoad { load_average: 3.0 }, Limitation::StolenTime { share: 0.1 }, Limitation::NotRoot]
+    {
+        assert_eq!(said(of_this_run), None);
+    }
+}

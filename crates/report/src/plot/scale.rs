@@ -176,7 +176,7 @@ impl Scale {
             Unit::Bps => "bit/s",
             Unit::Seconds => "s",
             Unit::SecondsPerByte => "s/B",
-            Unit::PerSecond => "1/s",
+            Unit::PerSecond | Unit::Transactions => "1/s",
             Unit::Bytes => "B",
             Unit::Share | Unit::Packets | Unit::Number => return self.name.clone(),
         };

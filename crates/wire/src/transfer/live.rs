@@ -23,7 +23,7 @@ pub struct Interval {
     pub sent_bytes: Option<u64>,
     /// Bytes that the receivers have read; None: no receiver is here.
     pub received_bytes: Option<u64>,
-    /// Segments that the senders' TCP sent again, by the latest TCP_INFO; None: no TCP sender is here, or TCP_INFO has not been read yet.
+    /// Segments that the senders' TCP retransmitted, by the latest TCP_INFO; None: no TCP sender is here, or TCP_INFO has not been read yet.
     pub retransmissions: Option<u64>,
     /// Smoothed round-trip time, mean of the flows (s), likewise.
     pub rtt_s: Option<f64>,
@@ -66,7 +66,7 @@ impl Cells {
 /// The latest TCP_INFO of all flows together.
 #[derive(Debug, Default)]
 pub(super) struct Latest {
-    /// Segments sent again at the first sample.
+    /// Segments retransmitted at the first sample.
     first: OnceLock<u64>,
     retransmissions: AtomicU64,
     rtt_ns: AtomicU64,

@@ -25,7 +25,7 @@ pub struct TcpSample {
     pub pacing_bps: Option<f64>,
     /// The kernel's latest estimate of what is delivered (bit/s).
     pub delivery_bps: f64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Data segments sent, retransmissions included.
     pub data_segments: u64,

@@ -31,6 +31,8 @@ const PAGE: usize = 10;
 pub struct View {
     /// The last sample.
     pub moment: Moment,
+    /// Length of the first interval, which has not ended yet (s): there is no sample.
+    pub first_s: Option<f64>,
     /// True: the view does not follow new samples.
     pub paused: bool,
     /// True: sorted by load; false: by number.
@@ -131,6 +133,10 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(title(view), head);
     if view.help {
         return frame.render_widget(Paragraph::new(help::lines(view)), body);
+    }
+    if let Some(first_s) = view.first_s {
+        let words = format!("measuring the first interval of {}", netcliff_core::units::print_time_s(first_s));
+        return frame.render_widget(Paragraph::new(words), body);
     }
     tables(frame, body, view);
 }

@@ -56,7 +56,7 @@ fn of_what(page: &mut Page, report: &Report) {
     );
 }
 
-/// `45.2 k/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip 21.3 us median, 38 us p99; limited by the server's
+/// `45.2 k transactions/s (mean of 5 repeats, 44.9-45.5, 95 % confidence), round trip: median 21.3 us, p99 38 us; limited by the server's
 /// thread (99 % of its CPU)`; of an open loop the latency first, as the rate is the requested one.
 fn verdict(record: &RrRecord) -> String {
     let report = &record.report;
@@ -64,28 +64,28 @@ fn verdict(record: &RrRecord) -> String {
         return "No request was answered".to_owned();
     }
     let repeats = record.repeats.len();
-    let sure = |pick: fn(&RrSample) -> Option<f64>, unit, plain: String, name: &str| {
+    let sure = |pick: fn(&RrSample) -> Option<f64>, unit, plain: String, of: &str| {
         let figure = over_repeats(record, pick).filter(|_| repeats > 1);
         let ends = figure.and_then(|figure| Some((figure, format::interval(&figure, unit, "-")?, figure.interval?)));
-        ends.map_or(format!("{plain}{name} (one repeat, no interval)"), |(figure, ends, interval)| {
+        ends.map_or(format!("{plain} (one repeat, no interval)"), |(figure, ends, interval)| {
             let confidence = format::share_short(interval.confidence);
             let value = format::value(&figure, unit);
-            format!("{value}{name} (mean of {repeats} repeats, {ends}, {confidence} confidence)")
+            format!("{value} (mean of {of}{repeats} repeats, {ends}, {confidence} confidence)")
         })
     };
     let summary = report.latency.as_ref().map(|latency| &latency.summary);
     let time = |time_s: Option<f64>| time_s.map_or("-".to_owned(), |time_s| format::quantity(time_s, Unit::Seconds));
     let (p50, p99) = (time(summary.map(|summary| summary.p50_s)), time(summary.map(|summary| summary.p99_s)));
-    let rate = format::quantity(report.rate_per_s, Unit::PerSecond);
+    let rate = format::quantity(report.rate_per_s, Unit::Transactions);
     let limit = limited_by(report).map_or(String::new(), |limit| format!("; limited by {limit}"));
     match report.settings.rate_per_s {
         Some(_) => {
-            let median = sure(|sample| Some(sample.latency?.p50_s), Unit::Seconds, p50, " median");
-            format!("Latency {median}, {p99} p99, at {rate}{limit}")
+            let median = sure(|sample| Some(sample.latency?.p50_s), Unit::Seconds, p50, "the medians of ");
+            format!("Latency: median {median}, p99 {p99}, at {rate}{limit}")
         }
         None => {
-            let rate = sure(|sample| Some(sample.rate_per_s), Unit::PerSecond, rate, "");
-            format!("{rate}, round trip {p50} median, {p99} p99{limit}")
+            let rate = sure(|sample| Some(sample.rate_per_s), Unit::Transactions, rate, "");
+            format!("{rate}, round trip: median {p50}, p99 {p99}{limit}")
         }
     }
 }
@@ -142,10 +142,10 @@ fn counted(record: &RrRecord) -> Vec<String> {
         said.push("one repeat says nothing of how much the next would differ".to_owned());
     }
     if report.timeouts > 0 {
-        said.push(format!("{} requests had no answer in time and are in no latency", report.timeouts));
+        said.push(format!("{} without an answer in time, in no latency", format::counted(report.timeouts, "request")));
     }
     if report.unsent > 0 {
-        said.push(format!("{} requests that were due never left", report.unsent));
+        said.push(format!("{} due, but never sent", format::counted(report.unsent, "request")));
     }
     said.extend(of_host(report).into_iter().filter(|doubt| !doubt.ends_with("it is what limits the rate")));
     said
@@ -159,7 +159,8 @@ fn figures(page: &mut Page, record: &RrRecord) {
         let time = |time_s| format::quantity(time_s, Unit::Seconds);
         let [mean, p50, p99] = [summary.mean_s, summary.p50_s, summary.p99_s].map(time);
         let [p999, max] = [summary.p999_s, summary.max_s].map(time);
-        page.fact("latency", &format!("mean {mean}, p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}"));
+        let over = if record.repeats.len() > 1 { "; all repeats together" } else { "" };
+        page.fact("latency", &format!("mean {mean}, p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}{over}"));
     }
     if let OneWay::Delays { forth, back } = &report.one_way {
         let [forth, back] = [forth, back].map(|way| format::quantity(way.summary.p50_s, Unit::Seconds));

@@ -1,10 +1,11 @@
 //! [`stream_brief`]: what `netcliff stream` prints without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_core::Figure;
-use netcliff_core::stream::{EndCpu, StreamReport, StreamRow};
+use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
+use netcliff_lab::lasting;
 use netcliff_lab::stats;
 
-use super::{Page, Style, Tone, median, name, number};
+use super::{Page, Style, Tone, median, name};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE, beside};
 
@@ -26,7 +27,8 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
         [row] => one(&mut page, row),
         rows => sweep(&mut page, rows),
     }
-    let warnings = warnings(report);
+    let (host, warnings): (Vec<String>, Vec<String>) =
+        warnings(report).into_iter().partition(|warning| lasting(warning).is_some());
     page.list("WARNINGS", &warnings[..warnings.len().min(WARNINGS)]);
     page.list("NOT MEASURED", &not_measured(report));
     let more = warnings.len().saturating_sub(WARNINGS);
@@ -36,6 +38,10 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
         several => format!(", {several} more warnings"),
     };
     page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, the wire, devices and the configuration{more}."));
+    let host: Vec<String> = host.iter().filter_map(|warning| lasting(warning)).collect();
+    if !host.is_empty() {
+        page.paragraph(0, Tone::Faint, &format!("Measured on {}: -v says what that means.", host.join(", ")));
+    }
     page.finish()
 }
 
@@ -118,8 +124,14 @@ fn one(page: &mut Page, row: &StreamRow) {
         let [least, middle, most] = [spread.min, spread.median, spread.max].map(|bps| format::quantity(bps, Unit::Bps));
         page.fact("goodput", &format!("least {least}, median {middle}, greatest {most}"));
     }
-    for (end, cpu) in [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)] {
-        page.fact(end, &format!("{} of a CPU, {} us/KiB", busy(cpu), number(cpu.us_per_kib)));
+    let ends: [(&str, Pick, Pick); 2] = [
+        ("sender", |sample| sample.sender_cpu, |sample| sample.sender_us_per_kib),
+        ("receiver", |sample| sample.receiver_cpu, |sample| sample.receiver_us_per_kib),
+    ];
+    let of = if row.samples.len() > 1 { " (means of the repeats)" } else { "" };
+    for (end, busy, us_per_kib) in ends {
+        let us_per_kib = mean_of(row, us_per_kib).map_or("-".to_owned(), format::significant);
+        page.fact(end, &format!("{} of a CPU, {us_per_kib} us/KiB{of}", share_of(row, busy)));
     }
     if let Some(tcp) = &row.tcp {
         let rtt = median(tcp.rtt_s, Unit::Seconds);
@@ -163,17 +175,30 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
         lines.push(format!(
             "  {:<16}{mean:>21}{:>10}{:>10}{:>10}{lost:>9}{limit}",
             name(row),
-            busy(row.sender_cpu),
-            busy(row.receiver_cpu),
-            number(row.system_us_per_kib),
+            share_of(row, |sample| sample.sender_cpu),
+            share_of(row, |sample| sample.receiver_cpu),
+            mean_of(row, |sample| sample.system_us_per_kib).map_or("-".to_owned(), format::significant),
         ));
     }
     page.block(&lines.join("\n"));
-    page.paragraph(2, Tone::Faint, "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host");
+    page.paragraph(
+        2,
+        Tone::Faint,
+        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host; all means of the repeats",
+    );
 }
 
-fn busy(cpu: EndCpu) -> String {
-    cpu.busy.map_or("-".to_owned(), |busy| format::share_short(busy.median))
+/// A figure of a repeat.
+type Pick = fn(&StreamSample) -> Option<f64>;
+
+/// Its mean over the repeats, as `compare` has it.
+fn mean_of(row: &StreamRow, pick: Pick) -> Option<f64> {
+    let values: Vec<f64> = row.samples.iter().filter_map(pick).collect();
+    Some(stats::mean(&values)?.value)
+}
+
+fn share_of(row: &StreamRow, pick: Pick) -> String {
+    mean_of(row, pick).map_or("-".to_owned(), format::share_short)
 }
 
 /// Warnings that add to the verdict.

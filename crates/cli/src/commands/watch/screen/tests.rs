@@ -176,3 +176,11 @@ fn keys() {
     assert!(!without.recording, "there is no file");
     assert!(!without.press(KeyCode::Char('q')));
 }
+
+#[test]
+fn before_the_first_sample_no_figure_is_shown() {
+    let waiting = View { first_s: Some(1.0), ..view() };
+    let said = text(&waiting, 80, 24);
+    assert!(said.contains("measuring the first interval of 1s") && said.lines().count() < 4, "{said}");
+    assert!(text(&View { first_s: None, ..waiting }, 80, 24).lines().count() > 4);
+}
