@@ -105,6 +105,9 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
         if run.partial {
             notes.push(format!("{} is partial: it was stopped or cut short", run.name));
         }
+        if let Some(others) = &run.others {
+            notes.push(format!("{} was limited by {others}: repeat it on a quiet machine", run.name));
+        }
         // Records may be computed.
         if run.fingerprint.is_none() && a.kind != "run" {
             notes.push(format!("{} has no fingerprint: what changed on its host is unknown", run.name));

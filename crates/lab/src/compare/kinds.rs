@@ -30,6 +30,7 @@ pub fn stream(name: String, report: StreamReport) -> Measured {
     Measured {
         name,
         kind: "stream",
+        others: limiting(report.rows.iter().filter_map(|row| row.limited_by.as_deref())),
         clock: Some(report.clock.clone()),
         points: points.collect(),
         facts: asked.chain(in_force).collect(),
@@ -39,6 +40,11 @@ pub fn stream(name: String, report: StreamReport) -> Measured {
         far_fingerprint: report.far_fingerprint,
         provenance: report.provenance,
     }
+}
+
+/// The other programs that limited a point.
+fn limiting<'a>(limits: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    limits.into_iter().find(|limit| limit.starts_with("other programs")).map(str::to_owned)
 }
 
 fn stream_figures(row: &StreamRow) -> Vec<Reading> {
@@ -85,6 +91,7 @@ pub fn transfers(name: String, report: TransferReport) -> Measured {
         facts: report.asked.iter().map(|(name, fact)| (format!("asked.{name}"), fact.clone())).collect(),
         calibrated: Vec::new(),
         partial: report.partial,
+        others: None,
         fingerprint: Some(report.fingerprint),
         far_fingerprint: report.far_fingerprint,
         provenance: report.provenance,
@@ -103,6 +110,7 @@ pub fn rr(name: String, run: RrRun) -> Measured {
         facts: first.map(|record| rr_facts(&record.report)).unwrap_or_default(),
         calibrated: Vec::new(),
         partial: run.partial || records.iter().any(|record| record.report.partial.is_some()),
+        others: None,
         fingerprint: first.and_then(|record| record.fingerprint.clone()),
         far_fingerprint: first.and_then(|record| record.far_fingerprint.clone()),
         provenance: first.map(|record| record.provenance.clone()).unwrap_or_default(),
@@ -209,6 +217,7 @@ pub fn finding(name: String, finding: Finding) -> Measured {
         facts: facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
         calibrated: finding.calibration.iter().flat_map(|calibration| &calibration.costs).map(calibrated).collect(),
         partial: finding.partial,
+        others: None,
         fingerprint: Some(finding.fingerprint),
         far_fingerprint: None,
         provenance: finding.provenance,
@@ -239,6 +248,7 @@ pub fn records(name: String, records: Vec<Record>, fingerprint: Option<Fingerpri
         facts: hosts(&records),
         calibrated: Vec::new(),
         partial,
+        others: None,
         fingerprint,
         far_fingerprint: None,
         provenance: records.first().map(|record| record.provenance.clone()).unwrap_or_default(),

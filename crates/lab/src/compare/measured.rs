@@ -28,6 +28,8 @@ pub struct Measured {
     pub provenance: Provenance,
     /// True if it was stopped or cut short.
     pub partial: bool,
+    /// The other programs that limited a point of it, in the words of its page.
+    pub others: Option<String>,
 }
 
 /// A calibrated cost.

@@ -25,6 +25,7 @@ fn run(name: &str, points: &[(&str, &[f64])]) -> Measured {
         calibrated: Vec::new(),
         provenance: Provenance::default(),
         partial: false,
+        others: None,
     }
 }
 
@@ -280,4 +281,13 @@ fn what_an_experiment_is_drawn_by_is_compared_too() {
     let share = drawn(TransferMeasure::LinkShare).expect("likewise");
     assert_eq!((share.name, share.class, share.better), ("link_share", Class::Speed, Better::More));
     assert_eq!(drawn(TransferMeasure::Goodput), None);
+}
+
+#[test]
+fn other_programs_that_limited_a_run_are_named() {
+    let others = Some("other programs on CPUs 0, 1 (about 59 %)".to_owned());
+    let b = Measured { others, ..run("b", &[("x", SLOWER)]) };
+    let found = compare(&run("a", &[("x", STEADY)]), &b, None).expect("the same kind");
+    let said = found.notes.iter().find(|note| note.contains("other programs")).expect("a note");
+    assert_eq!(said, "b was limited by other programs on CPUs 0, 1 (about 59 %): repeat it on a quiet machine");
 }
