@@ -284,9 +284,12 @@ fn path(settings: &Settings, rig: &Rig) -> String {
     let client = print_cpus(settings.client_cpu, &settings.client_cpus);
     let server = print_cpus(settings.server_cpu, &settings.server_cpus);
     let ip = if rig.is_ipv6() { "IPv6" } else { "IPv4" };
-    match settings.transport {
-        Transport::Unix => format!("Unix sockets on this host: client on CPU {client}, server on CPU {server}"),
-        _ if rig.is_netns() => format!("netns: client on CPU {client}, server on CPU {server}, joined by veth, {ip}"),
+    match (&settings.transport, rig.testbed()) {
+        (Transport::Unix, _) => format!("Unix sockets on this host: client on CPU {client}, server on CPU {server}"),
+        (_, Some(testbed)) => {
+            let mtu_bytes = testbed.options().mtu_bytes;
+            format!("netns: client on CPU {client}, server on CPU {server}, joined by veth, MTU {mtu_bytes}, {ip}")
+        }
         _ => format!("loopback: client on CPU {client}, server on CPU {server}, {ip}"),
     }
 }

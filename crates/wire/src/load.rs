@@ -1,7 +1,7 @@
 //! A generator in an agent: the frames of a measurement come from another host.
 //!
 //! The agent ([`LoadKind`]) finds the host under test on a link of its own by neighbour discovery and sends what is asked for; the near end
-//! ([`FarSource`]) sees it as a [`Source`]. The measured window lies in the agent's clock, which stamps the frames. The generator ends
+//! ([`FarSource`]) sees it as a [`Source`](crate::source::Source). The measured window lies in the agent's clock, which stamps the frames. The generator ends
 //! with its schedule, when it is told to, when the control connection ends, and when nobody has asked for its progress for
 //! [`UNHEARD_S`]: a cut cable does not leave a load behind.
 

@@ -62,15 +62,14 @@ fn find<'a>(more: &[&'a str]) -> Vec<&'a str> {
     SHORT.split(' ').chain(more.iter().copied()).collect()
 }
 
-/// What a whole run found.
+/// What a run found.
 fn found(ended: &Ended) -> Value {
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, ended.stderr);
     let finding: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {}", ended.stderr));
-    assert_eq!(finding["partial"], false, "{}", ended.stderr);
-    // The machine may be too busy for a cliff; the sender, the costs and the sweep are there in any case.
+    // The machine may be too busy for costs or a cliff, and then it says so.
     assert!(number_at(&finding, "/generator/ceiling_pps") > 1e4, "{}", finding["generator"]);
-    assert!(finding["calibration"].is_object(), "{}", finding["missing"]);
-    assert!(number_at(&finding, "/calibration/r_squared") > 0.0, "{}", finding["calibration"]["host"]);
+    let missing = finding["missing"].to_string();
+    assert!(finding["calibration"].is_object() || missing.contains("do not determine the costs"), "{missing}");
     let facts = &finding["fingerprint"];
     assert_eq!(facts["kernel.release"], facts["sender.kernel.release"], "both hosts are on one kernel: {facts}");
     finding
@@ -84,7 +83,11 @@ fn a_generator_in_an_agent_loads_this_host() {
     let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
     steer(&bed, &near, 0);
     let args = find(&["--from", CONTROL, "--key", &key]);
-    let finding = found(&Running::of(bed.inside(0, &near, &[], &args)).end(WHOLE));
+    let mut run = Running::of(bed.inside(0, &near, &[], &args));
+    // It is whole in the test below.
+    run.until("measuring the cliff", WHOLE);
+    run.signal("INT");
+    let finding = found(&run.end(PATIENCE));
     let testbed = finding["host"]["testbed"].as_str().expect("a line");
     assert!(testbed.contains("near0 of this host, load from 10.97.0.2") && testbed.contains("on CPU 1"), "{testbed}");
     assert_eq!(finding["host"]["driver"], "veth, process_backlog on CPU 1");
@@ -100,6 +103,8 @@ fn this_host_loads_that_of_an_agent() {
     steer(&bed, &near, 1);
     let args = find(&["--of", CONTROL, "--key", &key]);
     let finding = found(&Running::of(bed.inside(0, &near, &[], &args)).end(WHOLE));
+    assert_eq!(finding["partial"], false);
+    assert!(finding["sweep"].as_array().is_some_and(|sweep| sweep.len() > 3), "{}", finding["missing"]);
     assert_eq!(finding["host"]["at"], CONTROL);
     let testbed = finding["host"]["testbed"].as_str().expect("a line");
     assert!(testbed.contains("far0 of this host, load from near0 of 10.99.0.1"), "{testbed}");

@@ -52,7 +52,7 @@ fn keys_in_a_terminal() {
     let record = home.text("moments.jsonl");
     let Some(output) = in_terminal(
         &home,
-        "=netcliff watch,s=by load,r=recording,p=paused,?=Columns,q",
+        "= CPU,s=by load,r=recording,p=paused,?=Columns,q",
         &["watch", "--interval", "200ms", "--record", &record],
     ) else {
         return;

@@ -20,8 +20,13 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head("stream", &report.provenance, report.partial, &[]);
     answer(&mut page, report);
-    let channel = report.asked.iter().find(|(name, _)| name == "channel");
-    channel.iter().for_each(|(_, fact)| page.paragraph(0, Tone::Plain, fact));
+    let path: Vec<&str> = ["channel", "link"]
+        .into_iter()
+        .filter_map(|wanted| report.asked.iter().find(|(name, _)| name == wanted).map(|(_, fact)| fact.as_str()))
+        .collect();
+    if !path.is_empty() {
+        page.paragraph(0, Tone::Plain, &path.join("; "));
+    }
     match &report.rows[..] {
         [] => {}
         [row] => one(&mut page, row),
