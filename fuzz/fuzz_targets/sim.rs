@@ -53,6 +53,7 @@ const SCHEMES: &[&str] = &[
     "napi-2007:period=TIME,quota=COUNT",
     "napi:weight=COUNT,budget=COUNT,budget_time=TIME,backlog=FLAG,threaded=FLAG",
     "napi:weight=COUNT,defer_hard_irqs=COUNT,gro_flush_timeout=TIME,busy_poll=FLAG,irq_suspend_timeout=TIME",
+    "napi:weight=COUNT,rx_usecs=TIME,rx_frames=COUNT,packet_timer=TIME,min_gap=TIME,threaded=FLAG",
     "coalesce:frames=COUNT,masked=FLAG,drops_interrupt=FLAG",
     "coalesce:usecs=TIME,masked=FLAG,drops_interrupt=FLAG",
     "coalesce:frames=COUNT,usecs=TIME,packet_timer=TIME,min_gap=TIME,masked=FLAG,drops_interrupt=FLAG",

@@ -101,5 +101,5 @@ pub use precision::{Aims, Precision};
 pub use queues::{Flows, QueueOutcome, Queues};
 pub use record::{Fingerprint, Provenance, Record};
 pub use roofline::Roofline;
-pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Napi, Scheme};
+pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Moderation, Napi, Scheme};
 pub use traffic::{Arrivals, FrameSizes, Load, Traffic};

@@ -70,6 +70,22 @@ pub struct Napi {
     pub busy_poll: bool,
     /// How long interrupts stay suspended while the application polls (irq_suspend_timeout) (s).
     pub irq_suspend_timeout_s: f64,
+    /// What the NIC does before it interrupts.
+    pub moderation: Moderation,
+}
+
+/// A NIC's moderation of the receive interrupt that starts NAPI; what is None or zero is off, and with no count or timer each packet
+/// is a reason to interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Moderation {
+    /// An interrupt when so many packets are counted (rx-frames).
+    pub frames: Option<u64>,
+    /// An interrupt so long after the first packet that is not announced (an absolute timer; rx-usecs where it is one) (s).
+    pub absolute_timer_s: Option<f64>,
+    /// An interrupt so long after the last packet (s).
+    pub packet_timer_s: Option<f64>,
+    /// At most one interrupt in so long, counted from its assertion (ITR, EITR; rx-usecs of Intel's drivers) (s).
+    pub min_gap_s: Option<f64>,
 }
 
 impl Default for Napi {
@@ -84,6 +100,7 @@ impl Default for Napi {
             gro_flush_timeout_s: 0.0,
             busy_poll: false,
             irq_suspend_timeout_s: 0.0,
+            moderation: Moderation::default(),
         }
     }
 }
@@ -164,7 +181,7 @@ impl Scheme {
             Self::Polling { period_s, quota } | Self::Napi2007 { period_s, quota } => {
                 poll_range(host, *period_s, *quota)
             }
-            Self::Napi(napi) => napi.validate(),
+            Self::Napi(napi) => napi.validate(host),
             Self::Coalesce(coalesce) => coalesce.validate(host),
             Self::Hybrid(hybrid) => hybrid.validate(host),
             Self::Dim(dim) if dim.start > 4 => {
@@ -189,7 +206,7 @@ fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
 }
 
 impl Napi {
-    fn validate(&self) -> Result<(), Invalid> {
+    fn validate(&self, host: &Host) -> Result<(), Invalid> {
         bounds::count("weight", self.weight)?;
         bounds::count("budget", self.budget)?;
         bounds::time("budget_time", self.budget_time_s)?;
@@ -205,17 +222,62 @@ impl Napi {
                 "needs gro_flush_timeout above 0, the delay of the deferred poll",
             ));
         }
+        self.moderation.validate(host, self.backlog)
+    }
+}
+
+impl Moderation {
+    /// True if the NIC holds interrupts back at all.
+    pub fn is_on(&self) -> bool {
+        let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
+        self.frames.is_some_and(|frames| frames > 1) || self.has_timer() || on(self.min_gap_s)
+    }
+
+    /// True if a timer announces what the count does not.
+    fn has_timer(&self) -> bool {
+        [self.absolute_timer_s, self.packet_timer_s].into_iter().flatten().any(|seconds| seconds > 0.0)
+    }
+
+    fn validate(&self, host: &Host, backlog: bool) -> Result<(), Invalid> {
+        let timers =
+            [("rx_usecs", self.absolute_timer_s), ("packet_timer", self.packet_timer_s), ("min_gap", self.min_gap_s)];
+        for (name, timer) in timers {
+            timer.map_or(Ok(()), |seconds| bounds::time_or_none(name, seconds))?;
+        }
+        if let Some(frames) = self.frames {
+            frames_range("rx_frames", frames, host)?;
+            if frames > 1 && !self.has_timer() {
+                return Err(Invalid::new(
+                    "rx_frames",
+                    frames,
+                    "needs rx_usecs or packet_timer above 0: without a timer the last packets of a burst are never announced",
+                ));
+            }
+        }
+        if backlog && *self != Self::default() {
+            return Err(Invalid::new(
+                "backlog",
+                backlog,
+                "has no NIC in front of it, other CPUs put its packets there: leave out rx_usecs, rx_frames, packet_timer and \
+                 min_gap, or backlog",
+            ));
+        }
         Ok(())
     }
+}
+
+fn frames_range(name: &str, frames: u64, host: &Host) -> Result<(), Invalid> {
+    bounds::count(name, frames)?;
+    if frames > host.ring {
+        return Err(Invalid::new(name, frames, format!("must be at most the ring ({} slots)", host.ring)));
+    }
+    Ok(())
 }
 
 impl Coalesce {
     fn validate(&self, host: &Host) -> Result<(), Invalid> {
         if let Some(frames) = self.frames {
-            bounds::count("frames", frames)?;
-            if frames > host.ring {
-                return Err(Invalid::new("frames", frames, format!("must be at most the ring ({} slots)", host.ring)));
-            }
+            frames_range("frames", frames, host)?;
         }
         for (name, timer) in
             [("usecs", self.absolute_timer_s), ("packet_timer", self.packet_timer_s), ("min_gap", self.min_gap_s)]

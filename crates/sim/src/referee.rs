@@ -44,6 +44,8 @@ enum Event {
     Arrival,
     /// A transmission ends.
     TransmissionEnds,
+    /// The NIC in front of NAPI may have a reason to interrupt.
+    Announce,
     /// A timer of the scheme, or the scheduler's tick.
     Timer(u64),
     /// The scheduler's tick, where applications take turns without a kernel.

@@ -41,6 +41,10 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
         Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { merged: false } | Scheme::Coalesce(_) => {
             Ok(())
         }
+        Scheme::Napi(napi) if napi.moderation.is_on() => decline(
+            "queues on one core are simulated without moderation in front of NAPI: leave out rx_usecs, rx_frames, packet_timer and \
+             min_gap, or give each a core",
+        ),
         Scheme::Napi(napi) if !napi.backlog && !napi.threaded => Ok(()),
         Scheme::Napi(_) => decline(
             "queues on one core are simulated with NAPI in softirq context: leave out backlog and threaded, or give each a core",

@@ -68,6 +68,24 @@ fn the_gap_runs_from_the_end_of_the_handler() {
     near(found.interrupts_per_s, 1.0 / 60e-6, 1e-3);
 }
 
+/// A packet a microsecond: one waits at the end of every gap, which the interrupt's own 12 us are part of. `coalesce` has the paper's gap.
+#[test]
+fn the_gap_of_a_nic_before_napi_runs_from_the_assertion() {
+    let found = simulate(host(&["protocol=100ns"]), "napi:min_gap=50us", 1e6);
+    near(found.interrupts_per_s, 1.0 / 50e-6, 1e-3);
+}
+
+/// A packet every 20.1 us. The first interrupts after 30 us, is polled with the next two until 59 us (12 us of the interrupt, 5 of the poll,
+/// 4 each), and the unmasking lasts until 61 us: the packet of 60.3 us in it is timed from there, and interrupts at 91 us. So does that
+/// of 120.6 us, at 152 us; that of 180.9 us comes before the ring is empty and is polled, and the one of 201 us begins anew. Timed
+/// from their arrival, each third packet would interrupt.
+#[test]
+fn what_came_while_masked_is_timed_from_the_unmasking() {
+    let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(1.0 / 20.1e-6) };
+    let found = simulate_traffic(host(&[]), "napi:rx_usecs=30us", traffic);
+    near(found.interrupts_per_s, 3.0 / 201e-6, 1e-3);
+}
+
 /// Every second frame interrupts; the one before it has waited a mean gap.
 #[test]
 fn an_unannounced_frame_waits() {

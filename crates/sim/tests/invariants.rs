@@ -32,6 +32,10 @@ fn schemes() -> impl Strategy<Value = Scheme> {
         (1..100_u32, 1..400_u32, any::<bool>(), any::<bool>()).prop_map(|(weight, budget, backlog, threaded)| format!(
             "napi:weight={weight},budget={budget},backlog={backlog},threaded={threaded}"
         )),
+        (1..100_u32, 1..9_u32, 1..60_u32, 0..60_u32, 0..60_u32).prop_map(|(weight, frames, usecs, packet, gap)| format!(
+            "napi:weight={weight},rx_frames={frames},rx_usecs={usecs}us,packet_timer={}us,min_gap={gap}us",
+            packet + 1
+        )),
         (1..100_u32, 1..9_u32, 1..60_u32)
             .prop_map(|(weight, defer, flush)| format!("napi:weight={weight},defer_hard_irqs={defer},gro_flush_timeout={flush}us")),
         (1..100_u32, 0..3_u32, 1..60_u32, 0..200_u32, any::<bool>()).prop_map(
@@ -226,7 +230,12 @@ prop_compose! {
 
 /// The point with a ring that holds as many frames as its scheme counts.
 fn roomy(point: Point) -> Point {
-    let frames = if let Scheme::Coalesce(coalesce) = &point.scheme { coalesce.frames.unwrap_or(1) } else { 1 };
+    let frames = match &point.scheme {
+        Scheme::Coalesce(coalesce) => coalesce.frames,
+        Scheme::Napi(napi) => napi.moderation.frames,
+        _ => None,
+    };
+    let frames = frames.unwrap_or(1);
     let ring = point.host.ring.max(frames);
     Point { host: Host { ring, ..point.host }, ..point }
 }

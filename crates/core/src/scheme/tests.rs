@@ -15,6 +15,7 @@ fn every_scheme_round_trips_through_its_text() {
         "napi-2007:period=30us,quota=5",
         "napi:weight=64,budget=300",
         "napi:backlog,threaded,defer_hard_irqs=3,gro_flush_timeout=50us,busy_poll,irq_suspend_timeout=1ms",
+        "napi:rx_usecs=50us,rx_frames=8,packet_timer=0s,min_gap=20us",
         "coalesce:frames=8,usecs=50us,packet_timer=40us,min_gap=250us,masked=true",
         "hybrid:up=120kpps,down=110kpps,ewma=0.25",
         "dim:profile=cqe,start=0",
@@ -52,10 +53,32 @@ fn impossible_parameters_name_value_and_range() {
         ("coalesce:frames=2000", "frames = 2000: must be at most the ring (1024 slots)"),
         ("napi:weight=0", "weight = 0"),
         ("napi:defer_hard_irqs=2", "needs gro_flush_timeout"),
+        ("napi:rx_frames=0,rx_usecs=1us", "rx_frames = 0: must be at least 1"),
+        ("napi:rx_frames=2000,rx_usecs=1us", "rx_frames = 2000: must be at most the ring (1024 slots)"),
+        ("napi:rx_frames=8", "rx_frames = 8: needs rx_usecs or packet_timer above 0"),
+        ("napi:rx_frames=8,rx_usecs=0s,min_gap=9us", "rx_frames = 8: needs rx_usecs or packet_timer above 0"),
+        ("napi:min_gap=1e9s", "min_gap = 1000000000s: must be 0s, or a time from"),
+        ("napi:backlog,min_gap=20us", "backlog = true: has no NIC in front of it"),
+        ("napi:backlog,rx_frames=1", "backlog = true: has no NIC in front of it"),
         ("hybrid:up=100kpps,down=110kpps", "down = 110kpps: must not be above up (100kpps)"),
         ("dim:start=9", "dim start = 9"),
     ] {
         let error = parse(text).validate(&host).expect_err(text).to_string();
         assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn moderation_round_trips_through_its_text(
+        frames in proptest::option::of(1..1000_u64),
+        timers in proptest::array::uniform3(proptest::option::of(0.0..1e-2_f64)),
+        weight in 1..500_u64,
+        threaded: bool,
+    ) {
+        let [absolute_timer_s, packet_timer_s, min_gap_s] = timers;
+        let moderation = Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s };
+        let scheme = Scheme::Napi(Napi { weight, threaded, moderation, ..Napi::default() });
+        proptest::prop_assert_eq!(parse(&scheme.to_string()), scheme);
     }
 }

@@ -1,6 +1,6 @@
 //! Schemes as text.
 
-use super::{Coalesce, Dim, DimProfile, Hybrid, Napi, Scheme};
+use super::{Coalesce, Dim, DimProfile, Hybrid, Moderation, Napi, Scheme};
 use crate::error::ParseError;
 use crate::params::{self, Params};
 use crate::units::{print_pps, print_time_s};
@@ -56,6 +56,12 @@ fn napi(params: &mut Params<'_>) -> Result<Napi, ParseError> {
         gro_flush_timeout_s: params.time_s("gro_flush_timeout")?.unwrap_or(0.0),
         busy_poll: params.flag("busy_poll")?.unwrap_or(false),
         irq_suspend_timeout_s: params.time_s("irq_suspend_timeout")?.unwrap_or(0.0),
+        moderation: Moderation {
+            frames: params.count("rx_frames")?,
+            absolute_timer_s: params.time_s("rx_usecs")?,
+            packet_timer_s: params.time_s("packet_timer")?,
+            min_gap_s: params.time_s("min_gap")?,
+        },
     })
 }
 
@@ -120,6 +126,7 @@ fn when(flag: bool) -> Option<String> {
 
 fn napi_pairs(napi: &Napi) -> Pairs {
     let time = |seconds: f64| (seconds > 0.0).then(|| print_time_s(seconds));
+    let moderation = napi.moderation;
     vec![
         ("weight", Some(napi.weight.to_string())),
         ("budget", Some(napi.budget.to_string())),
@@ -130,6 +137,10 @@ fn napi_pairs(napi: &Napi) -> Pairs {
         ("gro_flush_timeout", time(napi.gro_flush_timeout_s)),
         ("busy_poll", when(napi.busy_poll)),
         ("irq_suspend_timeout", time(napi.irq_suspend_timeout_s)),
+        ("rx_frames", moderation.frames.map(|frames| frames.to_string())),
+        ("rx_usecs", moderation.absolute_timer_s.map(print_time_s)),
+        ("packet_timer", moderation.packet_timer_s.map(print_time_s)),
+        ("min_gap", moderation.min_gap_s.map(print_time_s)),
     ]
 }
 

@@ -36,6 +36,8 @@ const JSON: &[(&str, &[&str])] = &[
 
 /// Keys of schemes that are not called as the field they set, without its unit.
 const OTHER_NAMES: &[(&str, &str)] = &[("absolute_timer", "usecs")];
+/// Keys of the type Moderation, which stands in the scheme napi, likewise.
+const NIC_NAMES: &[(&str, &str)] = &[("absolute_timer", "rx_usecs"), ("frames", "rx_frames")];
 
 #[test]
 fn host_keys() {
@@ -66,12 +68,17 @@ fn scheme_keys() {
         };
         let name = kebab(&variant.key);
         let _ = writeln!(page, "## {name}\n\n{}\n", cell(&variant.doc));
-        let keys: BTreeSet<String> = fields.iter().map(scheme_key).collect();
-        assert_eq!(keys, known_keys(&name), "the keys of the scheme {name} are its fields");
-        if !fields.is_empty() {
+        let (nics, own): (Vec<&Field>, Vec<&Field>) = fields.iter().partition(|field| field.kind == "Moderation");
+        let inside =
+            nics.iter().flat_map(|_| &item("Moderation").fields).map(|field| (scheme_key(field, NIC_NAMES), field));
+        let keys: Vec<(String, &Field)> =
+            own.into_iter().map(|field| (scheme_key(field, OTHER_NAMES), field)).chain(inside).collect();
+        let named: BTreeSet<String> = keys.iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(named, known_keys(&name), "the keys of the scheme {name} are its fields");
+        if !keys.is_empty() {
             page += "| key | meaning |\n| --- | --- |\n";
-            for field in fields {
-                let _ = writeln!(page, "| `{}` | {} |", scheme_key(field), meaning(field));
+            for (key, field) in keys {
+                let _ = writeln!(page, "| `{key}` | {} |", meaning(field));
             }
             page += "\n";
         }
@@ -86,9 +93,9 @@ fn known_keys(scheme: &str) -> BTreeSet<String> {
     keys.split(", ").filter(|key| *key != "none").map(str::to_owned).collect()
 }
 
-fn scheme_key(field: &Field) -> String {
+fn scheme_key(field: &Field, other_names: &[(&str, &str)]) -> String {
     let name = field.key.trim_end_matches("_s").trim_end_matches("_pps");
-    OTHER_NAMES.iter().find(|(own, _)| *own == name).map_or(name, |(_, key)| key).to_owned()
+    other_names.iter().find(|(own, _)| *own == name).map_or(name, |(_, key)| key).to_owned()
 }
 
 #[test]

@@ -144,6 +144,7 @@ fn many_over(
 }
 
 mod applications;
+mod moderation;
 mod pauses;
 mod sides;
 

@@ -1,5 +1,6 @@
 //! Linux's reception as a state machine: base thread, softirq on top of it, interrupt on top of that.
 
+mod announce;
 mod polls;
 mod threads;
 
@@ -76,6 +77,9 @@ struct Linux<'a> {
     interrupt_at: Option<u64>,
     /// It was due while a transmit interrupt was handled.
     interrupt_waits: bool,
+    /// The NIC in front, and a timer of it that ended while a transmit interrupt was handled.
+    front: announce::Front,
+    announce_waits: bool,
     /// A receive interrupt's handler is done but for its exit, which a transmit interrupt came before.
     exit_owed: bool,
     /// The application polls.
@@ -120,6 +124,8 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
         interrupt_at: None,
         interrupt_waits: false,
+        front: announce::Front::new(point, clock),
+        announce_waits: false,
         exit_owed: false,
         busy: false,
         irq_suspend_timeout: clock.whole(napi.irq_suspend_timeout_s),
@@ -139,17 +145,19 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
             Event::Interrupt if linux.in_transmit_interrupt() => linux.interrupt_waits = true,
             Event::Interrupt => linux.interrupt(),
             Event::HeldUp => {
-                if std::mem::take(&mut linux.world.held_up).contains(&true) {
-                    linux.cause();
+                for accepted in std::mem::take(&mut linux.world.held_up) {
+                    linux.came(accepted);
                 }
             }
+            Event::Announce => linux.announce(),
             Event::Arrival => linux.arrival(),
             Event::Release => {
                 linux.world.release();
                 linux.came(true);
             }
             Event::TransmissionEnds => {
-                if linux.world.transmission_ends() && linux.world.completion_due() {
+                if linux.world.transmission_ends() && linux.world.completion_due() && !linux.scheduled {
+                    linux.front.completion();
                     linux.cause();
                 }
                 linux.transmit_interrupt();
@@ -223,7 +231,8 @@ impl Linux<'_> {
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
             self.world.held_up.push(accepted);
-        } else if accepted {
+        } else if accepted && !self.scheduled {
+            self.front.packet(self.world.now);
             self.cause();
         }
     }
@@ -251,6 +260,9 @@ impl Linux<'_> {
             return self.cpu.push(Kind::TransmitCompletion, Account::Interrupt, time);
         }
         self.world.tell_what_was_held_up();
+        if std::mem::take(&mut self.announce_waits) {
+            self.world.events.push(Reverse((self.world.now, Event::Announce)));
+        }
         if std::mem::take(&mut self.interrupt_waits) {
             self.plan_interrupt(0);
         }
@@ -270,9 +282,9 @@ impl Linux<'_> {
         }
     }
 
-    /// Something is there for a poll.
+    /// Something is there for a poll, if the NIC announces it.
     fn cause(&mut self) {
-        if !self.scheduled {
+        if !self.scheduled && self.front_asserts() {
             self.scheduled = true;
             match self.world.delivery.next() {
                 0 => self.interrupt(),

@@ -129,6 +129,7 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
             Event::PauseStarts => plain.world.pause_starts(),
             Event::PauseEnds => plain.world.pause_ends(),
             Event::Interrupt => unreachable!("only NAPI's interrupts are delivered late"),
+            Event::Announce => unreachable!("only NAPI has a NIC of its own in front"),
         }
         if plain.world.over {
             break;

@@ -43,8 +43,19 @@ impl Moderation {
 
     /// That of a scheme.
     pub(crate) fn of(scheme: &netcliff_core::Coalesce, clock: Clock) -> Self {
+        Self::of_times(scheme.frames, [scheme.absolute_timer_s, scheme.packet_timer_s, scheme.min_gap_s], clock)
+    }
+
+    /// That of a NIC in front of NAPI.
+    pub(super) fn of_nic(nic: &netcliff_core::Moderation, clock: Clock) -> Self {
+        Self::of_times(nic.frames, [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s], clock)
+    }
+
+    /// With an absolute timer, a packet timer and a gap (s); None and 0 are off.
+    fn of_times(frames: Option<u64>, times_s: [Option<f64>; 3], clock: Clock) -> Self {
         let ticks = |seconds: Option<f64>| seconds.map(|seconds| clock.whole(seconds)).filter(|ticks| *ticks > 0);
-        Self::new(scheme.frames, ticks(scheme.absolute_timer_s), ticks(scheme.packet_timer_s), ticks(scheme.min_gap_s))
+        let [absolute, packet, gap] = times_s.map(ticks);
+        Self::new(frames, absolute, packet, gap)
     }
 
     /// The next timer [ticks].
@@ -89,6 +100,34 @@ impl Moderation {
     pub(crate) fn handled(&mut self, now: u64) {
         self.counted = 0;
         self.gap_ends = now + self.gap;
+    }
+
+    /// The interrupt is masked: nothing is announced, and what was counted is for polls to take.
+    #[inline]
+    pub(super) fn mask(&mut self) {
+        self.counted = 0;
+        (self.absolute_at, self.packet_at, self.held_until) = (NEVER, NEVER, NEVER);
+    }
+
+    /// The interrupt is asserted, which masks it: the gap begins.
+    #[inline]
+    pub(super) fn assert(&mut self, now: u64) {
+        self.mask();
+        self.gap_ends = now + self.gap;
+    }
+
+    /// The interrupt is unmasked over `packets` that no poll has taken: they are counted and timed as if they came now. True if they
+    /// interrupt now.
+    pub(super) fn unmask(&mut self, packets: usize, now: u64) -> bool {
+        if packets == 0 {
+            return false;
+        }
+        self.counted = packets as u64 - 1;
+        let interrupts = self.packet(now);
+        if self.counted < self.frames {
+            self.absolute_at = self.absolute.map_or(NEVER, |absolute| now + absolute);
+        }
+        interrupts
     }
 }
 

@@ -10,6 +10,7 @@ mod threads;
 
 use netcliff_core::{Host, Napi};
 
+use super::Moderation;
 use crate::clock::{Clock, NEVER};
 use crate::free_running::FreeRunning;
 use crate::machine::{Arrival, Machine, SLICE_S, Watch};
@@ -39,6 +40,8 @@ struct Linux {
     backlog: bool,
     threaded: bool,
     interrupt_ticks: f64,
+    /// When the NIC asserts its interrupt, while that is not masked.
+    nic: Moderation,
     scheduler: FreeRunning,
     softirq_jiffies: u64,
     slice: u64,
@@ -84,6 +87,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         backlog: napi.backlog,
         threaded: napi.threaded,
         interrupt_ticks: machine.times.interrupt.mean_ticks() + mask_ticks,
+        nic: Moderation::of_nic(&napi.moderation, clock),
         scheduler: machine.times.scheduler,
         softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,
         slice: clock.whole(SLICE_S),
@@ -119,14 +123,13 @@ impl Linux {
         self.scheduler.count(at)
     }
 
-    /// When the next arrival or interrupt takes place [ticks].
+    /// When the next arrival, timer of the NIC or interrupt takes place [ticks].
     fn next_event<W: Watch>(&self, machine: &Machine<W>) -> u64 {
         // One that fell into a transmit interrupt's handling is due now.
-        machine.next_arrival.min(self.interrupt_due).max(machine.now)
+        machine.next_arrival.min(self.interrupt_due).min(self.nic.timer()).max(machine.now)
     }
 
-    /// What is due now: an interrupt on its way, or an arrival. The first arrival while NAPI is idle masks and
-    /// interrupts, at once or when that is delivered. True if an interrupt was handled.
+    /// What is due now: an interrupt on its way, an arrival, or a timer of the NIC. True if an interrupt was handled.
     fn event<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         if machine.now >= self.interrupt_due {
             if self.deferring {
@@ -135,11 +138,26 @@ impl Linux {
             self.interrupt(machine);
             return true;
         }
-        let causes = matches!(machine.take_arrival(), Arrival::Accepted | Arrival::Completion) && !self.scheduled;
-        if !causes {
-            return false;
-        }
+        let now = machine.now;
+        let missed = self.nic.timer() < now;
+        let asserts = if machine.arrival_due() && !missed {
+            match machine.take_arrival() {
+                Arrival::Accepted if !self.scheduled => self.nic.packet(now),
+                // Count and timers are for packets, the gap is for every interrupt.
+                Arrival::Completion if !self.scheduled => self.nic.fire(now),
+                _ => false,
+            }
+        } else {
+            machine.note_timer();
+            self.nic.fire(now)
+        };
+        asserts && self.assert(machine)
+    }
+
+    /// The NIC asserts its interrupt, and masks it: it is handled at once or when it is delivered. True in the former case.
+    fn assert<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         self.scheduled = true;
+        self.nic.assert(machine.now);
         let delivery = machine.times.delivery.next();
         if delivery == 0 {
             self.interrupt(machine);
@@ -320,14 +338,16 @@ impl Linux {
         self.unmask(machine);
     }
 
-    /// The driver unmasks; what came meanwhile interrupts at once.
+    /// The driver unmasks; what came meanwhile interrupts at once, unless the NIC counts, times or holds back.
     fn unmask<W: Watch>(&mut self, machine: &mut Machine<W>) {
         if !self.backlog && machine.times.mask_ticks > 0.0 {
             let unmask = machine.times.poll.next_of_mean(machine.times.mask_ticks);
             machine.spend(Account::Poll, unmask);
         }
         self.scheduled = false;
-        if !machine.ring.is_empty() || machine.completion_due() {
+        let packets = self.nic.unmask(machine.ring.len(), machine.now);
+        if packets || (machine.completion_due() && self.nic.fire(machine.now)) {
+            self.nic.assert(machine.now);
             self.interrupt(machine);
         }
     }

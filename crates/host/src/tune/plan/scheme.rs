@@ -7,7 +7,7 @@ use super::{Step, napi};
 use crate::inspect::{Inspection, Port};
 use crate::nic::netdev::NapiKey;
 use crate::setting::{self, Group, Setting};
-use netcliff_core::scheme::{Coalesce, Dim, DimProfile, Napi};
+use netcliff_core::scheme::{Coalesce, Dim, DimProfile, Moderation, Napi};
 use netcliff_core::{Scheme, units};
 
 const NAPI: &str = "Documentation/networking/napi.rst";
@@ -149,7 +149,8 @@ impl Draft<'_> {
             || napi.busy_poll
             || napi.defer_hard_irqs > 0
             || napi.gro_flush_timeout_s > 0.0
-            || napi.irq_suspend_timeout_s > 0.0;
+            || napi.irq_suspend_timeout_s > 0.0
+            || napi.moderation.is_on();
         if asks_for_hardware && !self.is_hardware() {
             return Err(format!("{} is no hardware: it has no NAPI instance to set", self.name()));
         }
@@ -161,7 +162,11 @@ impl Draft<'_> {
             self.sysctl("net.core.netdev_budget_usecs", whole(napi.budget_time_s * 1e6), "time of a softirq round");
         }
         if self.is_hardware() {
-            self.no_delay();
+            if napi.moderation.is_on() {
+                self.moderation(&napi.moderation)?
+            } else {
+                self.no_delay()
+            }
             self.deferral(napi)?;
         }
         self.busy_poll(napi)
@@ -226,10 +231,21 @@ impl Draft<'_> {
         if coalesce.drops_interrupt {
             return Err("no device interrupts for a frame that it dropped".to_owned());
         }
-        if coalesce.packet_timer_s.is_some() {
+        self.moderation(&Moderation {
+            frames: coalesce.frames,
+            absolute_timer_s: coalesce.absolute_timer_s,
+            packet_timer_s: coalesce.packet_timer_s,
+            min_gap_s: coalesce.min_gap_s,
+        })?;
+        self.instance(NapiKey::DeferHardIrqs, 0, "only the device holds back")
+    }
+
+    /// What the device does before it interrupts.
+    fn moderation(&mut self, moderation: &Moderation) -> Result<(), String> {
+        if moderation.packet_timer_s.is_some_and(|timer_s| timer_s > 0.0) {
             return Err("ethtool has no timer that starts anew with each packet".to_owned());
         }
-        let usecs = self.delay_us(coalesce)?;
+        let usecs = self.delay_us(moderation)?;
         let reason = "the interrupt waits for more packets";
         self.ethtool("adaptive-rx", 0, reason);
         let missing = |key: &str, name: &str| format!("the driver of {name} offers no {key}");
@@ -237,16 +253,16 @@ impl Draft<'_> {
         if !self.ethtool("rx-usecs", usecs, reason) && usecs > 0 {
             return Err(missing("rx-usecs", &name));
         }
-        if !self.ethtool("rx-frames", coalesce.frames.unwrap_or(0), reason) && coalesce.frames.is_some() {
+        if !self.ethtool("rx-frames", moderation.frames.unwrap_or(0), reason) && moderation.frames.is_some() {
             return Err(missing("rx-frames", &name));
         }
-        self.instance(NapiKey::DeferHardIrqs, 0, "only the device holds back")
+        Ok(())
     }
 
     /// The value of `rx-usecs` for the scheme.
-    fn delay_us(&self, coalesce: &Coalesce) -> Result<u64, String> {
+    fn delay_us(&self, moderation: &Moderation) -> Result<u64, String> {
         let given = |time: Option<f64>| time.filter(|time_s| *time_s > 0.0);
-        let (timer_s, gap_s) = (given(coalesce.absolute_timer_s), given(coalesce.min_gap_s));
+        let (timer_s, gap_s) = (given(moderation.absolute_timer_s), given(moderation.min_gap_s));
         let spaces = match self.device {
             Device::Port(_, port) => Some(port.nic.spaces_interrupts()),
             Device::Any(_) => None,

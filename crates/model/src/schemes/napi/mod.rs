@@ -58,6 +58,8 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
         "deferred interrupts poll by a deterministic timer, which the exponential chain lacks: use the simulator"
     } else if napi.busy_poll {
         "busy polling is driven by the application, which the chain of the ring does not see: use the simulator"
+    } else if napi.moderation.is_on() {
+        "a NIC's moderation in front of NAPI holds interrupts back by deterministic timers, which the chain lacks: use the simulator"
     } else {
         return Ok(());
     };

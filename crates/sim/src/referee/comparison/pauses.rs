@@ -9,7 +9,7 @@ use super::{Dice, dim, hybrid, many_over, many_with};
 use crate::tally::{Account, Counts};
 
 /// Pauses much shorter than a service up to such that overflow the ring, rare ones and one after the other.
-fn pauses(dice: &mut Dice, host: &mut Host) {
+pub(super) fn pauses(dice: &mut Dice, host: &mut Host) {
     let length = |dice: &mut Dice| 1e-7 * 10.0_f64.powf(4.0 * dice.roll());
     host.pause_s = Some(length(dice));
     host.pause_every_s = Some(1e-6 * 10.0_f64.powf(3.5 * dice.roll()));

@@ -119,10 +119,10 @@ impl Linux<'_> {
 
     pub(super) fn completed(&mut self) {
         self.scheduled = false;
-        if self.world.ring.is_empty() && !self.world.completion_due() {
-            self.poll_ends();
-        } else {
+        if self.front_unmasked() {
             self.interrupt();
+        } else {
+            self.poll_ends();
         }
     }
 
@@ -179,6 +179,7 @@ impl Linux<'_> {
             return false;
         }
         (self.busy, self.scheduled, self.timer_runs, self.interrupt_at) = (true, true, false, None);
+        self.front.mask();
         self.softirq =
             Some(Softirq { round: 0, end_jiffy: 0, budget: 0, time_limit: 0, work: 0, cleaned: None, unclean: false });
         self.start_poll();

@@ -36,6 +36,7 @@ impl Linux {
     /// napi_busy_loop: polls until one brought the application a packet, or another thread must run.
     pub(super) fn napi_busy_loop<W: Watch>(&mut self, machine: &mut Machine<W>) {
         self.scheduled = true;
+        self.nic.mask();
         (self.deferring, self.interrupt_due) = (false, NEVER);
         loop {
             leave_out_idle(machine);

@@ -93,6 +93,24 @@ fn a_delay_is_what_the_driver_means_by_it() {
     assert!(on(&intel, "coalesce:min_gap=3us,masked=true").unwrap_err().contains("10 us"));
 }
 
+/// Moderation in front of NAPI is set as that of `coalesce`, and NAPI's own settings beside it.
+#[test]
+fn moderation_in_front_of_napi_is_set_with_it() {
+    let intel = port("igb", &[("rx-usecs", 3)]);
+    assert_eq!(on(&intel, "napi:min_gap=50us").unwrap(), ["ethtool -C eth0 rx-usecs 50"]);
+    for (scheme, part) in
+        [("napi:rx_usecs=50us", "min_gap"), ("napi:min_gap=3us", "10 us"), ("napi:packet_timer=9us", "each packet")]
+    {
+        let why = on(&intel, scheme).unwrap_err();
+        assert!(why.contains(part), "{scheme}: {why}");
+    }
+    let any = |scheme: &str| commands(scheme, Device::Any("DEV")).unwrap();
+    let both = any("napi:rx_usecs=20us,rx_frames=8,threaded");
+    assert!(both.iter().any(|command| command == "ethtool -C DEV rx-usecs 20"), "{both:?}");
+    assert!(both.iter().any(|command| command == "ethtool -C DEV rx-frames 8"), "{both:?}");
+    assert!(both.last().unwrap().contains("threaded"), "{both:?}");
+}
+
 /// The kernel's times have 32 bits: one that has more is refused, not cut to another.
 #[test]
 fn a_time_that_the_kernel_has_no_bits_for_is_refused() {

@@ -1,0 +1,112 @@
+//! The NIC in front of NAPI, from scratch at each instant: what it has not announced, and when its interrupt was last asserted.
+
+use std::cmp::Reverse;
+
+use netcliff_core::Point;
+
+use super::Linux;
+use crate::clock::Clock;
+use crate::referee::Event;
+
+/// Limits [ticks], and what came while the interrupt was enabled.
+pub(super) struct Front {
+    count: Option<u64>,
+    since_first: Option<u64>,
+    since_last: Option<u64>,
+    gap: u64,
+    /// When each packet came, or was found at the unmasking.
+    came: Vec<u64>,
+    /// A completion came, which nothing delays but the gap.
+    completion: bool,
+    asserted: Option<u64>,
+}
+
+impl Front {
+    pub(super) fn new(point: &Point, clock: Clock) -> Self {
+        let netcliff_core::Scheme::Napi(napi) = &point.scheme else { panic!("a NAPI point") };
+        let own = napi.moderation;
+        let ticks = |seconds: Option<f64>| match seconds {
+            Some(seconds) if clock.whole(seconds) > 0 => Some(clock.whole(seconds)),
+            _ => None,
+        };
+        let (since_first, since_last) = (ticks(own.absolute_timer_s), ticks(own.packet_timer_s));
+        let each = own.frames.is_none() && since_first.is_none() && since_last.is_none();
+        Self {
+            count: if each { Some(1) } else { own.frames },
+            since_first,
+            since_last,
+            gap: ticks(own.min_gap_s).unwrap_or(0),
+            came: Vec::new(),
+            completion: false,
+            asserted: None,
+        }
+    }
+
+    /// When the interrupt is asserted if nothing more comes; None: never. `now` is for a reason that has been there all along.
+    fn due(&self, now: u64) -> Option<u64> {
+        let full = self.count.is_some_and(|count| self.came.len() as u64 >= count);
+        let at_once = (self.completion || full).then_some(0);
+        // A timer that has ended is a reason for good, whatever comes until the gap is over.
+        let first = self.came.first().zip(self.since_first).map(|(first, wait)| first + wait);
+        let last = self.since_last.and_then(|wait| {
+            let quiet = self.came.windows(2).find(|pair| pair[0] + wait < pair[1]).map(|pair| pair[0]);
+            Some(quiet.or(self.came.last().copied())? + wait)
+        });
+        let reason = [at_once, first, last].into_iter().flatten().min()?;
+        let gap_ends = self.asserted.map_or(0, |asserted| asserted + self.gap);
+        Some(reason.max(gap_ends).max(now))
+    }
+
+    pub(super) fn packet(&mut self, now: u64) {
+        self.came.push(now);
+    }
+
+    pub(super) fn completion(&mut self) {
+        self.completion = true;
+    }
+
+    /// Masked: polls take what came.
+    pub(super) fn mask(&mut self) {
+        self.came.clear();
+        self.completion = false;
+    }
+}
+
+impl Linux<'_> {
+    /// True if the NIC asserts its interrupt now.
+    pub(super) fn front_asserts(&mut self) -> bool {
+        let now = self.world.now;
+        match self.front.due(now) {
+            Some(at) if at <= now => {
+                self.front.mask();
+                self.front.asserted = Some(now);
+                true
+            }
+            Some(at) => {
+                self.world.events.push(Reverse((at, Event::Announce)));
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// A timer of the NIC, or its gap, may be over.
+    pub(super) fn announce(&mut self) {
+        if self.in_transmit_interrupt() {
+            self.announce_waits = true;
+        } else {
+            self.cause();
+        }
+    }
+
+    /// The driver unmasks: what is there counts as come now.
+    pub(super) fn front_unmasked(&mut self) -> bool {
+        let now = self.world.now;
+        self.front.mask();
+        (0..self.world.ring.len()).for_each(|_| self.front.packet(now));
+        if self.world.completion_due() {
+            self.front.completion();
+        }
+        self.front_asserts()
+    }
+}
