@@ -31,7 +31,7 @@ pub use bed::LinkArgs;
 pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use far::FarArgs;
-pub use find::{Arrivals, FindArgs, Idle, Meter, Testbed};
+pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, Testbed};
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
 pub use numbers::{Since, run_name};
@@ -114,6 +114,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// List and show what was recorded
     Results(ResultsArgs),
+    /// What runs in a guest of `find --testbed vm:...`
+    #[command(hide = true)]
+    Guest,
     /// Print a completion script
     Completions {
         /// The shell

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod compute;
 pub mod far;
 pub mod find;
+pub mod guest;
 pub mod inspect;
 pub mod limits;
 pub mod live;

@@ -6,6 +6,7 @@ use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
+use netcliff_host::testbed::vm::Model;
 use netcliff_lab::find::CheckSetup;
 
 /// `netcliff find`.
@@ -68,9 +69,29 @@ pub struct FindArgs {
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Search", hide_short_help = true)]
     pub seed: u64,
-    /// Where the traffic goes
-    #[arg(long, value_enum, default_value_t = Testbed::Best, help_heading = "Testbed")]
-    pub testbed: Testbed,
+    /// Where the traffic goes: netns (two network namespaces joined by veth), loopback, best (netns where permitted, else loopback), or
+    /// vm:DRIVER, the NIC of a guest of QEMU: e1000, e1000e, igb, virtio-net or vmxnet3
+    #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = place, help_heading = "Testbed")]
+    pub testbed: FindTestbed,
+    /// Kernel of a guest, a bzImage [default: the newest in /boot]
+    #[arg(long, value_name = "FILE", help_heading = "Testbed", hide_short_help = true)]
+    pub vm_kernel: Option<PathBuf>,
+    /// Directory of its modules [default: beside it, or /lib/modules/RELEASE]
+    #[arg(long, value_name = "DIR", help_heading = "Testbed", hide_short_help = true)]
+    pub vm_modules: Option<PathBuf>,
+    /// Parameters of the guest's driver, as modprobe takes them, such as RxIntDelay=32
+    #[arg(
+        long,
+        value_name = "PARAMETERS",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Testbed",
+        hide_short_help = true
+    )]
+    pub vm_driver: String,
+    /// CPUs of a guest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Testbed", hide_short_help = true)]
+    pub vm_cpus: u32,
     /// CPU of the sender [default: the first]
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed", hide_short_help = true)]
     pub sender_cpu: Option<u32>,
@@ -146,6 +167,24 @@ pub enum Arrivals {
     Poisson,
     /// Equal gaps
     Constant,
+}
+
+/// Testbeds of `find`.
+#[derive(Debug, Clone, Copy)]
+pub enum FindTestbed {
+    /// One of this host's own
+    Here(Testbed),
+    /// A guest with this NIC
+    Vm(Model),
+}
+
+fn place(text: &str) -> Result<FindTestbed, String> {
+    match text.strip_prefix("vm:") {
+        Some(model) => model.parse().map(FindTestbed::Vm).map_err(|error: netcliff_core::ParseError| error.to_string()),
+        None => Testbed::from_str(text, false)
+            .map(FindTestbed::Here)
+            .map_err(|_| "expected best, netns, loopback, or vm: and a driver, such as vm:e1000e".to_owned()),
+    }
 }
 
 /// Testbeds.

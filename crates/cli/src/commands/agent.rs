@@ -78,9 +78,22 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             "--stdio talks to a program, not a terminal: use `netcliff rr --ssh HOST` or `netcliff stream --ssh HOST`",
         ));
     }
+    if args.stdio {
+        serve_one(args, &std::io::stdin(), &std::io::stdout())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let agent = listen(args, settings(args)?)?;
+    for address in agent.addresses()? {
+        output::say(format!("netcliff: agent listens on {address}"));
+    }
+    agent.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(args: &AgentArgs) -> anyhow::Result<Settings> {
     give_back_to_the_kernel();
     let usual = Limits::default();
-    let settings = Settings {
+    Ok(Settings {
         key: args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?,
         limits: Limits {
             connections: args.clients as usize,
@@ -93,22 +106,18 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         services: services(args)?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         stop: stop_on_signal()?,
-    };
-    if args.stdio {
-        let taken = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().context("cannot use stdin and stdout");
-        let (read, write) = (taken(std::io::stdin().as_fd())?, taken(std::io::stdout().as_fd())?);
-        let stream = Stream::of(read, write, "the client").context("cannot use stdin and stdout")?;
-        // ssh shows stderr to the client's user: only errors belong there.
-        let silent: Log = Arc::new(|_: &Event<'_>| ());
-        serve_pipes(stream, args.data_at, &settings, &silent)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let agent = listen(args, settings)?;
-    for address in agent.addresses()? {
-        output::say(format!("netcliff: agent listens on {address}"));
-    }
-    agent.run()?;
-    Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Serves one client over two descriptors.
+pub(super) fn serve_one(args: &AgentArgs, read: &impl AsFd, write: &impl AsFd) -> anyhow::Result<()> {
+    let settings = settings(args)?;
+    let taken = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().context("cannot use stdin and stdout");
+    let (read, write) = (taken(read.as_fd())?, taken(write.as_fd())?);
+    let stream = Stream::of(read, write, "the client").context("cannot use stdin and stdout")?;
+    // ssh shows stderr to the client's user: only errors belong there.
+    let silent: Log = Arc::new(|_: &Event<'_>| ());
+    Ok(serve_pipes(stream, args.data_at, &settings, &silent)?)
 }
 
 fn listen(args: &AgentArgs, settings: Settings) -> anyhow::Result<Agent> {

@@ -8,18 +8,19 @@ use std::sync::{Arc, Mutex};
 use anyhow::Context;
 use netcliff_core::Finding;
 use netcliff_host::nic::neighbour;
-use netcliff_lab::find::of::{NearEnd, find_of};
+use netcliff_host::testbed::vm::VmOptions;
+use netcliff_lab::find::of::{NearEnd, OfError, find_of};
 use netcliff_lab::find::{FindError, FindOptions, check, find};
 use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
 
-use super::far::FarSession;
+use super::far::{FarSession, Guest};
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
     stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
-use crate::args::{FindArgs, StoreArgs};
+use crate::args::{FindArgs, FindTestbed, StoreArgs};
 use crate::output;
 use crate::progress::Progress;
 
@@ -31,7 +32,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.interface.is_none() { enter_user_namespace() } else { None };
     if args.interface.is_none() {
-        check(&options(args, None)).map_err(explain)?;
+        check(&checked(args)).map_err(explain)?;
     }
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
@@ -70,10 +71,15 @@ enum Hosts {
     From(BetweenOptions),
     /// Another one; this one sends.
     Of(Box<FarSession>, NearEnd),
+    /// A guest of this one.
+    Vm(Box<Guest>),
 }
 
 impl Hosts {
     fn of(args: &FindArgs) -> anyhow::Result<Self> {
+        if let Some(options) = guest_options(args) {
+            return Ok(Self::Vm(Box::new(Guest::boot(&options)?)));
+        }
         let Some(interface) = &args.interface else { return Ok(Self::This) };
         let open = |host: &str| FarSession::of_host(host, args.ssh, args.key.as_deref());
         match (&args.from, &args.of) {
@@ -110,8 +116,49 @@ impl Hosts {
         match self {
             Self::This | Self::From(_) => find(options, stop, observer).map_err(explain),
             Self::Of(mut far, near) => Ok(find_of(&mut far.session, options, &near, &stop, observer)?),
+            Self::Vm(guest) => find_in(*guest, options, &stop, observer),
         }
     }
+}
+
+/// The guest that is asked for.
+fn guest_options(args: &FindArgs) -> Option<VmOptions> {
+    let FindTestbed::Vm(model) = args.testbed else { return None };
+    Some(VmOptions {
+        model,
+        kernel: args.vm_kernel.clone(),
+        modules: args.vm_modules.clone(),
+        parameters: args.vm_driver.clone(),
+        cpus: args.vm_cpus,
+        sender_cpu: args.sender_cpu,
+    })
+}
+
+fn find_in(
+    mut guest: Guest,
+    options: &FindOptions,
+    stop: &AtomicBool,
+    observer: &mut Progress<'_>,
+) -> anyhow::Result<Finding> {
+    let (interface, address) = guest.vm.near_end();
+    let near = NearEnd { interface, address, netns: Some(guest.vm.netns()), by_control_link: false };
+    match find_of(&mut guest.session, options, &near, stop, observer) {
+        Ok(mut finding) => {
+            finding.host.limits.append(&mut guest.limits);
+            Ok(finding)
+        }
+        Err(error @ OfError::Failed { .. }) => Err(error.into()),
+        Err(error) => Err(guest.explained(error.into())),
+    }
+}
+
+/// The options as far as this host can check them: a guest has CPUs of its own.
+fn checked(args: &FindArgs) -> FindOptions {
+    let mut options = options(args, None);
+    if matches!(args.testbed, FindTestbed::Vm(_)) {
+        options.rig.host_cpu = None;
+    }
+    options
 }
 
 fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
@@ -140,9 +187,10 @@ fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
         cpu: args.cpu_meter.preference(),
         rig: RigOptions {
             place: match args.testbed {
-                Testbed::Best => Place::Best,
-                Testbed::Netns => Place::Netns,
-                Testbed::Loopback => Place::Loopback,
+                // A guest's tap is in a namespace of its own.
+                FindTestbed::Here(Testbed::Netns) | FindTestbed::Vm(_) => Place::Netns,
+                FindTestbed::Here(Testbed::Best) => Place::Best,
+                FindTestbed::Here(Testbed::Loopback) => Place::Loopback,
             },
             sender_cpu: args.sender_cpu,
             host_cpu: args.host_cpu,

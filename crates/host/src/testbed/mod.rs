@@ -2,7 +2,7 @@
 //!
 //! [`forward::ForwardBed`] is a generator, a router and a sink in a row. Else
 //! [`netns::Testbed`] is the one to use: a sender and a host under test, each a network namespace,
-//! joined by a veth pair. [`loopback::Loopback`] is what remains where namespaces are forbidden, and reports how that
+//! joined by a veth pair. [`vm::Vm`] is a guest with a NIC that a real driver drives. [`loopback::Loopback`] is what remains where namespaces are forbidden, and reports how that
 //! limits its results.
 
 pub mod forward;
@@ -17,6 +17,7 @@ pub mod ports;
 mod setup;
 pub mod stamping;
 pub mod sysctl;
+pub mod vm;
 
 pub(crate) use namespace::NETNS_DIR;
 pub use permission::{Permission, enter_user_namespace};

@@ -1,0 +1,76 @@
+//! An agent that is the only program of a guest.
+
+use netcliff_host::testbed::vm::{Acceleration, Vm, VmError, VmOptions};
+use netcliff_wire::control::client::Session;
+use netcliff_wire::control::stream::Stream;
+use netcliff_wire::control::{ControlError, Limits};
+
+use crate::output;
+
+/// Longest time that a guest may take to answer (s), and with KVM, which runs it at full speed or not at all.
+const ANSWERS_S: f64 = 60.0;
+const ANSWERS_KVM_S: f64 = 15.0;
+/// An emulated guest is silent for seconds where its CPU is busy.
+const SILENCE_S: f64 = 30.0;
+
+/// Means of TCG for what is measured.
+const EMULATED: &str = "QEMU emulates the guest's CPU (TCG; KVM does not work here): costs and cliff are those of the emulation, some ten \
+                        times those of this host; settings compare with each other, and pauses of QEMU are pauses of the host under test";
+
+/// A guest that answered.
+#[derive(Debug)]
+pub struct Guest {
+    /// The control channel.
+    pub session: Session,
+    /// The guest.
+    pub vm: Vm,
+    /// What limits what is measured in it, a sentence each.
+    pub limits: Vec<String>,
+}
+
+impl Guest {
+    /// Boots one, with KVM where that works.
+    pub fn boot(options: &VmOptions) -> anyhow::Result<Self> {
+        let mut limits = Vec::new();
+        let mut failed = None;
+        for acceleration in Acceleration::to_try() {
+            let vm = Vm::boot(options, *acceleration).map_err(refused)?;
+            match answered(vm, *acceleration) {
+                Ok((session, vm)) => {
+                    limits.extend((*acceleration == Acceleration::Tcg).then(|| EMULATED.to_owned()));
+                    return Ok(Self { session, vm, limits });
+                }
+                Err(why) => failed = Some(why),
+            }
+        }
+        let why = failed.unwrap_or_else(|| anyhow::anyhow!("there is no way to run a guest"));
+        Err(why.context(format!("the guest with {} did not come up", options.model)))
+    }
+
+    /// An error of the run, with what QEMU and the guest said last.
+    pub fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
+        let words = self.vm.last_words();
+        anyhow::anyhow!("{error:#}; {words}")
+    }
+}
+
+/// What the machine lacks is for the user to put right before the run.
+fn refused(error: VmError) -> anyhow::Error {
+    match error {
+        VmError::Qemu(_) | VmError::Kernel(_) | VmError::Tap { .. } => output::usage(error),
+        other => other.into(),
+    }
+}
+
+fn answered(mut vm: Vm, acceleration: Acceleration) -> anyhow::Result<(Session, Vm)> {
+    let handshake_s = if acceleration == Acceleration::Kvm { ANSWERS_KVM_S } else { ANSWERS_S };
+    let limits = Limits { handshake_s, silence_s: SILENCE_S, ..Limits::default() };
+    let session = connect(&mut vm, limits);
+    session.map_err(|error| anyhow::anyhow!("{error:#}; {}", vm.last_words())).map(|session| (session, vm))
+}
+
+fn connect(vm: &mut Vm, limits: Limits) -> anyhow::Result<Session> {
+    let control = vm.control().ok_or_else(|| anyhow::anyhow!("the guest has a session already"))?;
+    let stream = Stream::of(control.try_clone()?, control, "the guest")?;
+    Session::over(stream, None, None, env!("CARGO_PKG_VERSION"), limits).map_err(|error: ControlError| error.into())
+}

@@ -1,0 +1,211 @@
+//! A guest of QEMU whose NIC is one that a real driver drives: the host under test of `find --testbed vm:DRIVER`.
+//!
+//! The guest boots a kernel of the distribution and has one program, this one, which serves one client by a virtio port as
+//! `netcliff agent --stdio` does. Its NIC is joined to a tap in a network namespace of this process's own, by which the generator
+//! here sends. Nothing of it has a name on this host: descriptors, a namespace and a process that the kernel ends with this one.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`kernel`] | which kernel boots, and the modules that its driver needs |
+//! | [`archive`] | the initramfs |
+//! | [`image`] | what is in it |
+//! | [`tap`] | the wire |
+//! | [`machine`] | QEMU |
+//! | [`guest`] | what this program does there as the first process |
+
+mod archive;
+pub mod guest;
+mod image;
+mod kernel;
+mod machine;
+mod tap;
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use netcliff_core::ParseError;
+
+use super::TestbedError;
+use machine::Machine;
+use tap::Tap;
+
+pub use machine::Acceleration;
+
+/// Name of the port that carries the control channel.
+const PORT_NAME: &str = "netcliff";
+/// Hardware address of the guest's NIC (locally administered).
+const GUEST_MAC: [u8; 6] = [0x02, 0x6e, 0x63, 0, 0, 2];
+/// Addresses of both ends: RFC 2544, section C.2.2.
+const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const THERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const PREFIX: u8 = 24;
+
+/// A NIC that QEMU has and Linux drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// Intel 82540EM.
+    E1000,
+    /// Intel 82574L.
+    E1000e,
+    /// Intel 82576.
+    Igb,
+    /// virtio.
+    VirtioNet,
+    /// VMware's.
+    Vmxnet3,
+}
+
+impl Model {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::E1000, Self::E1000e, Self::Igb, Self::VirtioNet, Self::Vmxnet3];
+
+    /// As it is written in `vm:NAME`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::E1000 => "e1000",
+            Self::E1000e => "e1000e",
+            Self::Igb => "igb",
+            Self::VirtioNet => "virtio-net",
+            Self::Vmxnet3 => "vmxnet3",
+        }
+    }
+
+    /// The driver's module.
+    fn module(self) -> &'static str {
+        if self == Self::VirtioNet { "virtio_net" } else { self.name() }
+    }
+
+    /// QEMU's name of the device.
+    fn device(self) -> &'static str {
+        if self == Self::VirtioNet { "virtio-net-pci" } else { self.name() }
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl FromStr for Model {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let found = Self::ALL.into_iter().find(|model| model.name() == text || model.module() == text);
+        found.ok_or_else(|| ParseError::new("vm", text, "expected e1000, e1000e, igb, virtio-net or vmxnet3"))
+    }
+}
+
+/// What to boot.
+#[derive(Debug, Clone)]
+pub struct VmOptions {
+    /// The guest's NIC.
+    pub model: Model,
+    /// A bzImage; None: the newest below /boot.
+    pub kernel: Option<PathBuf>,
+    /// The directory of its modules; None: that of its release, beside it or of this host.
+    pub modules: Option<PathBuf>,
+    /// Parameters of the driver's module, as modprobe takes them.
+    pub parameters: String,
+    /// CPUs of the guest.
+    pub cpus: u32,
+    /// The CPU of the generator here, which QEMU leaves alone where there are others.
+    pub sender_cpu: Option<u32>,
+}
+
+/// Why there is no guest.
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// QEMU is missing or too old.
+    #[error("{0}")]
+    Qemu(String),
+    /// No kernel, or one that lacks something.
+    #[error("{0}")]
+    Kernel(String),
+    /// No tap.
+    #[error("no tap for the guest's NIC: {why}; vm needs /dev/net/tun, readable and writable")]
+    Tap {
+        /// The system's answer.
+        why: std::io::Error,
+    },
+    /// No namespace for the tap.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// Another step failed.
+    #[error("cannot {step}: {source}")]
+    Step {
+        /// What was tried, as a verb and its object.
+        step: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+fn step<S: Into<String>>(step: S) -> impl FnOnce(std::io::Error) -> VmError {
+    let step = step.into();
+    move |source| VmError::Step { step, source }
+}
+
+/// A guest that boots or runs. Dropping it ends it.
+#[derive(Debug)]
+pub struct Vm {
+    // QEMU goes before the wire.
+    machine: Machine,
+    tap: Tap,
+    control: Option<OwnedFd>,
+}
+
+impl Vm {
+    /// Starts QEMU; the guest answers on [`Vm::control`] once it is up. Call it on a thread that lives as long as the guest shall: QEMU
+    /// is killed with it.
+    ///
+    /// # Errors
+    /// See [`VmError`].
+    pub fn boot(options: &VmOptions, acceleration: Acceleration) -> Result<Self, VmError> {
+        machine::check(options.model)?;
+        let kernel = kernel::find(options)?;
+        let modules = kernel.modules(options)?;
+        let image = image::of_this_program(&modules, &options.parameters)?;
+        let tap = Tap::make()?;
+        let (machine, control) = Machine::start(options, &kernel, image, &tap, acceleration)?;
+        Ok(Self { machine, tap, control: Some(control) })
+    }
+
+    /// The control channel; once.
+    pub fn control(&mut self) -> Option<OwnedFd> {
+        self.control.take()
+    }
+
+    /// The namespace that the generator enters, as a file.
+    pub fn netns(&self) -> PathBuf {
+        self.tap.netns()
+    }
+
+    /// The generator's interface there, and its address.
+    pub fn near_end(&self) -> (String, Ipv4Addr) {
+        (tap::NAME.to_owned(), HERE)
+    }
+
+    /// What became of QEMU, and the last lines of QEMU and of the guest's console, for the message of a failure.
+    pub fn last_words(&mut self) -> String {
+        self.machine.last_words()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_by_qemu_s_name_and_the_kernel_s() {
+        assert_eq!("virtio_net".parse::<Model>().ok(), Some(Model::VirtioNet));
+        for model in Model::ALL {
+            assert_eq!(model.to_string().parse::<Model>().ok(), Some(model));
+        }
+        let refused = "rtl8139".parse::<Model>().unwrap_err().to_string();
+        assert!(refused.contains("rtl8139") && refused.contains("e1000e"), "{refused}");
+    }
+}

@@ -1,0 +1,109 @@
+//! This program as the first process of a guest: file systems, modules, the NIC, the control channel.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::kmod::{ModuleInitFlags, finit_module};
+use nix::mount::{MsFlags, mount};
+use nix::sys::reboot::{RebootMode, reboot};
+
+use super::image::{MODULES, PARAMETERS};
+use super::{GUEST_MAC, PORT_NAME, PREFIX, THERE};
+use crate::rtnl::Rtnl;
+
+/// Longest wait for a device of the guest.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Type and place of what is mounted. The last two serve the CPU meter and may be missing.
+const FILE_SYSTEMS: [(&str, &str); 7] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/run"),
+    ("tmpfs", "/tmp"),
+    ("tracefs", "/sys/kernel/tracing"),
+    ("bpf", "/sys/fs/bpf"),
+];
+
+/// True for the first process.
+pub fn is_first_process() -> bool {
+    std::process::id() == 1
+}
+
+/// Makes the guest a host; returns the control channel.
+///
+/// # Errors
+/// A sentence on what is missing.
+pub fn prepare() -> Result<File, String> {
+    for (kind, place) in FILE_SYSTEMS {
+        let mounted = mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>);
+        match mounted {
+            Err(error) if !matches!(kind, "tracefs" | "bpf") => return Err(format!("{kind} on {place}: {error}")),
+            _ => {}
+        }
+    }
+    load_modules()?;
+    let device = within("the NIC", nic)?;
+    let set = || -> io::Result<()> {
+        let mut rtnl = Rtnl::new();
+        rtnl.set_up("lo")?;
+        let index = rtnl.link(&device)?.index;
+        rtnl.add_address(index, THERE, PREFIX)?;
+        rtnl.set_up(&device)
+    };
+    set().map_err(|error| format!("{device}: {error}"))?;
+    let carrier = format!("/sys/class/net/{device}/carrier");
+    within("a carrier", || fs::read_to_string(&carrier).ok().filter(|up| up.trim() == "1"))?;
+    within("the control channel", control)
+}
+
+/// Ends the guest.
+pub fn power_off() {
+    // QEMU is told to end where others would boot again, which needs no ACPI.
+    let _ = reboot(RebootMode::RB_AUTOBOOT);
+}
+
+fn load_modules() -> Result<(), String> {
+    let parameters = fs::read_to_string(Path::new("/").join(PARAMETERS)).unwrap_or_default();
+    let parameters = CString::new(parameters).map_err(|error| error.to_string())?;
+    let listed = fs::read_dir(Path::new("/").join(MODULES)).map_err(|error| format!("/{MODULES}: {error}"))?;
+    let mut modules: Vec<_> = listed.flatten().map(|entry| entry.path()).collect();
+    modules.sort();
+    for (place, path) in modules.iter().enumerate() {
+        let given = if place + 1 == modules.len() { parameters.as_c_str() } else { c"" };
+        let loaded = File::open(path).and_then(|file| Ok(finit_module(&file, given, ModuleInitFlags::empty())?));
+        loaded.map_err(|error| format!("{} is refused by its kernel: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn within<T>(what: &str, mut of: impl FnMut() -> Option<T>) -> Result<T, String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = of() {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("{what} is missing after {} s", PATIENCE.as_secs()));
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn nic() -> Option<String> {
+    let mac = GUEST_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    let devices = fs::read_dir("/sys/class/net").ok()?.flatten().map(|entry| entry.path());
+    let mut own = devices.filter(|path| fs::read_to_string(path.join("address")).is_ok_and(|has| has.trim() == mac));
+    Some(own.next()?.file_name()?.to_string_lossy().into_owned())
+}
+
+fn control() -> Option<File> {
+    let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten().map(|entry| entry.path());
+    let mut own = ports.filter(|path| fs::read_to_string(path.join("name")).is_ok_and(|name| name.trim() == PORT_NAME));
+    let device = Path::new("/dev").join(own.next()?.file_name()?);
+    OpenOptions::new().read(true).write(true).open(device).ok()
+}

@@ -1,0 +1,206 @@
+//! QEMU.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+
+use super::kernel::Kernel;
+use super::tap::Tap;
+use super::{GUEST_MAC, Model, PORT_NAME, VmError, VmOptions, step};
+
+const QEMU: &str = "qemu-system-x86_64";
+const MEMORY_MIB: u32 = 1024;
+/// Lines that are kept for the message of a failure.
+const LINES: usize = 8;
+/// Longest wait for what QEMU still says when it has gone.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How the guest's instructions are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acceleration {
+    /// By this host's processor.
+    Kvm,
+    /// By translation, many times slower.
+    Tcg,
+}
+
+impl Acceleration {
+    /// Those to try, in order: /dev/kvm may be there and yet not work.
+    pub fn to_try() -> &'static [Self] {
+        let kvm = File::options().read(true).write(true).open("/dev/kvm").is_ok();
+        if kvm { &[Self::Kvm, Self::Tcg] } else { &[Self::Tcg] }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+}
+
+/// Refuses a QEMU that is missing or lacks the device.
+pub(super) fn check(model: Model) -> Result<(), VmError> {
+    let asked = Command::new(QEMU).args(["-device", "help"]).stdin(Stdio::null()).output();
+    let output = asked.map_err(|error| {
+        VmError::Qemu(format!(
+            "{QEMU} cannot be run ({error}): install it (Debian: qemu-system-x86), or choose --testbed netns"
+        ))
+    })?;
+    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    if told.contains(&format!("\"{}\"", model.device())) {
+        return Ok(());
+    }
+    let since = if model == Model::Igb { "; igb came with QEMU 8.0" } else { "" };
+    Err(VmError::Qemu(format!("this {QEMU} has no {}{since}", model.device())))
+}
+
+/// A running QEMU; it ends with this value, and with the thread that started it.
+#[derive(Debug)]
+pub(super) struct Machine {
+    child: Child,
+    said: Arc<Mutex<VecDeque<String>>>,
+}
+
+impl Machine {
+    /// Starts it; also the end of its control channel.
+    pub(super) fn start(
+        options: &VmOptions,
+        kernel: &Kernel,
+        image: Vec<u8>,
+        tap: &Tap,
+        acceleration: Acceleration,
+    ) -> Result<(Self, OwnedFd), VmError> {
+        let image = in_memory(&image).map_err(step("keep the guest's initramfs in memory"))?;
+        let pair = || UnixStream::pair().map_err(step("make a pair of sockets"));
+        let ((control, control_there), (console, console_there)) = (pair()?, pair()?);
+        let inherited = [image.as_raw_fd(), tap.fd().as_raw_fd(), control_there.as_raw_fd(), console_there.as_raw_fd()];
+        let mut command = Command::new(QEMU);
+        command.args(arguments(options, acceleration, inherited)).arg("-kernel").arg(&kernel.path);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // Ctrl-C is for this program, which ends QEMU when it has its figures.
+        command.process_group(0);
+        let (parent, cpus) = (Pid::this(), cpus_beside(options.sender_cpu));
+        // SAFETY: only system calls follow the fork, on values made before it.
+        unsafe { command.pre_exec(move || prepare(parent, cpus.as_ref(), inherited)) };
+        let mut child = command.spawn().map_err(step(format!("run {QEMU}")))?;
+        let said = Arc::<Mutex<VecDeque<String>>>::default();
+        if let Some(stderr) = child.stderr.take() {
+            listen(stderr, "QEMU", Arc::clone(&said));
+        }
+        listen(console, "guest", Arc::clone(&said));
+        Ok((Self { child, said }, control.into()))
+    }
+
+    pub(super) fn last_words(&mut self) -> String {
+        let deadline = Instant::now() + LAST_WORDS;
+        let mut ended = self.child.try_wait().ok().flatten();
+        while ended.is_none() && Instant::now() < deadline {
+            std::thread::sleep(LAST_WORDS / 20);
+            ended = self.child.try_wait().ok().flatten();
+        }
+        let state = ended.map_or_else(|| "QEMU still runs".to_owned(), |status| format!("QEMU ended ({status})"));
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_empty() {
+            return format!("{state} and said nothing");
+        }
+        format!("{state}; the last lines: {}", said.iter().cloned().collect::<Vec<_>>().join(" | "))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn in_memory(bytes: &[u8]) -> std::io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create(c"netcliff-guest", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(bytes)?;
+    Ok(file.into())
+}
+
+fn arguments(
+    options: &VmOptions,
+    acceleration: Acceleration,
+    [image, tap, control, console]: [RawFd; 4],
+) -> Vec<String> {
+    let mac = GUEST_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    let (device, accelerator, cpus) = (options.model.device(), acceleration.name(), options.cpus);
+    let cpu = if acceleration == Acceleration::Kvm { "host" } else { "max" };
+    // The guest's clock is the processor's: another is a device, which costs a packet more than its protocol work.
+    let append = "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable net.ifnames=0 ipv6.disable=1 rdinit=/netcliff -- guest";
+    let all = [
+        format!(
+            "-accel {accelerator} -M q35 -cpu {cpu} -smp {cpus} -m {MEMORY_MIB} -nodefaults -no-user-config -no-reboot"
+        ),
+        format!("-display none -initrd /proc/self/fd/{image}"),
+        format!("-netdev tap,id=wire,fd={tap} -device {device},netdev=wire,mac={mac},romfile="),
+        format!("-chardev socket,id=console,fd={console} -serial chardev:console"),
+        format!("-device virtio-serial-pci -chardev socket,id=control,fd={control}"),
+        format!("-device virtserialport,chardev=control,name={PORT_NAME}"),
+    ];
+    let mut words: Vec<String> = all.iter().flat_map(|part| part.split(' ').map(str::to_owned)).collect();
+    words.extend(["-append".to_owned(), append.to_owned()]);
+    words
+}
+
+/// The CPUs of this process but the generator's; None where that is the only one.
+fn cpus_beside(sender: Option<u32>) -> Option<CpuSet> {
+    let mut cpus = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let first = (0..CpuSet::count()).find(|cpu| cpus.is_set(*cpu).unwrap_or(false))?;
+    cpus.unset(sender.map_or(first, |cpu| cpu as usize)).ok()?;
+    (0..CpuSet::count()).any(|cpu| cpus.is_set(cpu).unwrap_or(false)).then_some(cpus)
+}
+
+/// In QEMU's process, before it is QEMU.
+fn prepare(parent: Pid, cpus: Option<&CpuSet>, inherited: [RawFd; 4]) -> std::io::Result<()> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() != parent {
+        return Err(std::io::Error::other("netcliff has gone"));
+    }
+    if let Some(cpus) = cpus {
+        sched_setaffinity(Pid::from_raw(0), cpus)?;
+    }
+    for fd in inherited {
+        // SAFETY: a descriptor of this process stays open over exec.
+        if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the last lines until the end.
+fn listen(from: impl Read + Send + 'static, who: &'static str, said: Arc<Mutex<VecDeque<String>>>) {
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(from);
+        let mut line = Vec::new();
+        while lines.by_ref().take(4096).read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            let text: String = String::from_utf8_lossy(&line).chars().filter(|c| !c.is_control()).collect();
+            line.clear();
+            if text.trim().is_empty() {
+                continue;
+            }
+            tracing::debug!("{who}: {text}");
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.push_back(format!("{who}: {}", text.trim()));
+            if said.len() > LINES {
+                said.pop_front();
+            }
+        }
+    });
+}
