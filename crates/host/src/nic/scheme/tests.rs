@@ -135,14 +135,14 @@ fn instances_are_part_of_the_scheme_where_they_agree() {
 #[test]
 fn of_the_kernel() {
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut host = Inventory::default();
-    host.sysctls = [
+    let sysctls = [
         set("net.core.dev_weight", "32"),
         set("net.core.netdev_budget", "600"),
         set("net.core.netdev_budget_usecs", "8000"),
         set("net.core.busy_read", "50"),
     ]
     .into();
+    let host = Inventory { sysctls, ..Inventory::default() };
     let text = |backlog| netcliff_core::Scheme::Napi(host.napi(backlog)).to_string();
     assert_eq!(text(true), "napi:weight=32,budget=600,budget_time=8ms,backlog=true");
     assert_eq!(text(false), "napi:weight=64,budget=600,budget_time=8ms,busy_poll=true");
