@@ -37,15 +37,16 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
-use netcliff_core::{Finding, FrameSizes, Invalid, Load, Napi, Provenance, Record, Scheme, Traffic};
+use netcliff_core::{Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
-use netcliff_host::nic;
+use netcliff_host::nic::scheme::AsNapi;
+use netcliff_host::nic::{self, Nic};
 use netcliff_wire::schedule::Arrivals;
 
 use crate::rfc2544::search::Goal;
-use crate::rig::{Between, Rig, RigError, RigOptions};
+use crate::rig::{Rig, RigError, RigOptions};
 use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
@@ -228,8 +229,12 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     if let Some(between) = rig.between() {
         between.add_sender(&mut fingerprint);
     }
-    let backlog = rig.between().is_none_or(Between::is_backlog);
-    let scheme = kernel_scheme(&inventory, backlog);
+    let (scheme, left_out) = match rig.between() {
+        Some(between) => device_scheme(&inventory, between.nic(), between.is_backlog()),
+        None => (kernel_scheme(&inventory, true), Vec::new()),
+    };
+    let mut host = summary(&inventory, rig);
+    host.limits.extend(left_out);
     let setup = Setup {
         scheme,
         traffic: traffic(options),
@@ -240,7 +245,7 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
         quick: options.quick,
     };
     Finding {
-        host: summary(&inventory, rig),
+        host,
         generator: GeneratorSummary { frame_bytes: options.frame_bytes, ..GeneratorSummary::default() },
         definition: Some(CliffDefinition {
             loss: plan.goal.loss_ratio,
@@ -298,15 +303,15 @@ fn traffic(options: &FindOptions) -> Traffic {
 
 /// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
 pub fn kernel_scheme(inventory: &Inventory, backlog: bool) -> Scheme {
-    let sysctl = |name: &str| inventory.sysctls.get(name).and_then(|text| text.parse::<u64>().ok());
-    let default = Napi::default();
-    Scheme::Napi(Napi {
-        weight: sysctl("net.core.dev_weight").unwrap_or(default.weight),
-        budget: sysctl("net.core.netdev_budget").unwrap_or(default.budget),
-        budget_time_s: sysctl("net.core.netdev_budget_usecs").map_or(default.budget_time_s, |us| us as f64 * 1e-6),
-        backlog,
-        ..default
-    })
+    Scheme::Napi(inventory.napi(backlog))
+}
+
+/// The scheme of reception by a device, its moderation included, and what that scheme does not hold, a sentence each.
+fn device_scheme(inventory: &Inventory, device: &Nic, backlog: bool) -> (Scheme, Vec<String>) {
+    let AsNapi { napi, lacks, beside } = device.napi_scheme(&inventory.napi(backlog));
+    let lacks = lacks.map(|why| format!("the scheme lacks a setting of {}: {why}", device.name));
+    let beside = beside.map(|what| format!("the scheme of {} leaves out {what}", device.name));
+    (Scheme::Napi(napi), lacks.into_iter().chain(beside).collect())
 }
 
 /// The trial all others vary.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use netcliff_core::inspection::{Remark, Sheet};
+use netcliff_host::inspect::scheme::{self, PortScheme};
 use netcliff_host::inspect::{Inspection, capture, page, rules};
 use netcliff_host::nic;
 use netcliff_report as report;
@@ -18,6 +19,7 @@ use crate::output;
 struct Whole<'a> {
     #[serde(flatten)]
     inspection: &'a Inspection,
+    schemes: Vec<PortScheme>,
     remarks: &'a [Remark],
 }
 
@@ -36,7 +38,7 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     let aim = rules::Aim { objective: args.objective.map(Into::into), rtt_s: args.rtt };
     let remarks = rules::check(&inspection, &aim);
     if args.json {
-        output::json_line(&Whole { inspection: &inspection, remarks: &remarks })?;
+        output::json_line(&Whole { inspection: &inspection, schemes: scheme::of(&inspection), remarks: &remarks })?;
     } else {
         let sheet: Sheet = page::sheet(&inspection, remarks);
         let page = if args.verbose { report::terminal::inspection } else { report::terminal::inspection_brief };

@@ -62,7 +62,27 @@ fn json_holds_what_was_read_and_what_looks_wrong() {
     assert_eq!(whole["remarks"][0]["severity"], "warning");
     assert_eq!(whole["ports"][0]["queues"][3]["cpus"], serde_json::json!([7]));
     assert_eq!(whole["host"]["cpu"]["packages"], 2);
+    let scheme = "napi:weight=64,budget=300,budget_time=2ms,min_gap=25us";
+    assert_eq!(whole["schemes"][0], serde_json::json!({"interface": "eth0", "scheme": scheme}));
     assert_eq!(text.lines().count(), 1);
+}
+
+/// What cannot be said as a scheme is said in its place; what a driver keeps to itself is named beside it.
+#[test]
+fn a_device_without_a_scheme_says_why() {
+    let home = Home::new();
+    let words = |page: &str| page.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+    let dir = captured(&home, "e1000e");
+    let page = words(&home.stdout(["inspect", "--from", &dir]));
+    assert!(
+        page.contains("scheme none that says it: rx-usecs 3 is e1000e's word for a gap that follows the load"),
+        "{page}"
+    );
+    let answers = home.path("e1000e").join("netlink.json");
+    let fixed = fs::read_to_string(&answers).unwrap().replace("\"rx-usecs\": 3", "\"rx-usecs\": 50");
+    fs::write(answers, fixed).unwrap();
+    let page = words(&home.stdout(["inspect", "--from", &dir]));
+    assert!(page.contains(",min_gap=50us beside it the timers RDTR and RADV"), "{page}");
 }
 
 #[test]

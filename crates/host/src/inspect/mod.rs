@@ -11,6 +11,7 @@ mod network;
 pub mod page;
 mod paths;
 pub mod rules;
+pub mod scheme;
 
 pub use counters::{Growth, Reading};
 pub use interrupts::{Direction, Irq, QueuePath};

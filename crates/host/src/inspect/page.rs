@@ -2,7 +2,7 @@
 
 mod interface;
 
-use super::{Inspection, Port};
+use super::{Inspection, Port, scheme};
 use crate::procfs::list_of_cpus;
 use interface::interface;
 use netcliff_core::inspection::{Remark, Section, Sheet};
@@ -28,12 +28,9 @@ const SHOWN: [&str; 9] = [
 pub fn sheet(inspection: &Inspection, remarks: Vec<Remark>) -> Sheet {
     let ports = inspection.main_ports();
     let mut sections = vec![section("HOST".into(), false, host(inspection))];
-    sections.extend(
-        ports
-            .iter()
-            .take(MOST_PORTS)
-            .map(|port| section(format!("INTERFACE {}", port.nic.name), true, interface(port))),
-    );
+    sections.extend(ports.iter().take(MOST_PORTS).map(|port| {
+        section(format!("INTERFACE {}", port.nic.name), true, interface(port, scheme::of_port(inspection, port)))
+    }));
     let others: Vec<&str> = inspection
         .ports
         .iter()

@@ -31,16 +31,19 @@ struct Vocabulary {
 /// `*_set_coalesce`, `*_update_itr` and `igb_update_ring_itr` below drivers/net/ethernet/intel. 250 us are the 4000 interrupts/s to
 /// which `1` and `3` fall under bulk traffic, 15 and 50 us the 70,000 and 20,000 that they allow small frames, 500 us the 2000 of
 /// the simplified mode, 126 us ixgbe's IXGBE_ITR_ADAPTIVE_MAX_USECS.
-const VOCABULARIES: [Vocabulary; 3] = [
+const VOCABULARIES: [Vocabulary; 4] = [
     Vocabulary { drivers: &["e1000", "e1000e"], words: &[(1, 250, 15), (3, 250, 50), (4, 500, 500)], least_us: 10 },
     Vocabulary { drivers: &["igb", "igc"], words: &[(1, 250, 15), (3, 250, 50)], least_us: 10 },
     Vocabulary { drivers: &["ixgbe", "ixgbevf"], words: &[(1, 126, 126)], least_us: 2 },
+    // 100,000 interrupts/s: VMXNET3_COAL_RBC_MAX_RATE, `vmxnet3_set_coalesce`, drivers/net/vmxnet3/vmxnet3_ethtool.c.
+    Vocabulary { drivers: &["vmxnet3"], words: &[], least_us: 10 },
 ];
 
 /// Drivers whose `rx-usecs` is the shortest time between two interrupts (ITR, EITR), not a delay from the first frame:
-/// `*_set_coalesce` below drivers/net/ethernet/intel.
-const SPACING: [&str; 11] =
-    ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf"];
+/// `*_set_coalesce` below drivers/net/ethernet/intel; of vmxnet3 a rate that the hypervisor keeps (VMXNET3_COAL_RBC_RATE,
+/// drivers/net/vmxnet3/vmxnet3_int.h).
+const SPACING: [&str; 12] =
+    ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf", "vmxnet3"];
 
 impl Nic {
     /// Whether `rx-usecs` is the shortest time between two interrupts; false: the delay from the first frame, as ethtool defines it.

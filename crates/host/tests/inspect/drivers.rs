@@ -4,7 +4,7 @@ use crate::common::{Overlay, captured, files};
 use netcliff_core::inspection::Objective;
 use netcliff_host::{
     inspect::{
-        Inspection, capture,
+        self, Inspection, capture,
         rules::{self, Aim},
     },
     nic::{Nic, moderation::Moderation},
@@ -24,6 +24,15 @@ macro_rules! guest {
             include_str!(concat!("../fixtures/", $name, ".netlink.json")),
         )
     };
+}
+
+/// eth0 in the words of `--scheme`, or why not.
+fn scheme_of(guest: &Overlay) -> Result<String, String> {
+    let host = Inspection::of_capture(guest.lay().path()).unwrap();
+    let all = inspect::scheme::of(&host);
+    assert!(all.iter().all(|told| told.interface.starts_with("eth")), "hardware only: {all:?}");
+    let told = all.into_iter().find(|told| told.interface == "eth0").expect("eth0");
+    told.scheme.map(|scheme| scheme.to_string()).ok_or_else(|| told.why.expect("a reason"))
 }
 
 /// The inspection, and the rules that speak for an objective.
@@ -142,6 +151,36 @@ fn virtio_net_without_the_feature_is_set_by_napi_alone() {
     let frames = steps_of(&features(53), "coalesce:frames=8,masked=true").unwrap();
     assert!(frames.iter().any(|command| command == "ethtool -C eth0 rx-frames 8"), "{frames:?}");
     assert!(steps_of(&features(52), "coalesce:frames=8,masked=true").is_err());
+}
+
+/// As captured, the drivers of Intel adapt and say so by a word or not at all; with a number the same captures have a scheme, which `tune
+/// plan` finds in force.
+#[test]
+fn captured_devices_in_the_words_of_schemes() {
+    let kernel = "napi:weight=64,budget=300,budget_time=";
+    for (guest, why) in [
+        (guest!("igb"), "rx-usecs 3 is igb's word"),
+        (guest!("e1000e"), "rx-usecs 3 is e1000e's word"),
+        (guest!("e1000"), "82545 and later only"),
+        (guest!("vmxnet3"), "its hypervisor decides"),
+    ] {
+        let said = scheme_of(&guest).unwrap_err();
+        assert!(said.contains(why), "{said}");
+    }
+    assert!(scheme_of(&guest!("virtio_net")).is_ok_and(|text| text.starts_with(kernel) && !text.contains("rx_")));
+    for (name, guest) in [("igb", guest!("igb")), ("e1000e", guest!("e1000e"))] {
+        let (mut host, _) = judged(&guest, Objective::Latency);
+        let port = host.ports.iter_mut().find(|port| port.nic.name == "eth0").unwrap();
+        port.nic.coalesce.insert("rx-usecs".to_owned(), 50);
+        let told = inspect::scheme::of(&host).into_iter().find(|told| told.interface == "eth0").unwrap();
+        let scheme = told.scheme.expect("a scheme");
+        assert!(scheme.to_string().ends_with(",min_gap=50us"), "{name}: {scheme}");
+        assert_eq!(told.beside.is_some(), name == "e1000e", "{:?}", told.beside);
+        let pasted = scheme.to_string().parse().unwrap();
+        let steps = scheme::steps(&pasted, Device::Port(&host, host.port("eth0").unwrap())).unwrap();
+        let of_eth0: Vec<_> = steps.iter().filter(|step| step.proposal.name.starts_with("eth0 ")).collect();
+        assert!(of_eth0.is_empty(), "{name} works so already: {of_eth0:?}");
+    }
 }
 
 /// A fixture that is called whole is: what is captured of it is it again, no file more or less.

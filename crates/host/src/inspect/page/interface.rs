@@ -5,6 +5,7 @@ use crate::{
     inspect::{
         Direction, Port,
         rules::link::{Lane, lane},
+        scheme::PortScheme,
     },
     nic::{Rss, netdev::Queue},
     procfs::{cpus_of_mask, list_of_cpus},
@@ -15,8 +16,9 @@ use std::collections::BTreeMap;
 /// Queues shown one by one; of more, the CPUs of all.
 const MOST_QUEUES: usize = 8;
 
-pub(super) fn interface(port: &Port) -> Facts {
+pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
     let nic = &port.nic;
+    let beside = scheme.as_ref().and_then(|told| told.beside.clone());
     facts([
         ("driver", Some(driver(port))),
         ("bus", bus(port)),
@@ -29,9 +31,15 @@ pub(super) fn interface(port: &Port) -> Facts {
         ("RSS", rss(port)),
         ("interrupts", Some(interrupts(port))),
         ("NAPI", Some(napi(port))),
+        ("scheme", scheme.and_then(as_text)),
+        ("beside it", beside),
         ("RPS, RFS, XPS", Some(steering(port))),
         ("qdisc", Some(nic.qdiscs.join(", "))),
     ])
+}
+
+fn as_text(PortScheme { scheme, why, .. }: PortScheme) -> Option<String> {
+    scheme.map(|scheme| scheme.to_string()).or_else(|| why.map(|why| format!("none that says it: {why}")))
 }
 
 fn driver(port: &Port) -> String {

@@ -6,12 +6,17 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::finding::Setup;
 use netcliff_core::{Finding, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
+use netcliff_host::inventory::Inventory;
+use netcliff_host::nic::Nic;
 
 use super::super::plan::{Plan, Progress};
 use super::super::recorder::Recorder;
-use super::super::{FindOptions, Idle, Observer, stages};
+use super::super::{FindOptions, Idle, Observer, device_scheme, kernel_scheme, stages};
 use super::*;
+use crate::bench::{Observation, SenderCeiling};
+use crate::calibrate::tests::Exact;
 use crate::rig::RigOptions;
+use crate::trial::TrialError;
 
 /// A finding of nothing.
 pub(super) fn finding() -> Finding {
@@ -61,13 +66,18 @@ impl Observer for Silent {
 }
 
 fn run(fake: &mut Fake, options: &FindOptions) -> (Finding, Result<(), Unresolved>) {
+    run_under(Scheme::Ideal, fake, options)
+}
+
+fn run_under(scheme: Scheme, bench: &mut dyn Bench, options: &FindOptions) -> (Finding, Result<(), Unresolved>) {
     let (plan, stop, mut finding) = (Plan::new(options), AtomicBool::new(false), finding());
+    finding.setup.scheme = scheme;
     let mut silent = Silent;
     let progress = RefCell::new(Progress::new(&plan, &mut silent));
     let run = stages::Run {
         options,
         plan: &plan,
-        bench: Recorder::new(fake),
+        bench: Recorder::new(bench),
         left_out: 0.0,
         progress: &progress,
         stop: &stop,
@@ -154,4 +164,72 @@ fn a_run_tells_its_drift() {
     assert!(drift.share.value < 0.2 * whole && drift.share.value > 4.0 * whole, "{drift:?} of {whole}");
     let (steady, _) = run(&mut host(3), &options());
     assert!(steady.drift.unwrap().share.value.abs() < 1e-12);
+}
+
+/// A fake whose CPU time is metered.
+struct Metered(Fake);
+
+impl Bench for Metered {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let observed = self.0.observe(spec, metered)?;
+        // At the rate at which the other fake's socket is full.
+        let rate_pps = if observed.loss() > 0.05 { 490e3 } else { spec.rate_pps.min(470e3) };
+        let counts = Exact::default().observe(&TrialSpec { rate_pps, ..spec.clone() }, metered)?.counts;
+        Ok(Observation { counts, ..observed })
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.0.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.0.socket_capacity(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.0.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        Exact::default().cpu_method()
+    }
+}
+
+/// A NIC's moderation is part of the scheme: the simulator answers, the model says why it does not, and the rest of the finding is there.
+#[test]
+fn a_device_that_holds_interrupts_back_is_simulated_and_the_model_says_why_it_is_silent() {
+    let nic = Nic {
+        name: "eth0".to_owned(),
+        driver: Some("igb".to_owned()),
+        bus: Some("0000:01:00.0".to_owned()),
+        coalesce: [("rx-usecs".to_owned(), 50)].into(),
+        ..Nic::default()
+    };
+    let (scheme, left_out) = device_scheme(&Inventory::default(), &nic, false);
+    assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms,min_gap=50us");
+    assert_eq!(left_out, Vec::<String>::new());
+    let (finding, outcome) = run_under(scheme, &mut Metered(host(7)), &options());
+    assert_eq!(outcome, Ok(()));
+    assert!(finding.cliff_pps.wire.is_some() && finding.cliff_pps.sim.is_some(), "{:?}", finding.missing);
+    assert_eq!(finding.cliff_pps.model, None);
+    let why = finding.missing.iter().find(|missing| missing.figure == "cliff_pps.model").expect("a reason");
+    assert!(why.why.contains("moderation in front of NAPI"), "{}", why.why);
+}
+
+/// A setting that no scheme holds is named among the limits, and the scheme is that of NAPI without it.
+#[test]
+fn a_device_that_adapts_is_found_without_its_moderation_which_is_said() {
+    let nic = Nic {
+        name: "eth0".to_owned(),
+        driver: Some("e1000e".to_owned()),
+        bus: Some("0000:01:00.0".to_owned()),
+        coalesce: [("rx-usecs".to_owned(), 3)].into(),
+        ..Nic::default()
+    };
+    let (scheme, left_out) = device_scheme(&Inventory::default(), &nic, false);
+    assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms");
+    assert!(left_out.len() == 1 && left_out[0].contains("eth0: rx-usecs 3 is e1000e's word"), "{left_out:?}");
+    let veth = Nic { kind: Some("veth".to_owned()), driver: Some("veth".to_owned()), ..Nic::default() };
+    let (scheme, left_out) = device_scheme(&Inventory::default(), &veth, true);
+    assert_eq!((scheme, left_out), (kernel_scheme(&Inventory::default(), true), Vec::new()));
 }

@@ -1,0 +1,268 @@
+//! How a device works, as a [`Scheme`]: its moderation and its NAPI instances, in the words of `find`, `limits` and `tune plan`.
+//!
+//! What drivers make of `rx-usecs`; the table with smallest values and module parameters is in docs/drivers.md:
+//!
+//! | drivers | `rx-usecs` is | where (Linux, drivers/net) |
+//! | --- | --- | --- |
+//! | e1000 | a gap (ITR) | ethernet/intel/e1000/e1000_ethtool.c, `e1000_set_coalesce` |
+//! | e1000e | a gap (ITR, EITR_82574) | ethernet/intel/e1000e/ethtool.c, `e1000_set_coalesce`; netdev.c, `e1000e_write_itr` |
+//! | igb, igc, igbvf | a gap (EITR) | ethernet/intel/igb/igb_ethtool.c, `igb_set_coalesce`; igc/igc_ethtool.c, `igc_ethtool_set_coalesce`; igbvf/ethtool.c, `igbvf_set_coalesce` |
+//! | ixgbe, ixgbevf | a gap (EITR) | ethernet/intel/ixgbe/ixgbe_ethtool.c, `ixgbe_set_coalesce` |
+//! | i40e, iavf | a gap (ITR), `rx-usecs-high` one more (INTRL) | ethernet/intel/i40e/i40e_ethtool.c, `__i40e_get_coalesce` |
+//! | ice, idpf | likewise | ethernet/intel/ice/ice_ethtool.c, `ice_get_rc_coalesce` |
+//! | virtio_net | a timer, with a count | virtio_net.c, `virtnet_get_coalesce`; include/uapi/linux/virtio_net.h, `virtio_net_ctrl_coal_rx` |
+//! | vmxnet3 | the reciprocal of a rate; a count in its place | vmxnet3/vmxnet3_ethtool.c, `vmxnet3_get_coalesce` |
+//! | mlx5_core | a timer, with a count; `cqe-mode-rx`: from the last frame | ethernet/mellanox/mlx5/core/en_ethtool.c, `mlx5e_ethtool_get_coalesce` |
+//! | ena | a timer | ethernet/amazon/ena/ena_ethtool.c, `ena_get_coalesce` |
+//! | others | a timer, with a count | include/uapi/linux/ethtool.h, `struct ethtool_coalesce` |
+
+use super::{
+    Nic,
+    moderation::Moderation as Held,
+    netdev::{Napi as Instance, NapiKey},
+};
+use crate::inventory::Inventory;
+use netcliff_core::scheme::{Moderation, Napi};
+
+/// Drivers whose `rx-usecs-high` is a smallest gap of both directions together (INTRL), also while `adaptive-rx` is off.
+const SECOND_GAP: [&str; 2] = ["i40e", "ice"];
+/// Drivers that follow the load with the profiles of lib/dim.
+const DIM: [&str; 3] = ["mlx5_core", "ena", "virtio_net"];
+/// Drivers whose handlers of `rx-usecs` were read (the table above), beside those that space interrupts.
+const READ: [&str; 4] = ["virtio_net", "vmxnet3", "mlx5_core", "ena"];
+/// The longest that VMware's hypervisor holds a counted packet back: 4 ms ("Performance Best Practices for VMware vSphere", virtual
+/// network interrupt coalescing, static).
+const VMXNET3_STATIC_S: f64 = 4e-3;
+
+/// Divided by, since the nearest number to 50e-6 is 50 / 1e6, not 50 * 1e-6, and schemes are printed exactly.
+const US_PER_S: f64 = 1e6;
+const NS_PER_S: f64 = 1e9;
+
+/// A device's way of working in the words of NAPI.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AsNapi {
+    /// As far as that scheme can hold it.
+    pub napi: Napi,
+    /// Settings in force that it cannot hold, or that are not reported; None: it holds all that matters.
+    pub lacks: Option<String>,
+    /// What the device may do beside it, where its driver does not report that.
+    pub beside: Option<String>,
+}
+
+impl Nic {
+    /// What it does before it interrupts.
+    ///
+    /// # Errors
+    /// No fixed times and counts say it, or it is not reported: a sentence.
+    pub fn napi_moderation(&self) -> Result<Moderation, String> {
+        if self.refuses_coalescing().is_some() {
+            return Ok(Moderation::default());
+        }
+        if self.coalesce.is_empty() {
+            return Err(self.unreported());
+        }
+        let driver = self.driver.as_deref().unwrap_or_default();
+        self.fixed(driver)?;
+        let value = |key: &str| self.coalesce.get(key).copied().unwrap_or(0);
+        let usecs = |us: u32| (us > 0).then(|| f64::from(us) / US_PER_S);
+        let frames = Some(value("rx-frames")).filter(|frames| *frames > 1).map(u64::from);
+        if driver == "vmxnet3" {
+            return Ok(Moderation {
+                frames,
+                absolute_timer_s: frames.map(|_| VMXNET3_STATIC_S),
+                min_gap_s: usecs(value("rx-usecs")),
+                ..Moderation::default()
+            });
+        }
+        if self.spaces_interrupts() {
+            let second = if SECOND_GAP.contains(&driver) { value("rx-usecs-high") } else { 0 };
+            return Ok(Moderation { min_gap_s: usecs(value("rx-usecs").max(second)), ..Moderation::default() });
+        }
+        // Each packet is announced, whatever the timer.
+        if value("rx-frames") == 1 {
+            return Ok(Moderation::default());
+        }
+        let timer_s = usecs(value("rx-usecs"));
+        if let (Some(frames), None) = (frames, timer_s) {
+            return Err(format!(
+                "rx-frames {frames} without rx-usecs: nothing is reported that announces the last packets of a burst"
+            ));
+        }
+        let from_last = value("cqe-mode-rx") > 0;
+        Ok(Moderation {
+            frames,
+            absolute_timer_s: timer_s.filter(|_| !from_last),
+            packet_timer_s: timer_s.filter(|_| from_last),
+            min_gap_s: None,
+        })
+    }
+
+    /// Errors: the delay follows the load.
+    fn fixed(&self, driver: &str) -> Result<(), String> {
+        let usecs = self.coalesce.get("rx-usecs").copied();
+        // Its words: conservative and dynamic; the times behind them are not in the vocabulary.
+        let igbvf = || usecs.filter(|us| driver == "igbvf" && matches!(us, 2 | 3));
+        let word = match self.moderation() {
+            Some(Held::Adaptive { word, .. }) => word,
+            _ => igbvf(),
+        };
+        if let Some(word) = word {
+            return Err(format!(
+                "rx-usecs {word} is {driver}'s word for a gap that follows the load, no number of microseconds"
+            ));
+        }
+        if self.coalesce.get("adaptive-rx") != Some(&1) {
+            return Ok(());
+        }
+        let instead = match (DIM.contains(&driver), self.coalesce.get("cqe-mode-rx")) {
+            (false, _) => "",
+            (true, Some(1)) => " (lib/dim: --scheme dim:profile=cqe comes closest)",
+            (true, _) => " (lib/dim: --scheme dim comes closest)",
+        };
+        Err(format!("adaptive-rx is on: the delay follows the load{instead}"))
+    }
+
+    /// Why nothing is known of its moderation.
+    fn unreported(&self) -> String {
+        let why = match self.driver.as_deref() {
+            Some("e1000") => {
+                "e1000 reports its gap for the 82545 and later only; InterruptThrottleRate sets it, by default one that follows \
+                 the load"
+            }
+            Some("vmxnet3") => {
+                "this device reports no coalescing; its hypervisor decides (VMware: 4000 interrupts/s by default)"
+            }
+            _ => "its driver reports no coalescing, so what it holds back is not known",
+        };
+        why.to_owned()
+    }
+
+    /// What its moderation has beside [`Nic::napi_moderation`], a sentence; None: nothing known.
+    pub fn beside_moderation(&self) -> Option<String> {
+        let moderation = self.napi_moderation().ok()?;
+        let driver = self.driver.as_deref().unwrap_or("this driver");
+        let beside = match driver {
+            "e1000" => {
+                "the timers RDTR and RADV (module parameters RxIntDelay, 0 by default, and RxAbsIntDelay), which e1000 does not report"
+            }
+            "e1000e" => {
+                "the timers RDTR and RADV (module parameters RxIntDelay and RxAbsIntDelay; 33 us each by default on 82571, 82572, 82574 \
+                 and 80003ES2LAN, else RDTR is 0), which e1000e does not report"
+            }
+            "vmxnet3" if moderation.min_gap_s.is_some() => {
+                "how the hypervisor keeps its rate of interrupts: min_gap is the mean between two"
+            }
+            "vmxnet3" if moderation.frames.is_some() => {
+                "what else makes the hypervisor interrupt, such as an idle guest; it waits 4 ms at the most"
+            }
+            _ if moderation.is_on() && !self.spaces_interrupts() && !READ.contains(&driver) => {
+                return Some(format!(
+                    "{driver}'s own reading of rx-usecs and rx-frames: they are taken as ethtool defines them"
+                ));
+            }
+            _ => return None,
+        };
+        Some(beside.to_owned())
+    }
+
+    /// True if its packets go through a CPU's backlog: RPS steers some of its queues, or it is a veth whose peer puts them there.
+    pub fn uses_backlog(&self) -> bool {
+        let steered = self.rps_cpus.iter().any(|mask| mask.chars().any(|c| c.is_ascii_hexdigit() && c != '0'));
+        let veth = self.kind.as_deref() == Some("veth") && self.feature("rx-gro") != Some(true);
+        steered || veth
+    }
+
+    /// Its instances that serve receive queues; all where the driver does not report.
+    fn receiving(&self) -> Vec<&Instance> {
+        let receives =
+            |napi: &&Instance| self.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
+        let told: Vec<&Instance> = self.napis.iter().filter(receives).collect();
+        if told.is_empty() { self.napis.iter().collect() } else { told }
+    }
+
+    /// A setting of its instances, 0 where it is not reported.
+    ///
+    /// # Errors
+    /// They differ, a part of a sentence.
+    fn of_instances(&self, key: NapiKey) -> Result<u32, String> {
+        let mut own: Vec<u32> = self.receiving().iter().filter_map(|napi| napi.figure(key)).collect();
+        own.sort_unstable();
+        own.dedup();
+        let file = || match key {
+            NapiKey::DeferHardIrqs => Some("napi_defer_hard_irqs"),
+            NapiKey::GroFlushTimeout => Some("gro_flush_timeout"),
+            NapiKey::Threaded => Some("threaded"),
+            NapiKey::IrqSuspendTimeout => None,
+        };
+        match own[..] {
+            [] => Ok(file()
+                .and_then(|file| self.napi_settings.get(file))
+                .map_or(0, |value| u32::try_from(*value).unwrap_or(u32::MAX))),
+            [one] => Ok(one),
+            [first, .., last] => Err(format!("its NAPI instances differ in {}: {first} to {last}", key.name())),
+        }
+    }
+
+    /// How it works by NAPI, given what the kernel sets for all devices ([`Inventory::napi`]).
+    pub fn napi_scheme(&self, kernel: &Napi) -> AsNapi {
+        if kernel.backlog {
+            let beside = self.is_physical().then(|| {
+                format!("what {} does before RPS hands its packets to the backlog, moderation included", self.name)
+            });
+            return AsNapi { napi: kernel.clone(), lacks: None, beside };
+        }
+        let mut lacks = Vec::new();
+        let mut of_instances = |key| {
+            self.of_instances(key).unwrap_or_else(|why| {
+                lacks.push(why);
+                0
+            })
+        };
+        let seconds = |nanoseconds: u32| f64::from(nanoseconds) / NS_PER_S;
+        let (threaded, deferred) = (of_instances(NapiKey::Threaded), of_instances(NapiKey::DeferHardIrqs));
+        let gro_flush_timeout_s = seconds(of_instances(NapiKey::GroFlushTimeout));
+        let irq_suspend_timeout_s = seconds(of_instances(NapiKey::IrqSuspendTimeout));
+        if threaded > 1 {
+            lacks.push("its NAPI threads never sleep (threaded 2), which no scheme has".to_owned());
+        }
+        let moderation = if self.is_physical() { self.napi_moderation() } else { Ok(Moderation::default()) };
+        let moderation = moderation.unwrap_or_else(|why| {
+            lacks.push(why);
+            Moderation::default()
+        });
+        let napi = Napi {
+            threaded: threaded == 1,
+            // Without the timer nothing is deferred (napi_complete_done, net/core/dev.c).
+            defer_hard_irqs: if gro_flush_timeout_s > 0.0 { deferred } else { 0 },
+            gro_flush_timeout_s,
+            irq_suspend_timeout_s,
+            moderation,
+            ..kernel.clone()
+        };
+        let lacks = (!lacks.is_empty()).then(|| lacks.join("; "));
+        let beside = if self.is_physical() { self.beside_moderation() } else { None };
+        AsNapi { napi, lacks, beside }
+    }
+}
+
+impl Inventory {
+    /// What this kernel sets for all devices: of process_backlog if `backlog`, else of a device's own NAPI, whose drivers poll
+    /// NAPI_POLL_WEIGHT packets whatever net.core.dev_weight is. Defaults where the kernel does not show a sysctl.
+    pub fn napi(&self, backlog: bool) -> Napi {
+        let sysctl = |name: &str| self.sysctls.get(name).and_then(|text| text.parse::<u64>().ok());
+        let default = Napi::default();
+        let weight = sysctl("net.core.dev_weight").filter(|_| backlog);
+        Napi {
+            weight: weight.unwrap_or(default.weight),
+            budget: sysctl("net.core.netdev_budget").unwrap_or(default.budget),
+            budget_time_s: sysctl("net.core.netdev_budget_usecs")
+                .map_or(default.budget_time_s, |us| us as f64 / US_PER_S),
+            backlog,
+            busy_poll: !backlog && sysctl("net.core.busy_read").is_some_and(|us| us > 0),
+            ..default
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
