@@ -13,6 +13,7 @@ mod far_host;
 mod files;
 mod find;
 mod find_hosts;
+mod find_vm;
 mod forwarding;
 mod inspect;
 mod live;

@@ -165,8 +165,8 @@ impl Vm {
     /// # Errors
     /// See [`VmError`].
     pub fn boot(options: &VmOptions, acceleration: Acceleration) -> Result<Self, VmError> {
-        machine::check(options.model)?;
         let kernel = kernel::find(options)?;
+        machine::check(options.model)?;
         let modules = kernel.modules(options)?;
         let image = image::of_this_program(&modules, &options.parameters)?;
         let tap = Tap::make()?;
@@ -187,6 +187,11 @@ impl Vm {
     /// The generator's interface there, and its address.
     pub fn near_end(&self) -> (String, Ipv4Addr) {
         (tap::NAME.to_owned(), HERE)
+    }
+
+    /// Places QEMU's threads for the measurement, once the guest is up.
+    pub fn settle(&self) {
+        self.machine.settle();
     }
 
     /// What became of QEMU, and the last lines of QEMU and of the guest's console, for the message of a failure.

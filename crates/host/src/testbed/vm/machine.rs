@@ -24,6 +24,8 @@ const QEMU: &str = "qemu-system-x86_64";
 const MEMORY_MIB: u32 = 1024;
 /// Lines that are kept for the message of a failure.
 const LINES: usize = 8;
+/// Nice value of the thread that serves the devices.
+const FIRST_IN_LINE: i32 = -10;
 /// Longest wait for what QEMU still says when it has gone.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -71,6 +73,8 @@ pub(super) fn check(model: Model) -> Result<(), VmError> {
 #[derive(Debug)]
 pub(super) struct Machine {
     child: Child,
+    /// The generator's CPU, where one other is left.
+    shared_cpu: Option<CpuSet>,
     said: Arc<Mutex<VecDeque<String>>>,
 }
 
@@ -101,7 +105,19 @@ impl Machine {
             listen(stderr, "QEMU", Arc::clone(&said));
         }
         listen(console, "guest", Arc::clone(&said));
-        Ok((Self { child, said }, control.into()))
+        let shared_cpu = cpus.filter(|cpus| count(cpus) == 1).and_then(|cpus| others(&cpus));
+        Ok((Self { child, shared_cpu, said }, control.into()))
+    }
+
+    /// Gives QEMU's input and output a turn on the generator's CPU where the guest has the only other one: there it would take the
+    /// guest's CPU away for each of its turns.
+    pub(super) fn settle(&self) {
+        let Some(cpus) = &self.shared_cpu else { return };
+        // The first thread serves the devices. Where it may not be first in line, the generator is late at times, and tells it.
+        let main = self.child.id();
+        let _ = sched_setaffinity(Pid::from_raw(main as i32), cpus);
+        // SAFETY: setpriority takes numbers.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, main, FIRST_IN_LINE) };
     }
 
     pub(super) fn last_words(&mut self) -> String {
@@ -147,7 +163,7 @@ fn arguments(
         format!(
             "-accel {accelerator} -M q35 -cpu {cpu} -smp {cpus} -m {MEMORY_MIB} -nodefaults -no-user-config -no-reboot"
         ),
-        format!("-display none -initrd /proc/self/fd/{image}"),
+        format!("-name netcliff,debug-threads=on -display none -initrd /proc/self/fd/{image}"),
         format!("-netdev tap,id=wire,fd={tap} -device {device},netdev=wire,mac={mac},romfile="),
         format!("-chardev socket,id=console,fd={console} -serial chardev:console"),
         format!("-device virtio-serial-pci -chardev socket,id=control,fd={control}"),
@@ -164,6 +180,19 @@ fn cpus_beside(sender: Option<u32>) -> Option<CpuSet> {
     let first = (0..CpuSet::count()).find(|cpu| cpus.is_set(*cpu).unwrap_or(false))?;
     cpus.unset(sender.map_or(first, |cpu| cpu as usize)).ok()?;
     (0..CpuSet::count()).any(|cpu| cpus.is_set(cpu).unwrap_or(false)).then_some(cpus)
+}
+
+fn count(cpus: &CpuSet) -> usize {
+    (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu).unwrap_or(false)).count()
+}
+
+/// The CPUs of this process that are not these.
+fn others(cpus: &CpuSet) -> Option<CpuSet> {
+    let mut own = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    for cpu in (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu).unwrap_or(false)) {
+        own.unset(cpu).ok()?;
+    }
+    Some(own)
 }
 
 /// In QEMU's process, before it is QEMU.

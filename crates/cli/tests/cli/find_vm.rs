@@ -1,0 +1,123 @@
+//! `find --testbed vm:DRIVER`: what is refused, and a guest that boots, is measured and leaves nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::common::running::Running;
+use crate::common::{Home, refusals};
+use netcliff_testkit::{has_namespaces, not_applicable};
+
+/// The longest that a debug build takes to boot a guest and send to it.
+const BOOT: Duration = Duration::from_secs(180);
+/// The longest that something may stay after a kill.
+const GONE: Duration = Duration::from_secs(5);
+
+/// A file with the head of a bzImage of this release.
+fn head_of_a_kernel(dir: &Path, release: &str) -> String {
+    let mut head = vec![0; 0x400];
+    head[0x202..0x206].copy_from_slice(b"HdrS");
+    head[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+    head[0x300..0x300 + release.len()].copy_from_slice(release.as_bytes());
+    let path = dir.join("vmlinuz");
+    fs::write(&path, head).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn what_a_guest_needs_is_named() {
+    if !has_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let dir = tempfile::tempdir().expect("a directory");
+    let kernel = head_of_a_kernel(dir.path(), "1.2.3");
+    refusals(
+        &home,
+        2,
+        &[
+            (&["find", "--testbed", "vm:rtl8139"], &["rtl8139", "e1000e"]),
+            (&["find", "--testbed", "vm"], &["netns", "vm:e1000e"]),
+            (&["find", "--testbed", "vm:igb", "--if", "eth0"], &["--if"]),
+            (&["find", "--testbed", "vm:e1000e", "--vm-kernel", "/dev/null"], &["/dev/null", "bzImage"]),
+        ],
+    );
+    let lacks = |path: &str, words: &[&str]| {
+        let mut find = home.netcliff(["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel]);
+        let output = find.env("PATH", path).output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        words.iter().for_each(|word| assert!(told.contains(word), "{word}: {told}"));
+    };
+    lacks("/nonexistent", &["qemu-system-x86_64 cannot be run", "install it"]);
+    // A QEMU that has the device, and modules that are missing.
+    let qemu = dir.path().join("qemu-system-x86_64");
+    fs::write(&qemu, "#!/bin/sh\necho 'name \"e1000e\"'\n").expect("a script");
+    let set = std::process::Command::new("chmod").arg("755").arg(&qemu).status();
+    assert!(set.is_ok_and(|status| status.success()));
+    let first = format!("{}:/usr/bin:/bin", dir.path().display());
+    lacks(&first, &["/lib/modules/1.2.3", "--vm-modules DIR"]);
+    fs::write(&qemu, "#!/bin/sh\necho 'name \"rtl8139\"'\n").expect("a script");
+    lacks(&first, &["has no e1000e"]);
+}
+
+/// The kernel of guests: NETCLIFF_TEST_KERNEL, or one of this host. None where there is no QEMU or no kernel with modules.
+fn kernel() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|directory| directory.join("qemu-system-x86_64").is_file()) {
+        not_applicable("no qemu-system-x86_64 on this machine");
+        return None;
+    }
+    let named = std::env::var_os("NETCLIFF_TEST_KERNEL").map(PathBuf::from);
+    let boot = || fs::read_dir("/boot").ok()?.flatten().map(|entry| entry.path()).find(|path| is_kernel(path));
+    let found = named.or_else(boot);
+    if found.is_none() {
+        not_applicable("no kernel for a guest: NETCLIFF_TEST_KERNEL names none, and /boot has none");
+    }
+    found
+}
+
+fn is_kernel(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
+}
+
+/// Guests of netcliff that run, and taps in this namespace.
+fn left() -> Vec<String> {
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = processes.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
+    let guests = lines.filter(|line| line.starts_with("qemu-system") && line.contains("name=netcliff"));
+    guests.chain(Path::new("/sys/class/net/vm0").exists().then(|| "vm0".to_owned())).collect()
+}
+
+#[test]
+fn a_guest_is_loaded_and_leaves_nothing() {
+    if !has_namespaces() {
+        return;
+    }
+    let Some(kernel) = kernel() else { return };
+    let home = Home::new();
+    let kernel = kernel.display().to_string();
+    let args = ["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--quick", "--json", "--trial", "100ms"];
+    // Stopped once it sends: what the guest measured is kept.
+    let mut run = Running::start(&home, &args);
+    run.until("looking for the rough cliff", BOOT);
+    run.signal("INT");
+    let ended = run.end(BOOT);
+    let finding: serde_json::Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {}", ended.stderr));
+    let driver = finding["host"]["driver"].as_str().expect("a line");
+    assert!(driver.contains("e1000e, its own NAPI"), "{driver}");
+    assert_eq!(finding["host"]["at"], "the guest");
+    assert!(finding["generator"]["ceiling_pps"]["value"].as_f64().is_some_and(|pps| pps > 1e4), "{finding}");
+    assert!(left().is_empty(), "{:?}", left());
+    // Killed in the middle.
+    let mut run = Running::start(&home, &args);
+    run.until("looking for the rough cliff", BOOT);
+    assert_eq!(left().len(), 1, "the guest runs");
+    run.signal("KILL");
+    let killed = Instant::now();
+    while !left().is_empty() {
+        assert!(killed.elapsed() < GONE, "{:?}", left());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
