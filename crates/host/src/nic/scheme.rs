@@ -1,4 +1,4 @@
-//! How a device works, as a [`Scheme`]: its moderation and its NAPI instances, in the words of `find`, `limits` and `tune plan`.
+//! How a device works, as a [scheme](netcliff_core::Scheme): its moderation and its NAPI instances, in the words of `find`, `limits` and `tune plan`.
 //!
 //! What drivers make of `rx-usecs`; the table with smallest values and module parameters is in docs/drivers.md:
 //!
