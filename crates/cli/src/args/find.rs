@@ -69,8 +69,10 @@ pub struct FindArgs {
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Search", hide_short_help = true)]
     pub seed: u64,
-    /// Where the traffic goes: netns (two network namespaces joined by veth), loopback, best (netns where permitted, else loopback), or
-    /// vm:DRIVER, the NIC of a guest of QEMU: e1000, e1000e, igb, virtio-net or vmxnet3
+    /// Where the traffic goes: best, netns, loopback, or vm:DRIVER, such as vm:e1000e
+    ///
+    /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where sender and receiver share their CPU's packet work; best is netns
+    /// where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU.
     #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = place, help_heading = "Testbed")]
     pub testbed: FindTestbed,
     /// Kernel of a guest, a bzImage [default: the newest in /boot]
