@@ -6,12 +6,12 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`kernel`] | which kernel boots, and the modules that its driver needs |
-//! | [`archive`] | the initramfs |
-//! | [`image`] | what is in it |
-//! | [`tap`] | the wire |
-//! | [`machine`] | QEMU |
-//! | [`guest`] | what this program does there as the first process |
+//! | `kernel` | which kernel boots, and the modules that its driver needs |
+//! | `archive` | the initramfs |
+//! | `image` | what is in it |
+//! | `tap` | the wire |
+//! | `machine` | QEMU |
+//! | `guest` | what this program does there as the first process |
 
 mod archive;
 pub mod guest;
