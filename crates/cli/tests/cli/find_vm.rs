@@ -1,6 +1,7 @@
 //! `find --testbed vm:DRIVER`: what is refused, and a guest that boots, is measured and leaves nothing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -53,8 +54,7 @@ fn what_a_guest_needs_is_named() {
     // A QEMU that has the device, and modules that are missing.
     let qemu = dir.path().join("qemu-system-x86_64");
     fs::write(&qemu, "#!/bin/sh\necho 'name \"e1000e\"'\n").expect("a script");
-    let set = std::process::Command::new("chmod").arg("755").arg(&qemu).status();
-    assert!(set.is_ok_and(|status| status.success()));
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).expect("it may be run");
     let first = format!("{}:/usr/bin:/bin", dir.path().display());
     lacks(&first, &["/lib/modules/1.2.3", "--vm-modules DIR"]);
     fs::write(&qemu, "#!/bin/sh\necho 'name \"rtl8139\"'\n").expect("a script");
