@@ -224,6 +224,19 @@ pub struct SweepPoint {
     pub outcome: Outcome,
 }
 
+/// A setting of the device that a check changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedSetting {
+    /// Its name, as `--check` has it: `rx-usecs`.
+    pub name: String,
+    /// The value before and after the check.
+    pub found: String,
+    /// The value given.
+    pub requested: String,
+    /// The value in force during the check: drivers round.
+    pub effective: String,
+}
+
 /// Another set-up, which calibration did not see: predicted with this calibration, then measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetupCheck {
@@ -244,6 +257,12 @@ pub struct SetupCheck {
     pub delivered_at_1_5_pps: ByEngine<Figure>,
     /// Delivered at twice the measured cliff (pps).
     pub delivered_at_2_pps: ByEngine<Figure>,
+    /// Settings of the device that were changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<CheckedSetting>,
+    /// What limits the prediction, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What "cliff" means in a run: the highest load at which at most `exceed` of the trial time is spent in trials that lose more than

@@ -160,14 +160,34 @@ pub enum FindError {
     /// The search goal is invalid.
     #[error(transparent)]
     Goal(#[from] Invalid),
+    /// A check changes a device where there is none.
+    #[error(
+        "--check {setup}: {key} is a setting of an interface, and the testbed's own are not changed: measure between two hosts, --if IF \
+         --from HOST"
+    )]
+    NoDevice {
+        /// The check.
+        setup: String,
+        /// The setting.
+        key: &'static str,
+    },
 }
 
-/// Refuses options before anything is made: an invalid goal, CPUs that do not exist, a testbed that is not permitted.
+/// Refuses options before anything is made: an invalid goal, CPUs that do not exist, a testbed that is not permitted, checks that change
+/// a device where none may be changed.
 ///
 /// # Errors
 /// The first of these.
 pub fn check(options: &FindOptions) -> Result<(), FindError> {
     Plan::new(options).goal.check()?;
+    for setup in &options.checks {
+        match setup.settings().first() {
+            Some(first) if options.rig.between.is_none() => {
+                return Err(FindError::NoDevice { setup: setup.name().to_owned(), key: first.key.name() });
+            }
+            _ => setup.rig(options).check()?,
+        }
+    }
     Ok(options.rig.check()?)
 }
 
@@ -215,6 +235,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         switch: &mut switch,
         stop: &stop,
         progress: &progress,
+        left: Vec::new(),
     });
     later::all(later, options.try_suggestions, &mut finding);
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());

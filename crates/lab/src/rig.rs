@@ -4,10 +4,12 @@ mod between;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use netcliff_core::Fingerprint;
+use netcliff_host::device::{DeviceError, DeviceHold};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
@@ -15,6 +17,7 @@ use netcliff_host::testbed::netns::{Reception, Side, Testbed, TestbedOptions};
 use netcliff_host::testbed::offloads::TRANSMIT_OFFLOADS;
 use netcliff_host::testbed::sysctl::{Held, SysctlOverrides};
 use netcliff_host::testbed::{TestbedError, loopback::Loopback};
+use netcliff_host::tune::device::{Held as Settings, HeldError, Made, Wanted};
 use netcliff_wire::WireError;
 use netcliff_wire::thread::allowed_cpus;
 
@@ -26,6 +29,8 @@ pub use between::{Between, BetweenError, BetweenOptions, SharedCarrier};
 const PORT: u16 = 9000;
 /// UDP port packets seem to come from.
 const SOURCE_PORT: u16 = 9001;
+/// Interval between two attempts to use a link that comes up.
+const LINK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Why there is no rig.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +55,12 @@ pub enum RigError {
     /// The link to another host cannot be used.
     #[error(transparent)]
     Between(#[from] BetweenError),
+    /// The device's settings cannot be changed at all.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The device does not take them.
+    #[error(transparent)]
+    Settings(#[from] HeldError),
 }
 
 /// Which testbed.
@@ -79,15 +90,22 @@ pub struct RigOptions {
     pub link: LinkOptions,
     /// The load comes from another host, by this link, whatever `place` says; its sender's CPU is one there.
     pub between: Option<BetweenOptions>,
+    /// Settings of that link's interface for the length of the run.
+    pub settings: Vec<Wanted>,
+    /// That link may not pass packets yet, as its settings were just changed: it is tried for so long.
+    pub link_time: Duration,
 }
 
 impl RigOptions {
     /// Refuses what can be seen to be impossible before anything is made.
     ///
     /// # Errors
-    /// A CPU does not exist, or (with [`Place::Netns`]) namespaces are not permitted.
+    /// A CPU does not exist, a device may not be changed, or (with [`Place::Netns`]) namespaces are not permitted.
     pub fn check(&self) -> Result<(), RigError> {
         cpus(&Inventory::of_this_host(), self)?;
+        if let Some(between) = self.between.as_ref().filter(|_| !self.settings.is_empty()) {
+            DeviceHold::check(&between.interface)?;
+        }
         if self.place == Place::Netns { Ok(Testbed::check_permitted()?) } else { Ok(()) }
     }
 }
@@ -136,6 +154,8 @@ pub struct Rig {
     pub stop: Arc<AtomicBool>,
     /// None before it is built.
     stand: Option<Mutex<Stand>>,
+    /// Settings of the link's interface. Set back before the lock goes.
+    settings: Option<Settings>,
     /// Those of this host, where no testbed holds them. Set back before the lock goes.
     _sysctls: Option<Held>,
     _lock: HostLock,
@@ -154,10 +174,13 @@ impl Rig {
         let host_limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
         let mut limits = host_limits.clone();
         limits.extend(replayed.left_over());
-        let mut sysctls = None;
+        let (mut sysctls, mut settings) = (None, None);
         let bed = match (&options.between, options.place) {
             (Some(between), _) => {
-                let (between, landing) = Between::open(between, options.sender_cpu, &stop)?;
+                if !options.settings.is_empty() {
+                    settings = Some(Settings::take(&lock, &between.interface, &options.settings)?);
+                }
+                let (between, landing) = opened(between, options, &stop)?;
                 host_cpu = options.host_cpu.or(landing).unwrap_or(host_cpu);
                 sysctls = Some(Held::take(&lock, &options.sysctls)?);
                 Bed::Between(Box::new(between))
@@ -203,11 +226,22 @@ impl Rig {
             host_limits,
             stop,
             stand,
+            settings,
             _sysctls: sysctls,
             _lock: lock,
         };
         rig.stand = Some(Mutex::new(Stand::on(&stand::Place::of_rig(&rig))));
         Ok(rig)
+    }
+
+    /// What became of the settings of the link's interface.
+    pub fn settings(&self) -> &[Made] {
+        self.settings.as_ref().map_or(&[], Settings::settings)
+    }
+
+    /// Ends the testbed; returns what of the link's interface could not be set back, in sentences.
+    pub fn end(mut self) -> Vec<String> {
+        self.settings.as_mut().map(Settings::set_back).unwrap_or_default()
     }
 
     /// A CPU beside the one under test, where there is one: that of the sender in a testbed.
@@ -379,6 +413,24 @@ impl Rig {
         match &self.bed {
             Bed::Netns(testbed) => testbed.run_in_hut(work),
             Bed::Loopback | Bed::Between(_) => Ok(work()),
+        }
+    }
+}
+
+/// A link, once it passes packets.
+fn opened(
+    between: &BetweenOptions,
+    options: &RigOptions,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Between, Option<u32>), BetweenError> {
+    let deadline = Instant::now() + options.link_time;
+    loop {
+        match Between::open(between, options.sender_cpu, stop) {
+            Err(BetweenError::Stopped) => return Err(BetweenError::Stopped),
+            Err(_) if Instant::now() < deadline && !stop.load(Ordering::Relaxed) => {
+                std::thread::sleep(LINK_INTERVAL);
+            }
+            outcome => return outcome,
         }
     }
 }

@@ -14,7 +14,7 @@ use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 
 use crate::format::{self, Unit};
 
-pub use checks::{median_error, worst_checks};
+pub use checks::{check_notes, median_error, worst_checks};
 pub use culprit::culprit;
 pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use missing::not_had;

@@ -228,6 +228,9 @@ fn checks(page: &mut Page, finding: &Finding) {
     for check in &finding.checks {
         page.paragraph(2, Tone::Strong, &check.name);
         page.rows(&sheet::check(check));
+        for note in sheet::check_notes(check) {
+            page.paragraph(2, Tone::Faint, &format!("{note}."));
+        }
     }
 }
 

@@ -42,8 +42,8 @@ pub struct AgentArgs {
     /// Take test data at this address of this host only [default: with --stdio at all, else where the client came in]
     #[arg(long, value_name = "ADDRESS", value_parser = numbers::address, requires = "stdio")]
     pub data_at: Option<IpAddr>,
-    /// Let clients change offloads, coalescing, MTU, speed and duplex of this device, one client at a time; all is set back when
-    /// the client goes. Needs root, and --key or --stdio
+    /// Let clients change offloads, coalescing, MTU, speed and duplex of this device, one client at a time, and with --allow-find
+    /// what `find --check` names; all is set back when the client goes. Needs root, and --key or --stdio
     #[arg(long, value_name = "IF", value_parser = numbers::device)]
     pub allow_settings: Option<String>,
     /// Let `netcliff find` of clients load this interface: send by it (--from), or measure this host's cliff at it (--of) (repeatable). Needs

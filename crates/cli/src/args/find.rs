@@ -22,6 +22,8 @@ use netcliff_lab::find::CheckSetup;
   netcliff find --check size=512B --check work=2us --check backlog=200
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
+  # what moderation would make of it
+  netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
 Without --if test traffic stays in network namespaces that netcliff makes and removes, or on
 loopback. With it, frames go straight to the hardware address of a neighbour, and both ends stop
@@ -133,9 +135,14 @@ pub struct FindArgs {
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Testbed", hide_short_help = true)]
     pub cpu_meter: Meter,
-    /// Another set-up to predict, then to measure: size=512B, work=2us, backlog=200 or budget=64 (repeatable)
+    /// Another set-up to predict, then to measure: size=512B, work=2us, backlog=200 or budget=64, with --if also rx-usecs=100
+    /// (repeatable)
     ///
-    /// It is predicted with this calibration. backlog and budget change sysctls for the length of the check.
+    /// It is predicted with this calibration. backlog and budget change sysctls for the length of the check, and settings of the
+    /// interface under test are changed in the same way, with --if: rx-usecs=100, rx-frames=32, adaptive-rx=off (coalescing), rx=1024
+    /// (ring), gro=off, lro=off, rx-checksum=off, gro_flush_timeout=20us, napi_defer_hard_irqs=2, threaded=on. All is set back; after a
+    /// kill the next netcliff does it. Needs root; with --of the agent needs --allow-settings IF, too. Several joined by commas are one
+    /// set-up.
     #[arg(long, value_name = "SETUP", help_heading = "More measurements")]
     pub check: Vec<CheckSetup>,
     /// Measure the most promising suggestion, too: searches with it and without it in turn, 3 rounds with --quick (half a

@@ -35,11 +35,15 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
         true => Permission::Any,
         false => Permission::Interfaces(args.allow_find.clone()),
     };
+    let settings = match args.stdio {
+        true => Permission::Any,
+        false => Permission::Interfaces(args.allow_settings.iter().cloned().collect()),
+    };
     vec![
         Arc::new(RrKind),
         Arc::new(TransferKind { congestion }),
         Arc::new(LoadKind { permission: permission.clone(), netns: None }),
-        Arc::new(FindKind { permission }),
+        Arc::new(FindKind { permission, settings }),
     ]
 }
 

@@ -204,12 +204,13 @@ fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
     }
 }
 
-/// A CPU that does not exist and an invalid goal are the user's mistake; the rest is a failed measurement.
+/// A CPU that does not exist, an invalid goal and a check without its device are the user's mistake; the rest is a failed measurement.
 fn explain(error: FindError) -> anyhow::Error {
     match error {
-        FindError::Rig(RigError::NoSuchCpu { .. }) | FindError::Unresolved(_) | FindError::Goal(_) => {
-            output::usage(error)
-        }
+        FindError::Rig(RigError::NoSuchCpu { .. })
+        | FindError::Unresolved(_)
+        | FindError::Goal(_)
+        | FindError::NoDevice { .. } => output::usage(error),
         other => other.into(),
     }
 }

@@ -167,6 +167,76 @@ fn what_cannot_be_loaded_is_a_sentence() {
     from(&agent, &["--size", "1518B"], &["near0", "MTU 1000"]);
 }
 
+/// The check that turns GRO of an end over, and its value before and during it.
+fn other_gro(bed: &Bed, end: usize) -> (&'static str, [&'static str; 2]) {
+    match bed.offloads(end).contains("generic-receive-offload: on") {
+        true => ("gro=off", ["on", "off"]),
+        false => ("gro=on", ["off", "on"]),
+    }
+}
+
+#[test]
+fn settings_of_the_far_host_are_checks_that_are_set_back() {
+    let Some((bed, _turn)) = bed("checks") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    steer(&bed, &near, 1);
+    let found_there = bed.offloads(1);
+    let (gro, [before, during]) = other_gro(&bed, 1);
+    let checks = ["--of", CONTROL, "--key", &key, "--check", "rx-usecs=100", "--check", gro];
+    {
+        let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+        let ended = Running::of(bed.inside(0, &near, &[], &find(&checks))).end(PATIENCE);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+        for word in ["--check rx-usecs=100 changes far0", "change none", "--allow-settings far0"] {
+            assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
+        }
+    }
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0", "--allow-settings", "far0"]);
+    let finding = found(&Running::of(bed.inside(0, &near, &[], &find(&checks))).end(WHOLE));
+    assert_eq!(bed.offloads(1), found_there);
+    if finding["calibration"].is_null() {
+        return eprintln!("no check without costs: {}", finding["missing"]);
+    }
+    let missing = |figure: &str| {
+        let all = finding["missing"].as_array().expect("a list");
+        let one = all.iter().find(|missing| missing["figure"] == figure).map(|missing| missing["why"].to_string());
+        one.unwrap_or_default()
+    };
+    let refused = missing("checks.rx-usecs=100");
+    assert!(refused.contains("far0, veth, has no rx-usecs"), "{}", finding["missing"]);
+    // The machine may be too busy for the check's own cliff, which then says so.
+    let Some(check) = finding["checks"].as_array().and_then(|checks| checks.first()) else {
+        let why = missing(&format!("checks.{gro}"));
+        assert!(!why.is_empty() && !why.contains("gro"), "{why}");
+        return eprintln!("the check has no cliff: {why}");
+    };
+    let setting = serde_json::json!({"name": "gro", "found": before, "requested": during, "effective": during});
+    assert_eq!(check["settings"], serde_json::json!([setting]));
+    assert!(check["notes"][0].as_str().is_some_and(|note| note.contains("gro is in neither")), "{check}");
+}
+
+#[test]
+fn a_run_that_is_killed_within_a_check_leaves_a_journal() {
+    let Some((bed, _turn)) = bed("checked") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+    steer(&bed, &near, 0);
+    let found_here = bed.offloads(0);
+    let (gro, _) = other_gro(&bed, 0);
+    let mut run = Running::of(bed.inside(0, &near, &[], &find(&["--from", CONTROL, "--key", &key, "--check", gro])));
+    if !run.reaches(&format!("checking {gro}"), WHOLE) {
+        return eprintln!("no check without costs: {:?}", run.said());
+    }
+    assert!(within(PATIENCE, || bed.offloads(0) != found_here), "{gro} is not set");
+    run.signal("KILL");
+    drop(run);
+    assert_ne!(bed.offloads(0), found_here, "nobody could set it back");
+    let undone = bed.inside(0, &near, &[], &["tune", "undo"]).output().expect("it runs");
+    assert_eq!(bed.offloads(0), found_here, "{undone:?}");
+}
+
 /// Packets that an end has received.
 fn received(bed: &Bed, home: &Home, end: usize) -> u64 {
     let file = format!("/sys/class/net/{}/statistics/rx_packets", bed.ends()[end].1);

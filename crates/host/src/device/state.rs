@@ -25,7 +25,7 @@ pub struct DeviceState {
 }
 
 impl DeviceState {
-    pub(super) fn of(nic: &Nic) -> Self {
+    pub(crate) fn of(nic: &Nic) -> Self {
         Self {
             mtu_bytes: nic.mtu_bytes,
             features: nic.features.clone(),
@@ -36,7 +36,7 @@ impl DeviceState {
     }
 
     /// Figures of coalescing that the driver does not choose by itself.
-    pub(super) fn own_coalescing(&self) -> Vec<(&'static str, u32)> {
+    pub(crate) fn own_coalescing(&self) -> Vec<(&'static str, u32)> {
         let own = CHOSEN.iter().filter(|(switch, _)| self.coalesce.get(*switch).is_none_or(|on| *on == 0));
         own.flat_map(|(_, figures)| figures).filter_map(|name| Some((*name, *self.coalesce.get(*name)?))).collect()
     }

@@ -8,7 +8,7 @@ use crate::{
     inspect::Inspection,
     journal::{self, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
     rtnl::Rtnl,
-    setting::{self, POLL_INTERVAL, Setting},
+    setting::{self, Group, POLL_INTERVAL, Setting},
 };
 use netcliff_core::tuning::in_short;
 use serde::Serialize;
@@ -132,6 +132,8 @@ pub struct Session {
     carriers: BTreeSet<String>,
     /// Interfaces whose queues' settings are written down.
     at_risk: BTreeSet<String>,
+    /// Interfaces whose coalescing is written down.
+    coalescing_at_risk: BTreeSet<String>,
     /// A carrier that was there before is waited for so long.
     pub carrier_time: Duration,
 }
@@ -145,6 +147,7 @@ impl Session {
             applied: Vec::new(),
             carriers: BTreeSet::new(),
             at_risk: BTreeSet::new(),
+            coalescing_at_risk: BTreeSet::new(),
             carrier_time: CARRIER_TIME,
         }
     }
@@ -175,7 +178,15 @@ impl Session {
     /// # Errors
     /// The step that failed, and what became of the others.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), ApplyError> {
-        for step in &plan.steps {
+        self.apply_steps(&plan.steps)
+    }
+
+    /// The same of steps.
+    ///
+    /// # Errors
+    /// As [`Session::apply`].
+    pub fn apply_steps(&mut self, steps: &[Step]) -> Result<(), ApplyError> {
+        for step in steps {
             match self.make(step) {
                 Ok(applied) => self.applied.extend(applied),
                 Err(Failed::Journal(error)) => {
@@ -228,6 +239,15 @@ impl Session {
                 .map_err(Failed::Journal)?;
             self.at_risk.insert(interface.to_owned());
         }
+        if let Setting::Ethtool { interface, group: Group::Coalesce, .. } = setting
+            && self.coalescing_at_risk.insert(interface.clone())
+        {
+            let figures = at_risk::coalescing(interface)?;
+            if !figures.is_empty() {
+                Journal::record_at_risk(&mut self.journal, self.lock.state(), interface, figures)
+                    .map_err(Failed::Journal)?;
+            }
+        }
         Ok(())
     }
 
@@ -257,6 +277,7 @@ impl Session {
     pub fn set_back(&mut self) -> Vec<UndoOutcome> {
         self.applied.clear();
         self.at_risk.clear();
+        self.coalescing_at_risk.clear();
         let undone = self.journal.take().map(|mut journal| journal.undo_all()).unwrap_or_default();
         if let Some(interface) = self.missing_carrier() {
             tracing::warn!(interface, "no carrier although its settings are as they were");

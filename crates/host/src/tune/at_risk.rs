@@ -2,9 +2,10 @@
 //! table and places interrupts as it likes, and queues that come new know nothing of RPS, XPS or their NAPI instance's settings.
 
 use crate::{
+    device::DeviceState,
     inspect::interrupts,
     nic::{self, netdev::NapiKey},
-    setting::{Setting, rss_table},
+    setting::{Group, Setting, rss_table},
 };
 use std::{io, path::Path};
 
@@ -35,4 +36,15 @@ pub(super) fn of(interface: &str) -> io::Result<Vec<(Setting, String)>> {
         found.extend(told.map(|(key, value)| (Setting::Napi { interface: owned(), place, key }, value.to_string())));
     }
     Ok(found)
+}
+
+/// Figures of coalescing that the driver may choose by itself while `adaptive-rx` or `adaptive-tx` is on, and leave changed.
+///
+/// # Errors
+/// When there is no such interface in the thread's namespace.
+pub(super) fn coalescing(interface: &str) -> io::Result<Vec<(Setting, String)>> {
+    let of =
+        |key: &str| Setting::Ethtool { interface: interface.to_owned(), group: Group::Coalesce, key: key.to_owned() };
+    let figures = DeviceState::of(&nic::read(interface, Path::new("/sys"))?).own_coalescing();
+    Ok(figures.into_iter().map(|(name, value)| (of(name), value.to_string())).collect())
 }

@@ -9,6 +9,7 @@ use netcliff_host::{
     tune::{
         Plan, Wish,
         apply::{self, ApplyError, Session},
+        device::{DeviceKey, Held, Wanted},
         plan,
     },
 };
@@ -299,4 +300,39 @@ fn what_cannot_be_set_back_stays_written_down() {
         .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
         .filter(|text| text.contains("setting_changed"));
     assert_eq!(left.count(), 1);
+}
+
+/// What is wanted of a veth by names, and its state.
+#[test]
+fn a_device_holds_settings_until_it_is_let_go() {
+    let Some((dir, lock, testbed)) = bed() else { return };
+    testbed
+        .run_in_hut(|| {
+            let wanted = |text: &str| -> Vec<Wanted> {
+                let one = |item: &str| {
+                    let (key, value) = item.split_once('=').unwrap();
+                    DeviceKey::of(key).unwrap().parse(value).unwrap()
+                };
+                text.split(',').map(one).collect()
+            };
+            let timeout = Setting::file("/sys/class/net/veth1/gro_flush_timeout");
+            let all = [(offload("rx-gro"), ""), (timeout.clone(), "")];
+            let before = values(&all);
+            let gro = if before[0] == "on" { "off" } else { "on" };
+            {
+                let held = Held::take(&lock, "veth1", &wanted(&format!("gro_flush_timeout=20us,gro={gro}"))).unwrap();
+                let made: Vec<_> = held.settings().iter().map(|made| (made.name, made.effective.as_str())).collect();
+                assert_eq!(made, [("gro_flush_timeout", "20us"), ("gro", gro)]);
+                assert!(held.settings().iter().all(|made| !made.differs()), "{held:#?}");
+                assert_eq!(values(&all), [gro, "20000"]);
+            }
+            assert_eq!(values(&all), before);
+            let refused = Held::take(&lock, "veth1", &wanted("gro_flush_timeout=20us,rx-usecs=100")).unwrap_err();
+            let why = refused.to_string();
+            assert!(why.contains("veth1, veth, has no rx-usecs") || why.contains("rx-usecs could not be set"), "{why}");
+            assert_eq!(values(&all), before);
+        })
+        .unwrap();
+    drop((lock, testbed));
+    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
 }

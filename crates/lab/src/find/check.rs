@@ -1,115 +1,55 @@
 //! Set-ups that calibration did not see: predicted with its costs, then measured.
 
+mod device;
+mod setup;
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{ByEngine, SetupCheck};
-use netcliff_core::{EngineKind, Figure, Finding, FrameSizes, ParseError, Scheme, Traffic, units};
-use netcliff_host::testbed::sysctl::SysctlOverrides;
+use netcliff_core::finding::{ByEngine, CheckedSetting, SetupCheck};
+use netcliff_core::{EngineKind, Figure, Finding};
+use netcliff_host::tune::device::Made;
 
 use super::cliff::{self, Question};
 use super::engines::Predictor;
 use super::later::{Later, ceiling_pps};
 use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
+use super::stages::Basis;
 use super::sureness::{Assessed, Sureness};
 use super::{FindOptions, base, conclude, experienced, missing};
 use crate::bench::Bench;
-use crate::calibrate::Calibrated;
-use crate::rig::RigOptions;
+use crate::rig::Between;
 use crate::trial::{TrialError, TrialSpec};
+use device::Device;
+pub use setup::CheckSetup;
+use setup::Predicted;
 
 /// Load of the reference trials, as a share of the cliff of the calibrated set-up: their packets cost nearly what those at the cliff do, and none
 /// is lost.
 const REFERENCE_SHARE: f64 = 0.8;
 
-/// One set-up: what differs from the calibrated one. Written `size=512B`, `work=2us`, `backlog=200` or `budget=64`,
-/// several joined by commas.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct CheckSetup {
-    name: String,
-    frame_bytes: Option<u32>,
-    work_s: Option<f64>,
-    backlog: Option<u32>,
-    budget: Option<u32>,
-}
-
-impl std::str::FromStr for CheckSetup {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let form = "expected size=512B, work=2us, backlog=200 or budget=64, several joined by commas";
-        let mut setup = Self { name: text.to_owned(), ..Self::default() };
-        for item in text.split(',') {
-            let (key, value) = item.split_once('=').ok_or_else(|| ParseError::new("--check", text, form))?;
-            let named = |error: ParseError| error.within(&format!("--check {key}"));
-            let count = || {
-                let count = units::parse_count(key, value).map_err(named)?;
-                let fits = u32::try_from(count).ok().filter(|count| *count > 0);
-                fits.ok_or_else(|| ParseError::new(format!("--check {key}"), value, "expected a whole number above 0"))
-            };
-            match key {
-                "size" => match value.parse::<FrameSizes>().map_err(named)? {
-                    FrameSizes::Fixed(bytes) => setup.frame_bytes = Some(bytes),
-                    _ => return Err(ParseError::new("--check size", value, "expected one size such as \"512B\"")),
-                },
-                "work" => setup.work_s = Some(units::parse_time_s(value).map_err(named)?),
-                "backlog" => setup.backlog = Some(count()?),
-                "budget" => setup.budget = Some(count()?),
-                _ => return Err(ParseError::new("--check", text, form)),
-            }
-        }
-        Ok(setup)
-    }
-}
-
-impl CheckSetup {
-    /// As it was given.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn rig(&self, options: &FindOptions) -> RigOptions {
-        let sysctls = SysctlOverrides {
-            netdev_max_backlog: self.backlog,
-            netdev_budget: self.budget,
-            ..options.rig.sysctls.clone()
-        };
-        RigOptions { sysctls, ..options.rig.clone() }
-    }
-
-    fn computed(&self, options: &FindOptions, plan: &Plan, calibrated: &Calibrated, finding: &Finding) -> Predictor {
-        let frame_bytes = self.frame_bytes.unwrap_or(options.frame_bytes);
-        let extra_s = self.work_s.map_or(0.0, |work_s| work_s - options.work_s);
-        let mut host = calibrated.host_for(frame_bytes, extra_s);
-        host.ring = self.backlog.map_or(host.ring, u64::from);
-        let mut scheme = finding.setup.scheme.clone();
-        if let (Scheme::Napi(napi), Some(budget)) = (&mut scheme, self.budget) {
-            napi.budget = u64::from(budget);
-        }
-        let traffic = Traffic { size: FrameSizes::Fixed(frame_bytes), ..finding.setup.traffic.clone() };
-        let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
-        let (times, loss, seed, packets) = (calibrated.times(), options.loss, options.seed, plan.sim_packets);
-        Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps }
-    }
-
-    fn spec(&self, options: &FindOptions, plan: &Plan) -> TrialSpec {
-        let base = base(options, plan);
-        TrialSpec {
-            frame_bytes: self.frame_bytes.unwrap_or(base.frame_bytes),
-            work_s: self.work_s.unwrap_or(base.work_s),
-            ..base
-        }
-    }
-}
-
 /// Runs every check; a stop or failure leaves the rest out and says so.
 pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
     for setup in &later.options.checks {
-        later.stage(&format!("checking {}", setup.name));
-        let checked = later.on(&setup.rig(later.options), |later, bench| one(setup, later, bench, finding));
+        later.stage(&format!("checking {}", setup.name()));
+        let checked = later.on(&setup.rig(later.options), |later, bench, rig| {
+            let device =
+                rig.between().map(|between| device_of(between, bench)).filter(|_| !setup.settings().is_empty());
+            let settings = rig.settings().iter().map(checked).collect();
+            let asked = Asked { options: later.options, plan: later.plan, basis: later.basis, stop: later.stop };
+            let (check, unpredicted) = one(setup, &asked, bench, device.as_ref(), finding)?;
+            Ok((SetupCheck { settings, ..check }, unpredicted))
+        });
         match checked {
-            Ok(check) => finding.checks.push(check),
-            Err(why) => missing(finding, &format!("checks.{}", setup.name), why),
+            Ok((check, unpredicted)) => {
+                for (engine, why) in unpredicted {
+                    missing(finding, &format!("checks.{}.cliff_pps.{engine}", setup.name()), why);
+                }
+                finding.checks.push(check);
+            }
+            Err(why) => missing(finding, &format!("checks.{}", setup.name()), why),
         }
         if later.is_stopped(finding) {
             return;
@@ -117,39 +57,67 @@ pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
     }
 }
 
+fn device_of<'a>(between: &'a Between, bench: &dyn Bench) -> Device<'a> {
+    Device { nic: between.nic(), backlog: between.is_backlog(), ring: bench.ring_slots() }
+}
+
+fn checked(made: &Made) -> CheckedSetting {
+    let Made { name, found, requested, effective } = made.clone();
+    CheckedSetting { name: name.to_owned(), found, requested, effective }
+}
+
+/// What a check is based on.
+struct Asked<'a> {
+    options: &'a FindOptions,
+    plan: &'a Plan,
+    basis: &'a Basis,
+    stop: &'a AtomicBool,
+}
+
+/// The check, and why an engine predicted nothing.
 fn one(
     setup: &CheckSetup,
-    later: &Later<'_, '_>,
+    asked: &Asked<'_>,
     bench: &mut Recorder<'_>,
+    device: Option<&Device<'_>>,
     finding: &Finding,
-) -> Result<SetupCheck, String> {
-    let (plan, basis, stop) = (later.plan, later.basis, later.stop);
-    let mut computed = setup.computed(later.options, plan, &basis.calibrated, finding);
-    let spec = setup.spec(later.options, plan);
+) -> Result<(SetupCheck, Vec<(EngineKind, String)>), String> {
+    let Asked { options, plan, basis, stop } = *asked;
+    let Predicted { mut computed, notes, unpredicted } =
+        setup.predicted(options, plan, &basis.calibrated, finding, device);
+    let is_predicted = unpredicted.is_none();
+    let spec = setup.spec(options, plan);
     // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
     if let Some(held) = bench.socket_capacity(&spec).map_err(told)? {
         computed.host.socket_buffer = held.round() as u64;
     }
-    let mut check = blank(setup, &computed, &spec);
+    let mut check = blank(setup, &computed, &spec, notes);
     // Predicted before it is measured.
-    predict(&computed, stop, &mut check);
-    let expected_pps =
-        check.cliff_pps.sim.or(check.cliff_pps.model).ok_or("neither model nor simulator answers it")?.value;
+    let mut reasons = match unpredicted {
+        Some(why) => [EngineKind::Model, EngineKind::Sim].map(|engine| (engine, why.clone())).to_vec(),
+        None => predict(&computed, stop, &mut check),
+    };
+    let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
+    // Where nothing is predicted it is looked for where that of the calibrated set-up is.
+    let near = predicted.or(finding.cliff_pps.wire.filter(|_| !is_predicted));
+    let expected_pps = near.ok_or("neither model nor simulator answers it")?.value;
     // Of the capacity of this set-up only the prediction is known so far.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     bench.enter(Stage::Search);
-    bench.calibrated(basis.calibrated.costs, base(later.options, plan));
-    let reference = reference(later.options, plan, finding);
+    bench.calibrated(basis.calibrated.costs, base(options, plan));
+    let reference = reference(options, plan, finding);
     let question =
         Question { reference, ..plan.question(spec.clone(), ceiling_pps(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
-    let present = basis.calibrated.at_present(&bench.at_present(), later.options.work_s, later.options.seed);
+    let present = basis.calibrated.at_present(&bench.at_present(), options.work_s, options.seed);
     if let Some(present) = &present {
         let socket_buffer = computed.host.socket_buffer;
-        computed = setup.computed(later.options, plan, present, finding);
+        computed = setup.predicted(options, plan, present, finding, device).computed;
         computed.host.socket_buffer = socket_buffer;
         check.host = computed.host.clone();
-        predict(&computed, stop, &mut check);
+        if is_predicted {
+            reasons = predict(&computed, stop, &mut check);
+        }
     }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // The run's own prediction says why there is no interval; here it is just left out.
@@ -158,7 +126,7 @@ fn one(
     }
     let cliff = cliffs.own()?;
     check.cliff_pps.wire = Some(cliff);
-    if let Some(measured) = bench.in_searches(plan.goal.final_trial_s) {
+    if let Some(measured) = bench.in_searches(plan.goal.final_trial_s).filter(|_| is_predicted) {
         check.cliff_experienced_pps =
             experienced::by_engines(&computed, &check.cliff_pps, &measured, &plan.goal, stop).0;
         experienced::disturbed(&computed, &mut check.cliff_pps, &measured, &plan.goal, capacity_pps);
@@ -167,12 +135,14 @@ fn one(
     let highest_pps = ceiling_pps(finding);
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
-        past(&computed, load_pps, stop, delivered);
+        if is_predicted {
+            past(&computed, load_pps, stop, delivered);
+        }
         if load_pps < highest_pps {
             delivered.wire = measured(bench, &spec, load_pps, plan).map_err(told)?;
         }
     }
-    Ok(check)
+    Ok((check, reasons))
 }
 
 /// A trial of the calibrated set-up, below its own cliff: how fast the machine is while another set-up is measured.
@@ -186,9 +156,9 @@ fn told(error: TrialError) -> String {
     error.to_string()
 }
 
-fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec) -> SetupCheck {
+fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<String>) -> SetupCheck {
     SetupCheck {
-        name: setup.name.clone(),
+        name: setup.name().to_owned(),
         host: computed.host.clone(),
         scheme: computed.scheme.clone(),
         frame_bytes: spec.frame_bytes,
@@ -196,15 +166,21 @@ fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec) -> SetupChe
         cliff_experienced_pps: ByEngine::default(),
         delivered_at_1_5_pps: ByEngine::default(),
         delivered_at_2_pps: ByEngine::default(),
+        settings: Vec::new(),
+        notes,
     }
 }
 
-/// Both engines' cliffs.
-fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) {
-    let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff());
-    check.cliff_pps.model = model.and_then(Result::ok);
+/// Both engines' cliffs; returns why one has none.
+fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) -> Vec<(EngineKind, String)> {
+    let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff().map(Some));
     let sim = computed.unless_stopped(stop, Predictor::sim_cliff);
-    check.cliff_pps.sim = sim.and_then(|cliff| cliff.ok().flatten());
+    let mut reasons = Vec::new();
+    for (engine, cliff) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
+        let cliff = cliff.and_then(|cliff| cliff.map_err(|error| reasons.push((engine, error.to_string()))).ok());
+        check.cliff_pps.set(engine, cliff.flatten());
+    }
+    reasons
 }
 
 /// Both engines' throughput at a load.

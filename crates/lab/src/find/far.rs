@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use netcliff_core::{Finding, Fingerprint, Record};
+use netcliff_core::{Finding, Fingerprint, Record, quote};
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
 use netcliff_wire::control::far::{Context, FarEnd, Kind};
@@ -15,7 +15,7 @@ use netcliff_wire::schedule::Arrivals;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FindOptions, Idle, Observer, find};
+use super::{CheckSetup, FindOptions, Idle, Observer, find};
 use crate::rig::{BetweenOptions, RigOptions};
 
 /// Name of the kind on the control channel.
@@ -163,6 +163,8 @@ pub struct FindReport {
 pub struct FindKind {
     /// Interfaces by which load may come.
     pub permission: Permission,
+    /// Interfaces whose settings checks may change.
+    pub settings: Permission,
 }
 
 impl Kind for FindKind {
@@ -191,6 +193,7 @@ impl Kind for FindKind {
             their_interface: Some(sender.interface.clone()),
             by_control_link: sender.by_control_link,
         })?;
+        self.allows(&options.checks, &options.rig)?;
         Ok(Box::new(FarFind::start(options, desk)?))
     }
 
@@ -201,6 +204,22 @@ impl Kind for FindKind {
 }
 
 impl FindKind {
+    /// Refuses checks that change an interface which clients may not change.
+    fn allows(&self, checks: &[CheckSetup], rig: &RigOptions) -> Result<(), String> {
+        let Permission::Interfaces(allowed) = &self.settings else { return Ok(()) };
+        let name = rig.between.as_ref().map_or("", |between| &between.interface);
+        match checks.iter().find(|check| !check.settings().is_empty()) {
+            Some(check) if !allowed.iter().any(|allowed| allowed == name) => {
+                let given = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+                Err(format!(
+                    "--check {} changes {name}, and this agent lets clients change {given}: start it with --allow-settings {name}",
+                    quote::in_short(check.name())
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The interface of this host that the sender is a neighbour on.
     fn interface(&self, sender: &SenderEnd, control: Option<IpAddr>) -> Result<String, String> {
         let found = neighbour::find(sender.address, None).map_err(|error| error.to_string())?;
@@ -313,3 +332,6 @@ impl Drop for FarFind {
         self.halt();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use netcliff_core::Finding;
 
@@ -14,6 +15,10 @@ use super::{FindOptions, missing};
 use crate::rig::{Rig, RigOptions};
 use crate::wire_bench::WireBench;
 
+/// A link whose settings were changed passes packets after this: copper negotiates 1000 Mbit/s for 2 to 4 s, and this host waits until its
+/// own end is up.
+const LINK_TIME: Duration = Duration::from_secs(5);
+
 /// What the later measurements need from the run.
 pub struct Later<'a, 'p> {
     pub options: &'a FindOptions,
@@ -22,6 +27,8 @@ pub struct Later<'a, 'p> {
     pub switch: &'a mut HostIdle,
     pub stop: &'a Arc<AtomicBool>,
     pub progress: &'a RefCell<Progress<'p>>,
+    /// What could not be set back after a measurement, in sentences.
+    pub left: Vec<String>,
 }
 
 impl Later<'_, '_> {
@@ -29,14 +36,25 @@ impl Later<'_, '_> {
     pub fn on<T>(
         &mut self,
         rig: &RigOptions,
-        work: impl FnOnce(&Self, &mut Recorder<'_>) -> Result<T, String>,
+        work: impl FnOnce(&Self, &mut Recorder<'_>, &Rig) -> Result<T, String>,
     ) -> Result<T, String> {
-        let rig = Rig::build(rig, Arc::clone(self.stop)).map_err(|error| error.to_string())?;
+        let rig = RigOptions { link_time: LINK_TIME, ..rig.clone() };
+        let rig = Rig::build(&rig, Arc::clone(self.stop)).map_err(|error| error.to_string())?;
+        let done = self.with(&rig, work);
+        self.left.extend(rig.end());
+        done
+    }
+
+    fn with<T>(
+        &mut self,
+        rig: &Rig,
+        work: impl FnOnce(&Self, &mut Recorder<'_>, &Rig) -> Result<T, String>,
+    ) -> Result<T, String> {
         let progress = self.progress;
         let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
-        let mut bench = WireBench::new(&rig, self.options.cpu, Box::new(watch));
+        let mut bench = WireBench::new(rig, self.options.cpu, Box::new(watch));
         self.switch.follow(bench.host_heartbeat())?;
-        work(self, &mut Recorder::new(&mut bench))
+        work(self, &mut Recorder::new(&mut bench), rig)
     }
 
     /// Reports the next stage.
@@ -70,6 +88,7 @@ pub fn all(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
     } else if tries {
         super::tried::best(&mut later, finding);
     }
+    finding.host.limits.append(&mut later.left);
 }
 
 fn missing_try(tries: bool, finding: &mut Finding, why: &str) {

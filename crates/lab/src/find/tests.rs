@@ -3,7 +3,7 @@
 mod conclusions;
 mod open;
 mod speed;
-mod whole;
+pub(super) mod whole;
 
 use netcliff_wire::schedule::Arrivals;
 use statrs::distribution::{Binomial, DiscreteCDF};

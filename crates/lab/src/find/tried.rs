@@ -45,7 +45,7 @@ fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding
         // The one that goes first changes from round to round.
         for place in [round % 2, 1 - round % 2].map(|place| place as usize) {
             let SetUp { rig, spec } = SetUp::of(later, (place == 1).then_some(change), u64::from(round));
-            pair[place] = later.on(&rig, |later, bench| cliff_pps(later, bench, spec, near_pps[place], finding))?;
+            pair[place] = later.on(&rig, |later, bench, _| cliff_pps(later, bench, spec, near_pps[place], finding))?;
         }
         pairs.push(pair);
     }

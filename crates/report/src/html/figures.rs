@@ -35,6 +35,9 @@ pub fn section(finding: &Finding) -> Markup {
             }
             @if let Some(note) = sheet::cpu_note(finding) { p.note { "CPU, " (note) "." } }
             @if !finding.checks.is_empty() { p.note { "Checks: " (sheet::CHECK_NOTE) "." } }
+            @for check in &finding.checks {
+                @for note in sheet::check_notes(check) { p.note { "Check " (check.name) ": " (note) "." } }
+            }
         }
     }
 }

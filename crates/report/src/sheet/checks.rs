@@ -25,6 +25,13 @@ fn worst_error(check: &SetupCheck) -> Option<f64> {
     errors.into_iter().flatten().map(f64::abs).reduce(f64::max)
 }
 
+/// Settings of the interface that came otherwise than given, and what limits the prediction, a sentence each.
+pub fn check_notes(check: &SetupCheck) -> Vec<String> {
+    let otherwise = check.settings.iter().filter(|made| made.requested != made.effective);
+    let otherwise = otherwise.map(|made| format!("{} {} came to {}", made.name, made.requested, made.effective));
+    otherwise.chain(check.notes.iter().cloned()).collect()
+}
+
 /// How far off the predicted cliffs of all set-ups are in the median, where `hidden` of them are not shown: `worst 3 of 8; median
 /// error of all: model 12 %, simulation 9 %`. None: all are shown.
 pub fn median_error(checks: &[SetupCheck], hidden: usize) -> Option<String> {

@@ -70,6 +70,11 @@ fn checks(page: &mut Page, finding: &Finding) {
         cliff.map(|row| Row { label: quote::cut(&check.name, NAME), ..row })
     };
     page.rows(&shown.iter().filter_map(row).collect::<Vec<_>>());
+    for check in &shown {
+        for note in sheet::check_notes(check) {
+            page.paragraph(2, Tone::Faint, &format!("{}: {note}.", quote::cut(&check.name, NAME)));
+        }
+    }
     if let Some(sentence) = sheet::median_error(&finding.checks, hidden) {
         page.paragraph(2, Tone::Faint, &sentence);
     }

@@ -1,4 +1,5 @@
 use netcliff_core::Figure;
+use netcliff_core::finding::CheckedSetting;
 use netcliff_report::{Style, terminal};
 
 use crate::fixture;
@@ -57,6 +58,32 @@ fn the_brief_page_with_many_checks_fits_a_screen() {
         assert!(!text.contains("size=128B"), "{text}");
     }
     insta::assert_snapshot!("brief-many-checks-80", terminal::brief(&finding, PLAIN));
+}
+
+/// What a driver made of a setting, and what is not in a prediction, on every page.
+#[test]
+fn checks_of_settings_say_what_came_of_them() {
+    let mut finding = fixture::livelocking();
+    let setting = |name: &str, requested: &str, effective: &str| CheckedSetting {
+        name: name.to_owned(),
+        found: "20".to_owned(),
+        requested: requested.to_owned(),
+        effective: effective.to_owned(),
+    };
+    finding.checks[0].settings = vec![setting("rx-usecs", "900", "902"), setting("rx-frames", "32", "32")];
+    finding.checks[0].notes = vec!["gro is in neither model nor simulation".to_owned()];
+    let pages = [
+        terminal::finding(&finding, PLAIN),
+        terminal::brief(&finding, PLAIN),
+        netcliff_report::html::finding(&finding),
+    ];
+    for page in pages {
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["rx-usecs 900 came to 902.", "gro is in neither model nor simulation."] {
+            assert!(words.contains(part), "{part}: {page}");
+        }
+        assert!(!words.contains("rx-frames 32"), "{page}");
+    }
 }
 
 #[test]

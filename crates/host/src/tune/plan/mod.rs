@@ -5,7 +5,7 @@
 
 mod file;
 mod interface;
-mod napi;
+pub(super) mod napi;
 mod placing;
 pub mod scheme;
 mod system;

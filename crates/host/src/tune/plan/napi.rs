@@ -6,7 +6,10 @@
 use super::Draft;
 use crate::{
     inspect::Port,
-    nic::netdev::{Napi, NapiKey},
+    nic::{
+        Nic,
+        netdev::{Napi, NapiKey},
+    },
     setting::Setting,
 };
 use netcliff_core::inspection::Objective;
@@ -35,7 +38,7 @@ pub(super) fn deferral(draft: &mut Draft<'_>, port: &Port) {
 
 /// Interrupts stay off while an application that asked for it (SO_PREFER_BUSY_POLL with epoll) finds packets.
 pub(super) fn suspension(draft: &mut Draft<'_>, port: &Port) {
-    let all_zero = instances(port).all(|(_, napi)| napi.figure(NapiKey::IrqSuspendTimeout) == Some(0));
+    let all_zero = instances(&port.nic).all(|(_, napi)| napi.figure(NapiKey::IrqSuspendTimeout) == Some(0));
     if draft.wants(Objective::Cpu) && port.nic.is_physical() && all_zero {
         let reason =
             "no interrupts while an application busy polls with epoll and SO_PREFER_BUSY_POLL; others see no change";
@@ -45,7 +48,7 @@ pub(super) fn suspension(draft: &mut Draft<'_>, port: &Port) {
 
 /// Threads that poll cost a wake-up each time; those that never sleep (2) are left where latency is wanted.
 pub(super) fn threads(draft: &mut Draft<'_>, port: &Port) {
-    let spinning = instances(port).any(|(_, napi)| napi.figure(NapiKey::Threaded) == Some(2));
+    let spinning = instances(&port.nic).any(|(_, napi)| napi.figure(NapiKey::Threaded) == Some(2));
     if !port.nic.is_physical() || draft.wants(Objective::Throughput) || (draft.wants(Objective::Latency) && spinning) {
         return;
     }
@@ -54,14 +57,14 @@ pub(super) fn threads(draft: &mut Draft<'_>, port: &Port) {
 }
 
 /// The instances that serve receive queues, with their place; all where the driver does not report.
-fn instances(port: &Port) -> impl Iterator<Item = (usize, &Napi)> {
-    let receives = |napi: &Napi| port.nic.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
-    let told = port.nic.napis.iter().any(receives);
-    port.nic.napis.iter().enumerate().filter(move |(_, napi)| !told || receives(napi))
+fn instances(nic: &Nic) -> impl Iterator<Item = (usize, &Napi)> {
+    let receives = |napi: &Napi| nic.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
+    let told = nic.napis.iter().any(receives);
+    nic.napis.iter().enumerate().filter(move |(_, napi)| !told || receives(napi))
 }
 
 /// The file of sysfs that sets all instances.
-pub(super) fn file_of(key: NapiKey) -> Option<&'static str> {
+pub(in crate::tune) fn file_of(key: NapiKey) -> Option<&'static str> {
     match key {
         NapiKey::DeferHardIrqs => Some("napi_defer_hard_irqs"),
         NapiKey::GroFlushTimeout => Some("gro_flush_timeout"),
@@ -71,23 +74,23 @@ pub(super) fn file_of(key: NapiKey) -> Option<&'static str> {
 }
 
 fn propose(draft: &mut Draft<'_>, port: &Port, key: NapiKey, wanted: u32, reason: &str, source: &str) {
-    for (setting, old) in settings(port, key) {
+    for (setting, old) in settings(&port.nic, key) {
         draft.propose(setting, &old, &wanted.to_string(), reason, source);
     }
 }
 
 /// What sets a key on all instances that receive, each with the value in force; nothing where the kernel does not report it.
-pub(super) fn settings(port: &Port, key: NapiKey) -> Vec<(Setting, String)> {
-    let name = &port.nic.name;
-    let file = file_of(key).and_then(|file| Some((file, *port.nic.napi_settings.get(file)?)));
+pub(in crate::tune) fn settings(nic: &Nic, key: NapiKey) -> Vec<(Setting, String)> {
+    let name = &nic.name;
+    let file = file_of(key).and_then(|file| Some((file, *nic.napi_settings.get(file)?)));
     let own = |napi: &Napi| napi.figure(key).map(u64::from);
     if let Some((file, old)) = file
-        && instances(port).all(|(_, napi)| own(napi).is_none_or(|value| value == old))
+        && instances(nic).all(|(_, napi)| own(napi).is_none_or(|value| value == old))
     {
         return vec![(Setting::file(format!("/sys/class/net/{name}/{file}")), old.to_string())];
     }
     let of_one = |(place, napi): (usize, &Napi)| {
         Some((Setting::Napi { interface: name.clone(), place, key }, own(napi)?.to_string()))
     };
-    instances(port).filter_map(of_one).collect()
+    instances(nic).filter_map(of_one).collect()
 }

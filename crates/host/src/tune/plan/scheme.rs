@@ -126,7 +126,7 @@ impl Draft<'_> {
     fn instance(&mut self, key: NapiKey, new: u32, reason: &str) -> Result<(), String> {
         let name = self.name().to_owned();
         let all = match self.device {
-            Device::Port(_, port) => napi::settings(port, key),
+            Device::Port(_, port) => napi::settings(&port.nic, key),
             // What is not known is set only where it is part of the scheme.
             Device::Any(_) if new == 0 => Vec::new(),
             Device::Any(_) => {

@@ -19,7 +19,7 @@ use crate::rig::RigOptions;
 use crate::trial::TrialError;
 
 /// A finding of nothing.
-pub(super) fn finding() -> Finding {
+pub(in crate::find) fn finding() -> Finding {
     let setup = Setup {
         scheme: Scheme::Ideal,
         traffic: Traffic::poisson(1.0),
@@ -32,7 +32,7 @@ pub(super) fn finding() -> Finding {
     Finding::blank(setup, LOSS)
 }
 
-fn options() -> FindOptions {
+pub(in crate::find) fn options() -> FindOptions {
     FindOptions {
         quick: true,
         loss: LOSS,

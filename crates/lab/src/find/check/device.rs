@@ -1,0 +1,91 @@
+//! The settings of an interface in the scheme that a check is predicted with.
+
+use netcliff_core::Napi;
+use netcliff_core::experiment::Coalesce;
+use netcliff_core::scheme::Moderation;
+use netcliff_host::nic::netdev::NapiKey;
+use netcliff_host::nic::{self, Nic};
+use netcliff_host::tune::device::{DeviceKey, Wanted};
+
+/// An interface as the settings of a check left it.
+#[derive(Debug)]
+pub(super) struct Device<'a> {
+    pub nic: &'a Nic,
+    /// Packets go through the per-CPU backlog.
+    pub backlog: bool,
+    /// Slots of what is bounded in front of the softirq; None: not known.
+    pub ring: Option<u64>,
+}
+
+/// What a NIC does before it interrupts, by what its driver reports; None: as the driver sees fit.
+fn napi_moderation(nic: &Nic) -> Option<Moderation> {
+    let usecs = match nic.moderation() {
+        Some(nic::moderation::Moderation::Adaptive { .. }) => return None,
+        Some(nic::moderation::Moderation::Fixed(usecs)) => usecs,
+        None => 0,
+    };
+    let time_s = (usecs > 0).then(|| f64::from(usecs) / 1e6);
+    let frames = nic.coalesce.get("rx-frames").copied().map(u64::from).filter(|frames| *frames > 1);
+    Some(match nic.spaces_interrupts() {
+        true => Moderation { frames, min_gap_s: time_s, ..Moderation::default() },
+        false => Moderation { frames, absolute_timer_s: time_s, ..Moderation::default() },
+    })
+}
+
+/// Why figures of coalescing cannot be given with the switch that has the driver choose them; None: they are not.
+pub(super) fn figures_of_an_adaptive_driver(settings: &[Wanted]) -> Option<String> {
+    let is_on = |key: Coalesce| settings.iter().any(|one| one.key == DeviceKey::Coalesce(key) && one.value > 0);
+    let given = |key: &Coalesce| settings.iter().any(|one| one.key == DeviceKey::Coalesce(*key));
+    let figure = [Coalesce::RxUsecs, Coalesce::RxFrames].into_iter().find(given)?;
+    let name = figure.kernel_name();
+    is_on(Coalesce::AdaptiveRx)
+        .then(|| format!("expected {name} or adaptive-rx=on: the driver chooses {name} by itself then"))
+}
+
+impl Device<'_> {
+    /// Puts what these settings made of the device into the scheme; what is in no engine is noted.
+    ///
+    /// # Errors
+    /// Why nothing can be predicted.
+    pub fn set_in(&self, napi: &mut Napi, settings: &[Wanted], notes: &mut Vec<String>) -> Result<(), String> {
+        napi.backlog = self.backlog;
+        if self.backlog {
+            napi.moderation = Moderation::default();
+        }
+        let value = |key: NapiKey, file: &str| {
+            let given = settings.iter().find(|one| one.key == DeviceKey::Napi(key)).map(|one| u64::from(one.value));
+            given.or(self.nic.napi_settings.get(file).copied()).unwrap_or(0)
+        };
+        let mut outcome = Ok(());
+        for one in settings {
+            let name = one.key.name();
+            match one.key {
+                DeviceKey::Feature(_) => notes.push(format!(
+                    "{name} is in neither model nor simulation: they predict with the costs that were calibrated without the change"
+                )),
+                _ if self.backlog => notes.push(format!(
+                    "{name} is not in the prediction: packets go through the backlog here (RPS, or a virtual link), and what the device \
+                     does before it is not predicted"
+                )),
+                DeviceKey::Coalesce(_) => match napi_moderation(self.nic) {
+                    Some(moderation) => napi.moderation = moderation,
+                    None => {
+                        let why = format!("the driver of {} moderates as it sees fit, which is not predicted", self.nic.name);
+                        outcome = Err(why);
+                    }
+                },
+                // It is the host's ring.
+                DeviceKey::RxRing => {}
+                DeviceKey::Napi(NapiKey::Threaded) => napi.threaded = one.value > 0,
+                DeviceKey::Napi(_) => {
+                    let timeout_s = value(NapiKey::GroFlushTimeout, "gro_flush_timeout") as f64 / 1e9;
+                    let polls = value(NapiKey::DeferHardIrqs, "napi_defer_hard_irqs");
+                    napi.gro_flush_timeout_s = timeout_s;
+                    // Without a time until the next poll the kernel defers nothing (napi_complete_done, net/core/dev.c).
+                    napi.defer_hard_irqs = if timeout_s > 0.0 { u32::try_from(polls).unwrap_or(u32::MAX) } else { 0 };
+                }
+            }
+        }
+        outcome
+    }
+}

@@ -1,0 +1,145 @@
+use std::collections::BTreeMap;
+
+use netcliff_core::{Napi, Scheme};
+use netcliff_host::nic::Nic;
+
+use super::super::fake::Fake;
+use super::super::tests::whole;
+use super::*;
+use crate::calibrate::tests::{Exact, base as exact_base};
+use crate::calibrate::{self};
+
+fn setup(text: &str) -> CheckSetup {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// An interface of a driver with these figures of coalescing and a ring of 512 slots.
+fn nic(driver: &str, coalesce: &[(&str, u32)]) -> Nic {
+    let owned = |values: &[(&str, u32)]| -> BTreeMap<String, u32> {
+        values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    };
+    let (coalesce, rings) = (owned(coalesce), owned(&[("rx", 512)]));
+    Nic { name: "eth0".to_owned(), driver: Some(driver.to_owned()), coalesce, rings, ..Nic::default() }
+}
+
+fn basis() -> Basis {
+    let plan = calibrate::Plan { rounds: 2, rough_pps: 400e3 };
+    let calibrated = calibrate::calibrate(&mut Exact::default(), &exact_base(), plan).expect("it has a meter");
+    Basis { calibrated, capacity_pps: 600e3 }
+}
+
+/// A finding of a device's own NAPI, or of the backlog.
+fn finding(backlog: bool) -> Finding {
+    let mut finding = whole::finding();
+    finding.setup.scheme = Scheme::Napi(Napi { backlog, ..Napi::default() });
+    finding
+}
+
+/// A NAPI without the keys that are always printed.
+fn beside_the_usual(scheme: &Scheme) -> String {
+    scheme
+        .to_string()
+        .replace("weight=64,budget=300,budget_time=2ms,", "")
+        .replace(":weight=64,budget=300,budget_time=2ms", "")
+}
+
+/// What is predicted with: the scheme and the ring; the notes; why nothing is.
+fn predicted(text: &str, nic: &Nic, backlog: bool) -> (String, Vec<String>, Option<String>) {
+    let (options, basis) = (whole::options(), basis());
+    let device = Device { nic, backlog, ring: Some(if backlog { 1000 } else { 512 }) };
+    let plan = Plan::new(&options);
+    let told = setup(text).predicted(&options, &plan, &basis.calibrated, &finding(backlog), Some(&device));
+    (
+        format!("{} ring {}", beside_the_usual(&told.computed.scheme), told.computed.host.ring),
+        told.notes,
+        told.unpredicted,
+    )
+}
+
+#[test]
+fn settings_are_read_and_refused_with_the_accepted_form() {
+    let read = setup("rx-frames=32,size=512B,rx-usecs=50");
+    assert_eq!(read.name(), "rx-frames=32,size=512B,rx-usecs=50");
+    assert_eq!(
+        read.settings().iter().map(|one| (one.key.name(), one.value)).collect::<Vec<_>>(),
+        [("rx-frames", 32), ("rx-usecs", 50)]
+    );
+    assert_eq!(read.rig(&whole::options()).settings, read.settings());
+    for (text, words) in [
+        ("tx-usecs=100", &["tx-usecs=100", "size=512B", "rx-usecs=100", "gro_flush_timeout"][..]),
+        ("rx-usecs", &["size=512B", "rx-usecs=100"]),
+        ("rx-usecs=fast", &["--check rx-usecs", "fast", "microseconds"]),
+        ("gro=maybe", &["--check gro", "maybe", "on or off"]),
+        ("rx-usecs=1,rx-usecs=2", &["expected rx-usecs once"]),
+        ("adaptive-rx=on,rx-frames=8", &["expected rx-frames or adaptive-rx=on", "by itself"]),
+    ] {
+        let error = text.parse::<CheckSetup>().expect_err(text).to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{text}: {error}");
+    }
+}
+
+/// The value in force counts, not the one requested: here the driver made 102 of 100.
+#[test]
+fn moderation_is_what_the_driver_made_of_it() {
+    let timer = nic("mlx5_core", &[("rx-usecs", 102), ("rx-frames", 32)]);
+    let (scheme, notes, why) = predicted("rx-usecs=100", &timer, false);
+    assert_eq!((scheme.as_str(), notes.len(), why), ("napi:rx_frames=32,rx_usecs=102us ring 512", 0, None));
+    let gap = nic("ice", &[("rx-usecs", 50)]);
+    assert_eq!(predicted("rx-usecs=50", &gap, false).0, "napi:min_gap=50us ring 512");
+    assert_eq!(predicted("rx=512", &gap, false).0, "napi ring 512", "what a check does not name stays as calibrated");
+    let polls = predicted("gro_flush_timeout=20us,napi_defer_hard_irqs=2,threaded=on", &gap, false).0;
+    assert_eq!(polls, "napi:threaded=true,defer_hard_irqs=2,gro_flush_timeout=20us ring 512");
+}
+
+#[test]
+fn what_is_in_no_engine_is_said() {
+    let usual = nic("ice", &[("rx-usecs", 50)]);
+    let (scheme, notes, why) = predicted("rx-usecs=100,backlog=200", &usual, true);
+    assert_eq!((scheme.as_str(), why), ("napi:backlog=true ring 200", None));
+    assert!(notes[0].contains("rx-usecs is not in the prediction"), "{notes:?}");
+    let (scheme, notes, _) = predicted("gro=off,backlog=200", &usual, false);
+    assert_eq!(scheme, "napi ring 512", "the backlog is no ring of a NIC's own NAPI");
+    assert!(notes[0].contains("gro is in neither"), "{notes:?}");
+    let adaptive = nic("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
+    let why = predicted("adaptive-rx=on", &adaptive, false).2.expect("it is not predicted");
+    assert!(why.contains("eth0 moderates as it sees fit"), "{why}");
+    let untimed = nic("mlx5_core", &[("rx-usecs", 0), ("rx-frames", 32)]);
+    let why = predicted("rx-usecs=0", &untimed, false).2.expect("no engine takes it");
+    assert!(why.contains("rx_frames") && why.contains("without a timer"), "{why}");
+}
+
+/// A whole check on a fake host: the model has no answer for moderated NAPI, simulation and measurement have.
+#[test]
+fn a_check_of_moderation_is_simulated_and_measured() {
+    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
+    let plan = Plan { sim_packets: 20_000, searches: 2, ..Plan::new(&options) };
+    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
+    let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
+    let device = Device { nic: &timer, backlog: false, ring: Some(512) };
+    let mut known = finding(false);
+    known.cliff_pps.wire = Some(Figure::exact(200e3));
+    let run = |text: &str, device: &Device<'_>| {
+        let mut fake = Fake::new(200e3, 5);
+        one(&setup(text), &asked, &mut Recorder::new(&mut fake), Some(device), &known).expect("it is measured")
+    };
+    let (check, why) = run("rx-usecs=100", &device);
+    assert_eq!((check.cliff_pps.model, why.len()), (None, 1));
+    assert!(why[0].0 == EngineKind::Model && why[0].1.contains("use the simulator"), "{why:?}");
+    assert!(check.cliff_pps.sim.is_some_and(|cliff| cliff.value > 50e3), "{:?}", check.cliff_pps);
+    assert!(check.cliff_pps.wire.is_some_and(|cliff| (cliff.value / 200e3 - 1.0).abs() < 0.1), "{:?}", check.cliff_pps);
+    assert_eq!(beside_the_usual(&check.scheme), "napi:rx_usecs=100us");
+    // As the driver sees fit: measured only, and why nothing is predicted.
+    let adaptive = nic("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
+    let (check, why) = run("adaptive-rx=on", &Device { nic: &adaptive, ..device });
+    assert_eq!((check.cliff_pps.model, check.cliff_pps.sim, check.delivered_at_2_pps.sim), (None, None, None));
+    assert!(check.cliff_pps.wire.is_some() && why.len() == 2);
+}
+
+#[test]
+fn a_testbed_without_a_device_refuses_settings_before_anything_runs() {
+    let options = FindOptions { checks: vec![setup("size=512B"), setup("gro=off")], ..whole::options() };
+    let error = super::super::check(&options).expect_err("it has no interface").to_string();
+    for word in ["--check gro=off", "a setting of an interface", "--if IF --from HOST"] {
+        assert!(error.contains(word), "{error}");
+    }
+}
