@@ -154,7 +154,7 @@ mod tests {
     use crate::bench::Bench;
 
     fn calibrated() -> Calibrated {
-        calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap()
+        calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3, backlog: true }).unwrap()
     }
 
     fn at(exact: &mut Exact, rates_pps: [f64; 6]) -> Vec<Counts> {

@@ -149,7 +149,8 @@ pub fn base() -> TrialSpec {
 
 #[test]
 fn known_costs_are_found_again() {
-    let calibrated = calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
+    let calibrated =
+        calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3, backlog: true }).unwrap();
     let host = &calibrated.calibration.host;
     for (name, found, truth) in [
         ("protocol", host.protocol_s, PROTOCOL_S),
@@ -177,7 +178,7 @@ fn known_costs_are_found_again() {
 #[test]
 fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
     let mut exact = Exact::default();
-    let calibrated = calibrate(&mut exact, &base(), Plan { rounds: 2, rough_pps: 400e3 }).unwrap();
+    let calibrated = calibrate(&mut exact, &base(), Plan { rounds: 2, rough_pps: 400e3, backlog: true }).unwrap();
     let mut counts = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
     let slowness = calibrated.costs.slowness(&counts, 0.0).unwrap();
     assert!((slowness - 1.0).abs() < 1e-5, "{slowness}");
@@ -194,8 +195,11 @@ fn a_trial_that_costs_what_was_calibrated_is_not_slow() {
 
 #[test]
 fn without_a_meter_there_is_no_calibration_and_no_guess() {
-    let error =
-        calibrate(&mut Exact { metered: false, ..Exact::default() }, &base(), Plan { rounds: 1, rough_pps: 400e3 })
-            .unwrap_err();
+    let error = calibrate(
+        &mut Exact { metered: false, ..Exact::default() },
+        &base(),
+        Plan { rounds: 1, rough_pps: 400e3, backlog: true },
+    )
+    .unwrap_err();
     assert!(matches!(error, CalibrationError::NoMeter(_)), "{error}");
 }

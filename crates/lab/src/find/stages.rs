@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::finding::{LatencyAt, SweepPoint};
-use netcliff_core::{EngineKind, Finding, Outcome, Record};
+use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs};
@@ -179,7 +179,8 @@ impl Run<'_, '_> {
     }
 
     fn calibrate(&mut self, rough_pps: f64) -> Result<Option<Calibrated>, Halt> {
-        let plan = calibrate::Plan { rounds: self.plan.calibration_rounds, rough_pps };
+        let backlog = !matches!(&self.finding.setup.scheme, Scheme::Napi(napi) if !napi.backlog);
+        let plan = calibrate::Plan { rounds: self.plan.calibration_rounds, rough_pps, backlog };
         let base = base(self.options, self.plan);
         match calibrate::calibrate(&mut self.bench, &base, plan) {
             Ok(calibrated) => {
