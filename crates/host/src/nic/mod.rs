@@ -56,6 +56,9 @@ pub struct Nic {
     pub firmware: Option<String>,
     /// Bus address, for example a PCI address.
     pub bus: Option<String>,
+    /// QEMU emulates it, as one of Intel's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_qemus: bool,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// Qdiscs, root first.
@@ -238,6 +241,10 @@ fn from_link(link: &RawLink) -> Nic {
         master: link.master,
         ..Nic::default()
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// IF_OPER_* of linux/if.h.

@@ -24,6 +24,7 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     nic.driver = driver.or_else(|| nic.driver.take());
     // The kernel says -1 for "no node"; that is None here. A virtio device's node is its PCI function's.
     nic.numa_node = procfs::number(device.join("numa_node")).or_else(|| procfs::number(device.join("../numa_node")));
+    nic.is_qemus = is_qemus(&device, sys);
     nic.pcie = slot::slot(&nic.name, sys);
     nic.pcie_max = slot::widest(&nic.name, sys);
     if nic.driver.as_deref() == Some("virtio_net") && virtio_delays(&device) == Some(false) {
@@ -59,6 +60,16 @@ pub(crate) fn message_interrupts(device: &Path) -> PathBuf {
 fn virtio_delays(device: &Path) -> Option<bool> {
     let features = procfs::text(device.join("features"))?;
     Some(features.as_bytes().get(NOTF_COAL) == Some(&b'1'))
+}
+
+/// Whether QEMU emulates a device of Intel: the machine is QEMU's, and so is the subsystem; a device passed through has its maker's.
+/// hw/net/e1000.c (1af4:1100) and e1000e.c (8086:0000).
+fn is_qemus(device: &Path, sys: &Path) -> bool {
+    let identifier = |name: &str| procfs::text(device.join(name));
+    procfs::text(sys.join("class/dmi/id/sys_vendor")).as_deref() == Some("QEMU")
+        && identifier("vendor").as_deref() == Some("0x8086")
+        && (identifier("subsystem_vendor").as_deref() == Some("0x1af4")
+            || identifier("subsystem_device").as_deref() == Some("0x0000"))
 }
 
 impl Nic {
@@ -104,6 +115,27 @@ mod tests {
             let features: String = (0..64).map(|bit| if set.contains(&bit) { '1' } else { '0' }).collect();
             fs::write(device.path().join("features"), features + "\n").unwrap();
             assert_eq!(virtio_delays(device.path()), Some(delays), "{set:?}");
+        }
+    }
+
+    /// A device passed through to a guest of QEMU, and the same card outside one, are their makers'.
+    #[test]
+    fn intels_devices_are_qemus_by_machine_and_subsystem() {
+        let root = tempfile::tempdir().unwrap();
+        let (device, dmi) = (root.path().join("device"), root.path().join("class/dmi/id"));
+        fs::create_dir_all(&device).unwrap();
+        fs::create_dir_all(&dmi).unwrap();
+        for (maker, vendor, subsystem, emulated) in [
+            ("QEMU", "0x8086", ["0x1af4", "0x1100"], true),
+            ("QEMU", "0x8086", ["0x8086", "0x0000"], true),
+            ("QEMU", "0x8086", ["0x8086", "0x001f"], false),
+            ("QEMU", "0x1af4", ["0x1af4", "0x0001"], false),
+            ("Dell Inc.", "0x8086", ["0x8086", "0x0000"], false),
+        ] {
+            fs::write(dmi.join("sys_vendor"), format!("{maker}\n")).unwrap();
+            let files = [("vendor", vendor), ("subsystem_vendor", subsystem[0]), ("subsystem_device", subsystem[1])];
+            files.iter().for_each(|(name, text)| fs::write(device.join(name), format!("{text}\n")).unwrap());
+            assert_eq!(is_qemus(&device, root.path()), emulated, "{maker} {vendor} {subsystem:?}");
         }
     }
 }

@@ -50,6 +50,20 @@ fn what_each_driver_means_by_its_delay() {
     }
 }
 
+/// Its emulation interrupts 7813 times a second at most, whatever the driver sets.
+#[test]
+fn qemus_devices_keep_a_gap_of_their_own() {
+    for (driver, us, means) in [
+        ("e1000", 0, "min_gap=128us"),
+        ("e1000e", 50, "min_gap=128us"),
+        ("e1000e", 250, "min_gap=250us"),
+        ("igb", 50, "min_gap=50us"),
+    ] {
+        let emulated = Nic { is_qemus: true, ..nic(driver, &[("rx-usecs", us)]) };
+        assert_eq!(told(&emulated), Ok(means.to_owned()), "{driver} {us}");
+    }
+}
+
 /// Every delay is printed as it is set, so that the scheme can be pasted.
 #[test]
 fn delays_are_printed_as_set() {
