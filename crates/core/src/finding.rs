@@ -260,6 +260,9 @@ pub struct SetupCheck {
     /// Settings of the device that were changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<CheckedSetting>,
+    /// Loads below the cliff where settings of the device were changed: interrupts and polls of each engine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<SweepPoint>,
     /// What limits the prediction, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -162,8 +162,8 @@ pub enum FindError {
     Goal(#[from] Invalid),
     /// A check changes a device where there is none.
     #[error(
-        "--check {setup}: {key} is a setting of an interface, and the testbed's own are not changed: measure between two hosts, --if IF \
-         --from HOST"
+        "--check {setup}: {key} is a setting of an interface, and the testbed's own are not changed: measure in a guest, \
+         --testbed vm:e1000e, or between two hosts, --if IF --from HOST"
     )]
     NoDevice {
         /// The check.

@@ -9,12 +9,12 @@ mod searched;
 mod story;
 mod verdict;
 
-use netcliff_core::finding::{ByEngine, LatencyAt, SetupCheck, Suggestion, Tried};
+use netcliff_core::finding::{ByEngine, LatencyAt, Suggestion, Tried};
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 
 use crate::format::{self, Unit};
 
-pub use checks::{check_notes, median_error, worst_checks};
+pub use checks::{check, check_notes, median_error, worst_checks};
 pub use culprit::culprit;
 pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use missing::not_had;
@@ -197,26 +197,7 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
     vec![row("ring/backlog", |l| l.ring), row("socket buffer", |l| l.socket), sender]
 }
 
-/// A set-up that calibration did not see: the computed figures with their error, the measured ones with their interval.
-pub fn check(check: &SetupCheck) -> Vec<Row> {
-    let row = |label: &str, figures: &ByEngine<Figure>| {
-        let mut row = by_engine(label, Unit::Pps, figures);
-        for (engine, cell) in ENGINES.into_iter().zip(&mut row.cells).filter(|(e, _)| *e != EngineKind::Wire) {
-            let error = error_of(figures, engine).map(|error| format::signed(error, Unit::Share));
-            if let Some(cell) = cell {
-                cell.interval = error;
-            }
-        }
-        row
-    };
-    vec![
-        row("cliff", &check.cliff_pps),
-        row("at 1.5 x cliff", &check.delivered_at_1_5_pps),
-        row("at 2 x cliff", &check.delivered_at_2_pps),
-    ]
-}
-
-/// Note beside the figures of [`check`].
+/// Note beside the figures of [`fn@check`].
 pub const CHECK_NOTE: &str =
     "set-ups that calibration did not see; beside a computed figure its error against the measured one";
 

@@ -152,11 +152,12 @@ fn find_in(
     }
 }
 
-/// The options as far as this host can check them: a guest has CPUs of its own.
+/// The options as far as this host can check them: a guest has CPUs and a NIC of its own.
 fn checked(args: &FindArgs) -> FindOptions {
     let mut options = options(args, None);
     if matches!(args.testbed, FindTestbed::Vm(_)) {
         options.rig.host_cpu = None;
+        options.checks.retain(|setup| setup.settings().is_empty());
     }
     options
 }

@@ -7,11 +7,12 @@ mod tests;
 
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{ByEngine, CheckedSetting, SetupCheck};
-use netcliff_core::{EngineKind, Figure, Finding};
+use netcliff_core::finding::{ByEngine, CheckedSetting, SetupCheck, SweepPoint};
+use netcliff_core::{EngineKind, Figure, Finding, Outcome};
 use netcliff_host::tune::device::Made;
 
 use super::cliff::{self, Question};
+use super::conclude::Merged;
 use super::engines::Predictor;
 use super::later::{Later, ceiling_pps};
 use super::plan::Plan;
@@ -29,6 +30,8 @@ use setup::Predicted;
 /// Load of the reference trials, as a share of the cliff of the calibrated set-up: their packets cost nearly what those at the cliff do, and none
 /// is lost.
 const REFERENCE_SHARE: f64 = 0.8;
+/// Loads of a check of the device, as shares of the cliff that was measured with it: interrupts a packet fall with the load.
+const BELOW: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Runs every check; a stop or failure leaves the rest out and says so.
 pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
@@ -99,7 +102,7 @@ fn one(
     };
     let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
     // Where nothing is predicted it is looked for where that of the calibrated set-up is.
-    let near = predicted.or(finding.cliff_pps.wire.filter(|_| !is_predicted));
+    let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted));
     let expected_pps = near.ok_or("neither model nor simulator answers it")?.value;
     // Of the capacity of this set-up only the prediction is known so far.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
@@ -124,14 +127,19 @@ fn one(
     if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {
         sure.widen(&mut check.cliff_pps);
     }
-    let cliff = cliffs.own()?;
-    check.cliff_pps.wire = Some(cliff);
+    let (own, experienced) = (cliffs.own(), cliffs.experienced());
+    // A host whose CPU is often away, such as a guest under TCG, has a cliff as experienced only.
+    let cliff = own.clone().or_else(|why| experienced.clone().map_err(|_| why))?;
+    check.cliff_pps.wire = own.map_err(|why| reasons.push((EngineKind::Wire, why))).ok();
     if let Some(measured) = bench.in_searches(plan.goal.final_trial_s).filter(|_| is_predicted) {
         check.cliff_experienced_pps =
             experienced::by_engines(&computed, &check.cliff_pps, &measured, &plan.goal, stop).0;
         experienced::disturbed(&computed, &mut check.cliff_pps, &measured, &plan.goal, capacity_pps);
     }
-    check.cliff_experienced_pps.wire = cliffs.experienced().ok();
+    check.cliff_experienced_pps.wire = experienced.ok();
+    if device.is_some() {
+        check.below = below(&computed, is_predicted, bench, &spec, cliff.value, asked).map_err(told)?;
+    }
     let highest_pps = ceiling_pps(finding);
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
@@ -147,9 +155,14 @@ fn one(
 
 /// A trial of the calibrated set-up, below its own cliff: how fast the machine is while another set-up is measured.
 fn reference(options: &FindOptions, plan: &Plan, finding: &Finding) -> Option<TrialSpec> {
-    let cliff = finding.cliff_pps.wire?;
+    let cliff = found(finding)?;
     let base = base(options, plan);
     Some(TrialSpec { rate_pps: REFERENCE_SHARE * cliff.value, seed: base.seed + 80_000, ..base })
+}
+
+/// The cliff of the calibrated set-up: its own, else the one as experienced.
+fn found(finding: &Finding) -> Option<Figure> {
+    finding.cliff_pps.wire.or(finding.cliff_experienced_pps.wire)
 }
 
 fn told(error: TrialError) -> String {
@@ -167,8 +180,31 @@ fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<
         delivered_at_1_5_pps: ByEngine::default(),
         delivered_at_2_pps: ByEngine::default(),
         settings: Vec::new(),
+        below: Vec::new(),
         notes,
     }
+}
+
+/// What the device and the engines do at loads below its cliff. Loads that the sender did not keep up with are left out.
+fn below(
+    computed: &Predictor,
+    is_predicted: bool,
+    bench: &mut dyn Bench,
+    spec: &TrialSpec,
+    cliff_pps: f64,
+    asked: &Asked<'_>,
+) -> Result<Vec<SweepPoint>, TrialError> {
+    let mut points = Vec::new();
+    for share in BELOW {
+        let load_pps = share * cliff_pps;
+        if is_predicted {
+            for (engine, outcome) in at(computed, load_pps, asked.stop) {
+                points.push(SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome });
+            }
+        }
+        points.extend(repeated(bench, spec, load_pps, asked.plan)?.map(|merged| merged.into_point(load_pps)));
+    }
+    Ok(points)
 }
 
 /// Both engines' cliffs; returns why one has none.
@@ -185,21 +221,31 @@ fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) -> V
 
 /// Both engines' throughput at a load.
 fn past(computed: &Predictor, load_pps: f64, stop: &AtomicBool, delivered: &mut ByEngine<Figure>) {
+    for (engine, outcome) in at(computed, load_pps, stop) {
+        delivered.set(engine, outcome.throughput_pps);
+    }
+}
+
+/// What the engines that have an answer say of a load.
+fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind, Outcome)> {
     let model = computed.unless_stopped(stop, move |computed, _| computed.model_at(load_pps));
     let sim = computed.unless_stopped(stop, move |computed, _| computed.sim_at(load_pps));
-    for (engine, outcome) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
-        delivered.set(engine, outcome.and_then(|outcome| outcome.ok()?.throughput_pps));
-    }
+    let both = [(EngineKind::Model, model), (EngineKind::Sim, sim)];
+    both.into_iter().filter_map(|(engine, outcome)| Some((engine, outcome?.ok()?))).collect()
 }
 
 /// Delivered at a load over the plan's repeats; None if the sender never kept up.
 fn measured(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan) -> Result<Option<Figure>, TrialError> {
+    let merged = repeated(bench, spec, rate_pps, plan)?;
+    Ok(merged.and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
+}
+
+/// A load over the plan's repeats; None if the sender never kept up.
+fn repeated(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan) -> Result<Option<Merged>, TrialError> {
     let mut seen = Vec::new();
     for repeat in 0..plan.repeats {
         let seed = spec.seed + 40_000 + u64::from(repeat);
         seen.push(bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, false)?);
     }
-    Ok(conclude::merge(&seen)
-        .filter(conclude::Merged::was_offered)
-        .and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
+    Ok(conclude::merge(&seen).filter(Merged::was_offered))
 }

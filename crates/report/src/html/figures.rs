@@ -29,7 +29,7 @@ pub fn section(finding: &Finding) -> Markup {
                     (group("CPU at twice the cliff", &sheet::cpu_at_twice(finding)))
                     (group("Lost at twice the cliff, of the offered packets", &sheet::loss(&finding.loss_at_twice)))
                     @for check in &finding.checks {
-                        (group(&format!("Check {}: delivered past its cliff", check.name), &sheet::check(check)))
+                        (group(&format!("Check {}", check.name), &sheet::check(check)))
                     }
                 }
             }

@@ -1,10 +1,61 @@
 //! The other set-ups that a screen shows, and how well all were predicted.
 
-use netcliff_core::EngineKind;
-use netcliff_core::finding::SetupCheck;
+use netcliff_core::finding::{ByEngine, SetupCheck};
+use netcliff_core::{EngineKind, Figure, Outcome};
 
-use super::error_of;
-use crate::format;
+use super::{ENGINES, Row, by_engine, error_of};
+use crate::format::{self, Unit};
+
+/// A set-up that calibration did not see: the computed figures with their error, the measured ones with their interval. Interrupts and
+/// packets a poll are those at loads below its cliff.
+pub fn check(check: &SetupCheck) -> Vec<Row> {
+    let mut rows = vec![
+        against("cliff", Unit::Pps, &check.cliff_pps),
+        against("as experienced", Unit::Pps, &check.cliff_experienced_pps),
+        against("at 1.5 x cliff", Unit::Pps, &check.delivered_at_1_5_pps),
+        against("at 2 x cliff", Unit::Pps, &check.delivered_at_2_pps),
+    ];
+    if check.cliff_experienced_pps.wire.is_none() || check.cliff_pps.wire.is_some() {
+        rows.remove(1);
+    }
+    rows.extend(below(check));
+    rows
+}
+
+/// Figures by engine, the error beside each computed one.
+fn against(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
+    let mut row = by_engine(label, unit, figures);
+    for (engine, cell) in ENGINES.into_iter().zip(&mut row.cells).filter(|(e, _)| *e != EngineKind::Wire) {
+        let error = error_of(figures, engine).map(|error| format::signed(error, Unit::Share));
+        if let Some(cell) = cell {
+            cell.interval = error;
+        }
+    }
+    row
+}
+
+/// A figure of an outcome with its name and unit.
+type Kind = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
+
+/// What the loads below the cliff are shown by.
+const BELOW: [Kind; 2] = [
+    ("interrupts", Unit::PerSecond, |outcome| outcome.interrupts_per_s),
+    ("packets/poll", Unit::Number, |outcome| outcome.packets_per_poll),
+];
+
+/// Interrupts and packets a poll by load, where a NIC interrupts.
+fn below(check: &SetupCheck) -> Vec<Row> {
+    let mut loads: Vec<f64> = check.below.iter().map(|point| point.load_pps).collect();
+    loads.dedup();
+    let row = |(name, unit, pick): Kind, load_pps: f64| {
+        let mut by = ByEngine::default();
+        let here = check.below.iter().filter(|point| point.load_pps == load_pps);
+        here.for_each(|point| by.set(point.engine, pick(&point.outcome)));
+        against(&format!("{name}, {}", format::quantity(load_pps, Unit::Pps)), unit, &by)
+    };
+    let rows = BELOW.into_iter().flat_map(|figure| loads.iter().map(move |load_pps| row(figure, *load_pps)));
+    rows.filter(|row| row.cells.iter().any(Option::is_some)).collect()
+}
 
 /// At most `most` of the set-ups, those whose predicted cliff is furthest off first, and how many are left out; None: there are none.
 pub fn worst_checks(checks: &[SetupCheck], most: usize) -> Option<(Vec<&SetupCheck>, usize)> {

@@ -255,6 +255,7 @@ fn check() -> SetupCheck {
         delivered_at_1_5_pps: from_each(|fluid| fluid.figure(0.4 * fluid.cliff_pps())),
         delivered_at_2_pps: ByEngine { sim: None, ..from_each(|fluid| fluid.figure(0.1 * fluid.cliff_pps())) },
         settings: Vec::new(),
+        below: Vec::new(),
         notes: Vec::new(),
     }
 }

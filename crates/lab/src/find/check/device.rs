@@ -3,8 +3,8 @@
 use netcliff_core::Napi;
 use netcliff_core::experiment::Coalesce;
 use netcliff_core::scheme::Moderation;
+use netcliff_host::nic::Nic;
 use netcliff_host::nic::netdev::NapiKey;
-use netcliff_host::nic::{self, Nic};
 use netcliff_host::tune::device::{DeviceKey, Wanted};
 
 /// An interface as the settings of a check left it.
@@ -15,21 +15,6 @@ pub(super) struct Device<'a> {
     pub backlog: bool,
     /// Slots of what is bounded in front of the softirq; None: not known.
     pub ring: Option<u64>,
-}
-
-/// What a NIC does before it interrupts, by what its driver reports; None: as the driver sees fit.
-fn napi_moderation(nic: &Nic) -> Option<Moderation> {
-    let usecs = match nic.moderation() {
-        Some(nic::moderation::Moderation::Adaptive { .. }) => return None,
-        Some(nic::moderation::Moderation::Fixed(usecs)) => usecs,
-        None => 0,
-    };
-    let time_s = (usecs > 0).then(|| f64::from(usecs) / 1e6);
-    let frames = nic.coalesce.get("rx-frames").copied().map(u64::from).filter(|frames| *frames > 1);
-    Some(match nic.spaces_interrupts() {
-        true => Moderation { frames, min_gap_s: time_s, ..Moderation::default() },
-        false => Moderation { frames, absolute_timer_s: time_s, ..Moderation::default() },
-    })
 }
 
 /// Why figures of coalescing cannot be given with the switch that has the driver choose them; None: they are not.
@@ -67,12 +52,9 @@ impl Device<'_> {
                     "{name} is not in the prediction: packets go through the backlog here (RPS, or a virtual link), and what the device \
                      does before it is not predicted"
                 )),
-                DeviceKey::Coalesce(_) => match napi_moderation(self.nic) {
-                    Some(moderation) => napi.moderation = moderation,
-                    None => {
-                        let why = format!("the driver of {} moderates as it sees fit, which is not predicted", self.nic.name);
-                        outcome = Err(why);
-                    }
+                DeviceKey::Coalesce(_) => match self.nic.napi_moderation() {
+                    Ok(moderation) => napi.moderation = moderation,
+                    Err(why) => outcome = Err(why),
                 },
                 // It is the host's ring.
                 DeviceKey::RxRing => {}

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use netcliff_core::{Napi, Scheme};
 use netcliff_host::nic::Nic;
 
-use super::super::fake::Fake;
+use super::super::fake::{Fake, Random};
 use super::super::tests::whole;
 use super::*;
 use crate::calibrate::tests::{Exact, base as exact_base};
@@ -23,7 +23,7 @@ fn nic(driver: &str, coalesce: &[(&str, u32)]) -> Nic {
 }
 
 fn basis() -> Basis {
-    let plan = calibrate::Plan { rounds: 2, rough_pps: 400e3 };
+    let plan = calibrate::Plan { rounds: 2, rough_pps: 400e3, backlog: true };
     let calibrated = calibrate::calibrate(&mut Exact::default(), &exact_base(), plan).expect("it has a meter");
     Basis { calibrated, capacity_pps: 600e3 }
 }
@@ -102,10 +102,10 @@ fn what_is_in_no_engine_is_said() {
     assert!(notes[0].contains("gro is in neither"), "{notes:?}");
     let adaptive = nic("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
     let why = predicted("adaptive-rx=on", &adaptive, false).2.expect("it is not predicted");
-    assert!(why.contains("eth0 moderates as it sees fit"), "{why}");
+    assert!(why.contains("the delay follows the load"), "{why}");
     let untimed = nic("mlx5_core", &[("rx-usecs", 0), ("rx-frames", 32)]);
     let why = predicted("rx-usecs=0", &untimed, false).2.expect("no engine takes it");
-    assert!(why.contains("rx_frames") && why.contains("without a timer"), "{why}");
+    assert!(why.contains("rx-frames 32 without rx-usecs"), "{why}");
 }
 
 /// A whole check on a fake host: the model has no answer for moderated NAPI, simulation and measurement have.
@@ -128,11 +128,39 @@ fn a_check_of_moderation_is_simulated_and_measured() {
     assert!(check.cliff_pps.sim.is_some_and(|cliff| cliff.value > 50e3), "{:?}", check.cliff_pps);
     assert!(check.cliff_pps.wire.is_some_and(|cliff| (cliff.value / 200e3 - 1.0).abs() < 0.1), "{:?}", check.cliff_pps);
     assert_eq!(beside_the_usual(&check.scheme), "napi:rx_usecs=100us");
+    let loads = |engine| check.below.iter().filter(move |point| point.engine == engine).map(|point| point.load_pps);
+    let cliff = check.cliff_pps.wire.expect("it was measured").value;
+    for engine in [EngineKind::Sim, EngineKind::Wire] {
+        assert_eq!(loads(engine).collect::<Vec<_>>(), BELOW.map(|share| share * cliff), "{engine}");
+    }
+    let interrupts = |point: &SweepPoint| point.outcome.interrupts_per_s.map_or(0.0, |figure| figure.value);
+    let simulated = check.below.iter().filter(|point| point.engine == EngineKind::Sim);
+    assert!(simulated.clone().all(|point| interrupts(point) > 100.0), "{:?}", check.below);
     // As the driver sees fit: measured only, and why nothing is predicted.
     let adaptive = nic("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
     let (check, why) = run("adaptive-rx=on", &Device { nic: &adaptive, ..device });
     assert_eq!((check.cliff_pps.model, check.cliff_pps.sim, check.delivered_at_2_pps.sim), (None, None, None));
     assert!(check.cliff_pps.wire.is_some() && why.len() == 2);
+}
+
+/// A CPU that is away in most slots: there is a cliff as experienced only, and why there is no other.
+#[test]
+fn a_check_without_a_cliff_of_its_own_has_the_one_as_experienced() {
+    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
+    let plan = Plan { sim_packets: 20_000, searches: 2, ..Plan::new(&options) };
+    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
+    let gap = nic("ice", &[("rx-usecs", 100)]);
+    let device = Device { nic: &gap, backlog: false, ring: Some(512) };
+    let mut known = finding(false);
+    known.cliff_experienced_pps.wire = Some(Figure::exact(150e3));
+    let pauses = Some(Random { every_s: 8e-3, mean_s: 1e-3 });
+    let mut fake = Fake { pauses, ..Fake::new(200e3, 5) };
+    let (check, why) = one(&setup("rx-usecs=100"), &asked, &mut Recorder::new(&mut fake), Some(&device), &known)
+        .expect("it is measured");
+    assert_eq!(check.cliff_pps.wire, None);
+    assert!(check.cliff_experienced_pps.wire.is_some_and(|cliff| cliff.value < 200e3), "{check:?}");
+    assert!(why.iter().any(|(engine, why)| *engine == EngineKind::Wire && why.contains("pauses")), "{why:?}");
+    assert!(check.below.iter().any(|point| point.engine == EngineKind::Wire));
 }
 
 #[test]
