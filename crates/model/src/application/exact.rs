@@ -168,6 +168,10 @@ pub fn solve(
     work: &Work,
     ring: &dyn Fn() -> Option<Ring>,
 ) -> Option<Solved> {
+    if matches!(scheme, Scheme::Napi(napi) if napi.moderation.is_on()) {
+        // The ring alone has a chain behind a NIC's moderation.
+        return None;
+    }
     if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = scheme {
         return clocked::solve(scheme, host, application_s, work);
     }
