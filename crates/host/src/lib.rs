@@ -25,6 +25,7 @@ pub mod device;
 pub mod disturbance;
 pub mod files;
 pub mod fingerprint;
+pub mod firewall;
 pub mod ground;
 pub mod idle;
 pub mod inspect;

@@ -1,7 +1,7 @@
 //! Searches without a bound on one side, and the reason that is given.
 
 use super::*;
-use crate::bench::{Observation, SenderCeiling};
+use crate::bench::{Highest, Observation, SenderCeiling};
 use crate::trial::TrialError;
 
 /// A host whose sender is held up by something else above a load, far below its ceiling.
@@ -49,7 +49,8 @@ fn searched(bench: &mut dyn Bench, ceiling_pps: f64) -> Cliffs {
         reference: None,
         base: spec(0.4, 1),
         goal: quick(),
-        range: stages::range(ceiling_pps),
+        range: stages::range(Highest::of_sender(ceiling_pps)),
+        limited: false,
         near_pps: 110e3,
         capacity_pps: CAPACITY_PPS,
         searches: 3,
