@@ -5,7 +5,7 @@
 
 pub mod counts;
 pub mod ethtool;
-mod ioctl;
+pub(crate) mod ioctl;
 pub mod link;
 pub mod moderation;
 pub mod neighbour;
