@@ -37,7 +37,7 @@ fn compile() -> Result<(), String> {
         return Err(format!("built without eBPF: {clang} was not found (Debian: apt-get install clang)"));
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    for program in ["cpu", "drops"] {
+    for program in ["cpu", "drops", "trace"] {
         libbpf_cargo::SkeletonBuilder::new()
             .source(format!("bpf/{program}.bpf.c"))
             .clang(&clang)

@@ -132,6 +132,36 @@ pub struct DropAdvice {
     pub source: String,
 }
 
+/// A packet's path through the kernel.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Path {
+    /// Its number, from 0 in the order in which packets were first seen.
+    pub packet: u32,
+    /// Its flow; None where it was not IP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
+    /// What touched it, in order of time.
+    pub steps: Vec<PathStep>,
+    /// True where its end was seen, consumed or dropped.
+    pub ended: bool,
+}
+
+/// A place that touched a packet.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PathStep {
+    /// Time since the packet was first seen (ns).
+    pub at_ns: u64,
+    /// The tracepoint or function.
+    pub place: String,
+    /// CPU.
+    pub cpu: u32,
+    /// Bytes from the packet's data on, headers that were already taken off not included.
+    pub bytes: u32,
+    /// Why and where it was dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<String>,
+}
+
 impl Drops {
     /// Sorts the rows, most drops first, and sets rates and shares.
     pub fn settle(&mut self) {

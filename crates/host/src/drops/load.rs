@@ -8,7 +8,6 @@ use libbpf_rs::{
     libbpf_sys,
     skel::{OpenSkel as _, SkelBuilder as _},
 };
-use netcliff_core::filter::Step;
 use std::{collections::BTreeMap, fmt, mem::MaybeUninit, os::fd::{AsFd as _, AsRawFd as _}, sync::atomic::{AtomicU64, Ordering}, time::Instant};
 
 mod skeleton {
@@ -43,10 +42,10 @@ fn unavailable(reason: impl Into<String>) -> TracerError {
     TracerError { reason: reason.into() }
 }
 
-/// The steps of a filter as the programs have them.
+/// Puts the steps of a filter where the programs have them.
 macro_rules! put_filter {
     ($rodata:expr, $steps:expr) => {{
-        let steps: &[Step] = $steps;
+        let steps: &[netcliff_core::filter::Step] = $steps;
         for (place, step) in $rodata.filter.iter_mut().zip(steps) {
             (place.word, place.yes, place.no) = (step.word, step.yes, step.no);
             (place.mask, place.low, place.high) = (step.mask, step.low, step.high);
@@ -54,6 +53,7 @@ macro_rules! put_filter {
         $rodata.filter_length = steps.len() as u32;
     }};
 }
+pub(super) use put_filter;
 
 impl Tracer {
     /// Counts from now on.
@@ -200,16 +200,6 @@ fn site(bytes: &[u8]) -> Option<Site> {
 fn key(bytes: &[u8]) -> Option<Key> {
     debug_assert_eq!(bytes.len(), size_of::<types::detail>());
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-    let half = |at: usize| Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-    let mut addresses = [0; 8];
-    for (n, place) in addresses.iter_mut().enumerate() {
-        *place = word(16 + 4 * n)?;
-    }
-    Some(Key {
-        site: site(bytes)?,
-        flow: (addresses, *bytes.get(53)?, *bytes.get(52)?, half(48)?, half(50)?),
-        process: word(56)?,
-        stack: word(60)? as i32,
-        name: *bytes.get(64..)?.first_chunk()?,
-    })
+    let key = Key::of_flow(site(bytes)?, bytes.get(16..)?.first_chunk()?)?;
+    Some(Key { process: word(56)?, stack: word(60)? as i32, name: *bytes.get(64..)?.first_chunk()?, ..key })
 }

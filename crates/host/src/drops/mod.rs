@@ -1,5 +1,5 @@
 //! What this host drops, by reason and place: [`Tracer`] at the kernel's tracepoint skb:kfree_skb (bpf/drops.bpf.c), or
-//! [`counters`] where that cannot be had.
+//! [`counters`] where that does not work.
 //!
 //! Names of reasons come from the running kernel's BTF ([`names`]), places from its symbols ([`symbols`]); neither is a list kept here.
 //! Before Linux 5.17 the kernel gives no reasons: then the place alone tells.
@@ -20,11 +20,15 @@ mod absent;
 mod load;
 #[cfg(have_bpf)]
 mod names;
+#[cfg(have_bpf)]
+mod trace;
 
 #[cfg(not(have_bpf))]
-pub use absent::Tracer;
+pub use absent::{Follower, Tracer};
 #[cfg(have_bpf)]
 pub use load::Tracer;
+#[cfg(have_bpf)]
+pub use trace::Follower;
 pub use rules::{Rule, advice, all as all_rules};
 
 use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process};
@@ -250,6 +254,20 @@ impl Tracer {
 }
 
 impl Key {
+    /// With `struct flow` of bpf/skb.h.
+    #[cfg(have_bpf)]
+    fn of_flow(site: Site, flow: &[u8; 40]) -> Option<Key> {
+        let (words, rest) = flow.as_chunks::<4>();
+        debug_assert!(rest.is_empty());
+        let mut addresses = [0; 8];
+        for (place, word) in addresses.iter_mut().zip(words) {
+            *place = u32::from_ne_bytes(*word);
+        }
+        let half = |at: usize| Some(u16::from_ne_bytes(*flow.get(at..)?.first_chunk()?));
+        let flow = (addresses, flow[37], flow[36], half(32)?, half(34)?);
+        Some(Key { site, flow, process: 0, stack: 0, name: [0; 16] })
+    }
+
     /// The packet's flow; None where it was not IP.
     fn flow(&self) -> Option<Flow> {
         let (words, version, protocol, source_port, destination_port) = self.flow;

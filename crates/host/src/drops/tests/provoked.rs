@@ -230,10 +230,10 @@ fn every_packet_is_accounted_for() {
         skip(Need::Nftables, "no netfilter and no full backlog");
         return;
     }
-    bed.nft(&format!("table ip t {{ chain c {{ type filter hook input priority 0; udp dport {PORT} numgen inc mod 2 0 drop; }} }}"));
+    bed.nft(&format!("table ip t {{ chain c {{ type filter hook input priority 0; udp dport {PORT} numgen inc mod 2 0 drop; }};\n}};\n"));
     provoke(&bed, "netfilter", plain, Place::Netfilter, &["NETFILTER_DROP"]);
     // So many rules that the host takes packets more slowly than they are sent.
     let rules = (0..4000).map(|port| format!("udp dport {} drop; ", 10_000 + port)).collect::<String>();
-    bed.nft(&format!("delete table ip t; table ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }} }}"));
+    bed.nft(&format!("delete table ip t;\ntable ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n"));
     provoke(&bed, "backlog", Trial { packets: MANY, ..plain }, Place::Backlog, &["CPU_BACKLOG"]);
 }
