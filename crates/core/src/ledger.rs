@@ -134,6 +134,16 @@ pub struct Ledger {
     pub limits: Vec<String>,
 }
 
+/// A trial's load with its ledger.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialLedger {
+    /// Offered load (pps).
+    pub load_pps: f64,
+    /// Where its packets went.
+    #[serde(flatten)]
+    pub ledger: Ledger,
+}
+
 impl Ledger {
     /// Balances: what is neither delivered nor dropped nor inside is unexplained. Rows of the same place, reason and source become one;
     /// empty ones are left out.

@@ -154,6 +154,8 @@ int dropped(__u64 *ctx)
 	factor = sampled(c);
 	if (!factor)
 		return 0;
+	if (!in_spaces(skb))
+		return 0;
 	if (filter_length || by & BY_FLOW)
 		read_header(skb, &h);
 	if (filter_length && !accepts(&h))

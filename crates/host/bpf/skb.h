@@ -33,8 +33,18 @@
 #define ntohl(x) (x)
 #endif
 
+/* include/net/net_namespace.h, include/linux/ns_common.h */
+struct net {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+typedef struct {
+	struct net *net;
+} __attribute__((preserve_access_index)) possible_net_t;
+
 struct net_device___link {
 	unsigned short type;
+	possible_net_t nd_net;
 } __attribute__((preserve_access_index));
 
 struct sk_buff {
@@ -189,6 +199,32 @@ static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 		if (!bpf_probe_read_kernel(next, sizeof(next), head + at + 40))
 			read_ports(h, next);
 	}
+}
+
+/* Network namespaces by inode number, and how many; none: all. */
+#define SPACES 4
+const volatile __u32 spaces[SPACES];
+const volatile __u32 spaces_count;
+/* include/uapi/linux/nsfs.h, fs/proc/generic.c: numbers of namespaces lie from here on. */
+#define FIRST_SPACE 0xefffffff
+
+/*
+ * Whether the packet is in one of the namespaces that are asked for. Where it has no device any more (a socket's queue keeps other things
+ * there) what is read is no namespace's number, and the packet is accepted.
+ */
+static __always_inline bool in_spaces(struct sk_buff *skb)
+{
+	__u32 space;
+
+	if (!spaces_count)
+		return 1;
+	space = skb->dev->nd_net.net->ns.inum;
+	if (space < FIRST_SPACE)
+		return 1;
+	for (int i = 0; i < SPACES; i++)
+		if (spaces[i] == space)
+			return 1;
+	return 0;
 }
 
 /* Whether the filter accepts the packet. */

@@ -132,8 +132,9 @@ int p2_consume_skb(__u64 *ctx)
 }
 
 /* A tracepoint or function whose argument with this index is the packet. */
-#define TRACEPOINT(number, name) \
-	SEC("tp_btf/" #name) int p##number##_##name(__u64 *ctx) { return touched((void *)ctx[0], number, 0, 0); }
+#define TRACEPOINT_AT(number, name, index) \
+	SEC("tp_btf/" #name) int p##number##_##name(__u64 *ctx) { return touched((void *)ctx[index], number, 0, 0); }
+#define TRACEPOINT(number, name) TRACEPOINT_AT(number, name, 0)
 #define FUNCTION(number, name, index) \
 	SEC("fentry/" #name) int p##number##_##name(__u64 *ctx) { return touched((void *)ctx[index], number, 0, 0); }
 
@@ -142,6 +143,11 @@ TRACEPOINT(4, netif_receive_skb)
 TRACEPOINT(5, napi_gro_receive_entry)
 TRACEPOINT(6, net_dev_queue)
 TRACEPOINT(7, net_dev_start_xmit)
+TRACEPOINT(8, skb_copy_datagram_iovec)
+TRACEPOINT_AT(9, sock_rcvqueue_full, 1)
+TRACEPOINT_AT(34, udp_fail_queue_rcv_skb, 2)
+TRACEPOINT_AT(35, qdisc_enqueue, 2)
+TRACEPOINT_AT(36, qdisc_dequeue, 3)
 FUNCTION(10, ip_rcv, 0)
 FUNCTION(11, ip_local_deliver, 0)
 FUNCTION(12, ip_forward, 0)

@@ -186,6 +186,12 @@ fn figures(page: &mut Page, finding: &Finding) {
     page.columns("LOST");
     page.paragraph(2, Tone::Faint, "at twice the cliff, as shares of the offered packets");
     page.rows(&sheet::loss(&finding.loss_at_twice));
+    if let Some(at) = &finding.ledger {
+        page.heading("WHERE EVERY PACKET WENT");
+        let load = format::quantity(at.load_pps, Unit::Pps);
+        page.paragraph(2, Tone::Faint, &format!("of a trial at {load}, warm-up included"));
+        drops::ledger(page, &at.ledger);
+    }
 }
 
 fn disturbance(page: &mut Page, finding: &Finding) {

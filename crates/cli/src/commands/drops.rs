@@ -98,8 +98,10 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
     }
     match Tracer::start(&ask) {
         Ok(tracer) => {
+            // It takes a while, which is no part of the first interval.
+            let symbols = symbols();
             let before = tracer.read()?;
-            Ok(Counting::Traced { tracer: Box::new(tracer), ask, symbols: symbols(), before })
+            Ok(Counting::Traced { tracer: Box::new(tracer), ask, symbols, before })
         }
         Err(error) if needed => {
             let tail = "leave out --filter, --by and --method to see the kernel's counters";
@@ -130,9 +132,10 @@ impl Counting {
 }
 
 fn follow(args: &DropsArgs, packets: u32, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let symbols = symbols();
     let mut follower = Follower::start(args.filter.as_ref(), packets, FOLLOWED_PER_S)?;
     let time = args.time.unwrap_or(FOLLOWED_TIME);
-    let paths = follower.follow(time, &symbols(), || stop.load(Ordering::Relaxed))?;
+    let paths = follower.follow(time, &symbols, || stop.load(Ordering::Relaxed))?;
     let limits = follower.limits();
     if args.json {
         for path in &paths {

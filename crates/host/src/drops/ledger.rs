@@ -6,6 +6,7 @@
 use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::Counters, symbols::Symbols};
 use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
+use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// A queue that was emptied at its end: what was in it was still inside. Sources: net/ipv4/udp.c, udp_destruct_common; net/core/skbuff.c.
 const EMPTIED: &[&str] = &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
@@ -42,9 +43,11 @@ pub struct Ends {
 }
 
 impl Collector {
-    /// Watches packets that a filter accepts; with counters alone where they cannot be traced.
-    pub fn new(filter: Filter) -> Collector {
-        let tracer = Tracer::start(&Ask { filter: Some(filter), segments: true, ..Ask::default() });
+    /// Watches packets that a filter accepts, in the network namespaces at these paths (in all if there are none); with counters alone where
+    /// they cannot be traced.
+    pub fn new(filter: Filter, spaces: &[PathBuf]) -> Collector {
+        let spaces = spaces.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect();
+        let tracer = Tracer::start(&Ask { filter: Some(filter), spaces, segments: true, ..Ask::default() });
         let symbols = if tracer.is_ok() { Symbols::read().unwrap_or_default() } else { Symbols::default() };
         Collector { tracer, symbols }
     }

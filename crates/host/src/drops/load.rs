@@ -78,6 +78,10 @@ impl Tracer {
         rodata.by = u32::from(ask.by.flow) | u32::from(ask.by.process) << 1 | u32::from(ask.by.stack) << 2;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         rodata.bound_per_s = ask.bound_per_s.map_or(0, |bound| (bound / cpus).max(1));
+        for (place, space) in rodata.spaces.iter_mut().zip(&ask.spaces) {
+            *place = *space as u32;
+        }
+        rodata.spaces_count = ask.spaces.len() as u32;
         put_filter!(rodata, ask.filter.as_ref().map_or(&[], |filter| filter.steps()));
         let skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
         let link = skel
@@ -165,7 +169,10 @@ impl Tracer {
         let Ok(id) = u32::try_from(id) else { return Vec::new() };
         let addresses = self.skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
         let (words, _) = addresses.as_chunks::<8>();
-        words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0).map(|a| symbols.at(a)).collect()
+        // The way into the program itself is no part of the packet's.
+        let ours = |name: &String| ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_"].iter().any(|p| name.starts_with(p));
+        let all = words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0);
+        all.map(|address| symbols.at(address)).skip_while(ours).collect()
     }
 }
 

@@ -72,6 +72,8 @@ impl By {
 pub struct Ask {
     /// Which packets; None: all.
     pub filter: Option<Filter>,
+    /// Network namespaces (inode numbers, 4 at most); none: all.
+    pub spaces: Vec<u64>,
     /// What to tell them apart by.
     pub by: By,
     /// Drops/s of the host from which on only some are looked at; None: each is.

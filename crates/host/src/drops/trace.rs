@@ -59,6 +59,38 @@ fn place_of(program: &str) -> Option<(u32, &str)> {
     Some((number.parse().ok()?, name))
 }
 
+/// Opens and loads the programs of the places that this kernel has; the others are named.
+fn load(
+    btf: &Btf<'_>,
+    filter: Option<&Filter>,
+    per_s: f64,
+    has_reason: bool,
+    functions: bool,
+) -> Result<(TraceSkel<'static>, Vec<String>), TracerError> {
+    // One pointer, once or twice a process.
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = TraceSkelBuilder::default()
+        .open(place)
+        .map_err(|error| unavailable(format!("the programs could not be opened: {error}")))?;
+    let mut missing = Vec::new();
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let Some((_, place)) = place_of(&name) else { continue };
+        let tracepoint = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{place}")).is_some();
+        let function = functions && btf.type_by_name::<Func<'_>>(place).is_some();
+        if !tracepoint && !function {
+            program.set_autoload(false);
+            missing.push(place.to_owned());
+        }
+    }
+    let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the programs have no constants"))?;
+    rodata.has_reason = u32::from(has_reason);
+    rodata.spacing_ns = (1e9 / per_s.max(1e-3)) as u64;
+    super::load::put_filter!(rodata, filter.map_or(&[][..], |filter| filter.steps()));
+    let skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
+    Ok((skel, missing))
+}
+
 impl Follower {
     /// Follows so many packets that a filter accepts, from now on, and begins at most `per_s` a second.
     ///
@@ -71,26 +103,9 @@ impl Follower {
         })?;
         let values = names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
         let names = Names::read().filter(|names| names.has_reasons() && values >= 3);
-        // One pointer, once a process.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = TraceSkelBuilder::default()
-            .open(place)
-            .map_err(|error| unavailable(format!("the programs could not be opened: {error}")))?;
-        let mut missing = Vec::new();
-        for mut program in open.open_object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let Some((_, place)) = place_of(&name) else { continue };
-            let tracepoint = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{place}")).is_some();
-            if !tracepoint && btf.type_by_name::<Func<'_>>(place).is_none() {
-                program.set_autoload(false);
-                missing.push(place.to_owned());
-            }
-        }
-        let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the programs have no constants"))?;
-        rodata.has_reason = u32::from(names.is_some());
-        rodata.spacing_ns = (1e9 / per_s.max(1e-3)) as u64;
-        super::load::put_filter!(rodata, filter.map_or(&[][..], |filter| filter.steps()));
-        let skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
+        // Where the kernel refuses functions, tracepoints remain.
+        let (skel, missing) = load(&btf, filter, per_s, names.is_some(), true)
+            .or_else(|_| load(&btf, filter, per_s, names.is_some(), false))?;
         let mut follower =
             Self { links: Vec::new(), skel, names, places: BTreeMap::new(), missing, wanted: packets };
         follower.attach()?;

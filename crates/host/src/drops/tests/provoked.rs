@@ -52,13 +52,14 @@ enum Receiver {
 }
 
 fn bed() -> Option<Bed> {
-    if !has_namespaces() || !has(Need::Root) || !has(Need::Ebpf) || !has_program("ip") {
+    if !has(Need::Cpus) || !has_namespaces() || !has(Need::Root) || !has(Need::Ebpf) || !has_program("ip") {
         return None;
     }
     let state = tempfile::tempdir().unwrap();
     let (lock, _) = HostLock::acquire_and_replay(&StateDir::at(state.path()).unwrap()).unwrap();
     let testbed = Testbed::create(&lock, TestbedOptions::default()).unwrap();
-    let collector = Collector::new(format!("udp dst port {PORT}").parse().unwrap());
+    let spaces = [Side::Sender, Side::HostUnderTest].map(|side| testbed.netns_path(side));
+    let collector = Collector::new(format!("udp dst port {PORT}").parse().unwrap(), &spaces);
     assert!(collector.is_traced(), "{collector:?}");
     Some(Bed { testbed, collector, _state: state })
 }
@@ -96,6 +97,10 @@ impl Bed {
         });
         if trial.receiver == Receiver::Waits {
             nix::sys::socket::setsockopt(receiver.as_ref().unwrap(), nix::sys::socket::sockopt::RcvBuf, &4096).unwrap();
+        }
+        // What reads late loses nothing.
+        if let Some(socket) = receiver.as_ref().filter(|_| trial.receiver == Receiver::Reads) {
+            nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::RcvBufForce, &(64 << 20)).unwrap();
         }
         let ended = AtomicBool::new(trial.receiver != Receiver::Waits);
         let delivered = std::thread::scope(|scope| {
@@ -233,7 +238,11 @@ fn every_packet_is_accounted_for() {
     bed.nft(&format!("table ip t {{ chain c {{ type filter hook input priority 0; udp dport {PORT} numgen inc mod 2 0 drop; }};\n}};\n"));
     provoke(&bed, "netfilter", plain, Place::Netfilter, &["NETFILTER_DROP"]);
     // So many rules that the host takes packets more slowly than they are sent.
-    let rules = (0..4000).map(|port| format!("udp dport {} drop; ", 10_000 + port)).collect::<String>();
+    let rules = (0..16_000).map(|port| format!("udp dport {} drop; ", 10_000 + port)).collect::<String>();
     bed.nft(&format!("delete table ip t;\ntable ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n"));
+    // On the CPU that receives the sender would do the receiver's work itself.
+    let mut first = nix::sched::CpuSet::new();
+    first.set(0).unwrap();
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &first).unwrap();
     provoke(&bed, "backlog", Trial { packets: MANY, ..plain }, Place::Backlog, &["CPU_BACKLOG"]);
 }
