@@ -5,6 +5,7 @@ mod agent;
 mod bed;
 mod compare;
 mod compute;
+mod drops;
 mod far;
 mod find;
 mod inspect;
@@ -30,6 +31,7 @@ pub use agent::AgentArgs;
 pub use bed::LinkArgs;
 pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
+pub use drops::{DropsArgs, DropsBy, DropsMethod};
 pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, SendBy as SendFrames, Testbed};
 pub use inspect::{InspectArgs, Objective};
@@ -98,6 +100,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
     Watch(WatchArgs),
+    /// What this host drops, by reason and place, and what to do about it; the paths of packets
+    Drops(DropsArgs),
     /// Settings for an objective: proposed, applied, undone, tried
     Tune(TuneArgs),
     /// Upper bounds by link, bus, memory and CPU at each frame size

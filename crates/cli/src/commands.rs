@@ -4,6 +4,7 @@ pub mod advise;
 pub mod agent;
 pub mod compare;
 pub mod compute;
+pub mod drops;
 pub mod far;
 pub mod find;
 pub mod guest;

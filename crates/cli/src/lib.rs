@@ -33,6 +33,7 @@ pub fn run() -> ExitCode {
         Command::Advise(args) => commands::advise::run(args, &cli.store),
         Command::Inspect(args) => commands::inspect::run(args),
         Command::Watch(args) => commands::watch::run(args),
+        Command::Drops(args) => commands::drops::run(args),
         Command::Tune(args) => commands::tune::run(args, &cli.store),
         Command::Limits(args) => commands::limits::run(args, &cli.store),
         Command::Rr(args) => commands::rr::run(args, &cli.store),

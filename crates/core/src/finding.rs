@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
 use crate::host::Host;
+use crate::ledger::TrialLedger;
 use crate::outcome::{CpuShares, Figure, Latency, Loss, Outcome};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
@@ -466,6 +467,9 @@ pub struct Finding {
     pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.
     pub loss_at_twice: ByEngine<Loss>,
+    /// Where every packet of a trial past the cliff went; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<TrialLedger>,
     /// The bottleneck, one sentence.
     pub binding: Option<String>,
     /// The most promising settings to try.
@@ -517,6 +521,7 @@ impl Finding {
             cpu_at_twice: ByEngine::default(),
             cpu_measured: None,
             loss_at_twice: ByEngine::default(),
+            ledger: None,
             binding: None,
             suggestions: Vec::new(),
             missing: Vec::new(),

@@ -6,6 +6,7 @@ mod brief;
 mod chart;
 pub(crate) mod comparison;
 mod cpus;
+mod drops;
 mod experiment;
 pub(crate) mod forwarding;
 mod inspection;
@@ -29,6 +30,7 @@ use page::{Page, Tone};
 pub use advice::{settings, settings_brief};
 pub use brief::brief;
 pub use comparison::{compare, compare_brief};
+pub use drops::{drops, paths};
 pub use experiment::experiment;
 pub use forwarding::forwarding;
 pub use inspection::{inspection, inspection_brief};
@@ -187,6 +189,12 @@ fn figures(page: &mut Page, finding: &Finding) {
     page.columns("LOST");
     page.paragraph(2, Tone::Faint, "at twice the cliff, as shares of the offered packets");
     page.rows(&sheet::loss(&finding.loss_at_twice));
+    if let Some(at) = &finding.ledger {
+        page.heading("WHERE EVERY PACKET WENT");
+        let load = format::quantity(at.load_pps, Unit::Pps);
+        page.paragraph(2, Tone::Faint, &format!("of a trial at {load}, warm-up included"));
+        drops::ledger(page, &at.ledger);
+    }
 }
 
 fn disturbance(page: &mut Page, finding: &Finding) {

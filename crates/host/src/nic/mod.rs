@@ -5,7 +5,7 @@
 
 pub mod counts;
 pub mod ethtool;
-mod ioctl;
+pub(crate) mod ioctl;
 pub mod landing;
 pub mod link;
 pub mod losses;
