@@ -66,7 +66,9 @@ fn point(kind: &str, dice: &mut Dice) -> Point {
         }
     };
     let saturation_pps = 1.0 / (host.service_s(64.0) + application_s);
-    let traffic = Traffic::poisson(saturation_pps * dice.between(0.1, 3.0));
+    // A moderated ring that is itself past saturation has interrupts once in a blue moon, of which no simulation shows one.
+    let most = if kind == "moderated napi" { 1.3 } else { 3.0 };
+    let traffic = Traffic::poisson(saturation_pps * dice.between(0.1, most));
     Point { host, scheme: scheme.parse().expect("a scheme"), traffic }
 }
 

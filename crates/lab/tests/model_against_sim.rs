@@ -211,7 +211,7 @@ fn moderated_points() -> Vec<Point> {
     ];
     let mut points = Vec::new();
     for scheme in schemes {
-        for (load_pps, ring) in [(20e3, 256), (110e3, 32), (150e3, 256), (220e3, 64)] {
+        for (load_pps, ring) in [(20e3, 256), (110e3, 32), (150e3, 256), (220e3, 24)] {
             let mut point = point(scheme, load_pps, ring);
             if ring == 256 {
                 point.host.mask_s = 0.0;

@@ -86,6 +86,16 @@ impl Nic {
         self.frames == Some(1)
     }
 
+    /// The absolute timer where there is nothing beside it but a count.
+    pub fn only_absolute_s(&self) -> Option<f64> {
+        self.absolute_s.filter(|_| self.packet_s.is_none() && self.gap_s == 0.0)
+    }
+
+    /// The packet timer where there is nothing beside it but a count.
+    pub fn only_packet_s(&self) -> Option<f64> {
+        self.packet_s.filter(|_| self.absolute_s.is_none() && self.gap_s == 0.0)
+    }
+
     /// Why such a moderation is not solved, if so.
     pub fn lacking(&self) -> Option<String> {
         (self.gap_s > 0.0 && self.packet_s.is_some() && !self.is_plain()).then(|| {

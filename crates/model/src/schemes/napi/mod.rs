@@ -11,6 +11,7 @@ mod moderated;
 mod polls;
 mod residual;
 
+pub use moderated::{AsTimer, as_timer};
 use netcliff_core::{Napi, Scheme};
 use num_complex::Complex64;
 

@@ -34,7 +34,7 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
         let cycle = cycle(work, napi, &nic)?;
         return match by_polls(&exponential, napi, &cycle)? {
             Some(ring) => Ok(ring),
-            None => Ok(by_setup(work, &cycle, 1.0 / napi.weight as f64)),
+            None => Ok(by_setup(work, &work.shape, &cycle, 1.0 / napi.weight as f64)),
         };
     }
     let cycle = cycle(&exponential, napi, &nic)?;
@@ -43,8 +43,48 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
         None => 1.0 / napi.weight as f64,
     };
     // What unmasking brings is known for any times; what is left of a gap is that of exponential ones.
-    let cycle = if nic.gap_s > 0.0 { cycle } else { nic.after_unmask(&unmasked(work), work.mask_s, 0.0) };
-    Ok(by_setup(work, &cycle, again))
+    if nic.gap_s > 0.0 {
+        return Ok(by_setup(work, &TimeShape::Exponential, &cycle, again));
+    }
+    Ok(by_setup(work, &work.shape, &nic.after_unmask(&unmasked(work), work.mask_s, 0.0), again))
+}
+
+/// A timer that the first packet starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AsTimer {
+    /// Its length (s); 0: none.
+    pub timer_s: f64,
+    /// True: each packet starts it again.
+    pub from_last: bool,
+    /// Packets that end it sooner.
+    pub frames: Option<usize>,
+    /// True: the NIC does just that.
+    pub is_exact: bool,
+}
+
+/// What the NIC does, and the interrupt's delivery, as one timer, for chains that know no other: of the same mean time until the interrupt.
+/// None: unmasking takes time, so that packets may come in it.
+pub fn as_timer(work: &Work, napi: &Napi) -> Option<AsTimer> {
+    if work.mask_s > 0.0 {
+        return None;
+    }
+    let nic = Nic::new(&napi.moderation, work.arrival_pps, work.places as usize);
+    let is_exact = work.delivery_s == 0.0;
+    let frames = napi.moderation.frames.map(|frames| frames as usize).filter(|frames| *frames > 1);
+    if let Some(timer_s) = nic.only_absolute_s().filter(|_| is_exact) {
+        return Some(AsTimer { timer_s, from_last: false, frames, is_exact });
+    }
+    if let Some(packet_s) = nic.only_packet_s() {
+        // Unless a count ends it, it ends after (e^(lambda P) - 1)/lambda, which grows by e^(lambda P) with P.
+        let timer_s = packet_s + work.delivery_s * (-work.arrival_pps * packet_s).exp();
+        return Some(AsTimer { timer_s, from_last: true, frames, is_exact });
+    }
+    let exponential = Work { shape: TimeShape::Exponential, ..work.clone() };
+    let cycle = cycle(&exponential, napi, &nic).ok()?;
+    let later_s = work.delivery_s * cycle.delivered.iter().sum::<f64>();
+    // A wait for the first packet, then the timer.
+    let timer_s = (cycle.times_s.iter().sum::<f64>() - 1.0 / work.arrival_pps).max(0.0) + later_s;
+    Some(AsTimer { timer_s, from_last: false, frames: None, is_exact: false })
 }
 
 /// P(so many packets come while interrupts are unmasked).
@@ -100,8 +140,8 @@ fn stage(present: &[f64], counts: &ArrivalCounts, places: usize) -> (Vec<f64>, f
 }
 
 /// M/G/1/K with the cycle as its set-up. A service is followed by an overhead with the probability `again`: with it, it is taken as a
-/// longer one of the same shape.
-fn by_setup(work: &Work, cycle: &Gathered, again: f64) -> Ring {
+/// longer one of the same shape. `unmasking`: the shape that the cycle takes it with.
+fn by_setup(work: &Work, unmasking: &TimeShape, cycle: &Gathered, again: f64) -> Ring {
     let (lambda, places) = (work.arrival_pps, work.places as usize);
     let counts = |mean_s: f64| ArrivalCounts::new(&work.shape, lambda * mean_s, places);
     let isr_s = work.mask_s + work.interrupt_s;
@@ -112,7 +152,8 @@ fn by_setup(work: &Work, cycle: &Gathered, again: f64) -> Ring {
     present.iter_mut().zip(&cycle.immediate).for_each(|(sum, share)| *sum += share);
     let (present, lost_in_isr) = stage(&present, &counts(isr_s), places);
     let (present, lost_in_poll) = stage(&present, &counts(work.poll_s), places);
-    let lost = lambda * top_s + counts(work.mask_s).excess[places] + lost_in_delivery + lost_in_isr + lost_in_poll;
+    let lost_unmasking = ArrivalCounts::new(unmasking, lambda * work.mask_s, places).excess[places];
+    let lost = lambda * top_s + lost_unmasking + lost_in_delivery + lost_in_isr + lost_in_poll;
     let waiting_s = cycle.times_s.iter().sum::<f64>() + delivered * work.delivery_s;
     let first_poll_s = work.mask_s + work.poll_s;
     // No cycle begins without a packet.
