@@ -150,6 +150,9 @@ pub struct LoadReport {
     /// Its highest rate, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
+    /// How late its thread was to its start, where that is why \[s\].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_s: Option<f64>,
     /// Why there is no report, or not a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,

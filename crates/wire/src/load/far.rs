@@ -220,6 +220,7 @@ impl FarLoad {
                 Err(SenderFailure { reason, measured }) => LoadReport {
                     sent: measured.as_ref().map_or(0, |measured| measured.frames.total()),
                     sender: measured.map(|measured| *measured),
+                    late_s: late_s(&reason),
                     failed: Some(reason.to_string()),
                     ..LoadReport::default()
                 },
@@ -228,9 +229,11 @@ impl FarLoad {
                 Some(Ok(Ok(ceiling))) => {
                     LoadReport { sent: ceiling.frames.total(), ceiling: Some(ceiling), ..LoadReport::default() }
                 }
-                Some(Ok(Err(failure))) => {
-                    LoadReport { failed: Some(failure.reason.to_string()), ..LoadReport::default() }
-                }
+                Some(Ok(Err(failure))) => LoadReport {
+                    late_s: late_s(&failure.reason),
+                    failed: Some(failure.reason.to_string()),
+                    ..LoadReport::default()
+                },
                 Some(Err(panic)) => {
                     let why = WireError::died("generator", &*panic).to_string();
                     LoadReport { failed: Some(why), ..LoadReport::default() }
@@ -239,6 +242,10 @@ impl FarLoad {
             },
         }
     }
+}
+
+fn late_s(reason: &WireError) -> Option<f64> {
+    if let WireError::StartMissed { late_s } = reason { Some(*late_s) } else { None }
 }
 
 impl FarEnd for FarLoad {

@@ -110,6 +110,14 @@ impl Carrier for Session {
     }
 }
 
+/// Why a generator has no report: one that was kept from starting is to be begun anew.
+fn failure(late_s: Option<f64>, failed: Option<String>, what: &str) -> WireError {
+    match late_s {
+        Some(late_s) => WireError::StartMissed { late_s },
+        None => far_failure(failed.unwrap_or_else(|| format!("the generator sent no {what}"))),
+    }
+}
+
 fn ended(peer: &str, report: Value, partial: Option<String>) -> Result<LoadReport, WireError> {
     let report: LoadReport = read(peer, report)?;
     let failed = report.failed.clone().or(partial);
@@ -127,6 +135,8 @@ pub struct FarSource<'a> {
     report: Option<LoadReport>,
     failed: Option<WireError>,
     stopped: bool,
+    /// It was taken; one that was refused has nothing to be stopped.
+    begun: bool,
     /// Highest rate that it offers [packets/s], as it says.
     pub most_pps: Option<f64>,
     part: Option<Part>,
@@ -145,6 +155,7 @@ impl<'a> FarSource<'a> {
             report: None,
             failed: None,
             stopped: false,
+            begun: false,
             most_pps: None,
             part: None,
         }
@@ -176,6 +187,7 @@ impl Source for FarSource<'_> {
         let ready = self.carrier.begin(&self.request)?;
         self.asked = Instant::now();
         self.until = self.asked + Duration::from_secs_f64(self.request.load.seconds() + PATIENCE_S);
+        self.begun = true;
         self.most_pps = ready.most_pps;
         ready.window.map(|window| vec![window]).ok_or_else(|| far_failure("it did not say when it sends"))
     }
@@ -208,7 +220,7 @@ impl Source for FarSource<'_> {
     }
 
     fn stop(&mut self) {
-        if !self.stopped && !self.is_over() {
+        if self.begun && !self.stopped && !self.is_over() {
             self.stopped = true;
             let report = self.carrier.stop().map(Some);
             self.note(report);
@@ -227,10 +239,9 @@ impl Source for FarSource<'_> {
         self.part = report.sender.as_ref().map(|sender| Part::of(self.carrier.peer(), sender));
         match (report.sender, report.failed) {
             (Some(sender), None) => Ok(sender),
-            (sender, failed) => Err(SenderFailure {
-                reason: far_failure(failed.unwrap_or_else(|| "the generator sent no report".to_owned())),
-                measured: sender.map(Box::new),
-            }),
+            (sender, failed) => {
+                Err(SenderFailure { reason: failure(report.late_s, failed, "report"), measured: sender.map(Box::new) })
+            }
         }
     }
 
@@ -270,5 +281,5 @@ pub fn far_ceiling(
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    report.ceiling.ok_or_else(|| far_failure(report.failed.unwrap_or_else(|| "it did not report its rate".to_owned())))
+    report.ceiling.ok_or_else(|| failure(report.late_s, report.failed, "rate"))
 }
