@@ -126,7 +126,7 @@ impl Run<'_, '_> {
         self.finding.cpu_measured = seams.and_then(|seams| bookkeeping::measured(&swept, seams));
         self.finding.contradictions =
             contradict::all(&swept, &cliffs.trials, self.finding, &self.plan.goal, rough.capacity_pps);
-        self.ledger(centre_pps, ceiling_pps)?;
+        self.ledger(centre_pps, highest.pps())?;
         self.bench.enter(Stage::Idle);
         self.other_idle(IDLE_SHARE * centre_pps)?;
         if let Some(computed) = &computed {

@@ -116,7 +116,7 @@ impl Nic {
         let left_s = (residual_s - mask_s).max(0.0);
         for (packets, share) in found.iter().enumerate().filter(|(_, share)| **share > 0.0) {
             match packets {
-                0 => self.from_none(left_s, *share, &mut out),
+                0 => self.start_empty(left_s, *share, &mut out),
                 _ => self.from(packets.min(self.places), left_s, *share, &mut out),
             }
         }
@@ -124,7 +124,7 @@ impl Nic {
     }
 
     /// Nothing came: a wait for the first packet.
-    fn from_none(&self, residual_s: f64, share: f64, out: &mut Gathered) {
+    fn start_empty(&self, residual_s: f64, share: f64, out: &mut Gathered) {
         put(&mut out.times_s, 0, share / self.arrival_pps);
         let mut over = 1.0;
         if residual_s > 0.0 {
