@@ -129,6 +129,9 @@ pub struct Ledger {
     pub counters: Vec<LedgerRow>,
     /// How the drops were counted, in words.
     pub method: String,
+    /// CPU time that counting took in all (ns), by the kernel's statistics of eBPF programs; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing_ns: Option<u64>,
     /// What limits the ledger, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
@@ -170,7 +173,13 @@ impl Ledger {
         );
         let mut limits = self.limits;
         limits.extend(other.limits.into_iter().filter(|limit| !limits.contains(limit)).collect::<Vec<_>>());
-        Ledger { counters: together(self.counters.into_iter().chain(other.counters)), method: self.method, limits, ..sum }
+        Ledger {
+            counters: together(self.counters.into_iter().chain(other.counters)),
+            method: self.method,
+            tracing_ns: self.tracing_ns.zip(other.tracing_ns).map(|(a, b)| a + b),
+            limits,
+            ..sum
+        }
     }
 }
 

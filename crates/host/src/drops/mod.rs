@@ -144,6 +144,8 @@ pub struct Reading {
     pub full_stacks: u64,
     /// Drops inside the tracer's own run on the same CPU, which the kernel leaves out.
     pub nested: u64,
+    /// CPU time of the program (ns), counted while somebody holds [`Tracer::timed`].
+    pub run_ns: u64,
     /// By reason and place.
     pub sites: BTreeMap<Site, Tally>,
     /// The same by all that was asked.
@@ -172,6 +174,7 @@ impl Reading {
             full_details: later.full_details.saturating_sub(self.full_details),
             full_stacks: later.full_stacks.saturating_sub(self.full_stacks),
             nested: later.nested.saturating_sub(self.nested),
+            run_ns: later.run_ns.saturating_sub(self.run_ns),
             sites: grown(&self.sites, &later.sites),
             details: grown(details, &later.details),
         }
