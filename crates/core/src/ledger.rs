@@ -48,7 +48,10 @@ impl Place {
             Place::Qdisc
         } else if begins(reason, &["SOCKET_", "PACKET_SOCK", "UNIX_"]) {
             Place::Socket
-        } else if begins(reason, &["IP_", "ICMP", "NEIGH", "UNICAST_IN", "PKT_TOO_BIG", "IPV6", "FRAG_", "ARP_", "DUP_FRAG"]) {
+        } else if begins(
+            reason,
+            &["IP_", "ICMP", "NEIGH", "UNICAST_IN", "PKT_TOO_BIG", "IPV6", "FRAG_", "ARP_", "DUP_FRAG"],
+        ) {
             Place::Ip
         } else if begins(reason, &["TCP_", "UDP_"]) {
             Place::Transport
@@ -62,7 +65,10 @@ impl Place {
             Place::Nic
         } else if begins(function, &["nf_", "nft_", "ipt_", "br_nf"]) {
             Place::Netfilter
-        } else if begins(function, &["__dev_queue_xmit", "__dev_xmit_skb", "sch_", "qdisc", "tcf_", "pfifo", "fq_", "tbf_"]) {
+        } else if begins(
+            function,
+            &["__dev_queue_xmit", "__dev_xmit_skb", "sch_", "qdisc", "tcf_", "pfifo", "fq_", "tbf_"],
+        ) {
             Place::Qdisc
         } else if begins(function, &["ip_", "ip6_", "ipv6_", "icmp", "arp_", "neigh_", "__neigh", "__ip"]) {
             Place::Ip
@@ -165,12 +171,8 @@ impl Ledger {
     #[must_use]
     pub fn and(self, other: Ledger) -> Ledger {
         let rows = self.dropped.into_iter().chain(other.dropped);
-        let sum = Ledger::balance(
-            self.sent + other.sent,
-            self.delivered + other.delivered,
-            self.inside + other.inside,
-            rows,
-        );
+        let sum =
+            Ledger::balance(self.sent + other.sent, self.delivered + other.delivered, self.inside + other.inside, rows);
         let mut limits = self.limits;
         limits.extend(other.limits.into_iter().filter(|limit| !limits.contains(limit)).collect::<Vec<_>>());
         Ledger {
@@ -216,9 +218,8 @@ mod tests {
     }
 
     fn ledgers() -> impl Strategy<Value = Ledger> {
-        (0..20_000u64, 0..10_000u64, 0..100u64, rows()).prop_map(|(sent, delivered, inside, rows)| {
-            Ledger::balance(sent, delivered, inside, rows)
-        })
+        (0..20_000u64, 0..10_000u64, 0..100u64, rows())
+            .prop_map(|(sent, delivered, inside, rows)| Ledger::balance(sent, delivered, inside, rows))
     }
 
     fn is_balanced(ledger: &Ledger) -> bool {

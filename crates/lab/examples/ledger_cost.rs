@@ -28,13 +28,17 @@ struct Seen {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
-    let mut number = |what: &str| words.next().ok_or(format!("{what} is missing"))?.parse::<f64>().map_err(|e| format!("{what}: {e}"));
+    let mut number = |what: &str| {
+        words.next().ok_or(format!("{what} is missing"))?.parse::<f64>().map_err(|e| format!("{what}: {e}"))
+    };
     let (pairs, seconds) = (number("PAIRS")? as u32, number("SECONDS")?);
     let loads: Vec<f64> = std::env::args().skip(3).filter_map(|word| word.parse().ok()).collect();
-    let rig = Rig::build(&RigOptions { place: Place::Netns, ..RigOptions::default() }, Arc::new(AtomicBool::new(false)))?;
+    let rig =
+        Rig::build(&RigOptions { place: Place::Netns, ..RigOptions::default() }, Arc::new(AtomicBool::new(false)))?;
     let spaces: Vec<_> = [Side::Sender, Side::HostUnderTest].into_iter().filter_map(|side| rig.netns(side)).collect();
     let (_, host) = rig.addresses();
-    let filter: netcliff_core::filter::Filter = format!("udp dst port {} and dst host {}", host.port(), host.ip()).parse()?;
+    let filter: netcliff_core::filter::Filter =
+        format!("udp dst port {} and dst host {}", host.port(), host.ip()).parse()?;
     let mut bench = WireBench::new(&rig, Preference::Best, Box::new(|_, _, _| {}));
     let mut out = stdout().lock();
     writeln!(out, "load_pps,pair,traced,throughput_pps,packet_us,loss")?;
@@ -63,7 +67,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     packet_s: counts.demand_s().unwrap_or(f64::NAN),
                     loss: observation.loss(),
                 };
-                writeln!(out, "{load_pps},{pair},{traced},{:.0},{:.4},{:.4}", one.throughput_pps, 1e6 * one.packet_s, one.loss)?;
+                writeln!(
+                    out,
+                    "{load_pps},{pair},{traced},{:.0},{:.4},{:.4}",
+                    one.throughput_pps,
+                    1e6 * one.packet_s,
+                    one.loss
+                )?;
                 seen[usize::from(traced)] = Some(one);
             }
             if let [Some(without), Some(with)] = seen {
@@ -78,7 +88,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mean = of.iter().sum::<f64>() / n;
             let variance = of.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
             let half = Z * (variance / n).sqrt();
-            writeln!(out, "# {load_pps} pps, loss {:.1} %: {name} {:+.2} % +/- {:.2} %", 100.0 * loss, 100.0 * mean, 100.0 * half)?;
+            writeln!(
+                out,
+                "# {load_pps} pps, loss {:.1} %: {name} {:+.2} % +/- {:.2} %",
+                100.0 * loss,
+                100.0 * mean,
+                100.0 * half
+            )?;
         }
     }
     Ok(())

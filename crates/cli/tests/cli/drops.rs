@@ -34,7 +34,8 @@ fn free_port() -> u16 {
 #[test]
 fn counters_tell_reasons_and_what_they_cannot() {
     let home = Home::new();
-    let text = while_dropping(free_port(), || home.stdout(["drops", "--method", "counters", "--once", "--interval", "500ms"]));
+    let text =
+        while_dropping(free_port(), || home.stdout(["drops", "--method", "counters", "--once", "--interval", "500ms"]));
     for part in ["method: counters", "Udp NoPorts", "/proc/net/snmp", "WHAT TO DO", "neither flow nor process"] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -69,7 +70,9 @@ fn without_the_right_counters_remain() {
     let without = |words: &[&str]| {
         let program = env!("CARGO_BIN_EXE_netcliff");
         let mut command = std::process::Command::new("setpriv");
-        command.args(["--inh-caps=-all", "--bounding-set=-all", program, "drops", "--once", "--interval", "100ms"]).args(words);
+        command
+            .args(["--inh-caps=-all", "--bounding-set=-all", program, "drops", "--once", "--interval", "100ms"])
+            .args(words);
         command.env("HOME", home.command([""]).get_current_dir().expect("a directory"));
         command.output().expect("it starts")
     };
@@ -78,7 +81,10 @@ fn without_the_right_counters_remain() {
     assert!(shown.status.success() && text.contains("method: counters") && text.contains("CAP_BPF"), "{shown:?}");
     let refused = without(&["--filter", "udp"]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(1) && text.contains("CAP_BPF") && text.contains("leave out --filter"), "{refused:?}");
+    assert!(
+        refused.status.code() == Some(1) && text.contains("CAP_BPF") && text.contains("leave out --filter"),
+        "{refused:?}"
+    );
 }
 
 #[test]

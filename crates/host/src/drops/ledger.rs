@@ -143,7 +143,8 @@ impl Collector {
             let source = "the sender's send() was told".to_owned();
             rows.push(LedgerRow { place: Place::Backlog, reason: "refused".to_owned(), packets: refused, source });
         }
-        let why = self.tracer.as_ref().err().map(|error| format!("by counters, which include what others lost: {error}"));
+        let why =
+            self.tracer.as_ref().err().map(|error| format!("by counters, which include what others lost: {error}"));
         Ledger {
             counters: beside,
             method: "counters".to_owned(),

@@ -8,7 +8,14 @@ use libbpf_rs::{
     libbpf_sys,
     skel::{OpenSkel as _, SkelBuilder as _},
 };
-use std::{collections::BTreeMap, fmt, mem::MaybeUninit, os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd}, sync::atomic::{AtomicU64, Ordering}, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    mem::MaybeUninit,
+    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 mod skeleton {
     #![allow(
@@ -65,7 +72,8 @@ impl Tracer {
         let btf = Btf::from_vmlinux().map_err(|_| {
             unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
         })?;
-        let values = names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
+        let values =
+            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
         let names = Names::read().filter(|names| names.has_reasons() && values >= 3 && !ask.without_reasons);
         // One pointer; a tracer is started a few times a process (crates/host/src/cpu/ebpf/load.rs does the same).
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -91,7 +99,9 @@ impl Tracer {
             .map_err(|error| unavailable(format!("the tracepoint skb:kfree_skb refused the program: {error}")))?;
         let mut limits = Vec::new();
         if names.is_none() {
-            limits.push("this kernel gives no reasons for drops (they came with Linux 5.17): the place alone tells".to_owned());
+            limits.push(
+                "this kernel gives no reasons for drops (they came with Linux 5.17): the place alone tells".to_owned(),
+            );
         }
         Ok(Self { _link: link, skel, names, limits, forgotten: AtomicU64::new(0) })
     }
@@ -178,10 +188,15 @@ impl Tracer {
     /// The functions of a stack, innermost first.
     pub(super) fn stack(&self, id: i32, symbols: &Symbols) -> Vec<String> {
         let Ok(id) = u32::try_from(id) else { return Vec::new() };
-        let addresses = self.skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+        let addresses =
+            self.skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
         let (words, _) = addresses.as_chunks::<8>();
         // The way into the program itself is no part of the packet's.
-        let ours = |name: &String| ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_"].iter().any(|p| name.starts_with(p));
+        let ours = |name: &String| {
+            ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_"]
+                .iter()
+                .any(|p| name.starts_with(p))
+        };
         let all = words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0);
         all.map(|address| symbols.at(address)).skip_while(ours).collect()
     }

@@ -103,7 +103,8 @@ impl Follower {
         let btf = Btf::from_vmlinux().map_err(|_| {
             unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
         })?;
-        let values = names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
+        let values =
+            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
         let names = Names::read().filter(|names| names.has_reasons() && values >= 3);
         // Where the kernel refuses functions, tracepoints remain.
         let with = |functions: bool| Ok((load(&btf, filter, per_s, names.is_some(), functions)?, functions));
@@ -210,14 +211,16 @@ impl Follower {
     pub fn limits(&self) -> Vec<String> {
         let mut limits = Vec::new();
         if !self.functions {
-            limits.push("this kernel refuses programs at functions (fentry): only its tracepoints are shown".to_owned());
+            limits
+                .push("this kernel refuses programs at functions (fentry): only its tracepoints are shown".to_owned());
         } else if !self.missing.is_empty() {
             limits.push(format!("this kernel does not let these be traced: {}", self.missing.join(", ")));
         }
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {
             // SAFETY: words of mapped memory; the programs may write meanwhile.
-            let (events, packets) =
-                unsafe { ((&raw const bss.lost_events).read_volatile(), (&raw const bss.lost_packets).read_volatile()) };
+            let (events, packets) = unsafe {
+                ((&raw const bss.lost_events).read_volatile(), (&raw const bss.lost_packets).read_volatile())
+            };
             if events > 0 {
                 limits.push(format!("{events} steps found no room in the ring of events"));
             }

@@ -3,7 +3,10 @@
 //! `NETCLIFF_PROVOKED_TRIALS=50` repeats each (bench/2026-11-25-drops/run.sh), and prints what was counted.
 
 use crate::{
-    drops::{counters::Counters, ledger::{Collector, Ends}},
+    drops::{
+        counters::Counters,
+        ledger::{Collector, Ends},
+    },
     journal::{HostLock, StateDir},
     testbed::netns::{Side, Testbed, TestbedOptions},
     xdp::{Mode, attach, drop_all},
@@ -94,9 +97,8 @@ impl Bed {
         // What waits at the receiver still counts for the socket, which would wait, too.
         set_buffer(&sender, 64 << 20);
         let raw = trial.damaged.then(|| self.testbed.run_in_sender(raw_socket).unwrap());
-        let receiver = (trial.receiver != Receiver::None).then(|| {
-            self.testbed.run_in_hut(|| UdpSocket::bind(("0.0.0.0", PORT))).unwrap().unwrap()
-        });
+        let receiver = (trial.receiver != Receiver::None)
+            .then(|| self.testbed.run_in_hut(|| UdpSocket::bind(("0.0.0.0", PORT))).unwrap().unwrap());
         if trial.receiver == Receiver::Waits {
             nix::sys::socket::setsockopt(receiver.as_ref().unwrap(), nix::sys::socket::sockopt::RcvBuf, &4096).unwrap();
         }
@@ -205,13 +207,18 @@ fn provoke(bed: &Bed, kind: &str, trial: Trial, place: Place, reasons: &[&str]) 
     for _ in 0..trials() {
         let ledger = bed.trial(trial);
         assert_eq!(ledger.unexplained, 0, "{kind}: {ledger:#?}");
-        let expected = |row: &&netcliff_core::ledger::LedgerRow| row.place == place && reasons.contains(&row.reason.as_str());
+        let expected =
+            |row: &&netcliff_core::ledger::LedgerRow| row.place == place && reasons.contains(&row.reason.as_str());
         let here: u64 = ledger.dropped.iter().filter(expected).map(|row| row.packets).sum();
         assert!(here > 0 && here == ledger.dropped_packets(), "{kind}: {ledger:#?}");
         lost += here;
     }
     if trials() > 1 {
-        println!("{kind}: {} trials, {} packets sent, {lost} dropped, 0 unexplained", trials(), u64::from(trials()) * trial.packets);
+        println!(
+            "{kind}: {} trials, {} packets sent, {lost} dropped, 0 unexplained",
+            trials(),
+            u64::from(trials()) * trial.packets
+        );
     }
 }
 
@@ -255,7 +262,9 @@ fn every_packet_is_accounted_for() {
     provoke(&bed, "netfilter", plain, Place::Netfilter, &["NETFILTER_DROP"]);
     // So many rules that the host takes packets more slowly than they are sent.
     let rules = (0..6000).map(|port| format!("udp dport {} drop; ", 10_000 + port)).collect::<String>();
-    bed.nft(&format!("delete table ip t;\ntable ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n"));
+    bed.nft(&format!(
+        "delete table ip t;\ntable ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n"
+    ));
     // On the CPU that receives the sender would do the receiver's work itself.
     let mut first = nix::sched::CpuSet::new();
     first.set(0).unwrap();
