@@ -8,6 +8,7 @@
 //!
 //! Other than in tcpdump `host` means IP's addresses only, not those inside ARP.
 
+mod ends;
 mod parse;
 #[cfg(test)]
 mod tests;

@@ -135,7 +135,7 @@ pub struct Ledger {
     pub counters: Vec<LedgerRow>,
     /// How the drops were counted, in words.
     pub method: String,
-    /// CPU time that counting took in all (ns), by the kernel's statistics of eBPF programs; None: not measured.
+    /// CPU time that counting a drop of this host took (ns, mean), by the kernel's statistics of eBPF programs; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing_ns: Option<u64>,
     /// What limits the ledger, a sentence each.
@@ -178,7 +178,7 @@ impl Ledger {
         Ledger {
             counters: together(self.counters.into_iter().chain(other.counters)),
             method: self.method,
-            tracing_ns: self.tracing_ns.zip(other.tracing_ns).map(|(a, b)| a + b),
+            tracing_ns: self.tracing_ns.max(other.tracing_ns),
             limits,
             ..sum
         }

@@ -1,5 +1,6 @@
 //! From text to [`Node`].
 
+use super::ends::{Way, mask, net4, net6, partial, protocol};
 use super::{FilterError, Node, Word};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,15 +34,6 @@ struct Qualifier<'a> {
     protocol: Option<&'a str>,
     way: Way,
     kind: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Way {
-    #[default]
-    Either,
-    Both,
-    Source,
-    Destination,
 }
 
 struct Parser<'a> {
@@ -355,57 +347,4 @@ impl<'a> Parser<'a> {
         }
         Ok(net4(address, prefix, way))
     }
-}
-
-impl Way {
-    fn of(self, source: Node, destination: Node) -> Node {
-        match self {
-            Way::Either => source.or(destination),
-            Way::Both => source.and(destination),
-            Way::Source => source,
-            Way::Destination => destination,
-        }
-    }
-}
-
-/// `192.168`, `10`: the first bytes of an address, and how many bits those are.
-fn partial(text: &str) -> Option<(Ipv4Addr, u32)> {
-    let bytes: Vec<u8> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let mut whole = [0; 4];
-    whole.get_mut(..bytes.len())?.copy_from_slice(&bytes);
-    Some((whole.into(), 8 * bytes.len() as u32))
-}
-
-fn mask(prefix: u32) -> u32 {
-    u32::MAX.checked_shl(32 - prefix).unwrap_or(0)
-}
-
-fn protocol(version: Option<u32>, number: u32) -> Node {
-    let node = Node::is(Word::Protocol, number);
-    // 0 is also the protocol of what is not IP.
-    match version {
-        Some(version) => Node::is(Word::Version, version).and(node),
-        None => node,
-    }
-}
-
-fn net4(address: Ipv4Addr, prefix: u32, way: Way) -> Node {
-    let mask = mask(prefix);
-    let value = address.to_bits() & mask;
-    let end = |word: Word| Node::Is { word: word as u8, mask, low: value, high: value };
-    Node::is(Word::Version, 4).and(way.of(end(Word::Source), end(Word::Destination)))
-}
-
-fn net6(address: Ipv6Addr, prefix: u32, way: Way) -> Node {
-    let bits = address.to_bits();
-    let end = |first: Word| {
-        let word = |n: u32| {
-            let mask = mask(prefix.saturating_sub(32 * n).min(32));
-            let value = (bits >> (96 - 32 * n)) as u32 & mask;
-            Node::Is { word: first as u8 + n as u8, mask, low: value, high: value }
-        };
-        let words = (0..4).filter(|n| prefix > 32 * n).map(word);
-        words.reduce(Node::and).unwrap_or(Node::within(first, 0, u32::MAX))
-    };
-    Node::is(Word::Version, 6).and(way.of(end(Word::Source), end(Word::Destination)))
 }

@@ -80,7 +80,7 @@ impl Collector {
         match traced {
             Some((tracer, (after, before))) => {
                 let read = before.until(&after);
-                let tracing_ns = opened.timed.as_ref().map(|_| read.run_ns);
+                let tracing_ns = opened.timed.as_ref().and_then(|_| read.run_ns.checked_div(read.seen));
                 Ledger { tracing_ns, ..self.traced(tracer, &read, grown, ends) }
             }
             None => self.counted(grown, ends),

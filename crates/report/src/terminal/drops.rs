@@ -149,10 +149,9 @@ pub(super) fn ledger(page: &mut Page, ledger: &Ledger) {
         page.fact("still inside", &of(ledger.inside));
     }
     page.fact("unexplained", &ledger.unexplained.to_string());
-    let drops = ledger.dropped_packets() + ledger.inside;
-    let cost = ledger.tracing_ns.filter(|_| drops > 0).map_or(String::new(), |ns| {
-        format!("; it took {} a drop", format::quantity(ns as f64 / 1e9 / drops as f64, Unit::Seconds))
-    });
+    let cost = ledger
+        .tracing_ns
+        .map_or(String::new(), |ns| format!("; it takes {} a drop", format::quantity(ns as f64 / 1e9, Unit::Seconds)));
     page.fact("method", &format!("{}{cost}", ledger.method));
     ledger.limits.iter().for_each(|limit| page.item("- ", limit));
 }

@@ -203,7 +203,7 @@ fn trials() -> u32 {
 
 /// Every trial accounts for all packets, and loses some where and why it is expected to.
 fn provoke(bed: &Bed, kind: &str, trial: Trial, place: Place, reasons: &[&str]) {
-    let mut lost = 0;
+    let (mut lost, mut tracing_ns) = (0, 0);
     for _ in 0..trials() {
         let ledger = bed.trial(trial);
         assert_eq!(ledger.unexplained, 0, "{kind}: {ledger:#?}");
@@ -212,12 +212,14 @@ fn provoke(bed: &Bed, kind: &str, trial: Trial, place: Place, reasons: &[&str]) 
         let here: u64 = ledger.dropped.iter().filter(expected).map(|row| row.packets).sum();
         assert!(here > 0 && here == ledger.dropped_packets(), "{kind}: {ledger:#?}");
         lost += here;
+        tracing_ns += ledger.tracing_ns.unwrap_or(0);
     }
     if trials() > 1 {
+        let sent = u64::from(trials()) * trial.packets;
+        let each_ns = tracing_ns / u64::from(trials());
         println!(
-            "{kind}: {} trials, {} packets sent, {lost} dropped, 0 unexplained",
-            trials(),
-            u64::from(trials()) * trial.packets
+            "{kind}: {} trials, {sent} packets sent, {lost} dropped, 0 unexplained, {each_ns} ns a drop",
+            trials()
         );
     }
 }
