@@ -8,6 +8,7 @@
 //!
 //! Other than in tcpdump `host` means IP's addresses only, not those inside ARP.
 
+mod ends;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -175,7 +176,9 @@ impl FromStr for Filter {
         let node = parse::expression(text)?;
         let too_long = || FilterError {
             column: 1,
-            reason: format!("the filter takes more than {MOST_STEPS} comparisons: write a shorter one, such as a net for its hosts"),
+            reason: format!(
+                "the filter takes more than {MOST_STEPS} comparisons: write a shorter one, such as a net for its hosts"
+            ),
         };
         Ok(Filter { text: text.trim().to_owned(), steps: node.steps().ok_or_else(too_long)? })
     }

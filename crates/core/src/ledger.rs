@@ -48,7 +48,10 @@ impl Place {
             Place::Qdisc
         } else if begins(reason, &["SOCKET_", "PACKET_SOCK", "UNIX_"]) {
             Place::Socket
-        } else if begins(reason, &["IP_", "ICMP", "NEIGH", "UNICAST_IN", "PKT_TOO_BIG", "IPV6", "FRAG_", "ARP_", "DUP_FRAG"]) {
+        } else if begins(
+            reason,
+            &["IP_", "ICMP", "NEIGH", "UNICAST_IN", "PKT_TOO_BIG", "IPV6", "FRAG_", "ARP_", "DUP_FRAG"],
+        ) {
             Place::Ip
         } else if begins(reason, &["TCP_", "UDP_"]) {
             Place::Transport
@@ -62,7 +65,10 @@ impl Place {
             Place::Nic
         } else if begins(function, &["nf_", "nft_", "ipt_", "br_nf"]) {
             Place::Netfilter
-        } else if begins(function, &["__dev_queue_xmit", "__dev_xmit_skb", "sch_", "qdisc", "tcf_", "pfifo", "fq_", "tbf_"]) {
+        } else if begins(
+            function,
+            &["__dev_queue_xmit", "__dev_xmit_skb", "sch_", "qdisc", "tcf_", "pfifo", "fq_", "tbf_"],
+        ) {
             Place::Qdisc
         } else if begins(function, &["ip_", "ip6_", "ipv6_", "icmp", "arp_", "neigh_", "__neigh", "__ip"]) {
             Place::Ip
@@ -129,6 +135,9 @@ pub struct Ledger {
     pub counters: Vec<LedgerRow>,
     /// How the drops were counted, in words.
     pub method: String,
+    /// CPU time that counting a drop of this host took (ns, mean), by the kernel's statistics of eBPF programs; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing_ns: Option<u64>,
     /// What limits the ledger, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
@@ -162,15 +171,17 @@ impl Ledger {
     #[must_use]
     pub fn and(self, other: Ledger) -> Ledger {
         let rows = self.dropped.into_iter().chain(other.dropped);
-        let sum = Ledger::balance(
-            self.sent + other.sent,
-            self.delivered + other.delivered,
-            self.inside + other.inside,
-            rows,
-        );
+        let sum =
+            Ledger::balance(self.sent + other.sent, self.delivered + other.delivered, self.inside + other.inside, rows);
         let mut limits = self.limits;
         limits.extend(other.limits.into_iter().filter(|limit| !limits.contains(limit)).collect::<Vec<_>>());
-        Ledger { counters: together(self.counters.into_iter().chain(other.counters)), method: self.method, limits, ..sum }
+        Ledger {
+            counters: together(self.counters.into_iter().chain(other.counters)),
+            method: self.method,
+            tracing_ns: self.tracing_ns.max(other.tracing_ns),
+            limits,
+            ..sum
+        }
     }
 }
 
@@ -207,9 +218,8 @@ mod tests {
     }
 
     fn ledgers() -> impl Strategy<Value = Ledger> {
-        (0..20_000u64, 0..10_000u64, 0..100u64, rows()).prop_map(|(sent, delivered, inside, rows)| {
-            Ledger::balance(sent, delivered, inside, rows)
-        })
+        (0..20_000u64, 0..10_000u64, 0..100u64, rows())
+            .prop_map(|(sent, delivered, inside, rows)| Ledger::balance(sent, delivered, inside, rows))
     }
 
     fn is_balanced(ledger: &Ledger) -> bool {

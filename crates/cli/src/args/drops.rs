@@ -14,7 +14,7 @@ use netcliff_core::filter::Filter;
   netcliff drops
   netcliff drops --filter 'udp port 53' --by flow
   netcliff drops --once --json --interval 10s | jq '.rows[0]'
-  netcliff drops --by stack --filter 'tcp and net 10.0.0.0/8' --time 1min
+  netcliff drops --by stack --filter 'tcp and net 10.0.0.0/8' --time 60s
   netcliff drops --trace 5 --filter 'udp dst port 5201'  # paths of five packets
 
 A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and the names of
@@ -83,5 +83,5 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn time(text: &str) -> Result<Duration, String> {
     let seconds = numbers::seconds(text)?;
     let fits = (0.1..=86_400.0).contains(&seconds);
-    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 100ms to 24h".into()) }
+    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 100ms to 86400s".into()) }
 }

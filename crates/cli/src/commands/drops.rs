@@ -60,7 +60,11 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
             output::json_line(&Line { unix_s: super::now_unix_s(), what: &drops })?;
         } else {
             let page = terminal::drops(&drops, args.rows as usize, output::style());
-            output::data(&format!("{}{page}{}", if clears { CLEAR } else { "" }, if clears || args.once { "" } else { "\n" }))?;
+            output::data(&format!(
+                "{}{page}{}",
+                if clears { CLEAR } else { "" },
+                if clears || args.once { "" } else { "\n" }
+            ))?;
         }
         if args.once || stopped || ends.is_some_and(|ends| Instant::now() >= ends) {
             return Ok(ExitCode::SUCCESS);
@@ -92,7 +96,9 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
     if args.method == DropsMethod::Counters {
         let option = args.filter.as_ref().map(|_| "--filter").or((!args.by.is_empty()).then_some("--by"));
         if let Some(option) = option {
-            return Err(output::usage(format!("{option} with --method counters: counters are of all packets together; leave one out")));
+            return Err(output::usage(format!(
+                "{option} with --method counters: counters are of all packets together; leave one out"
+            )));
         }
         return Ok(Counting::Counted { before: Counters::now(), why: None });
     }

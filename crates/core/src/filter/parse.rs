@@ -1,9 +1,11 @@
 //! From text to [`Node`].
 
+use super::ends::{Way, mask, net4, net6, partial, protocol};
 use super::{FilterError, Node, Word};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const KINDS: &str = "host, net, port, portrange, proto, less, greater, ip, ip6, tcp, udp, sctp, icmp, icmp6, arp, not or (";
+const KINDS: &str =
+    "host, net, port, portrange, proto, less, greater, ip, ip6, tcp, udp, sctp, icmp, icmp6, arp, not or (";
 /// Deepest nesting of brackets and `not`.
 const DEEPEST: usize = 40;
 
@@ -34,15 +36,6 @@ struct Qualifier<'a> {
     kind: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Way {
-    #[default]
-    Either,
-    Both,
-    Source,
-    Destination,
-}
-
 struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
@@ -58,7 +51,9 @@ pub(super) fn expression(text: &str) -> Result<Node, FilterError> {
     match parser.tokens.get(parser.at) {
         None => Ok(node),
         Some(token) if token.text == ")" => Err(parser.error("a `)` that no `(` opened")),
-        Some(token) => Err(parser.error(format!("`{}` does not go on the filter: write and, or, or nothing", token.text))),
+        Some(token) => {
+            Err(parser.error(format!("`{}` does not go on the filter: write and, or, or nothing", token.text)))
+        }
     }
 }
 
@@ -160,14 +155,18 @@ impl<'a> Parser<'a> {
             Some("ip" | "ip6" | "arp" | "rarp" | "icmp" | "icmp6" | "tcp" | "udp" | "sctp" | "igmp" | "esp" | "ah") => {
                 qualifier.protocol = self.take();
             }
-            Some(word @ ("ether" | "vlan" | "mpls" | "pppoed" | "pppoes" | "gateway" | "wlan" | "broadcast" | "multicast" | "inbound"
-            | "outbound" | "ifname" | "len")) => {
+            Some(
+                word @ ("ether" | "vlan" | "mpls" | "pppoed" | "pppoes" | "gateway" | "wlan" | "broadcast"
+                | "multicast" | "inbound" | "outbound" | "ifname" | "len"),
+            ) => {
                 return Err(self.error(format!("`{word}` is not understood here; accepted are {KINDS}")));
             }
             _ => {}
         }
         if self.peek() == Some("[") {
-            return Err(self.error("expressions on bytes, such as tcp[13], are not understood here; name ports, hosts and protocols"));
+            return Err(self.error(
+                "expressions on bytes, such as tcp[13], are not understood here; name ports, hosts and protocols",
+            ));
         }
         qualifier.way = self.way()?;
         if let Some(word @ ("host" | "net" | "port" | "portrange" | "proto" | "protochain")) = self.peek() {
@@ -179,7 +178,9 @@ impl<'a> Parser<'a> {
         let bare = self.at == begins;
         if bare {
             // A value alone takes what stood before the last one.
-            if self.last.kind.is_none() || !self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':')) {
+            if self.last.kind.is_none()
+                || !self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':'))
+            {
                 return self.bare();
             }
             qualifier = self.last;
@@ -263,7 +264,9 @@ impl<'a> Parser<'a> {
             _ => false,
         };
         if !fits {
-            return Err(self.error_before(format!("`{name} {kind}` means nothing: write `{name}` and `{kind} ...` joined by and")));
+            return Err(self.error_before(format!(
+                "`{name} {kind}` means nothing: write `{name}` and `{kind} ...` joined by and"
+            )));
         }
         Ok(self.protocol_alone(name)?.and(node))
     }
@@ -273,7 +276,9 @@ impl<'a> Parser<'a> {
         let named = PROTOCOLS.iter().find(|(name, ..)| *name == value).map(|(.., number)| *number);
         let number = value.parse::<u8>().ok().map(u32::from);
         named.or(number).ok_or_else(|| {
-            self.error_before(format!("`{value}` is no protocol of IP: write 0 to 255, or tcp, udp, sctp, icmp, icmp6, gre, esp, ah"))
+            self.error_before(format!(
+                "`{value}` is no protocol of IP: write 0 to 255, or tcp, udp, sctp, icmp, icmp6, gre, esp, ah"
+            ))
         })
     }
 
@@ -283,7 +288,8 @@ impl<'a> Parser<'a> {
             _ => value.parse::<u16>().ok().map(|port| (port, port)),
         };
         let Some((low, high)) = bounds.filter(|(low, high)| low <= high) else {
-            let form = if kind == "port" { "a number from 0 to 65535, such as 53" } else { "two numbers, such as 8000-8080" };
+            let form =
+                if kind == "port" { "a number from 0 to 65535, such as 53" } else { "two numbers, such as 8000-8080" };
             return Err(self.error_before(format!("`{value}` is no {kind}: write {form}")));
         };
         let (low, high) = (u32::from(low), u32::from(high));
@@ -301,7 +307,8 @@ impl<'a> Parser<'a> {
     }
 
     fn net(&mut self, value: &str, way: Way) -> Result<Node, FilterError> {
-        let (address, prefix) = value.split_once('/').map_or((value, None), |(address, prefix)| (address, Some(prefix)));
+        let (address, prefix) =
+            value.split_once('/').map_or((value, None), |(address, prefix)| (address, Some(prefix)));
         if let Ok(address) = address.parse::<Ipv6Addr>() {
             let prefix = prefix.map_or(Some(128), |prefix| prefix.parse().ok().filter(|prefix| *prefix <= 128));
             return match prefix {
@@ -310,12 +317,21 @@ impl<'a> Parser<'a> {
             };
         }
         let Some((address, whole)) = partial(address) else {
-            return Err(self.error_before(format!("`{value}` is no network: write 10.0.0.0/8, 192.168 or 2001:db8::/32")));
+            return Err(
+                self.error_before(format!("`{value}` is no network: write 10.0.0.0/8, 192.168 or 2001:db8::/32"))
+            );
         };
         let prefix = if prefix.is_none() && self.accept(&["mask"]) {
             let mask = self.take().ok_or_else(|| self.error("the filter ends where a mask is expected"))?;
-            let bits = mask.parse::<Ipv4Addr>().ok().map(|mask| mask.to_bits()).filter(|bits| bits.leading_ones() + bits.trailing_zeros() >= 32);
-            Some(bits.ok_or_else(|| self.error_before(format!("`{mask}` is no mask: write 255.255.0.0")))?.leading_ones())
+            let bits = mask
+                .parse::<Ipv4Addr>()
+                .ok()
+                .map(|mask| mask.to_bits())
+                .filter(|bits| bits.leading_ones() + bits.trailing_zeros() >= 32);
+            Some(
+                bits.ok_or_else(|| self.error_before(format!("`{mask}` is no mask: write 255.255.0.0")))?
+                    .leading_ones(),
+            )
         } else {
             prefix.map_or(Some(whole), |prefix| prefix.parse().ok().filter(|prefix| *prefix <= 32))
         };
@@ -331,57 +347,4 @@ impl<'a> Parser<'a> {
         }
         Ok(net4(address, prefix, way))
     }
-}
-
-impl Way {
-    fn of(self, source: Node, destination: Node) -> Node {
-        match self {
-            Way::Either => source.or(destination),
-            Way::Both => source.and(destination),
-            Way::Source => source,
-            Way::Destination => destination,
-        }
-    }
-}
-
-/// `192.168`, `10`: the first bytes of an address, and how many bits those are.
-fn partial(text: &str) -> Option<(Ipv4Addr, u32)> {
-    let bytes: Vec<u8> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let mut whole = [0; 4];
-    whole.get_mut(..bytes.len())?.copy_from_slice(&bytes);
-    Some((whole.into(), 8 * bytes.len() as u32))
-}
-
-fn mask(prefix: u32) -> u32 {
-    u32::MAX.checked_shl(32 - prefix).unwrap_or(0)
-}
-
-fn protocol(version: Option<u32>, number: u32) -> Node {
-    let node = Node::is(Word::Protocol, number);
-    // 0 is also the protocol of what is not IP.
-    match version {
-        Some(version) => Node::is(Word::Version, version).and(node),
-        None => node,
-    }
-}
-
-fn net4(address: Ipv4Addr, prefix: u32, way: Way) -> Node {
-    let mask = mask(prefix);
-    let value = address.to_bits() & mask;
-    let end = |word: Word| Node::Is { word: word as u8, mask, low: value, high: value };
-    Node::is(Word::Version, 4).and(way.of(end(Word::Source), end(Word::Destination)))
-}
-
-fn net6(address: Ipv6Addr, prefix: u32, way: Way) -> Node {
-    let bits = address.to_bits();
-    let end = |first: Word| {
-        let word = |n: u32| {
-            let mask = mask(prefix.saturating_sub(32 * n).min(32));
-            let value = (bits >> (96 - 32 * n)) as u32 & mask;
-            Node::Is { word: first as u8 + n as u8, mask, low: value, high: value }
-        };
-        let words = (0..4).filter(|n| prefix > 32 * n).map(word);
-        words.reduce(Node::and).unwrap_or(Node::within(first, 0, u32::MAX))
-    };
-    Node::is(Word::Version, 6).and(way.of(end(Word::Source), end(Word::Destination)))
 }

@@ -122,7 +122,8 @@ fn holds(node: &Node, header: &[u32; WORDS]) -> bool {
 }
 
 fn nodes() -> impl Strategy<Value = Node> {
-    let leaf = (0..3u8, 0..4u32, 0..4u32).prop_map(|(word, low, more)| Node::Is { word, mask: 7, low, high: low + more });
+    let leaf =
+        (0..3u8, 0..4u32, 0..4u32).prop_map(|(word, low, more)| Node::Is { word, mask: 7, low, high: low + more });
     leaf.prop_recursive(5, 40, 2, |inner| {
         prop_oneof![
             inner.clone().prop_map(|node| Node::Not(Box::new(node))),

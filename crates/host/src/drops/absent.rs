@@ -1,6 +1,6 @@
 //! Stands in for the tracer in a build without eBPF.
 
-use super::{Reading, Ask, TracerError, symbols::Symbols};
+use super::{Ask, Reading, TracerError, symbols::Symbols};
 use netcliff_core::{drops::Path, filter::Filter};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -33,6 +33,11 @@ impl Tracer {
 
     /// See the build with eBPF.
     pub fn limits(&self) -> &[String] {
+        match self.0 {}
+    }
+
+    /// See the build with eBPF.
+    pub fn timed(&self) -> Option<std::os::fd::OwnedFd> {
         match self.0 {}
     }
 

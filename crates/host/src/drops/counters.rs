@@ -116,7 +116,9 @@ impl Counters {
         let lines: Vec<&str> = text.lines().collect();
         let (pairs, _) = lines.as_chunks::<2>();
         for [names, values] in pairs {
-            let (Some((table, names)), Some((_, values))) = (names.split_once(':'), values.split_once(':')) else { continue };
+            let (Some((table, names)), Some((_, values))) = (names.split_once(':'), values.split_once(':')) else {
+                continue;
+            };
             let columns: BTreeMap<&str, &str> = names.split_whitespace().zip(values.split_whitespace()).collect();
             for (_, name, place) in PROTOCOLS.iter().filter(|(of, ..)| *of == table) {
                 if let Some(value) = columns.get(name).and_then(|value| value.parse().ok()) {
@@ -129,7 +131,9 @@ impl Counters {
     fn version6(&mut self, text: &str) {
         for line in text.lines() {
             let mut words = line.split_whitespace();
-            let (Some(name), Some(value)) = (words.next(), words.next().and_then(|value| value.parse().ok())) else { continue };
+            let (Some(name), Some(value)) = (words.next(), words.next().and_then(|value| value.parse().ok())) else {
+                continue;
+            };
             if let Some((name, place)) = PROTOCOLS6.iter().find(|(known, _)| *known == name) {
                 self.add(*place, name, "/proc/net/snmp6", value);
             }
@@ -195,7 +199,12 @@ impl Counters {
 
     /// The same as a page shows it.
     pub fn drops(&self, later: &Counters, why: Option<&str>) -> Drops {
-        let row = |row: LedgerRow| DropRow { reason: row.reason, place: row.source, drops: row.packets, ..DropRow::default() };
+        let row = |row: LedgerRow| DropRow {
+            reason: row.reason,
+            place: row.source,
+            drops: row.packets,
+            ..DropRow::default()
+        };
         let mut drops = Drops {
             seconds: later.at.duration_since(self.at).as_secs_f64(),
             method: Method::Counters,
@@ -220,7 +229,9 @@ fn limits() -> String {
 /// Whether a driver's counter is of packets that were lost, by its name.
 fn is_of_drops(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let lost = ["drop", "discard", "missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer"].iter().any(|part| name.contains(part));
+    let lost = ["drop", "discard", "missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer"]
+        .iter()
+        .any(|part| name.contains(part));
     lost && !["packets_dropped_ok", "byte"].iter().any(|part| name.contains(part))
 }
 

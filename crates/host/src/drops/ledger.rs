@@ -6,7 +6,7 @@
 use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::Counters, symbols::Symbols};
 use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
-use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
+use std::{fs, os::fd::OwnedFd, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// A queue that was emptied at its end: what was in it was still inside. Sources: net/ipv4/udp.c, udp_destruct_common; net/core/skbuff.c.
 const EMPTIED: &[&str] = &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
@@ -26,6 +26,8 @@ pub struct Collector {
 #[derive(Debug)]
 pub struct Opened {
     traced: Option<Reading>,
+    /// The kernel counts the program's time while it is held.
+    timed: Option<OwnedFd>,
     counters: Vec<Counters>,
 }
 
@@ -64,7 +66,9 @@ impl Collector {
 
     /// A trial begins. `counters`: those of each network namespace on the way, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
-        Opened { traced: self.tracer.as_ref().ok().and_then(|tracer| tracer.read().ok()), counters }
+        let tracer = self.tracer.as_ref().ok();
+        let timed = tracer.and_then(Tracer::timed);
+        Opened { traced: tracer.and_then(|tracer| tracer.read().ok()), timed, counters }
     }
 
     /// It has ended, and its sockets are closed: where its packets went. `counters`: in the order of [`Collector::open`].
@@ -74,7 +78,11 @@ impl Collector {
         let read = |tracer: &Tracer| Some((tracer.read().ok()?, opened.traced.clone()?));
         let traced = self.tracer.as_ref().ok().and_then(|tracer| Some((tracer, read(tracer)?)));
         match traced {
-            Some((tracer, (after, before))) => self.traced(tracer, &before.until(&after), grown, ends),
+            Some((tracer, (after, before))) => {
+                let read = before.until(&after);
+                let tracing_ns = opened.timed.as_ref().and_then(|_| read.run_ns.checked_div(read.seen));
+                Ledger { tracing_ns, ..self.traced(tracer, &read, grown, ends) }
+            }
             None => self.counted(grown, ends),
         }
     }
@@ -135,7 +143,8 @@ impl Collector {
             let source = "the sender's send() was told".to_owned();
             rows.push(LedgerRow { place: Place::Backlog, reason: "refused".to_owned(), packets: refused, source });
         }
-        let why = self.tracer.as_ref().err().map(|error| format!("by counters, which include what others lost: {error}"));
+        let why =
+            self.tracer.as_ref().err().map(|error| format!("by counters, which include what others lost: {error}"));
         Ledger {
             counters: beside,
             method: "counters".to_owned(),

@@ -8,7 +8,14 @@ use libbpf_rs::{
     libbpf_sys,
     skel::{OpenSkel as _, SkelBuilder as _},
 };
-use std::{collections::BTreeMap, fmt, mem::MaybeUninit, os::fd::{AsFd as _, AsRawFd as _}, sync::atomic::{AtomicU64, Ordering}, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    mem::MaybeUninit,
+    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 mod skeleton {
     #![allow(
@@ -65,7 +72,8 @@ impl Tracer {
         let btf = Btf::from_vmlinux().map_err(|_| {
             unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
         })?;
-        let values = names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
+        let values =
+            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
         let names = Names::read().filter(|names| names.has_reasons() && values >= 3 && !ask.without_reasons);
         // One pointer; a tracer is started a few times a process (crates/host/src/cpu/ebpf/load.rs does the same).
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -91,7 +99,9 @@ impl Tracer {
             .map_err(|error| unavailable(format!("the tracepoint skb:kfree_skb refused the program: {error}")))?;
         let mut limits = Vec::new();
         if names.is_none() {
-            limits.push("this kernel gives no reasons for drops (they came with Linux 5.17): the place alone tells".to_owned());
+            limits.push(
+                "this kernel gives no reasons for drops (they came with Linux 5.17): the place alone tells".to_owned(),
+            );
         }
         Ok(Self { _link: link, skel, names, limits, forgotten: AtomicU64::new(0) })
     }
@@ -102,6 +112,7 @@ impl Tracer {
     /// A map cannot be read.
     pub fn read(&self) -> Result<Reading, TracerError> {
         let failed = |error: libbpf_rs::Error| unavailable(format!("what was counted cannot be read: {error}"));
+        let (nested, run_ns) = self.told_by_kernel();
         let mut reading = Reading {
             at: Instant::now(),
             forgotten: self.forgotten.load(Ordering::Relaxed),
@@ -110,7 +121,8 @@ impl Tracer {
             full_places: 0,
             full_details: 0,
             full_stacks: 0,
-            nested: self.left_out(),
+            nested,
+            run_ns,
             sites: BTreeMap::new(),
             details: BTreeMap::new(),
         };
@@ -131,14 +143,23 @@ impl Tracer {
         Ok(reading)
     }
 
-    /// Runs that the kernel left out because the program was running on that CPU.
-    fn left_out(&self) -> u64 {
+    /// Runs that the kernel left out because the program was running on that CPU, and the time of the others (ns).
+    fn told_by_kernel(&self) -> (u64, u64) {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
         let program = self.skel.progs.dropped.as_fd().as_raw_fd();
         // SAFETY: `info` and `length` are valid for the call, which writes at most `length` bytes.
         let done = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program, &mut info, &mut length) };
-        if done == 0 { info.recursion_misses } else { 0 }
+        if done == 0 { (info.recursion_misses, info.run_time_ns) } else { (0, 0) }
+    }
+
+    /// The kernel counts the time of programs while this is held, which costs each run two readings of the clock; None: it does not (before 5.8).
+    pub fn timed(&self) -> Option<OwnedFd> {
+        // SAFETY: the call takes no pointer; it returns a new descriptor that we own, or a negative error.
+        unsafe {
+            let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+        }
     }
 
     /// Flows come and go: when they fill the map they are forgotten, so that later ones find room. What is counted between the reading and this
@@ -167,10 +188,15 @@ impl Tracer {
     /// The functions of a stack, innermost first.
     pub(super) fn stack(&self, id: i32, symbols: &Symbols) -> Vec<String> {
         let Ok(id) = u32::try_from(id) else { return Vec::new() };
-        let addresses = self.skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+        let addresses =
+            self.skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
         let (words, _) = addresses.as_chunks::<8>();
         // The way into the program itself is no part of the packet's.
-        let ours = |name: &String| ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_"].iter().any(|p| name.starts_with(p));
+        let ours = |name: &String| {
+            ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_"]
+                .iter()
+                .any(|p| name.starts_with(p))
+        };
         let all = words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0);
         all.map(|address| symbols.at(address)).skip_while(ours).collect()
     }

@@ -27,9 +27,9 @@ mod trace;
 pub use absent::{Follower, Tracer};
 #[cfg(have_bpf)]
 pub use load::Tracer;
+pub use rules::{Rule, advice, all as all_rules};
 #[cfg(have_bpf)]
 pub use trace::Follower;
-pub use rules::{Rule, advice, all as all_rules};
 
 use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process};
 use netcliff_core::filter::Filter;
@@ -144,6 +144,8 @@ pub struct Reading {
     pub full_stacks: u64,
     /// Drops inside the tracer's own run on the same CPU, which the kernel leaves out.
     pub nested: u64,
+    /// CPU time of the program (ns), counted while somebody holds [`Tracer::timed`].
+    pub run_ns: u64,
     /// By reason and place.
     pub sites: BTreeMap<Site, Tally>,
     /// The same by all that was asked.
@@ -172,6 +174,7 @@ impl Reading {
             full_details: later.full_details.saturating_sub(self.full_details),
             full_stacks: later.full_stacks.saturating_sub(self.full_stacks),
             nested: later.nested.saturating_sub(self.nested),
+            run_ns: later.run_ns.saturating_sub(self.run_ns),
             sites: grown(&self.sites, &later.sites),
             details: grown(details, &later.details),
         }
@@ -199,7 +202,10 @@ impl Reading {
         }
         let full = [
             (self.full_places, "among the places, so that it is in no row (there is room for 4096)"),
-            (self.full_details, "among flows, processes and stacks (there is room for 16384): ask for fewer by --filter"),
+            (
+                self.full_details,
+                "among flows, processes and stacks (there is room for 16384): ask for fewer by --filter",
+            ),
             (self.full_stacks, "among the stacks (there is room for 4096), so that its stack is not shown"),
         ];
         for (drops, what) in full {
@@ -287,7 +293,10 @@ impl Key {
     /// A task chose its name: nothing in it may steer a terminal.
     fn process(&self) -> Process {
         let name: Vec<u8> = self.name.iter().copied().take_while(|byte| *byte != 0).collect();
-        let name = String::from_utf8_lossy(&name).chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
+        let name = String::from_utf8_lossy(&name)
+            .chars()
+            .map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' })
+            .collect();
         Process { id: self.process, name }
     }
 }

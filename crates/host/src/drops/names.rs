@@ -29,7 +29,10 @@ impl Names {
             subsystems: members(&btf, "skb_drop_reason_subsys", "SKB_DROP_REASON_SUBSYS_"),
         };
         names.add_of_subsystems(&btf);
-        for module in crate::procfs::names("/sys/kernel/btf").iter().filter(|name| matches!(name.as_str(), "mac80211" | "openvswitch")) {
+        for module in crate::procfs::names("/sys/kernel/btf")
+            .iter()
+            .filter(|name| matches!(name.as_str(), "mac80211" | "openvswitch"))
+        {
             // A module's types build upon the kernel's, which this reads alone where the library can.
             if let Ok(btf) = Btf::from_path(format!("/sys/kernel/btf/{module}")) {
                 names.add_of_subsystems(&btf);

@@ -74,11 +74,23 @@ const RULES: &[Rule] = &[
     Rule {
         reasons: &["NO_SOCKET", "Udp NoPorts", "Udp6NoPorts"],
         meaning: "no program listens at the port; the sender is told by ICMP or a reset",
-        remedies: &["see who sends: `netcliff drops --by flow`", "start the service, or drop earlier by nft or XDP what is not wanted"],
+        remedies: &[
+            "see who sends: `netcliff drops --by flow`",
+            "start the service, or drop earlier by nft or XDP what is not wanted",
+        ],
         source: "net/ipv4/udp.c, __udp4_lib_rcv; net/ipv4/tcp_ipv4.c, tcp_v4_rcv",
     },
     Rule {
-        reasons: &["UDP_CSUM", "TCP_CSUM", "IP_CSUM", "ICMP_CSUM", "SKB_CSUM", "Udp InCsumErrors", "Tcp InCsumErrors", "IpExt InCsumErrors"],
+        reasons: &[
+            "UDP_CSUM",
+            "TCP_CSUM",
+            "IP_CSUM",
+            "ICMP_CSUM",
+            "SKB_CSUM",
+            "Udp InCsumErrors",
+            "Tcp InCsumErrors",
+            "IpExt InCsumErrors",
+        ],
         meaning: "the checksum was wrong: the packet was damaged on the way, or sent with an offload that nobody did",
         remedies: &[
             "look at errors of link and cable: `ethtool -S DEVICE`",
@@ -102,9 +114,19 @@ const RULES: &[Rule] = &[
         source: "net/ipv4/ip_forward.c, ip_forward; net/ipv4/ip_input.c, ip_rcv_core",
     },
     Rule {
-        reasons: &["IP_INNOROUTES", "IP_OUTNOROUTES", "IpExt InNoRoutes", "Ip OutNoRoutes", "Ip6InNoRoutes", "Ip6OutNoRoutes"],
+        reasons: &[
+            "IP_INNOROUTES",
+            "IP_OUTNOROUTES",
+            "IpExt InNoRoutes",
+            "Ip OutNoRoutes",
+            "Ip6InNoRoutes",
+            "Ip6OutNoRoutes",
+        ],
         meaning: "there is no route to the destination",
-        remedies: &["see what the kernel would do: `ip route get ADDRESS`", "see who sends: `netcliff drops --by flow`"],
+        remedies: &[
+            "see what the kernel would do: `ip route get ADDRESS`",
+            "see who sends: `netcliff drops --by flow`",
+        ],
         source: "net/ipv4/ip_input.c, ip_rcv_finish_core; net/ipv4/route.c",
     },
     Rule {
@@ -115,17 +137,20 @@ const RULES: &[Rule] = &[
     },
     Rule {
         reasons: &["IP_RPFILTER", "TcpExt IPReversePathFilter"],
-        meaning: "the way back to the source leads through another interface, and reverse path filtering is on",
+        meaning: "the route to the source leads through another interface, and reverse path filtering is on",
         remedies: &[
-            "see the way back: `ip route get SOURCE`",
-            "where ways differ on purpose: `sysctl -w net.ipv4.conf.all.rp_filter=2`",
+            "see that route: `ip route get SOURCE`",
+            "where routes differ on purpose: `sysctl -w net.ipv4.conf.all.rp_filter=2`",
         ],
         source: "net/ipv4/fib_frontend.c, fib_validate_source; Documentation/networking/ip-sysctl.rst, rp_filter",
     },
     Rule {
         reasons: &["IP_INVALID_SOURCE", "IP_LOCAL_SOURCE", "IP_LOCALNET", "MAC_INVALID_SOURCE", "LOCAL_MAC"],
         meaning: "the source address cannot come from there: forged, a loop, or this host's own",
-        remedies: &["see the packets: `netcliff drops --by flow`", "look for an address or a bridge that is there twice: `ip -br address`"],
+        remedies: &[
+            "see the packets: `netcliff drops --by flow`",
+            "look for an address or a bridge that is there twice: `ip -br address`",
+        ],
         source: "net/ipv4/fib_frontend.c, __fib_validate_source; include/net/dropreason-core.h",
     },
     Rule {
@@ -135,7 +160,17 @@ const RULES: &[Rule] = &[
         source: "net/ipv4/ip_input.c, ip_rcv_core",
     },
     Rule {
-        reasons: &["QDISC_DROP", "QDISC_OVERLIMIT", "QDISC_CONGESTED", "FQ_BAND_LIMIT", "FQ_FLOW_LIMIT", "FQ_HORIZON_LIMIT", "CAKE_FLOOD", "DUALPI2_STEP_DROP", "qdisc drops"],
+        reasons: &[
+            "QDISC_DROP",
+            "QDISC_OVERLIMIT",
+            "QDISC_CONGESTED",
+            "FQ_BAND_LIMIT",
+            "FQ_FLOW_LIMIT",
+            "FQ_HORIZON_LIMIT",
+            "CAKE_FLOOD",
+            "DUALPI2_STEP_DROP",
+            "qdisc drops",
+        ],
         meaning: "a queueing discipline dropped it: its queue was full, it shapes, or it manages delay",
         remedies: &[
             "which: `tc -s qdisc`",
@@ -167,7 +202,10 @@ const RULES: &[Rule] = &[
     Rule {
         reasons: &["PROTO_MEM", "Udp MemErrors", "Udp6MemErrors"],
         meaning: "a protocol's memory limit for the whole host was reached",
-        remedies: &["see it: `cat /proc/net/sockstat`", "more: `sysctl -w net.ipv4.udp_mem=...` or `net.ipv4.tcp_mem`; programs that do not read hold it"],
+        remedies: &[
+            "see it: `cat /proc/net/sockstat`",
+            "more: `sysctl -w net.ipv4.udp_mem=...` or `net.ipv4.tcp_mem`; programs that do not read hold it",
+        ],
         source: "net/ipv4/udp.c, __udp_enqueue_schedule_skb; Documentation/networking/ip-sysctl.rst, udp_mem",
     },
     Rule {
@@ -185,13 +223,27 @@ const RULES: &[Rule] = &[
     Rule {
         reasons: &["TCP_LISTEN_OVERFLOW", "TcpExt ListenOverflows", "TcpExt ListenDrops", "TcpExt TCPReqQFullDrop"],
         meaning: "a server's queue of connections that wait to be accepted was full",
-        remedies: &["which: `ss -ltn` (Recv-Q against Send-Q)", "more: `sysctl -w net.core.somaxconn=8192` and a larger backlog in listen()"],
+        remedies: &[
+            "which: `ss -ltn` (Recv-Q against Send-Q)",
+            "more: `sysctl -w net.core.somaxconn=8192` and a larger backlog in listen()",
+        ],
         source: "net/ipv4/tcp_ipv4.c, tcp_v4_syn_recv_sock; listen(2)",
     },
     Rule {
         reasons: &[
-            "TCP_OVERWINDOW", "TCP_OLD_DATA", "TCP_OLD_SEQUENCE", "TCP_INVALID_SEQUENCE", "TCP_INVALID_END_SEQUENCE", "TCP_ZEROWINDOW", "TCP_RFC7323_PAWS",
-            "TCP_RFC7323_PAWS_ACK", "TCP_TOO_OLD_ACK", "TCP_ACK_UNSENT_DATA", "TCP_OFOMERGE", "TCP_INVALID_ACK_SEQUENCE", "TCP_OLD_ACK",
+            "TCP_OVERWINDOW",
+            "TCP_OLD_DATA",
+            "TCP_OLD_SEQUENCE",
+            "TCP_INVALID_SEQUENCE",
+            "TCP_INVALID_END_SEQUENCE",
+            "TCP_ZEROWINDOW",
+            "TCP_RFC7323_PAWS",
+            "TCP_RFC7323_PAWS_ACK",
+            "TCP_TOO_OLD_ACK",
+            "TCP_ACK_UNSENT_DATA",
+            "TCP_OFOMERGE",
+            "TCP_INVALID_ACK_SEQUENCE",
+            "TCP_OLD_ACK",
         ],
         meaning: "TCP got a segment that it had, or that is outside its window: a retransmission that was not needed, or a reader that is slow",
         remedies: &["see the connection: `ss -ti`", "zero windows: the program reads too slowly"],
@@ -212,13 +264,19 @@ const RULES: &[Rule] = &[
     Rule {
         reasons: &["FULL_RING", "DEV_READY", "DEV_HDR", "NOMEM", "tx_dropped"],
         meaning: "a device could not take it: its ring was full, it was down, or there was no memory",
-        remedies: &["see the device: `ip -s -s link`", "a tun or tap device's queue: its program reads too slowly; `ip link set DEVICE txqueuelen 5000`"],
+        remedies: &[
+            "see the device: `ip -s -s link`",
+            "a tun or tap device's queue: its program reads too slowly; `ip link set DEVICE txqueuelen 5000`",
+        ],
         source: "drivers/net/tun.c, tun_net_xmit; net/core/dev.c",
     },
     Rule {
         reasons: &["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"],
         meaning: "the NIC had no room in its receive ring, or the bus was too slow: the CPU took packets too late",
-        remedies: &["a larger ring: `ethtool -g DEVICE`, `ethtool -G DEVICE rx 4096`", "what limits the CPU: `netcliff watch`, `netcliff inspect`"],
+        remedies: &[
+            "a larger ring: `ethtool -g DEVICE`, `ethtool -G DEVICE rx 4096`",
+            "what limits the CPU: `netcliff watch`, `netcliff inspect`",
+        ],
         source: "Documentation/networking/statistics.rst",
     },
     Rule {

@@ -1,5 +1,7 @@
 //! Names, symbols, counters and advice; and drops that are provoked in namespaces (`provoked`).
 
+#[cfg(have_bpf)]
+mod bounds;
 mod provoked;
 
 use super::{By, Reading, Site, Tally, all_rules, counters::Counters, symbols::Symbols};
@@ -34,6 +36,7 @@ fn a_reading_grows_to_a_later_one() {
         full_details: 0,
         full_stacks: 0,
         nested: 0,
+        run_ns: 0,
         sites: BTreeMap::from([(Site { location: 1, reason: 2 }, Tally { drops, packets: drops, bytes: 60 * drops })]),
         details: BTreeMap::new(),
     };
@@ -44,7 +47,9 @@ fn a_reading_grows_to_a_later_one() {
     let full = Reading { full_places: 3, full_details: 4, full_stacks: 5, nested: 6, ..reading(1, 1) };
     let limits = full.limits();
     assert_eq!(limits.len(), 4, "{limits:?}");
-    assert!(limits.iter().zip(["3 drops", "4 drops", "5 drops", "6 drops"]).all(|(limit, begin)| limit.starts_with(begin)));
+    assert!(
+        limits.iter().zip(["3 drops", "4 drops", "5 drops", "6 drops"]).all(|(limit, begin)| limit.starts_with(begin))
+    );
     assert!(reading(10, 10).until(&reading(10, 10)).sites.is_empty());
 }
 
@@ -68,7 +73,8 @@ fn the_rules_speak_of_reasons_that_kernels_have() {
     if let Some(names) = super::names::Names::read().filter(super::names::Names::has_reasons) {
         assert!(names.count() > 50, "{}", names.count());
         let of_kernel: BTreeSet<String> = (0..400).map(|number| names.of(number)).collect();
-        let known = all_rules().iter().filter(|rule| rule.reasons.iter().any(|reason| of_kernel.contains(*reason))).count();
+        let known =
+            all_rules().iter().filter(|rule| rule.reasons.iter().any(|reason| of_kernel.contains(*reason))).count();
         assert!(known >= 20, "{known} rules are of reasons of this kernel");
         assert_eq!(names.of(0x7fff_0001), "reason 2147418113");
     }

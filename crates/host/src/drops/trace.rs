@@ -40,6 +40,8 @@ pub struct Follower {
     places: BTreeMap<u32, String>,
     /// Places that this kernel lacks.
     missing: Vec<String>,
+    /// Functions are followed, too.
+    functions: bool,
     wanted: u32,
 }
 
@@ -101,13 +103,14 @@ impl Follower {
         let btf = Btf::from_vmlinux().map_err(|_| {
             unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
         })?;
-        let values = names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
+        let values =
+            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
         let names = Names::read().filter(|names| names.has_reasons() && values >= 3);
         // Where the kernel refuses functions, tracepoints remain.
-        let (skel, missing) = load(&btf, filter, per_s, names.is_some(), true)
-            .or_else(|_| load(&btf, filter, per_s, names.is_some(), false))?;
+        let with = |functions: bool| Ok((load(&btf, filter, per_s, names.is_some(), functions)?, functions));
+        let ((skel, missing), functions) = with(true).or_else(|_: TracerError| with(false))?;
         let mut follower =
-            Self { links: Vec::new(), skel, names, places: BTreeMap::new(), missing, wanted: packets };
+            Self { links: Vec::new(), skel, names, places: BTreeMap::new(), missing, functions, wanted: packets };
         follower.attach()?;
         if let Some(bss) = follower.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a word of mapped memory; the programs change it by atomics only after this.
@@ -207,13 +210,17 @@ impl Follower {
     /// What limits the paths, a sentence each.
     pub fn limits(&self) -> Vec<String> {
         let mut limits = Vec::new();
-        if !self.missing.is_empty() {
+        if !self.functions {
+            limits
+                .push("this kernel refuses programs at functions (fentry): only its tracepoints are shown".to_owned());
+        } else if !self.missing.is_empty() {
             limits.push(format!("this kernel does not let these be traced: {}", self.missing.join(", ")));
         }
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {
             // SAFETY: words of mapped memory; the programs may write meanwhile.
-            let (events, packets) =
-                unsafe { ((&raw const bss.lost_events).read_volatile(), (&raw const bss.lost_packets).read_volatile()) };
+            let (events, packets) = unsafe {
+                ((&raw const bss.lost_events).read_volatile(), (&raw const bss.lost_packets).read_volatile())
+            };
             if events > 0 {
                 limits.push(format!("{events} steps found no room in the ring of events"));
             }

@@ -76,7 +76,9 @@ pub fn content(cell: Option<&Cell>) -> Markup {
 /// Where the packets of a trial past the cliff went.
 fn ledger(at: &TrialLedger) -> Markup {
     let ledger = &at.ledger;
-    let share = |packets: u64| if ledger.sent == 0 { String::new() } else { format::share(packets as f64 / ledger.sent as f64) };
+    let share = |packets: u64| {
+        if ledger.sent == 0 { String::new() } else { format::share(packets as f64 / ledger.sent as f64) }
+    };
     html! {
         h3 { "Where every packet went" }
         table {

@@ -21,7 +21,11 @@ pub fn drops(drops: &Drops, most: usize, style: Style) -> String {
     let of = drops.filter.as_ref().map_or(String::new(), |filter| format!(" of \"{filter}\""));
     let rate = format::quantity(all as f64 / drops.seconds.max(1e-9), Unit::PerSecond);
     let seconds = format::quantity(drops.seconds, Unit::Seconds);
-    page.paragraph(0, Tone::Strong, &format!("{}{of} in {seconds}, {rate}; method: {}", format::counted(all, "drop"), drops.method));
+    page.paragraph(
+        0,
+        Tone::Strong,
+        &format!("{}{of} in {seconds}, {rate}; method: {}", format::counted(all, "drop"), drops.method),
+    );
     if drops.sampling_factor > 1.001 {
         let text = format!("Sampled: one drop in {:.1} was looked at; the rows are scaled.", drops.sampling_factor);
         page.paragraph(0, Tone::Alarm, &text);
@@ -34,7 +38,11 @@ pub fn drops(drops: &Drops, most: usize, style: Style) -> String {
     }
     let mut page = Page::new(style);
     if drops.rows.len() > most {
-        page.paragraph(0, Tone::Faint, &format!("and {} more", format::counted((drops.rows.len() - most) as u64, "row")));
+        page.paragraph(
+            0,
+            Tone::Faint,
+            &format!("and {} more", format::counted((drops.rows.len() - most) as u64, "row")),
+        );
     }
     stacks(&mut page, shown);
     if !drops.advice.is_empty() {
@@ -68,7 +76,9 @@ fn rows(rows: &[DropRow], style: Style) -> String {
             format::share(row.share),
         ];
         cells.extend(flows.then(|| row.flow.map_or("-".to_owned(), |flow| flow.to_string())));
-        cells.extend(tasks.then(|| row.process.as_ref().map_or("-".to_owned(), |task| format!("{} ({})", task.name, task.id))));
+        cells.extend(
+            tasks.then(|| row.process.as_ref().map_or("-".to_owned(), |task| format!("{} ({})", task.name, task.id))),
+        );
         cells.extend(numbered.then(|| format!("#{}", n + 1)));
         table.add_row(cells);
     }
@@ -139,7 +149,10 @@ pub(super) fn ledger(page: &mut Page, ledger: &Ledger) {
         page.fact("still inside", &of(ledger.inside));
     }
     page.fact("unexplained", &ledger.unexplained.to_string());
-    page.fact("method", &ledger.method);
+    let cost = ledger
+        .tracing_ns
+        .map_or(String::new(), |ns| format!("; it takes {} a drop", format::quantity(ns as f64 / 1e9, Unit::Seconds)));
+    page.fact("method", &format!("{}{cost}", ledger.method));
     ledger.limits.iter().for_each(|limit| page.item("- ", limit));
 }
 
@@ -178,7 +191,15 @@ mod tests {
         };
         interval.settle();
         let text = drops(&interval, 20, Style::default());
-        for part in ["400 drops of \"udp port 53\" in 2.00 s", "75.0 %", "25.0 %", "one drop in 2.0", "WHAT TO DO", "netcliff watch", "LIMITS"] {
+        for part in [
+            "400 drops of \"udp port 53\" in 2.00 s",
+            "75.0 %",
+            "25.0 %",
+            "one drop in 2.0",
+            "WHAT TO DO",
+            "netcliff watch",
+            "LIMITS",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.find("CPU_BACKLOG") < text.find("NO_SOCKET"), "most first: {text}");
@@ -198,7 +219,9 @@ mod tests {
         };
         let interval = Drops { seconds: 1.0, rows: vec![row], sampling_factor: 1.0, ..Drops::default() };
         let text = drops(&interval, 20, Style { width: 160, ..Style::default() });
-        for part in ["udp 10.0.0.1:4000 > 10.0.0.2:53", "worker (7)", "STACK #1: NO_SOCKET", "function0+0x1", "and 8 more"] {
+        for part in
+            ["udp 10.0.0.1:4000 > 10.0.0.2:53", "worker (7)", "STACK #1: NO_SOCKET", "function0+0x1", "and 8 more"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
@@ -208,7 +231,12 @@ mod tests {
         let step = |at_ns: u64, place: &str| PathStep { at_ns, place: place.into(), ..PathStep::default() };
         let mut end = step(4250, "kfree_skb");
         end.dropped = Some("NO_SOCKET at __udp4_lib_rcv+0x9".into());
-        let path = Path { packet: 0, flow: Some(flow()), steps: vec![step(0, "ip_rcv"), step(1000, "udp_rcv"), end], ended: true };
+        let path = Path {
+            packet: 0,
+            flow: Some(flow()),
+            steps: vec![step(0, "ip_rcv"), step(1000, "udp_rcv"), end],
+            ended: true,
+        };
         let text = paths(&[path], &["none".into()], Style::default());
         for part in ["packet 0: udp 10.0.0.1:4000", "3.25", "dropped, NO_SOCKET at __udp4_lib_rcv+0x9", "- none"] {
             assert!(text.contains(part), "{part}: {text}");
