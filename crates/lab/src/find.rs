@@ -96,6 +96,8 @@ pub struct FindOptions {
     pub rig: RigOptions,
     /// Set-ups to predict with this calibration and then to measure.
     pub checks: Vec<CheckSetup>,
+    /// Loads at which a check of the device's settings is measured besides (pps); empty: three shares of its cliff.
+    pub check_loads_pps: Vec<f64>,
     /// Whether the most promising suggestion is measured, too.
     pub try_suggestions: bool,
     /// Command line, for the provenance.
