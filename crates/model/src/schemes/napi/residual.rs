@@ -194,7 +194,7 @@ impl Busy {
         }
         // A stage of its own, ending in what `follows` says; without a time it is that.
         let stage = |own: &[f64], ends: Option<f64>, follows: &dyn Fn(usize) -> f64, packets: usize| {
-            let Some(ends) = ends else { return None };
+            let ends = ends?;
             let above = if packets < levels { own[packets + 1] } else if self.top { own[packets] } else { 0.0 };
             let stays = (1.0 - self.arrival - ends).max(0.0) * own[packets];
             Some(ends * follows(packets) + self.arrival * above + stays)
