@@ -20,7 +20,7 @@ use super::numbers::{self, whole};
   # which may change the settings of this device
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-settings eth0
   # which may send by eth1, and no more than that
-  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-find eth1 --max-rate 200kpps
+  netcliff agent --key netcliff.key --allow-find eth1 --max-rate 200kpps
   ssh HOST netcliff agent --stdio  # what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections

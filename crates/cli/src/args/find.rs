@@ -25,7 +25,7 @@ use netcliff_lab::rig::MOST_QUEUES;
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps
-  netcliff find --if eth0 --from 10.1.0.2 --from 10.1.0.3 --key netcliff.key --max-rate 500kpps
+  netcliff find --if eth0 --from db1 --from db2 --ssh --max-rate 500kpps
   # what moderation would make of it
   netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
@@ -109,7 +109,7 @@ pub struct FindArgs {
     /// Interface of this host that the load takes, with --from or --of
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends to this one: `netcliff agent` runs there (repeatable: they share the load)
+    /// Host that sends to this one, by `netcliff agent` there (repeatable)
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
     pub from: Vec<String>,
     /// Host under test that this one sends to: `netcliff agent` runs there
@@ -131,11 +131,11 @@ pub struct FindArgs {
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
     /// Highest load that is offered, whatever the hosts could do; agents may have a lower one of their own
-    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts")]
+    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts", hide_short_help = true)]
     pub max_rate: Option<f64>,
     /// Spread the load over so many receive queues: flows are chosen by what the queues count in short trials, and each queue has an
     /// application of its own [default: 1, one flow]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
     pub queues: Option<u32>,
     /// How frames are sent
     #[arg(long, value_enum, default_value_t = SendBy::Packet, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
