@@ -33,7 +33,7 @@ pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use drops::{DropsArgs, DropsBy, DropsMethod};
 pub use far::FarArgs;
-pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, Testbed};
+pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, SendBy as SendFrames, Testbed};
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
 pub use numbers::{Since, run_name};

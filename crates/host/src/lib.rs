@@ -27,6 +27,7 @@ pub mod disturbance;
 pub mod drops;
 pub mod files;
 pub mod fingerprint;
+pub mod firewall;
 pub mod ground;
 pub mod idle;
 pub mod inspect;

@@ -45,8 +45,9 @@ use netcliff_host::nic::scheme::AsNapi;
 use netcliff_host::nic::{self, Nic};
 use netcliff_wire::schedule::Arrivals;
 
+use crate::account::Account;
 use crate::rfc2544::search::Goal;
-use crate::rig::{Rig, RigError, RigOptions};
+use crate::rig::{Between, Rig, RigError, RigOptions};
 use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
@@ -225,6 +226,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     };
     let basis = run.all()?;
     drop(run);
+    add_account(&mut finding, &rig, bench.account());
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
@@ -242,13 +244,25 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     Ok(finding)
 }
 
+/// How latency is taken between two hosts, whose clocks are not compared.
+const LATENCY_METHOD: &str = "one-way within the host under test: kernel receive timestamp to the application's read, one clock; the wire and \
+                              the sender are not in it";
+
+/// What generators on other hosts and the device under test did.
+fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {
+    let Some(between) = rig.between() else { return };
+    finding.generator.each = account.generators();
+    finding.device = Some(account.device(&between.nic().name));
+    finding.host.limits.extend(account.allowance());
+}
+
 /// A finding without figures: the host and the configuration.
 fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
     let mut fingerprint = fingerprint::of_host(&inventory, &nics);
     if let Some(between) = rig.between() {
-        between.add_sender(&mut fingerprint);
+        between.add_senders(&mut fingerprint);
     }
     let (scheme, left_out) = match rig.between() {
         Some(between) => device_scheme(&inventory, between.nic(), between.is_backlog()),
@@ -267,7 +281,12 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     };
     Finding {
         host,
-        generator: GeneratorSummary { frame_bytes: options.frame_bytes, ..GeneratorSummary::default() },
+        generator: GeneratorSummary {
+            frame_bytes: options.frame_bytes,
+            flows: rig.between().map(Between::flows),
+            ..GeneratorSummary::default()
+        },
+        latency_method: rig.between().map(|_| LATENCY_METHOD.to_owned()),
         definition: Some(CliffDefinition {
             loss: plan.goal.loss_ratio,
             exceed: plan.goal.exceed_ratio,

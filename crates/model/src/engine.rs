@@ -246,7 +246,7 @@ impl ModelEngine {
                     .to_owned(),
             );
         }
-        if matches!(scheme, Scheme::Napi(_))
+        if matches!(scheme, Scheme::Napi(napi) if !napi.moderation.is_on())
             && let Some(note) = modulated::Phases::note(&work.shape)
         {
             exact = false;

@@ -116,6 +116,9 @@ fn host(page: &mut Page, finding: &Finding) {
     {
         page.fact(name, if fact.is_empty() { "-" } else { fact });
     }
+    for (name, fact) in sheet::device(finding) {
+        page.fact(name, &fact);
+    }
     for (index, limit) in host.limits.iter().enumerate() {
         page.fact(if index == 0 { "limits" } else { "" }, limit);
     }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_host::testbed::vm::Model;
 use netcliff_lab::find::CheckSetup;
+use netcliff_lab::rig::MOST_QUEUES;
 
 /// `netcliff find`.
 #[derive(Debug, Args)]
@@ -22,6 +23,8 @@ use netcliff_lab::find::CheckSetup;
   netcliff find --check size=512B --check work=2us --check backlog=200
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
+  # two generators share the load, none of it above 500 kpps
+  netcliff find --if eth0 --from 10.1.0.2 --from 10.1.0.3 --key netcliff.key --max-rate 500kpps
   # what moderation would make of it
   netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
@@ -105,9 +108,9 @@ pub struct FindArgs {
     /// Interface of this host that the load takes, with --from or --of
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends to this one: `netcliff agent` runs there
+    /// Host that sends to this one: `netcliff agent` runs there (repeatable: they share the load)
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
-    pub from: Option<String>,
+    pub from: Vec<String>,
     /// Host under test that this one sends to: `netcliff agent` runs there
     #[arg(
         long,
@@ -126,6 +129,20 @@ pub struct FindArgs {
     /// Interface there to send by, with --from [default: by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
+    /// Highest load that is offered, whatever the hosts could do; agents may have a lower one of their own
+    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts")]
+    pub max_rate: Option<f64>,
+    /// Spread the load over so many receive queues: flows are chosen by what the queues count in short trials, and each queue has an
+    /// application of its own [default: 1, one flow]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts")]
+    pub queues: Option<u32>,
+    /// How frames are sent
+    #[arg(long, value_enum, default_value_t = SendBy::Packet, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
+    pub send_by: SendBy,
+    /// 802.1Q tag on what is sent: the way to the host under test leads by this VLAN's device, and frames leave by the one below it, such as
+    /// a NIC that AF_XDP can use; the 4 bytes come on top of --size
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
+    pub vlan: Option<u16>,
     /// Load also the interface that carries the control connection, which may be cut off
     #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
@@ -167,6 +184,17 @@ pub struct FindArgs {
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,
+}
+
+/// Ways to send to another host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SendBy {
+    /// AF_PACKET transmit ring
+    Packet,
+    /// AF_XDP on the first queue, zero-copy where the driver can; each trial sets that queue up anew, and the link may be down meanwhile
+    Xdp,
+    /// UDP socket: one flow, the kernel makes the headers
+    Socket,
 }
 
 /// Arrival processes that can be sent.

@@ -21,7 +21,7 @@ use netcliff_wire::load::{LoadKind, Permission};
 use netcliff_wire::rr::RrKind;
 use netcliff_wire::transfer::{Congestion, TransferKind};
 
-use super::stop_on_signal;
+use super::{refuse_low_rate, stop_on_signal};
 use crate::args::AgentArgs;
 use crate::output;
 
@@ -42,8 +42,8 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
     vec![
         Arc::new(RrKind),
         Arc::new(TransferKind { congestion }),
-        Arc::new(LoadKind { permission: permission.clone(), netns: None }),
-        Arc::new(FindKind { permission, settings }),
+        Arc::new(LoadKind { permission: permission.clone(), netns: None, most_pps: args.max_rate }),
+        Arc::new(FindKind { permission, settings, most_pps: args.max_rate }),
     ]
 }
 
@@ -95,6 +95,7 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn settings(args: &AgentArgs) -> anyhow::Result<Settings> {
+    refuse_low_rate(args.max_rate)?;
     give_back_to_the_kernel();
     let usual = Limits::default();
     Ok(Settings {

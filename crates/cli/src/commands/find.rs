@@ -11,16 +11,17 @@ use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::find::of::{NearEnd, OfError, find_of};
 use netcliff_lab::find::{FindError, FindOptions, check, find};
-use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions};
+use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
+use netcliff_wire::transmit::Method;
 
 use super::far::{FarSession, Guest};
 use super::{
-    command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
-    stop_on_signal, warn_of_load, write, write_temporary, write_told,
+    command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
+    refuse_unwritable, stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
-use crate::args::{FindArgs, FindTestbed, StoreArgs};
+use crate::args::{FindArgs, FindTestbed, SendFrames, StoreArgs};
 use crate::output;
 use crate::progress::Progress;
 
@@ -82,20 +83,27 @@ impl Hosts {
         }
         let Some(interface) = &args.interface else { return Ok(Self::This) };
         let open = |host: &str| FarSession::of_host(host, args.ssh, args.key.as_deref());
-        match (&args.from, &args.of) {
-            (Some(host), _) => Ok(Self::From(BetweenOptions {
-                interface: interface.clone(),
-                carrier: Arc::new(Mutex::new(Box::new(open(host)?))),
-                their_interface: args.their_if.clone(),
-                by_control_link: args.i_know,
-            })),
-            (None, Some(host)) => {
+        let sending = sending(args)?;
+        match (&args.from[..], &args.of) {
+            ([_, ..], _) => {
+                let carrier = |host: &String| -> anyhow::Result<SharedCarrier> {
+                    Ok(Arc::new(Mutex::new(Box::new(open(host)?))))
+                };
+                Ok(Self::From(BetweenOptions {
+                    interface: interface.clone(),
+                    carriers: args.from.iter().map(carrier).collect::<Result<_, _>>()?,
+                    their_interface: args.their_if.clone(),
+                    by_control_link: args.i_know,
+                    sending,
+                }))
+            }
+            ([], Some(host)) => {
                 let own = neighbour::own_end(interface).map_err(output::usage)?;
                 let (interface, by_control_link) = (interface.clone(), args.i_know);
-                let near = NearEnd { interface, address: own.address, netns: None, by_control_link };
+                let near = NearEnd { interface, address: own.address, netns: None, by_control_link, sending };
                 Ok(Self::Of(Box::new(open(host)?), near))
             }
-            (None, None) => Err(output::usage(format!(
+            ([], None) => Err(output::usage(format!(
                 "--if {interface}: --from HOST says which host sends to this one, --of HOST which one this one sends to; \
                  `netcliff agent --allow-find IF` runs there"
             ))),
@@ -121,6 +129,24 @@ impl Hosts {
     }
 }
 
+/// How the load between two hosts is sent.
+fn sending(args: &FindArgs) -> anyhow::Result<Sending> {
+    let queues = args.queues.unwrap_or(1);
+    let method = match args.send_by {
+        SendFrames::Packet => None,
+        SendFrames::Xdp => Some(Method::Xdp { zero_copy: None }),
+        SendFrames::Socket => Some(Method::Socket),
+    };
+    if method == Some(Method::Socket) && (queues > 1 || args.vlan.is_some()) {
+        let what = if queues > 1 { format!("--queues {queues}") } else { "--vlan".to_owned() };
+        return Err(output::usage(format!(
+            "{what} takes frames that netcliff makes itself: leave --send-by socket out, or give --send-by xdp"
+        )));
+    }
+    refuse_low_rate(args.max_rate)?;
+    Ok(Sending { most_pps: args.max_rate, queues, method, vlan: args.vlan })
+}
+
 /// The guest that is asked for.
 fn guest_options(args: &FindArgs) -> Option<VmOptions> {
     let FindTestbed::Vm(model) = args.testbed else { return None };
@@ -141,7 +167,8 @@ fn find_in(
     observer: &mut Progress<'_>,
 ) -> anyhow::Result<Finding> {
     let (interface, address) = guest.vm.near_end();
-    let near = NearEnd { interface, address, netns: Some(guest.vm.netns()), by_control_link: false };
+    let (netns, sending) = (Some(guest.vm.netns()), Sending::default());
+    let near = NearEnd { interface, address, netns, by_control_link: false, sending };
     match find_of(&mut guest.session, options, &near, stop, observer) {
         Ok(mut finding) => {
             finding.host.limits.append(&mut guest.limits);

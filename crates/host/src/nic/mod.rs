@@ -6,7 +6,9 @@
 pub mod counts;
 pub mod ethtool;
 pub(crate) mod ioctl;
+pub mod landing;
 pub mod link;
+pub mod losses;
 pub mod moderation;
 pub mod neighbour;
 pub mod netdev;
@@ -18,6 +20,7 @@ pub mod scheme;
 pub mod slot;
 pub mod stamping;
 mod sysfs;
+pub mod vlan;
 
 pub(crate) use ioctl::set_rss_table;
 pub(crate) use sysfs::message_interrupts;

@@ -14,7 +14,7 @@ use netcliff_host::tune::device::Made;
 use super::cliff::{self, Question};
 use super::conclude::Merged;
 use super::engines::Predictor;
-use super::later::{Later, ceiling_pps};
+use super::later::{Later, highest};
 use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
 use super::stages::Basis;
@@ -109,8 +109,7 @@ fn one(
     bench.enter(Stage::Search);
     bench.calibrated(basis.calibrated.costs, base(options, plan));
     let reference = reference(options, plan, finding);
-    let question =
-        Question { reference, ..plan.question(spec.clone(), ceiling_pps(finding), expected_pps, capacity_pps) };
+    let question = Question { reference, ..plan.question(spec.clone(), highest(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     let present = basis.calibrated.at_present(&bench.at_present(), options.work_s, options.seed);
     if let Some(present) = &present {
@@ -140,7 +139,7 @@ fn one(
     if device.is_some() {
         check.below = below(&computed, is_predicted, bench, &spec, cliff.value, asked).map_err(told)?;
     }
-    let highest_pps = ceiling_pps(finding);
+    let highest_pps = highest(finding).pps();
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
         if is_predicted {

@@ -7,9 +7,6 @@ use super::{SendOutcome, Transmit, interface};
 use crate::error::WireError;
 use crate::frame::{FrameSpec, Header, Template};
 
-/// Bytes before the UDP payload; a UDP socket sends only what follows.
-const HEADERS_BYTES: usize = 42;
-
 /// Frames in memory, one `sendmmsg` a kick.
 #[derive(Debug)]
 pub struct Batch {
@@ -42,13 +39,18 @@ impl Batch {
     /// # Errors
     /// See [`super::open`].
     pub fn udp(spec: &FrameSpec, max_burst: usize) -> Result<Self, WireError> {
-        let template = Template::new(spec)?;
+        if !spec.more_flows.is_empty() {
+            let flows = spec.more_flows.len() + 1;
+            return Err(WireError::setting("flows", flows, "1 flow where a UDP socket sends: use AF_PACKET or AF_XDP"));
+        }
+        let template = Template::new(&FrameSpec { vlan: None, ..spec.clone() })?;
         let action = || format!("open a UDP socket from {} to {}", spec.source, spec.destination);
         let socket = UdpSocket::bind(spec.source).map_err(|e| WireError::system(action(), e))?;
         socket.connect(spec.destination).map_err(|e| WireError::system(action(), e))?;
         let fd = OwnedFd::from(socket);
         interface::grow_send_buffer(&fd);
-        Ok(Self::new(fd, template, HEADERS_BYTES, max_burst))
+        let skip = template.payload_at();
+        Ok(Self::new(fd, template, skip, max_burst))
     }
 
     /// `skip`: bytes at the start of each frame that are not handed over.

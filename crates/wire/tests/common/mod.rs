@@ -81,6 +81,8 @@ impl Pair {
             destination_mac: self.receiver_mac,
             source: SocketAddrV4::new(SENDER.parse().expect("an address"), 1024),
             destination: SocketAddrV4::new(RECEIVER.parse().expect("an address"), PORT),
+            more_flows: Vec::new(),
+            vlan: None,
             frame_bytes,
             checksum: Checksum::Computed,
             run_id: RUN_ID,
