@@ -114,6 +114,7 @@ check_scripts() {
     else
         skip "shell scripts" "shellcheck is not installed"
     fi
+    step "units of the packages" scripts/checks/units.sh
 }
 
 check_deny() {

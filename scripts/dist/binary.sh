@@ -21,6 +21,8 @@ flags+=" --remap-path-prefix=$PWD=netcliff --remap-path-prefix=${CARGO_HOME:-$HO
 # `cargo auditable` puts the list of crates into the binary (cargo audit bin reads it). Pinned in scripts/dist/lib.sh, or bytes would differ.
 command=(build)
 [[ ! -x "$(auditable_bin)/cargo-auditable" ]] || command=(auditable build)
+# No feature `static` of libbpf-sys: it would ask the same of the build for this machine, which compiles the eBPF programs. With nothing
+# but archives in the library path, and a static program, the linker takes those.
 env \
     CARGO_TARGET_DIR="$build" \
     CARGO_INCREMENTAL=0 \
@@ -32,5 +34,5 @@ env \
     LIBBPF_SYS_EXTRA_CFLAGS="-I$c/include -O2" \
     NETCLIFF_REQUIRE_BPF=1 \
     PATH="$(auditable_bin):$PATH" \
-    "${CARGO:-cargo}" "${command[@]}" --release --locked --target "$target" -p netcliff --features static
+    "${CARGO:-cargo}" "${command[@]}" --release --locked --target "$target" -p netcliff
 install -m 755 "$build/$target/release/netcliff" "$out"

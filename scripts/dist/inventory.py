@@ -24,7 +24,7 @@ TEXTS = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNOR
 
 
 def metadata(target):
-    command = [os.environ.get("CARGO", "cargo"), "metadata", "--locked", "--format-version", "1", "--features", "netcliff/static"]
+    command = [os.environ.get("CARGO", "cargo"), "metadata", "--locked", "--format-version", "1"]
     return json.loads(subprocess.run(command + ["--filter-platform", target], check=True, capture_output=True).stdout)
 
 
