@@ -9,6 +9,7 @@
 //! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
+//! - [`schedule`]: scheduling policies of threads.
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
 //! - [`files`]: files that others may have written, read up to a limit.
@@ -35,6 +36,7 @@ pub mod nic;
 pub mod process;
 mod procfs;
 mod rtnl;
+pub mod schedule;
 pub mod setting;
 pub mod softnet;
 pub mod testbed;
