@@ -39,6 +39,7 @@ pub mod generator;
 pub mod ground;
 pub mod latency;
 pub mod load;
+mod messages;
 mod pending;
 pub mod rr;
 pub mod run;

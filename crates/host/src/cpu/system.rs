@@ -16,6 +16,7 @@ pub struct SystemStamp {
 /// One CPU's time between two readings, as shares (0 to 1) of what the kernel counted on it. Guest time is
 /// contained in user and nice, once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SystemShares {
     /// The CPU.
     pub cpu: usize,
