@@ -14,7 +14,7 @@ use netcliff_core::units;
   netcliff compare 12 15 --html diff.html
   netcliff compare old-kernel new-kernel  # runs kept with --name
   netcliff compare before.json after.json --fail-if-slower 5%  # in a build
-  netcliff compare before.json after.json --fail-if-slower 5% --junit netcliff.xml
+  netcliff compare before.json after.json --fail-if-slower 5% --junit out.xml
   netcliff stream --json > before.json  # what such a file is
 
 B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown

@@ -13,7 +13,7 @@ use netcliff_core::units;
     after_long_help = "Examples:
   netcliff headroom
   netcliff headroom --if eth0 --interval 10s
-  netcliff headroom --fail-above 80%  # exit code 1 above it, or where packets are lost
+  netcliff headroom --fail-above 80%  # exit code 1 above it, or with losses
   netcliff headroom --json | jq .share
 
 The cliff is that of the newest `find` of this machine in the store. A CPU's share of it is the larger of its
