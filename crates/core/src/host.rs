@@ -131,6 +131,44 @@ pub struct Host {
     pub transmit_ring: Option<u64>,
 }
 
+/// What a host file has where it names nothing: packets that cost nothing, in the usual sizes. Costs of a machine are for a preset, a file
+/// or calibration; this is what they are set on.
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            interrupt_s: 0.0,
+            interrupt_latency_s: 0.0,
+            protocol_s: 0.0,
+            per_byte_s: 0.0,
+            mask_s: 0.0,
+            poll_s: 0.0,
+            application_s: None,
+            applications: None,
+            context_switch_s: 0.0,
+            wakeup_s: 0.0,
+            cold_protocol_s: 0.0,
+            cold_application_s: 0.0,
+            socket_drop_cost: one(),
+            ring: default_ring(),
+            socket_buffer: default_socket_buffer(),
+            tick_s: default_tick(),
+            service: default_service(),
+            pause_s: None,
+            pause_every_s: None,
+            pause_times: None,
+            queues: None,
+            xoff: None,
+            xon: None,
+            sender_queue: None,
+            transmit_s: None,
+            transmit_load: None,
+            transmit_priority: None,
+            transmit_ring: None,
+        }
+    }
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -218,33 +256,11 @@ impl Host {
         Self {
             name: "pentium4-2530mhz".to_owned(),
             interrupt_s: 3.73e-6,
-            interrupt_latency_s: 0.0,
             protocol_s: 5.25e-6,
             per_byte_s: 1.0 / 748e6,
             mask_s: 0.5e-6,
             poll_s: 1.59e-6,
-            application_s: None,
-            applications: None,
-            context_switch_s: 0.0,
-            wakeup_s: 0.0,
-            cold_protocol_s: 0.0,
-            cold_application_s: 0.0,
-            socket_drop_cost: 1.0,
-            ring: 1024,
-            socket_buffer: default_socket_buffer(),
-            tick_s: default_tick(),
-            service: Service::Exponential,
-            pause_s: None,
-            pause_every_s: None,
-            pause_times: None,
-            queues: None,
-            xoff: None,
-            xon: None,
-            sender_queue: None,
-            transmit_s: None,
-            transmit_load: None,
-            transmit_priority: None,
-            transmit_ring: None,
+            ..Self::default()
         }
     }
 
