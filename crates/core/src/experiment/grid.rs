@@ -23,6 +23,7 @@ const POINTS_AT_MOST: usize = 1_000_000;
 
 /// The traffic of a grid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSection {
     /// Arrival processes; several make a dimension of the grid.
@@ -56,6 +57,7 @@ fn exact() -> OneOrMore<Fidelity> {
 
 /// A grid of points, the engines that answer it, how precisely, and how it is drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
     /// What the experiment shows, one line.

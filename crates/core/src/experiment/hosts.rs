@@ -8,6 +8,7 @@ use crate::host::Host;
 
 /// The hosts of an experiment: a preset, changes to it, and what varies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HostSection {
     /// Name of a preset.

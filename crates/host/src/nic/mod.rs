@@ -37,6 +37,7 @@ const TC_H_ROOT: u32 = 0xffff_ffff;
 
 /// One network interface.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Nic {
     /// Interface name.
     pub name: String,
@@ -147,6 +148,7 @@ pub struct Nic {
 
 /// Receive-side scaling of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rss {
     /// Hash function bit (1 Toeplitz, 2 XOR, 4 CRC32), `ETH_RSS_HASH_*`.
     pub hash_function: Option<u32>,
@@ -161,6 +163,7 @@ pub struct Rss {
 
 /// One step of adaptive coalescing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profile {
     /// Delay of the interrupt (us).
     pub usecs: u32,
