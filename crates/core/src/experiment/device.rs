@@ -8,6 +8,7 @@ use crate::quote::in_short;
 /// The NIC of a guest and the settings in which it is measured. Host and scheme of its points are those that its calibration and its
 /// driver give.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSection {
     /// Where it is: `vm:e1000e`.
