@@ -40,7 +40,7 @@ pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, St
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
-pub use stream::{Carrier, PacedBy, PathName, ReceiveName, StreamArgs, Way};
+pub use stream::{Carrier, PacedBy, PathName, ProbeBy, ReceiveName, StreamArgs, Way};
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 pub use watch::WatchArgs;
 

@@ -7,6 +7,7 @@ mod devices;
 mod live;
 mod meters;
 mod method;
+mod probe;
 mod samples;
 mod summary;
 mod testbed;
@@ -38,6 +39,8 @@ pub use devices::Sides;
 pub use live::{Interval, Live, Told};
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
+pub use netcliff_wire::rr::Transport as ProbeTransport;
+pub use probe::ProbeOptions;
 pub use testbed::{in_testbed, placed};
 
 /// How a block travels: what a configuration of the sweep varies beside its size.
@@ -92,6 +95,8 @@ pub struct StreamOptions {
     pub link_bps: Option<f64>,
     /// How CPU time is accounted beside the ticks.
     pub cpu: Preference,
+    /// Requests beside the transfers; None: none.
+    pub probe: Option<ProbeOptions>,
     /// Receives reports of intervals while it runs; None: none are made.
     pub live: Option<Live>,
     /// Ends the run early; what was measured is kept.
@@ -126,7 +131,8 @@ impl StreamOptions {
         let mut refused = None;
         for config in configurations(self) {
             let (warm_up, settings) = config.settings(self);
-            match warm_up.iter().chain([&settings]).try_for_each(Settings::check) {
+            let probe = self.probe.as_ref().map_or(Ok(()), |probe| probe.check(&settings, self.time_s));
+            match probe.and_then(|()| warm_up.iter().chain([&settings]).try_for_each(Settings::check)) {
                 Ok(()) => return Ok(()),
                 Err(error) => refused = refused.or(Some(error)),
             }
@@ -183,6 +189,8 @@ struct Repeat {
     exact: Vec<CpuSplit>,
     /// Sending and receiving side's devices.
     devices: Option<Sides>,
+    /// Requests beside it.
+    probe: Option<probe::Probed>,
 }
 
 /// Where the far end is.
@@ -379,7 +387,9 @@ fn measure(
     }
     let mut stand = Stand::on(&far.places(&settings));
     let there = far.watch();
+    meters.probe(options, &settings, far);
     let made = warm.and_then(|()| far.transfer(&settings, meters));
+    let probe = meters.probed(options);
     let changed = far.changed(there.as_ref(), stand.changed());
     meters.note(there.as_ref().and_then(FarGround::refusal));
     match made {
@@ -393,7 +403,7 @@ fn measure(
             let (ticks, exact, devices) = meters.take();
             let there = transfer.far.as_ref().and_then(|far| far.devices);
             let devices = devices.map(|sides| sides.with_far(there));
-            config.repeats.push(Repeat { transfer, ticks, exact, devices });
+            config.repeats.push(Repeat { transfer, ticks, exact, devices, probe });
         }
         Err(error) => {
             let error = match changed {

@@ -11,6 +11,7 @@
 //! | [`near`] | the requesting end: flows, the measured window, its results |
 //! | [`server`] | the answering end |
 //! | `live` | transactions of each interval while it runs |
+//! | [`probe`] | single requests beside other traffic, and the queues on its way |
 //! | [`report`] | what was measured |
 
 mod closed;
@@ -19,6 +20,7 @@ mod flow;
 mod live;
 pub mod near;
 mod open;
+pub mod probe;
 pub mod report;
 pub mod server;
 pub mod settings;

@@ -61,6 +61,7 @@ mod wake;
 mod zero_copy;
 
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -226,6 +227,13 @@ pub trait Watch {
     fn interval(&self) -> Option<Duration> {
         None
     }
+    /// True: it is given the sockets of the ends that are here.
+    fn observes(&self) -> bool {
+        false
+    }
+    /// Called once, before anything moves, with duplicates of these sockets: of a sender, or not. They have to be let go of in
+    /// [`Watch::closed`], so that the connections can end.
+    fn sockets(&mut self, _: Vec<(bool, OwnedFd)>) {}
     /// Called with what moved in an interval of the open windows, right after it; for the last one after [`Watch::closed`].
     fn passed(&mut self, _: &Interval) {}
 }

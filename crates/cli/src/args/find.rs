@@ -155,6 +155,12 @@ pub struct FindArgs {
     /// Print the finding as one JSON object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
+    pub live: bool,
     /// Where the HTML page goes [default: netcliff/reports in the XDG data directory; none with --no-store]
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,

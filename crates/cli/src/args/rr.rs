@@ -101,6 +101,12 @@ pub struct RrArgs {
     /// One JSON object a configuration, with the histograms
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
+    pub live: bool,
     /// Keep the result in the record store
     #[arg(long, help_heading = "Output")]
     pub save: bool,

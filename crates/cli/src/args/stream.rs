@@ -31,6 +31,8 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
   # against `netcliff agent` there
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir
   netcliff stream --ssh root@db1 --reverse  # starts the agent by ssh; it sends
+  # latency idle, loaded and recovering, and the queue that grew
+  netcliff stream --testbed netns --link-rate 100Mbit/s --probe
   # 64 flows, two pinned threads an end
   netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3
 
@@ -137,6 +139,18 @@ pub struct StreamArgs {
     /// sent and not received; with --json to stderr. TCP_INFO is read as often, and every 100ms.
     #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
     pub interval: Option<numbers::LineInterval>,
+    /// Requests beside the transfer, by a flow of their own: latency idle, loaded and recovering, and the queue that grew
+    ///
+    /// A request of 64 bytes each --probe-every, before, during and after each repeat, by udp (or tcp). An agent answers them in a
+    /// session of its own.
+    #[arg(long, value_enum, value_name = "udp|tcp", num_args = 0..=1, require_equals = true, default_missing_value = "udp", help_heading = "Latency under load")]
+    pub probe: Option<ProbeBy>,
+    /// Gap between two requests, 1ms to 1s [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Latency under load", hide_short_help = true)]
+    pub probe_every: Option<f64>,
+    /// Time of requests alone before and after each repeat [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Latency under load", hide_short_help = true)]
+    pub probe_around: Option<f64>,
     /// End a transfer after this long without progress
     #[arg(long, default_value = "5s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub stall: f64,
@@ -176,6 +190,12 @@ pub struct StreamArgs {
     /// One JSON object
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
+    pub live: bool,
     /// Keep the result in the record store
     #[arg(long, help_heading = "Output")]
     pub save: bool,
@@ -197,6 +217,15 @@ pub enum Carrier {
     Unix,
     /// A pipe: no network
     Pipe,
+}
+
+/// What carries requests beside a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProbeBy {
+    /// Datagrams
+    Udp,
+    /// A connection
+    Tcp,
 }
 
 /// Who paces a stream.

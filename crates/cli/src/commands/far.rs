@@ -76,11 +76,26 @@ impl FarSession {
         Ok(Self { session, address, ssh })
     }
 
+    /// The session, and what is to be closed after it was dropped.
+    pub fn split(self) -> (Session, FarEnding) {
+        (self.session, FarEnding(self.ssh))
+    }
+
     /// Ends the session and waits for ssh.
     pub fn close(self) -> anyhow::Result<()> {
         // The far end leaves when its pipes close.
         drop(self.session);
         self.ssh.map_or(Ok(()), Ssh::close)
+    }
+}
+
+/// What a session ran over.
+pub struct FarEnding(Option<Ssh>);
+
+impl FarEnding {
+    /// Waits for ssh; the session must have been dropped.
+    pub fn close(self) -> anyhow::Result<()> {
+        self.0.map_or(Ok(()), Ssh::close)
     }
 }
 

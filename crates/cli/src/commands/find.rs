@@ -21,11 +21,13 @@ use super::{
     stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
 use crate::args::{FindArgs, FindTestbed, StoreArgs};
+use crate::live;
 use crate::output;
 use crate::progress::Progress;
 
 /// Finds the cliff and prints the result.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "find")?;
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
@@ -233,6 +235,8 @@ fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
 fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Result<()> {
     if args.json {
         output::json_line(finding)?;
+    } else if args.live {
+        live::result(finding, finding.partial)?;
     } else {
         let page = if args.verbose { report::terminal::finding } else { report::terminal::brief };
         output::data(&page(finding, output::style()))?;
@@ -250,7 +254,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
         None => write_default(&page, finding, run_id)?,
     };
     let line = format!("Report: {}", path.display());
-    if args.json {
+    if args.json || args.live {
         output::say(line)
     } else {
         output::sentences(&(line + "\n"))?

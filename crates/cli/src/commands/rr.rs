@@ -13,6 +13,7 @@ use netcliff_lab::rig::{Place, Rig, RigOptions};
 use netcliff_lab::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRun, Settings, Sweep};
 use netcliff_report as report;
 use netcliff_report::terminal::live::RrLines;
+use serde_json::json;
 
 use super::far::FarSession;
 use super::live::Lines;
@@ -21,9 +22,12 @@ use super::{
     stop_on_signal,
 };
 use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
+use crate::live;
 use crate::output;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Interval of lines of --live without --interval (s).
+const LIVE_S: f64 = 1.0;
 /// The shortest interval of lines (s).
 const LEAST_INTERVAL_S: f64 = 0.001;
 /// The program that runs, even where the file it came from has been replaced since.
@@ -31,6 +35,7 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures and prints the results.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "rr")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     args.far.check()?;
@@ -100,7 +105,15 @@ struct Live {
 impl Live {
     /// Starts them if the options ask for them.
     fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
-        let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
+        let asked_s = args.interval.and_then(|interval| interval.0);
+        if args.live {
+            let (to, lines) = Lines::start(args.json, |told: &Told| {
+                live_line(told);
+                String::new()
+            })?;
+            return Ok(Some(Self { every: Duration::from_secs_f64(asked_s.unwrap_or(LIVE_S)), to, lines }));
+        }
+        let Some(interval_s) = asked_s else { return Ok(None) };
         let mut text = RrLines::default();
         let (to, lines) = Lines::start(args.json, move |told: &Told| match told {
             Told::Repeat(settings) => {
@@ -160,7 +173,26 @@ fn provenance(settings: &Settings) -> Provenance {
     }
 }
 
+/// A report of a running test as an event.
+fn live_line(told: &Told) {
+    match told {
+        Told::Repeat(settings) => {
+            live::tell("repeat", || json!({"flows": settings.flows, "depth": settings.depth, "rate_per_s": settings.rate_per_s}));
+        }
+        Told::Passed(passed) => live::tell("interval", || {
+            json!({
+                "from_s": passed.from_s, "to_s": passed.to_s, "transactions": passed.transactions,
+                "rate_per_s": passed.rate_per_s(), "mean_s": passed.mean_s, "max_s": passed.max_s,
+                "timeouts": passed.timeouts,
+            })
+        }),
+    }
+}
+
 fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
+    if args.live && !args.json {
+        return live::result(found, found.partial);
+    }
     if args.json {
         found.not_had.iter().for_each(|why| output::say(format!("netcliff: not measured: {why}")));
         return found.rows.iter().try_for_each(output::json_line);

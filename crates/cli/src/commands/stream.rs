@@ -5,30 +5,37 @@ mod checks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
-use netcliff_lab::stream::{self, Far, Live, Path, StreamOptions};
+use netcliff_lab::stream::{self, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, Told};
 use netcliff_report as report;
 use netcliff_report::terminal::live::StreamLines;
 use netcliff_wire::thread;
 use netcliff_wire::transfer::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
+use serde_json::json;
 
-use super::far::FarSession;
+use super::far::{FarEnding, FarSession};
 use super::live::Lines;
 use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::args::{Carrier, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::live;
 use crate::output;
 
 /// How often TCP_INFO is read at least (s).
 const TCP_INFO_S: f64 = 0.1;
+/// Interval of lines of --live without --interval (s).
+const LIVE_S: f64 = 1.0;
+/// Gap between requests beside a transfer, and time of requests alone (s): a hundred requests for each quantile.
+const PROBE_EVERY_S: f64 = 0.01;
+const PROBE_AROUND_S: f64 = 1.0;
 /// A temporary file where no size is given (bytes).
 const FILE_BYTES: u64 = 64 << 20;
 /// MTU of the testbed if none is given.
@@ -36,6 +43,7 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Measures a sweep of transfers and prints the results.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "stream")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     args.far.check()?;
@@ -51,6 +59,13 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         (&agent, &mut options.template.channel)
     {
         *address = agent.address;
+    }
+    // Requests are a test of their own, and a session has one at a time.
+    let mut asker = None;
+    if let Some(probe) = options.probe.as_mut().filter(|_| args.far.is_asked()) {
+        let (session, ending) = FarSession::open(&args.far)?.split();
+        probe.far = Some(Arc::new(Mutex::new(session)));
+        asker = Some(ending);
     }
     let rig = rig(args, &stop)?;
     let store = if args.save { Some(open_store(store_args)?) } else { None };
@@ -69,6 +84,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     agent.map_or(Ok(()), FarSession::close)?;
     // The sender of reports must be dropped first.
     drop(options);
+    asker.map_or(Ok(()), FarEnding::close)?;
     lines.into_iter().for_each(Lines::end);
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Nothing was measured; the run's own error matters more than one here.
@@ -110,14 +126,44 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
 
 /// Starts lines of intervals, if the options ask for them.
 fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Option<Lines>> {
-    let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
+    let asked_s = args.interval.and_then(|interval| interval.0);
+    if args.live {
+        let (to, lines) = Lines::start(args.json, |told| {
+            live_line(told);
+            String::new()
+        })?;
+        options.live = Some(Live { every: Duration::from_secs_f64(asked_s.unwrap_or(LIVE_S)), to });
+        return Ok(Some(lines));
+    }
+    let Some(interval_s) = asked_s else { return Ok(None) };
     let mut text = StreamLines::new(args.channel == Carrier::Udp);
     let (to, lines) = Lines::start(args.json, move |told| text.lines(told))?;
     options.live = Some(Live { every: Duration::from_secs_f64(interval_s), to });
     Ok(Some(lines))
 }
 
+/// A report of a running sweep as an event.
+fn live_line(told: &Told) {
+    match told {
+        Told::Repeat { path, block_bytes, repeat } => {
+            live::tell("repeat", || json!({"path": path, "block_bytes": block_bytes, "repeat": repeat}));
+        }
+        Told::Passed(passed) => live::tell("interval", || {
+            let rate = |bytes: Option<u64>| bytes.map(|bytes| passed.rate_bps(bytes));
+            json!({
+                "from_s": passed.from_s, "to_s": passed.to_s, "sent_bytes": passed.sent_bytes,
+                "received_bytes": passed.received_bytes, "sent_bps": rate(passed.sent_bytes),
+                "received_bps": rate(passed.received_bytes), "retransmissions": passed.retransmissions,
+                "rtt_s": passed.rtt_s,
+            })
+        }),
+    }
+}
+
 fn show(args: &StreamArgs, found: &StreamReport) -> anyhow::Result<()> {
+    if args.live && !args.json {
+        return live::result(found, found.partial);
+    }
     if args.json {
         return output::json_line(found);
     }
@@ -183,6 +229,15 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
             Meter::Procfs => Preference::Only(CpuMethod::Procfs),
             Meter::Soaker => Preference::Only(CpuMethod::Soaker),
         },
+        probe: args.probe.map(|by| ProbeOptions {
+            transport: match by {
+                ProbeBy::Udp => ProbeTransport::Udp,
+                ProbeBy::Tcp => ProbeTransport::Tcp,
+            },
+            every_s: args.probe_every.unwrap_or(PROBE_EVERY_S),
+            around_s: args.probe_around.unwrap_or(PROBE_AROUND_S),
+            far: None,
+        }),
         live: None,
         stop,
         command: command_line(),

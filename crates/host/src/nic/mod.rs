@@ -14,6 +14,7 @@ mod numbered;
 pub mod own_counts;
 pub mod path;
 pub mod phc;
+pub mod queues;
 pub mod scheme;
 pub mod slot;
 pub mod stamping;

@@ -18,6 +18,7 @@ use crate::cpus;
 use crate::hosts::Fingerprints;
 use crate::repeats::known;
 
+use super::probe;
 use super::samples::samples;
 use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
 use asked::{asked, in_force};
@@ -144,11 +145,16 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         zero_copy: zero_copy(repeats),
         mapped: mapped(repeats),
         pacing: pacing(repeats),
+        probe: probe::row(options, repeats, receiver_median(&receiver_bps)),
         sender_bps: Spread::of(sender_bps),
         receiver_bps: Spread::of(receiver_bps),
         limited_by: None,
     };
     StreamRow { limited_by: limit::limited_by(options, &row), ..row }
+}
+
+fn receiver_median(bps: &[f64]) -> Option<f64> {
+    Spread::of(bps.iter().copied()).map(|spread| spread.median).filter(|bps| *bps > 0.0)
 }
 
 fn windows(repeats: &[Repeat], end: fn(&Flow) -> &End) -> impl Iterator<Item = &Window> {

@@ -19,6 +19,7 @@ pub(super) fn options(method: Method) -> StreamOptions {
         bytes: None,
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),
+        probe: None,
         live: None,
         stop: Arc::default(),
         command: "netcliff stream".to_owned(),

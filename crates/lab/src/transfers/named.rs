@@ -153,6 +153,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
         bytes: None,
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),
+        probe: None,
         live: None,
         stop: Arc::clone(place.stop()),
         command: provenance.command.clone(),

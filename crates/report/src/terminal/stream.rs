@@ -5,6 +5,7 @@ use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::units;
 
 mod brief;
+mod probe;
 mod wire;
 
 pub use brief::stream_brief;
@@ -33,6 +34,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     received(&mut page, report);
     wire::datagrams(&mut page, report);
     pacing(&mut page, report);
+    probe::whole(&mut page, report);
     page.list("WARNINGS", &report.warnings);
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));

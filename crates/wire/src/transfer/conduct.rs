@@ -31,6 +31,8 @@ pub(super) struct Shared<'a> {
     pub live: Cells,
     /// For UDP, where nothing else shows it: this flow's sender is through.
     pub over: Vec<AtomicBool>,
+    /// The watch is given all sockets.
+    pub observed: bool,
     /// The other ends are elsewhere; set when they are gone.
     pub other_half: Option<&'a AtomicBool>,
 }
@@ -116,6 +118,7 @@ pub(super) fn play(
         phase: Phase::default(),
         live: Cells::new(&ends, watch.interval().is_some()),
         over: (0..flows).map(|_| AtomicBool::new(false)).collect(),
+        observed: watch.observes(),
         other_half,
     };
     if spans.warm_up_ns == 0 {
@@ -255,8 +258,12 @@ pub(super) fn show(
     channel: &OwnedFd,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), WireError> {
+    let duplicate = || channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e));
+    if shared.observed && shared.settings.channel != Channel::Pipe {
+        let _ = events.send(Event::Observed { sender, socket: duplicate()? });
+    }
     if matches!(shared.settings.channel, Channel::Tcp { .. }) {
-        let socket = channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e))?;
+        let socket = duplicate()?;
         // Not received once the conductor has ended.
         let _ = events.send(Event::Socket { flow, sender, socket });
     }

@@ -19,6 +19,7 @@ use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
 use crate::commands::refused;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
+use crate::live;
 use crate::output;
 
 /// Measures, prints and keeps it.
@@ -204,6 +205,7 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
     let drawing = drawing.map_err(output::usage)?;
     let drawing = Drawing { asked: found.asked.clone(), partial: found.partial, ..drawing };
     match (args.json, args.csv) {
+        _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::transfers(found))?,
         _ => {
