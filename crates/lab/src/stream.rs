@@ -5,6 +5,7 @@
 
 mod devices;
 mod live;
+mod many;
 mod meters;
 mod method;
 mod probe;
@@ -37,6 +38,7 @@ use crate::stand::{Place, Stand, both};
 
 pub use devices::Sides;
 pub use live::{Interval, Live, Told};
+pub use netcliff_wire::transfer::{Agent, Burst};
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
 pub use netcliff_wire::rr::Transport as ProbeTransport;
@@ -205,6 +207,8 @@ pub enum Far<'a> {
         /// Where the data goes.
         address: IpAddr,
     },
+    /// In several agents, which begin together.
+    Agents(&'a mut [Agent]),
 }
 
 impl Far<'_> {
@@ -213,6 +217,7 @@ impl Far<'_> {
         match self {
             Self::Here => true,
             Self::Agent { session, .. } => session.shares_clock(),
+            Self::Agents(agents) => agents.iter().all(|agent| agent.session.shares_clock()),
         }
     }
 
@@ -221,6 +226,7 @@ impl Far<'_> {
         match self {
             Self::Here => Fingerprints::here(fingerprint::of_host(&Inventory::of_this_host(), &[])),
             Self::Agent { session, address } => Fingerprints::with_agent(session, *address),
+            Self::Agents(agents) => Fingerprints::with_agents(agents),
         }
     }
 
@@ -229,19 +235,26 @@ impl Far<'_> {
         let address = match (&settings.channel, self) {
             (Channel::Unix | Channel::Pipe, _) => return Vec::new(),
             (_, Self::Agent { address, .. }) => *address,
+            (_, Self::Agents(agents)) => {
+                let place = |agent: &Agent| {
+                    let netns = settings.near.netns.clone();
+                    netns.map_or_else(|| Place::towards(agent.address), Place::whole)
+                };
+                return agents.iter().map(place).collect();
+            }
             (Channel::Tcp { address, .. } | Channel::Udp { address, .. }, Self::Here) => *address,
         };
         let of = |netns: &Option<PathBuf>| netns.clone().map_or_else(|| Place::towards(address), Place::whole);
         match self {
             Self::Here => vec![of(&settings.near.netns), of(&settings.far.netns)],
-            Self::Agent { .. } => vec![of(&settings.near.netns)],
+            Self::Agent { .. } | Self::Agents(_) => vec![of(&settings.near.netns)],
         }
     }
 
     /// Starts watching the far end's host; None if it is this one.
     fn watch(&mut self) -> Option<FarGround> {
         match self {
-            Self::Here => None,
+            Self::Here | Self::Agents(_) => None,
             Self::Agent { session, address } => Some(FarGround::on(session, *address)),
         }
     }
@@ -264,6 +277,7 @@ impl Far<'_> {
         match self {
             Self::Here => transfer::run(settings, watch),
             Self::Agent { session, address } => transfer::run_with(settings, session, *address, watch),
+            Self::Agents(agents) => transfer::run_many(settings, agents, watch),
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
 //! | [`device`] | an agent's device, changed for a client where its owner allows it |
 //! | [`fingerprint`] | facts of an agent's host that explain a difference to another run |
+//! | [`common_clock`] | how an agent's clock differs from this host's |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
@@ -27,6 +28,7 @@
 compile_error!("netcliff-wire drives Linux packet sockets and builds only on Linux");
 
 pub mod clock;
+pub mod common_clock;
 pub mod control;
 pub mod device;
 pub mod error;

@@ -22,10 +22,12 @@
 //! | `together`, `turns`, `wake`, `ledger` | a thread that serves several flows: by turns, by epoll, and what each costs |
 //! | `local` | both halves here |
 //! | `near`, `far`, `far_end_request`, `join`, `admit` | a half here and a half in an agent: client, server and request; data connections |
+//! | `many`, `start`, `burst` | several agents at once: a common start, and bursts that begin together |
 //! | `live` | what moved in each interval while it runs |
 //! | [`tcp_info`] | what the kernel reports of a connection |
 
 mod admit;
+mod burst;
 mod conduct;
 mod conductor;
 mod datagram;
@@ -39,6 +41,7 @@ mod join;
 mod ledger;
 mod live;
 mod local;
+mod many;
 mod mapped;
 mod meter;
 mod near;
@@ -51,6 +54,7 @@ mod remote_tests;
 mod sampler;
 mod send_file;
 mod settings;
+mod start;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
@@ -69,17 +73,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 
+pub use burst::{Burst, MOST_BURSTS};
 pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
 pub use far::{Congestion, TransferKind};
 pub use far_end_request::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};
 pub use live::Interval;
+pub use many::{Agent, AgentPart, Many, run_many};
 pub use mapped::Mapped;
 pub use meter::{Common, Window};
 pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
 pub use pace::Pacing;
 pub use settings::Settings;
+pub use start::StartTime;
 pub use tcp_info::TcpSample;
 pub use zero_copy::Completions;
 
@@ -215,6 +222,9 @@ pub struct Transfer {
     /// The far end's host, where it is in an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarHost>,
+    /// With several agents: how they began, and whose flows are whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub many: Option<Many>,
 }
 
 /// Is notified when the windows open and close, on the thread that called [`run`].
@@ -227,6 +237,8 @@ pub trait Watch {
     fn interval(&self) -> Option<Duration> {
         None
     }
+    /// All ends have come and wait for a common start, where there is to be one.
+    fn gathered(&mut self) {}
     /// True: it is given the sockets of the ends that are here.
     fn observes(&self) -> bool {
         false

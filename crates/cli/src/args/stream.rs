@@ -31,6 +31,9 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
   # against `netcliff agent` there
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir
   netcliff stream --ssh root@db1 --reverse  # starts the agent by ssh; it sends
+  # many to one: agents send, and start together; incast
+  netcliff stream --to 192.0.2.7 --to 192.0.2.8 --key netcliff.key --reverse
+  netcliff stream --to a --to b --reverse --burst 64KiB --every 10ms
   # latency idle, loaded and recovering, and the queue that grew
   netcliff stream --testbed netns --link-rate 100Mbit/s --probe
   # 64 flows, two pinned threads an end
@@ -139,6 +142,15 @@ pub struct StreamArgs {
     /// sent and not received; with --json to stderr. TCP_INFO is read as often, and every 100ms.
     #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
     pub interval: Option<numbers::LineInterval>,
+    /// Incast: each flow sends so much at once, all flows together, each --every; agents send (--reverse)
+    ///
+    /// Whole blocks [default of --block: the burst, at most 1MiB]. Shown is the time from the common beginning of a burst until its last
+    /// byte was read.
+    #[arg(long, value_parser = bytes, value_name = "SIZE", requires_all = ["to", "every"], conflicts_with = "bytes", help_heading = "Transfer", hide_short_help = true)]
+    pub burst: Option<u64>,
+    /// Time from the beginning of one burst to that of the next
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "burst", help_heading = "Transfer", hide_short_help = true)]
+    pub every: Option<f64>,
     /// Requests beside the transfer, by a flow of their own: latency idle, loaded and recovering, and the queue that grew
     ///
     /// A request of 64 bytes each --probe-every, before, during and after each repeat, by udp (or tcp). An agent answers them in a

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use anyhow::Context;
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
-use netcliff_lab::stream::{self, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, Told};
+use netcliff_lab::stream::{self, Agent, Burst, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, Told};
 use netcliff_report as report;
 use netcliff_report::terminal::live::StreamLines;
 use netcliff_wire::thread;
@@ -25,12 +26,14 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Carrier, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::args::{Carrier, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::live;
 use crate::output;
 
 /// How often TCP_INFO is read at least (s).
 const TCP_INFO_S: f64 = 0.1;
+/// A burst of up to so much is one block (bytes).
+const BURST_BLOCK_BYTES: usize = 1 << 20;
 /// Interval of lines of --live without --interval (s).
 const LIVE_S: f64 = 1.0;
 /// Gap between requests beside a transfer, and time of requests alone (s): a hundred requests for each quantile.
@@ -54,15 +57,18 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     options.check().map_err(|error| refused::explained(error, refused::STREAM))?;
     // A testbed has the lock itself.
     let (_lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
-    let mut agent = if args.far.is_asked() { Some(FarSession::open(&args.far)?) } else { None };
-    if let (Some(agent), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =
-        (&agent, &mut options.template.channel)
+    let mut agents = agents(args)?;
+    let one = args.far.is_asked() && agents.is_empty();
+    let mut agent = if one { Some(FarSession::open(&args.far)?) } else { None };
+    let there = agent.as_ref().map(|agent| agent.address).or(agents.first().map(|agent| agent.address));
+    if let (Some(there), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =
+        (there, &mut options.template.channel)
     {
-        *address = agent.address;
+        *address = there;
     }
     // Requests are a test of their own, and a session has one at a time.
     let mut asker = None;
-    if let Some(probe) = options.probe.as_mut().filter(|_| args.far.is_asked()) {
+    if let Some(probe) = options.probe.as_mut().filter(|_| one) {
         let (session, ending) = FarSession::open(&args.far)?.split();
         probe.far = Some(Arc::new(Mutex::new(session)));
         asker = Some(ending);
@@ -72,6 +78,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     let run_id = store.as_ref().map(|s| s.begin("stream", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut far = match &mut agent {
+        None if !agents.is_empty() => Far::Agents(&mut agents),
         None => Far::Here,
         Some(agent) => Far::Agent { session: &mut agent.session, address: agent.address },
     };
@@ -82,6 +89,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         None => stream::run_with(&options, &mut far, &mut said),
     };
     agent.map_or(Ok(()), FarSession::close)?;
+    drop(agents);
     // The sender of reports must be dropped first.
     drop(options);
     asker.map_or(Ok(()), FarEnding::close)?;
@@ -99,6 +107,18 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         output::say(format!("netcliff: kept as run {run}"));
     }
     Ok(ExitCode::from(u8::from(found.partial)))
+}
+
+/// Several agents, each connected to; none with one far end.
+fn agents(args: &StreamArgs) -> anyhow::Result<Vec<Agent>> {
+    let open = |far: FarArgs| {
+        let name = far.to.concat();
+        let opened = FarSession::open(&far).with_context(|| format!("--to {name}"))?;
+        let address = opened.address;
+        let (session, _) = opened.split();
+        Ok(Agent { name, session, address })
+    };
+    args.far.several().into_iter().map(open).collect()
 }
 
 /// The testbed that the options name.
@@ -210,8 +230,14 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     template.direction = direction.unwrap_or_default();
     checks::all(args, direction, &template, &paths)?;
     place(args, &mut template)?;
+    if let Some((bytes, every_s)) = args.burst.zip(args.every) {
+        let every_ns = Duration::from_secs_f64(every_s).as_nanos().try_into().unwrap_or(u64::MAX);
+        template.burst = Some(Burst { bytes, every_ns });
+    }
     let given = args.block.as_ref().map(|blocks| blocks.0.clone());
-    let blocks_bytes = given.unwrap_or_else(|| vec![args.method.default_block_bytes(&template.channel)]);
+    let burst = args.burst.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes <= BURST_BLOCK_BYTES);
+    let usual = || burst.unwrap_or_else(|| args.method.default_block_bytes(&template.channel));
+    let blocks_bytes = given.unwrap_or_else(|| vec![usual()]);
     Ok(StreamOptions {
         template,
         method: args.method,

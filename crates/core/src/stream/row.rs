@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProbeRow, Spread, TcpRow, UdpRow};
+use super::{ManyRow, ProbeRow, Spread, TcpRow, UdpRow};
 use crate::cpus::{CpuRow, ExactRow};
 use crate::repeats::Known;
 
@@ -81,6 +81,9 @@ pub struct StreamRow {
     /// How well paced senders of datagrams kept to their rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingRow>,
+    /// Each of several agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub many: Option<ManyRow>,
     /// Latency of requests beside it, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeRow>,

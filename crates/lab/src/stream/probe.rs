@@ -54,19 +54,19 @@ impl ProbeOptions {
     /// A setting is out of its range, with the accepted form.
     pub(super) fn check(&self, settings: &Settings, time_s: f64) -> Result<(), WireError> {
         if matches!(settings.channel, Channel::Unix | Channel::Pipe) {
-            return Err(WireError::setting("probe", "set", "a channel with a network: tcp, mptcp or udp"));
+            return Err(refused("probe", "set", "a channel with a network: tcp, mptcp or udp"));
         }
         if !PROBE_EVERY_S.contains(&self.every_s) {
-            return Err(WireError::setting("probe-every", units::print_time_s(self.every_s), "1ms to 1s"));
+            return Err(refused("probe-every", units::print_time_s(self.every_s), "1ms to 1s"));
         }
         if !(0.01..=LONGEST_AROUND_S).contains(&self.around_s) {
-            return Err(WireError::setting("probe-around", units::print_time_s(self.around_s), "10ms to 3600s"));
+            return Err(refused("probe-around", units::print_time_s(self.around_s), "10ms to 3600s"));
         }
         let requests = (time_s + settings.warm_up_s + 2.0 * self.around_s) / self.every_s;
         if requests > MOST_PROBES {
             let every = units::print_time_s(self.every_s);
             let accepted = format!("at most {MOST_PROBES} requests a repeat, these are {requests:.0}: ask less often");
-            return Err(WireError::setting("probe-every", every, accepted));
+            return Err(refused("probe-every", every, accepted));
         }
         Ok(())
     }
@@ -103,14 +103,15 @@ impl Probing {
         let every = Duration::from_secs_f64(asked.every_s);
         let (port, token, server, session) = match (far, &asked.far) {
             (Far::Here, _) => {
-                let token = Token::new().map_err(|e| WireError::Far(e.to_string()))?;
+                let token = Token::new()?;
                 let server = Server::listen(&of_rr, address, token, &there)?;
                 (server.ports().first().copied(), token, Some(server), None)
             }
             (Far::Agent { .. }, Some(session)) => {
-                let ready = held(session).start(RrKind::NAME, &of_rr).map_err(|e| WireError::Far(e.to_string()))?;
+                let ready = held(session).start(RrKind::NAME, &of_rr)?;
                 (ready.ports.first().copied(), ready.token, None, Some(Arc::clone(session)))
             }
+            (Far::Agents(_), _) => return Err(WireError::Far("requests go to one far end: give one agent".into())),
             (Far::Agent { .. }, None) => return Err(WireError::Far("it has no second session for requests".into())),
         };
         let port = port.ok_or_else(|| WireError::Far("it listens on no port for requests".into()))?;
@@ -174,8 +175,12 @@ fn address(settings: &Settings, far: &Far<'_>) -> IpAddr {
     match (far, &settings.channel) {
         (Far::Agent { address, .. }, _) => *address,
         (Far::Here, Channel::Tcp { address, .. } | Channel::Udp { address, .. }) => *address,
-        (Far::Here, Channel::Unix | Channel::Pipe) => [127, 0, 0, 1].into(),
+        (Far::Here, Channel::Unix | Channel::Pipe) | (Far::Agents(_), _) => [127, 0, 0, 1].into(),
     }
+}
+
+fn refused(what: &'static str, value: impl std::fmt::Display, accepted: impl Into<String>) -> WireError {
+    WireError::Setting { what, value: value.to_string(), accepted: accepted.into() }
 }
 
 /// Waits for so long, or until it is stopped.
@@ -307,7 +312,7 @@ fn grew(idle: &ProbePhase, loaded: &ProbePhase, queues: &[ProbeQueue], goodput_b
         let delay = goodput_bps.map_or(String::new(), |bps| {
             format!(", which holds its own data up by {}", units::print_time_s(rounded(queue.loaded * 8.0 / bps)))
         });
-        format!("; {} grew to {}{delay}", queue.name, units::print_bytes(queue.loaded as u64))
+        format!("; {} grew to {}{delay}", queue.name, bytes(queue.loaded))
     });
     let late_s = loaded.late_mean_s.unwrap_or(0.0) - idle.late_mean_s.unwrap_or(0.0);
     if during_s < before_s * ROSE || during_s < before_s + ROSE_S {
@@ -321,7 +326,7 @@ fn grew(idle: &ProbePhase, loaded: &ProbePhase, queues: &[ProbeQueue], goodput_b
             let delay = goodput_bps.map_or(String::new(), |bps| {
                 format!(", {} at this goodput", units::print_time_s(rounded(queue.loaded * 8.0 / bps)))
             });
-            format!("{} ({} on average{delay}){own}", queue.name, units::print_bytes(queue.loaded as u64))
+            format!("{} ({} on average{delay}){own}", queue.name, bytes(queue.loaded))
         }
         Some(queue) => format!("{} ({:.1} packets on average){own}", queue.name, queue.loaded),
         None if late_s > ROSE_S => {
@@ -330,6 +335,14 @@ fn grew(idle: &ProbePhase, loaded: &ProbePhase, queues: &[ProbeQueue], goodput_b
         }
         None => format!("none that is seen from here: the far host, the way between, or threads that waited for a CPU{own}"),
     }
+}
+
+/// Bytes in thousands, with three digits.
+fn bytes(bytes: f64) -> String {
+    let (scale, unit) = if bytes >= 1e6 { (1e6, "MB") } else { (1e3, "kB") };
+    let scaled = bytes / scale;
+    let digits = usize::from(scaled < 100.0) + usize::from(scaled < 10.0);
+    format!("{scaled:.digits$} {unit}")
 }
 
 /// A time with two digits (s).

@@ -18,6 +18,7 @@ use crate::cpus;
 use crate::hosts::Fingerprints;
 use crate::repeats::known;
 
+use super::many;
 use super::probe;
 use super::samples::samples;
 use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
@@ -145,6 +146,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         zero_copy: zero_copy(repeats),
         mapped: mapped(repeats),
         pacing: pacing(repeats),
+        many: many::row(options, repeats),
         probe: probe::row(options, repeats, receiver_median(&receiver_bps)),
         sender_bps: Spread::of(sender_bps),
         receiver_bps: Spread::of(receiver_bps),

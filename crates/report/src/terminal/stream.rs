@@ -5,6 +5,7 @@ use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::units;
 
 mod brief;
+mod many;
 mod probe;
 mod wire;
 
@@ -34,6 +35,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     received(&mut page, report);
     wire::datagrams(&mut page, report);
     pacing(&mut page, report);
+    many::agents(&mut page, report);
     probe::whole(&mut page, report);
     page.list("WARNINGS", &report.warnings);
     let cut =

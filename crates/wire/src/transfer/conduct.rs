@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
@@ -17,7 +17,8 @@ use super::open::Opener;
 use super::options::{self, InForce};
 use super::sampler::Sampler;
 use super::tcp_info::TcpSample;
-use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, together, uring};
+use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, mapped, pace, path, together, uring};
+use crate::clock;
 use crate::error::WireError;
 use crate::thread::{Placement, RealtimeGuard};
 
@@ -146,7 +147,15 @@ pub(super) fn play(
         }
         drop(events);
         let mut conductor = Conductor::new(&shared, flows, leaders, heard);
-        let stopped = if shared.gate.pass() { conductor.conduct(sampler.as_ref(), watch) } else { None };
+        let stopped = if shared.gate.pass() {
+            if settings.start.is_some() {
+                watch.gathered();
+                begin(settings);
+            }
+            conductor.conduct(sampler.as_ref(), watch)
+        } else {
+            None
+        };
         drop(punctual);
         // The sockets are let go of, so that their connections can end.
         drop(conductor);
@@ -245,9 +254,20 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     }
     let work = if sender { end::send } else { end::receive };
     let shown = shared.live.of(flow, sender);
-    let end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
+    let began_ns = begin(shared.settings);
+    let mut end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
+    end.began_ns = began_ns;
     farewell.failed = end.failure.is_some();
     Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
+}
+
+/// Waits for the common start, where there is one; when it begins (ns).
+pub(super) fn begin(settings: &Settings) -> Option<u64> {
+    if let Some(start) = &settings.start {
+        let stopped = || settings.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        start.wait(stopped);
+    }
+    Some(clock::monotonic_ns())
 }
 
 /// Gives the conductor a TCP socket: a sender's is sampled for TCP_INFO, and any may have to be ended.
@@ -318,13 +338,17 @@ pub(super) fn mover<'a>(
         }
         (_, true) => {
             let mover = path::mover(&settings.path, channel.as_fd(), block_bytes, stall_ns)?;
-            match settings.options.pacing_bps.filter(|_| settings.options.paced_by_sender) {
+            let mover = match settings.options.pacing_bps.filter(|_| settings.options.paced_by_sender) {
                 Some(bps) => Box::new(pace::Paced::new(mover, bps, block_bytes)),
                 None => mover,
-            }
+            };
+            burst::of(settings, true, mover)
         }
         (_, false) => match settings.receive {
-            ReceivePath::Read => Box::new(Reader::new(channel.as_fd(), settings.read_bytes, settings.low_water_bytes)),
+            ReceivePath::Read => {
+                let reader = Reader::new(channel.as_fd(), settings.read_bytes, settings.low_water_bytes);
+                burst::of(settings, false, Box::new(reader))
+            }
             ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),
             ReceivePath::Uring => Box::new(uring::Receiver::new(channel.as_fd(), settings.read_bytes, stall_ns)?),
         },

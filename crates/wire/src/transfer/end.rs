@@ -38,6 +38,12 @@ pub struct End {
     /// UDP's counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,
+    /// When it began (ns of its host's monotonic clock); an older agent does not report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<u64>,
+    /// When each burst was whole at a receiver, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bursts_ns: Vec<u64>,
 }
 
 impl End {

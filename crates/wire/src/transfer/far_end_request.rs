@@ -1,12 +1,13 @@
 //! The request of the near end to the far end of a transfer, as the control channel carries it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use netcliff_core::units;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings, SocketOptions,
+    Amount, Burst, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings, SocketOptions,
     sampler, uring,
 };
 use crate::error::WireError;
@@ -87,6 +88,12 @@ pub(super) struct FarEndRequest {
     /// The counts of its devices are wanted; only of an agent that knows [`DEVICE_COUNTS`](crate::control::DEVICE_COUNTS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub devices: bool,
+    /// All ends begin at a time that is told; only of an agent that knows [`COMMON_START`](crate::control::COMMON_START).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+    /// Bursts, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
 }
 
 impl FarEndRequest {
@@ -126,6 +133,8 @@ impl FarEndRequest {
             threads: settings.shared_threads(),
             meter: settings.far_meter,
             devices: settings.far_devices,
+            together: settings.start.is_some(),
+            burst: settings.burst,
         };
         order.check()?;
         Ok(order)
@@ -170,6 +179,13 @@ impl FarEndRequest {
         if of_bytes && self.warm_up_s > 0.0 && matches!(self.carrier, Carrier::Udp(_)) {
             let accepted = "0 for a number of bytes over UDP with an agent: a receiver cannot tell where they begin";
             return Err(WireError::setting("warm_up_s", self.warm_up_s, accepted));
+        }
+        if let Some(burst) = self.burst {
+            let seconds = if let Amount::Seconds(seconds) = self.amount { seconds } else { f64::INFINITY };
+            burst.check(self.block_bytes, self.warm_up_s + seconds)?;
+            if self.direction != Direction::Receive || matches!(self.carrier, Carrier::Udp(_)) {
+                return Err(WireError::setting("burst", "to an agent", "a stream that agents send: direction receive"));
+            }
         }
         let bytes = self.buffer_bytes();
         if bytes > MOST_FAR_BYTES {
@@ -262,6 +278,8 @@ impl FarEndRequest {
             threads: self.threads,
             far_meter: self.meter,
             far_devices: self.devices,
+            burst: self.burst,
+            start: self.together.then(Arc::default),
             ..Settings::new(channel)
         }
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::options::check_congestion;
 use super::{
-    Amount, Channel, DATAGRAM_BYTES, DatagramPath, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
-    ReceivePath, SendPath, SocketOptions,
+    Amount, Burst, Channel, DATAGRAM_BYTES, DatagramPath, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
+    ReceivePath, SendPath, SocketOptions, StartTime,
 };
 use crate::clock;
 use crate::error::WireError;
@@ -66,6 +66,10 @@ pub struct Settings {
     pub far_meter: bool,
     /// The counts of an agent's own devices are wanted, where they are not those that are read here.
     pub far_devices: bool,
+    /// Bursts instead of a steady stream: each flow sends so much at once. Of a stream that is read by [`ReceivePath::Read`].
+    pub burst: Option<Burst>,
+    /// All ends begin at this time, which is told when all have come.
+    pub start: Option<Arc<StartTime>>,
     /// Set by others to end it early; what was counted so far is kept.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -97,6 +101,8 @@ impl Settings {
             far_cpus: Vec::new(),
             far_meter: false,
             far_devices: false,
+            burst: None,
+            start: None,
             stop: None,
         }
     }
@@ -195,6 +201,7 @@ impl Settings {
     /// [`WireError::Setting`]: what, its value and the accepted form.
     pub fn check(&self) -> Result<(), WireError> {
         self.spans()?;
+        self.check_burst()?;
         let name = self.options.congestion.as_ref().filter(|_| matches!(self.channel, Channel::Tcp { .. }));
         name.map_or(Ok(()), |name| check_congestion(name))
     }
@@ -270,6 +277,17 @@ impl Settings {
         }
         let accepted = format!("1 to {LARGEST_BLOCK_BYTES} bytes, of TCP received by read(2) without acknowledgement");
         Err(WireError::setting("low_water_bytes", bytes, accepted))
+    }
+
+    fn check_burst(&self) -> Result<(), WireError> {
+        let Some(burst) = self.burst else { return Ok(()) };
+        let Amount::Seconds(time_s) = self.amount else {
+            return Err(WireError::setting("bytes", "set", "a time: bursts are sent for so long"));
+        };
+        if matches!(self.channel, Channel::Udp { .. }) {
+            return Err(WireError::setting("burst", "over UDP", "a stream: lost datagrams would never make a burst whole"));
+        }
+        burst.check(self.block_bytes, self.warm_up_s + time_s)
     }
 
     fn check_receive(&self) -> Result<(), WireError> {

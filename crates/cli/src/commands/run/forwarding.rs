@@ -121,7 +121,7 @@ fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: 
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
     let drawing = drawing.map_err(output::usage)?;
     match (args.json, args.csv) {
-        _ if args.live && !args.json => live::result(found, found.partial.is_some())?,
+        _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::forwarding(found))?,
         _ => {

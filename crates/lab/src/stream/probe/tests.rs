@@ -19,7 +19,7 @@ fn the_queue_that_grew_is_named() {
     let backlog = queue("softnet backlog of CPU 1", "packets", true, 0.1, 12.5);
     let own = queue("send buffers of the transfer", "bytes", false, 0.0, 2_500_000.0);
     let named = |queues: &[ProbeQueue]| grew(&idle, &loaded, queues, Some(100e6));
-    assert_eq!(named(&[backlog.clone(), qdisc]), "qdisc tbf of veth0 (122.1KiB on average, 10ms at this goodput)");
+    assert_eq!(named(&[backlog.clone(), qdisc]), "qdisc tbf of veth0 (125 kB on average, 10ms at this goodput)");
     assert_eq!(named(&[backlog]), "softnet backlog of CPU 1 (12.5 packets on average)");
     assert!(named(std::slice::from_ref(&own)).starts_with("none that is seen from here"));
     assert!(named(&[own]).ends_with("holds its own data up by 200ms"));
@@ -65,7 +65,7 @@ fn requests_belong_to_the_phase_in_which_they_were_sent() {
     let seen = queues(&all);
     assert_eq!((seen[0].idle, seen[0].loaded, seen[0].shared), (0.0, 3000.0, false));
     let repeat = Repeat {
-        transfer: netcliff_wire::transfer::Transfer { flows: Vec::new(), cut_short: None, far: None },
+        transfer: netcliff_wire::transfer::Transfer { flows: Vec::new(), cut_short: None, far: None, many: None },
         ticks: Vec::new(),
         exact: Vec::new(),
         devices: None,

@@ -36,6 +36,10 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
             let host = if far.is_this_host() { "on this host" } else { "on another host" };
             Some(format!("an agent {host}, data to {address} (netcliff {})", session.hello.version))
         }
+        Far::Agents(agents) => {
+            let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+            Some(format!("{} agents, which start together: {}", names.len(), names.join(", ")))
+        }
     };
     let far_end = there.map(|there| ("far end".to_owned(), there));
     let facts = [
@@ -83,6 +87,10 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
     let file = file.map(|(file, cold)| if cold { format!("{file}, dropped from the page cache") } else { file });
     let facts = [
         ("pacing", asked.pacing_bps.map(|bps| format!("{} a flow, by {by}", units::print_bps(bps as f64)))),
+        ("bursts", options.template.burst.map(|burst| {
+            let (bytes, every) = (units::print_bytes(burst.bytes), units::print_time_s(burst.every_ns as f64 * 1e-9));
+            format!("{bytes} a flow each {every}")
+        })),
         ("tos", asked.tos.map(|tos| tos.to_string())),
         ("file", file),
         ("line", options.link_bps.map(units::print_bps)),

@@ -81,7 +81,7 @@ fn queues(page: &mut Page, probe: &ProbeRow) {
         vec![format!("  {:<34}{:>10}{:>10}{:>11}{:>10}", "queue (means)", "idle", "loaded", "recovering", "greatest")];
     for queue in &probe.queues {
         let length = |value: f64| match queue.unit.as_str() {
-            "bytes" => netcliff_core::units::print_bytes(value as u64),
+            "bytes" => format::amount(value as u64),
             _ => format!("{} pkt", format::significant(value)),
         };
         let name: String = queue.name.chars().take(33).collect();
