@@ -34,7 +34,7 @@ pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, Testbed};
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
-pub use numbers::{Since, run_name};
+pub use numbers::{Cpus, Since, run_name};
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};

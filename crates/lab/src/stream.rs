@@ -62,12 +62,15 @@ impl Path {
             Self::Stream(SendPath::WriteV) => "writev",
             Self::Stream(SendPath::SendFile { .. } | SendPath::SendOwnFile { .. }) => "sendfile",
             Self::Stream(SendPath::Splice) => "splice",
+            Self::Stream(SendPath::Ktls) => "ktls",
             Self::Stream(SendPath::ZeroCopy) => "zerocopy",
             Self::Stream(SendPath::Uring { zero_copy: false }) => "uring",
             Self::Stream(SendPath::Uring { zero_copy: true }) => "uring-zc",
             Self::Datagram(DatagramPath::Single) => "single",
             Self::Datagram(DatagramPath::Batch) => "batch",
             Self::Datagram(DatagramPath::Segmented) => "gso",
+            Self::Datagram(DatagramPath::SegmentedOut) => "gso-tx",
+            Self::Datagram(DatagramPath::SegmentedIn) => "gro-rx",
         }
     }
 }
@@ -119,8 +122,9 @@ pub const MOST_READ_BYTES: usize = 128 << 10;
 /// fill, whatever the block, and a reader with a low-water mark takes what it was woken for at once.
 pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_bytes: usize) -> usize {
     match receive {
-        ReceivePath::Read if low_water_bytes.is_none() => block_bytes.min(MOST_READ_BYTES),
-        ReceivePath::Read | ReceivePath::Mapped | ReceivePath::Uring => MOST_READ_BYTES,
+        ReceivePath::Read | ReceivePath::Ktls if low_water_bytes.is_none() => block_bytes.min(MOST_READ_BYTES),
+        ReceivePath::Read | ReceivePath::Ktls => MOST_READ_BYTES,
+        ReceivePath::Truncate | ReceivePath::Mapped | ReceivePath::Uring => MOST_READ_BYTES,
     }
 }
 
@@ -170,7 +174,13 @@ impl Config {
         template.read_bytes = options.read_bytes.unwrap_or_else(read_bytes);
         template.stop = Some(Arc::clone(&options.stop));
         match (&self.path, &mut template.channel) {
-            (Path::Stream(path), _) => template.path = path.clone(),
+            (Path::Stream(path), _) => {
+                template.path = path.clone();
+                // Both ends do TLS.
+                if *path == SendPath::Ktls {
+                    template.receive = ReceivePath::Ktls;
+                }
+            }
             (Path::Datagram(wanted), Channel::Udp { path, .. }) => *path = *wanted,
             (Path::Datagram(_), _) => {}
         }

@@ -56,6 +56,9 @@ pub const DEVICE_COUNTS: &str = "device-counts";
 /// A feature of an agent: its ends of a transfer begin at a time that they are told.
 pub const COMMON_START: &str = "common-start";
 
+/// A feature of an agent: its threads of a transfer follow their flow's packets.
+pub const RX_CPU: &str = "rx-cpu";
+
 /// Port of an agent where none is given.
 pub const PORT: u16 = 9940;
 

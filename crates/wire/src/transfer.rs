@@ -12,6 +12,8 @@
 //! | `settings` | the settings of a transfer, checked |
 //! | `open`, [`options`] | the channels and their socket options, requested and in force |
 //! | `path`, `zero_copy`, `uring` | how a sender hands its bytes to the kernel |
+//! | `follow` | a worker so many CPUs from its flow's packets |
+//! | `ktls` | TLS by the kernel |
 //! | `mapped`, `uring` | receiving without copies, and without a call each time |
 //! | `pace` | datagrams at a rate, without bursts |
 //! | `error_queue` | the kernel's reports on earlier sends |
@@ -35,9 +37,11 @@ mod end;
 mod error_queue;
 mod far;
 mod far_end_request;
+mod follow;
 mod gate;
 pub mod hardware;
 mod join;
+mod ktls;
 mod ledger;
 mod live;
 mod local;
@@ -78,6 +82,7 @@ pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
 pub use far::{Congestion, TransferKind};
 pub use far_end_request::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};
+pub use follow::Followed;
 pub use live::Interval;
 pub use many::{Agent, AgentPart, Many, run_many};
 pub use mapped::Mapped;
@@ -85,6 +90,7 @@ pub use meter::{Common, Window};
 pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
 pub use pace::Pacing;
+pub(crate) use pace::wait_until;
 pub use settings::Settings;
 pub use start::StartTime;
 pub use tcp_info::TcpSample;
@@ -152,6 +158,8 @@ pub enum SendPath {
     },
     /// vmsplice(2) into a pipe and splice(2) out of it.
     Splice,
+    /// write(2) to a socket that makes TLS records of it (kTLS, AES-128-GCM); it is received by [`ReceivePath::Ktls`].
+    Ktls,
     /// send(2) with MSG_ZEROCOPY; completions are awaited and counted.
     ZeroCopy,
     /// io_uring: up to 64 blocks a system call, with or without a copy.
@@ -170,6 +178,10 @@ pub enum ReceivePath {
     Read,
     /// TCP_ZEROCOPY_RECEIVE, and read(2) for what does not fill pages of its own.
     Mapped,
+    /// recv(2) with MSG_TRUNC: what has come is let go of without a copy, of datagrams all but their number.
+    Truncate,
+    /// read(2) from a socket that opens TLS records (kTLS).
+    Ktls,
     /// One io_uring receive that goes on by itself, into buffers of the read size.
     Uring,
 }

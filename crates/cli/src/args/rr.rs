@@ -23,6 +23,7 @@ use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
   # against `netcliff agent` there
   netcliff rr --to 192.0.2.7 --key netcliff.key
   netcliff rr --ssh root@db1 --crr  # starts the agent by ssh
+  netcliff rr --to db1 --to db2 --key netcliff.key  # both from one time on
 
 Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the
 requests behind it, and each counts its wait (no coordinated omission). Repeats of a configuration

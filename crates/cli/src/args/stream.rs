@@ -35,7 +35,7 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
   netcliff stream --to 192.0.2.7 --to 192.0.2.8 --key netcliff.key --reverse
   netcliff stream --to a --to b --reverse --burst 64KiB --every 10ms
   # latency idle, loaded and recovering, and the queue that grew
-  netcliff stream --testbed netns --link-rate 100Mbit/s --probe
+  netcliff stream --to 192.0.2.7 --key netcliff.key --probe
   # 64 flows, two pinned threads an end
   netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3
 
@@ -93,9 +93,10 @@ pub struct StreamArgs {
     ///
     /// Of near and far end with --direction both. Several for the threads in turn: 0-3,4-7 or 0+2,1+3. Default: with both
     /// ends here the first and the last CPU, of several flows the first half and the last; any with an agent, --bidir and
-    /// the old methods.
-    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpu_lists_or_any, help_heading = "Transfer")]
-    pub cpu: Option<(Vec<usize>, Vec<usize>)>,
+    /// the old methods. rx+N: each thread N CPUs from the one on which the kernel handles its flow's packets (SO_INCOMING_CPU), such as
+    /// 0,rx+1; -v tells which.
+    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpus_or_any, help_heading = "Transfer")]
+    pub cpu: Option<(numbers::Cpus, numbers::Cpus)>,
     /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: a full frame of 1500, 1472B or
     /// 1452B with IPv6; 64KiB for the old methods]
     #[arg(long, value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
@@ -106,10 +107,11 @@ pub struct StreamArgs {
     /// SO_RCVLOWAT: a waiting receiver is woken when so much is there, and reads up to 128KiB [default: by any byte]
     #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
     pub low_water: Option<u64>,
-    /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says) or uring
+    /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says), trunc or uring
     #[arg(long, value_enum, default_value_t = ReceiveName::Read, help_heading = "Transfer", hide_short_help = true)]
     pub receive: ReceiveName,
-    /// How blocks are sent: write, writev, sendfile, splice, zerocopy, uring, uring-zc; UDP: single, batch, gso
+    /// How blocks are sent: write, writev, sendfile, splice, ktls, zerocopy, uring, uring-zc; UDP: single, batch, gso, gso-tx
+    /// (UDP_SEGMENT alone), gro-rx (UDP_GRO alone)
     #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Transfer")]
     pub path: Vec<PathName>,
     /// File for --path sendfile [default: each sender makes a temporary one of --file-size; an agent opens no other]
@@ -271,6 +273,8 @@ pub enum PathName {
     Sendfile,
     /// vmsplice(2) and splice(2)
     Splice,
+    /// TLS by the kernel at both ends (AES-128-GCM)
+    Ktls,
     /// MSG_ZEROCOPY
     Zerocopy,
     /// io_uring, many blocks a call
@@ -283,6 +287,10 @@ pub enum PathName {
     Batch,
     /// UDP_SEGMENT and UDP_GRO
     Gso,
+    /// UDP_SEGMENT; received datagram by datagram
+    GsoTx,
+    /// UDP_GRO; sent datagram by datagram
+    GroRx,
 }
 
 /// Ways of receiving by name.
@@ -290,6 +298,8 @@ pub enum PathName {
 pub enum ReceiveName {
     /// read(2)
     Read,
+    /// MSG_TRUNC: no copy
+    Trunc,
     /// TCP_ZEROCOPY_RECEIVE: pages mapped, where they can be
     Zerocopy,
     /// io_uring, one receive that goes on by itself

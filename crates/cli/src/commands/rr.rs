@@ -5,11 +5,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use anyhow::Context;
 use netcliff_core::Provenance;
 use netcliff_host::inventory::Inventory;
 use netcliff_lab::companion::Companion;
 use netcliff_lab::hosts::Fingerprints;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
+use netcliff_lab::stream::Agent;
 use netcliff_lab::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRun, Settings, Sweep};
 use netcliff_report as report;
 use netcliff_report::terminal::live::RrLines;
@@ -21,7 +23,7 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
+use crate::args::{Arrivals, BusyPoll, FarArgs, RrArgs, StoreArgs, Testbed, Transport};
 use crate::live;
 use crate::output;
 
@@ -156,6 +158,9 @@ fn refuse(args: &RrArgs) -> anyhow::Result<()> {
         args.interval.and_then(|interval| interval.0).filter(|interval_s| *interval_s < LEAST_INTERVAL_S)
     {
         return Err(output::usage(format!("--interval {interval_s}s: expected at least 1ms, such as 1")));
+    }
+    if args.far.to.len() > 1 && args.interval.and_then(|interval| interval.0).is_some() {
+        return Err(output::usage("--interval: several agents are told of in the end; leave it out, or give one --to"));
     }
     if args.rate.is_none() && args.arrivals.is_some() {
         return Err(output::usage("--arrivals is for the gaps of an open loop: add --rate"));
@@ -293,6 +298,10 @@ fn there(
         return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
     }
     let (_lock, beside) = args.wait.hold()?;
+    let agents = args.far.several();
+    if !agents.is_empty() {
+        return several(args, sweep, (provenance, beside), stop, agents);
+    }
     let mut far = FarSession::open(&args.far)?;
     let (meter, address) = (args.cpu_meter.preference(), far.address);
     let fingerprints = Fingerprints::with_agent(&mut far.session, address);
@@ -304,6 +313,33 @@ fn there(
     far.close()?;
     let mut found = measured?;
     // In the testbed the rig reports them.
+    let limits: Vec<String> =
+        Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).collect();
+    found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));
+    Ok(found)
+}
+
+/// Several agents, which are asked from one time on.
+fn several(
+    args: &RrArgs,
+    sweep: &Sweep,
+    (provenance, beside): (Provenance, Vec<String>),
+    stop: &AtomicBool,
+    agents: Vec<FarArgs>,
+) -> anyhow::Result<RrRun> {
+    let open = |far: FarArgs| {
+        let name = far.to.concat();
+        let opened = FarSession::open(&far).with_context(|| format!("--to {name}"))?;
+        let address = opened.address;
+        let (session, _) = opened.split();
+        Ok(Agent { name, session, address })
+    };
+    let mut agents: Vec<Agent> = agents.into_iter().map(open).collect::<anyhow::Result<_>>()?;
+    let fingerprints = Fingerprints::with_agents(&agents);
+    let meter = args.cpu_meter.preference();
+    let mut found = measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
+        rr::several(settings, &mut agents, meter, stop)
+    })?;
     let limits: Vec<String> =
         Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).collect();
     found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));

@@ -26,7 +26,7 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Carrier, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::args::{Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
 use crate::live;
 use crate::output;
 
@@ -133,8 +133,8 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
     };
     let options = RigOptions {
         place,
-        sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first_cpu(sender)),
-        host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first_cpu(receiver)),
+        sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first_cpu(sender.list())),
+        host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first_cpu(receiver.list())),
         link: args.bed.options(Some(ETHERNET_MTU_BYTES), args.ipv6),
         ..RigOptions::default()
     };
@@ -219,6 +219,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     (template.flows, template.threads) = (args.flows, args.threads);
     template.receive = match args.receive {
         ReceiveName::Read => ReceivePath::Read,
+        ReceiveName::Trunc => ReceivePath::Truncate,
         ReceiveName::Zerocopy => ReceivePath::Mapped,
         ReceiveName::Uring => ReceivePath::Uring,
     };
@@ -292,6 +293,7 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
     let path = match name {
         PathName::Write => Path::Stream(SendPath::Write),
         PathName::Writev => Path::Stream(SendPath::WriteV),
+        PathName::Ktls => Path::Stream(SendPath::Ktls),
         PathName::Splice => Path::Stream(SendPath::Splice),
         PathName::Zerocopy => Path::Stream(SendPath::ZeroCopy),
         PathName::Uring => Path::Stream(SendPath::Uring { zero_copy: false }),
@@ -303,10 +305,12 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
         PathName::Single => Path::Datagram(DatagramPath::Single),
         PathName::Batch => Path::Datagram(DatagramPath::Batch),
         PathName::Gso => Path::Datagram(DatagramPath::Segmented),
+        PathName::GsoTx => Path::Datagram(DatagramPath::SegmentedOut),
+        PathName::GroRx => Path::Datagram(DatagramPath::SegmentedIn),
     };
     if matches!(path, Path::Datagram(_)) != udp {
         let accepted =
-            if udp { "single, batch or gso" } else { "write, writev, sendfile, splice, zerocopy, uring or uring-zc" };
+            if udp { "single, batch, gso, gso-tx or gro-rx" } else { "write, writev, sendfile, splice, ktls, zerocopy, uring or uring-zc" };
         return Err(output::usage(format!("--path {}: this channel has {accepted}", path.name())));
     }
     Ok(path)
@@ -315,9 +319,12 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
 /// CPUs and namespaces of both ends.
 fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
-    if let Some((sender, receiver)) = &args.cpu.clone().or_else(|| usual_cpus(args, direction)) {
+    let usual = || usual_cpus(args, direction).map(|(sender, receiver)| (Cpus::List(sender), Cpus::List(receiver)));
+    if let Some((sender, receiver)) = &args.cpu.clone().or_else(usual) {
         let far_sends = direction == Direction::Receive;
         let (near, far) = if far_sends { (receiver, sender) } else { (sender, receiver) };
+        (template.near_rx, template.far_rx) = (near.rx(), far.rx());
+        let (near, far) = (near.list(), far.list());
         (template.near.cpu, template.far.cpu) = (near.first().copied(), far.first().copied());
         (template.near_cpus, template.far_cpus) = (several(near), several(far));
     }

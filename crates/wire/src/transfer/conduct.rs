@@ -9,7 +9,8 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use serde::{Deserialize, Serialize};
 
 use super::conductor::{Conductor, Event, Farewell};
-use super::end::{self, DataPath, End, Reader};
+use super::end::{self, DataPath, End, Reader, Truncating};
+use super::follow::Following;
 use super::gate::{Arrival, Gate};
 use super::live::Cells;
 use super::meter::Phase;
@@ -17,7 +18,7 @@ use super::open::Opener;
 use super::options::{self, InForce};
 use super::sampler::Sampler;
 use super::tcp_info::TcpSample;
-use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, mapped, pace, path, together, uring};
+use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, path, together, uring};
 use crate::clock;
 use crate::error::WireError;
 use crate::thread::{Placement, RealtimeGuard};
@@ -240,7 +241,7 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     part.placement.enter()?;
     let Some(channel) = (part.opener)()? else { return Ok(None) };
     show(shared, flow, sender, &channel, events)?;
-    let mover = mover(shared, flow, sender, &channel, true)?;
+    let mover = placed(shared, part.near, &channel, mover(shared, flow, sender, &channel, true)?);
     if part.go == Go::Await {
         await_go(&channel)?;
     }
@@ -315,6 +316,15 @@ pub(super) fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
     }
 }
 
+/// The data path of an end that may follow its flow's packets.
+fn placed<'a>(shared: &'a Shared<'_>, near: bool, channel: &'a OwnedFd, mover: Box<dyn DataPath + 'a>) -> Box<dyn DataPath + 'a> {
+    let distance = if near { shared.settings.near_rx } else { shared.settings.far_rx };
+    match distance.filter(|_| matches!(shared.settings.channel, Channel::Tcp { .. } | Channel::Udp { .. })) {
+        Some(distance) => Box::new(Following::new(mover, channel.as_fd(), distance)),
+        None => mover,
+    }
+}
+
 /// The data path of an end; without `waits` it does not block, and the caller waits.
 pub(super) fn mover<'a>(
     shared: &'a Shared<'_>,
@@ -348,6 +358,11 @@ pub(super) fn mover<'a>(
             ReceivePath::Read => {
                 let reader = Reader::new(channel.as_fd(), settings.read_bytes, settings.low_water_bytes);
                 burst::of(settings, false, Box::new(reader))
+            }
+            ReceivePath::Truncate => Box::new(Truncating::new(channel.as_fd(), settings.read_bytes)),
+            ReceivePath::Ktls => {
+                let reader = Reader::new(channel.as_fd(), settings.read_bytes, None);
+                Box::new(ktls::Ktls::new(Box::new(reader), channel.as_fd(), false)?)
             }
             ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),
             ReceivePath::Uring => Box::new(uring::Receiver::new(channel.as_fd(), settings.read_bytes, stall_ns)?),

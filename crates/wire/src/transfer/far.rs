@@ -24,7 +24,7 @@ use super::many::Told;
 use super::{Channel, Settings, Spans, StartTime, Watch};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
-use crate::control::{COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, SHARED_THREADS};
+use crate::control::{COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, RX_CPU, SHARED_THREADS};
 use crate::error::WireError;
 use crate::far_meter::{FarCpu, FarMeter};
 
@@ -77,7 +77,7 @@ impl Kind for TransferKind {
     }
 
     fn features(&self) -> &'static [&'static str] {
-        &[COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, SHARED_THREADS]
+        &[COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, RX_CPU, SHARED_THREADS]
     }
 
     fn memory_bytes(&self, settings: &Value) -> u64 {

@@ -88,6 +88,9 @@ pub(super) struct FarEndRequest {
     /// The counts of its devices are wanted; only of an agent that knows [`DEVICE_COUNTS`](crate::control::DEVICE_COUNTS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub devices: bool,
+    /// Threads follow their flow's packets at this distance; only of an agent that knows [`RX_CPU`](crate::control::RX_CPU).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx: Option<u32>,
     /// All ends begin at a time that is told; only of an agent that knows [`COMMON_START`](crate::control::COMMON_START).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
@@ -133,6 +136,7 @@ impl FarEndRequest {
             threads: settings.shared_threads(),
             meter: settings.far_meter,
             devices: settings.far_devices,
+            rx: settings.far_rx,
             together: settings.start.is_some(),
             burst: settings.burst,
         };
@@ -242,7 +246,7 @@ impl FarEndRequest {
         let datagrams = if matches!(self.carrier, Carrier::Udp(_)) { DATAGRAM_BUFFER_BYTES } else { 0 };
         // Twice: what is mapped, and what is copied because it cannot be.
         let received = match self.receive {
-            ReceivePath::Read => self.read_bytes,
+            ReceivePath::Read | ReceivePath::Truncate | ReceivePath::Ktls => self.read_bytes,
             ReceivePath::Mapped => self.read_bytes.saturating_mul(2),
             ReceivePath::Uring if matches!(self.carrier, Carrier::Udp(_)) => uring::receive_bytes(self.block_bytes + 1),
             ReceivePath::Uring => uring::receive_bytes(self.read_bytes.max(1)),
@@ -278,6 +282,7 @@ impl FarEndRequest {
             threads: self.threads,
             far_meter: self.meter,
             far_devices: self.devices,
+            far_rx: self.rx,
             burst: self.burst,
             start: self.together.then(Arc::default),
             ..Settings::new(channel)

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::common_clock::{self, ClockOffset};
 use crate::control::client::Session;
 use crate::control::message::Ready;
-use crate::control::{COMMON_START, CPU_LISTS, SHARED_THREADS};
+use crate::control::{COMMON_START, CPU_LISTS, RX_CPU, SHARED_THREADS};
 use crate::error::WireError;
 
 /// From when all have come to the start (ns): the time is told over the control channels meanwhile, one after the other.
@@ -145,6 +145,7 @@ fn ask(settings: &Settings, agent: &mut Agent) -> Result<Asked, String> {
         (true, COMMON_START),
         (!settings.far_cpus.is_empty(), CPU_LISTS),
         (settings.shared_threads().is_some(), SHARED_THREADS),
+        (settings.far_rx.is_some(), RX_CPU),
     ];
     if let Some((_, feature)) = features.into_iter().find(|(asked, feature)| *asked && !session.offers(feature)) {
         return Err(session.lacks(feature));

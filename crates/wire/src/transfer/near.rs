@@ -15,7 +15,7 @@ use super::open::{Opener, Recipe};
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
 use crate::control::client::Session;
 use crate::control::message::Ready;
-use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, SHARED_THREADS};
+use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, RX_CPU, SHARED_THREADS};
 use crate::error::WireError;
 use crate::far_meter::FarCpu;
 
@@ -56,7 +56,7 @@ pub fn run_with(
 ) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
     for (asked, feature) in
-        [(!settings.far_cpus.is_empty(), CPU_LISTS), (settings.shared_threads().is_some(), SHARED_THREADS)]
+        [(!settings.far_cpus.is_empty(), CPU_LISTS), (settings.shared_threads().is_some(), SHARED_THREADS), (settings.far_rx.is_some(), RX_CPU)]
     {
         if asked && !session.offers(feature) {
             return Err(WireError::Far(session.lacks(feature)));

@@ -148,7 +148,7 @@ impl DataPath for Paced<'_> {
 }
 
 /// Sleeps, then spins; gives the time it ended.
-pub(super) fn wait_until(due_ns: u64) -> u64 {
+pub(crate) fn wait_until(due_ns: u64) -> u64 {
     loop {
         let now_ns = clock::monotonic_ns();
         if now_ns >= due_ns {

@@ -97,11 +97,14 @@ fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
 /// CPUs that do not exist, also those whose turn never comes; an agent checks its own.
 fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
     let Some((sender, receiver)) = &args.cpu else { return Ok(()) };
+    if matches!(args.channel, Carrier::Unix | Carrier::Pipe) && (sender.rx().is_some() || receiver.rx().is_some()) {
+        return Err(output::usage("--cpu rx: --channel unix and pipe have no packets to follow; give CPUs, such as 0,1"));
+    }
     let sends_here = args.method.direction() != Some(Direction::Receive) && !args.reverse;
     let lists = match (args.far.is_asked(), sends_here) {
-        (false, _) => [sender.clone(), receiver.clone()].concat(),
-        (true, true) => sender.clone(),
-        (true, false) => receiver.clone(),
+        (false, _) => [sender.list(), receiver.list()].concat(),
+        (true, true) => sender.list().to_vec(),
+        (true, false) => receiver.list().to_vec(),
     };
     thread::check_cpus(lists).map_err(|error| refused::explained(error, refused::STREAM))
 }

@@ -20,8 +20,9 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
         netcliff_wire::transfer::Direction::Receive => "far end sends",
         netcliff_wire::transfer::Direction::Both => "both ends send",
     };
-    let near = print_cpus(settings.near.cpu, &settings.near_cpus);
-    let far_cpus = print_cpus(settings.far.cpu, &settings.far_cpus);
+    let follows = |distance: Option<u32>| distance.map(|distance| format!("rx+{distance}"));
+    let near = follows(settings.near_rx).unwrap_or_else(|| print_cpus(settings.near.cpu, &settings.near_cpus));
+    let far_cpus = follows(settings.far_rx).unwrap_or_else(|| print_cpus(settings.far.cpu, &settings.far_cpus));
     let flows = match (settings.flows, settings.shared_threads()) {
         (flows, Some(threads)) => {
             let s = |number: u32| if number == 1 { "" } else { "s" };
@@ -122,8 +123,10 @@ fn reads(options: &StreamOptions) -> String {
         return format!("up to {}, woken when {} are there (SO_RCVLOWAT)", bytes(most), bytes(low_water as usize));
     }
     match (receive, options.read_bytes) {
-        (ReceivePath::Read, None) => format!("a block, at most {}", bytes(most)),
-        (ReceivePath::Read, Some(_)) => format!("up to {}", bytes(most)),
+        (ReceivePath::Truncate, _) if udp => "recv with MSG_TRUNC: a datagram's number, no copy of the rest".to_owned(),
+        (ReceivePath::Truncate, _) => format!("recv with MSG_TRUNC: no copy, up to {}", bytes(most)),
+        (ReceivePath::Read | ReceivePath::Ktls, None) => format!("a block, at most {}", bytes(most)),
+        (ReceivePath::Read | ReceivePath::Ktls, Some(_)) => format!("up to {}", bytes(most)),
         (ReceivePath::Mapped, _) => format!("TCP_ZEROCOPY_RECEIVE, up to {}", bytes(most)),
         (ReceivePath::Uring, _) if udp => "io_uring, a datagram a buffer".to_owned(),
         (ReceivePath::Uring, _) => format!("io_uring, into buffers of {}", bytes(most)),
