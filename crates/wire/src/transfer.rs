@@ -271,5 +271,6 @@ impl Watch for () {}
 /// A setting is out of its range, a thread can not be placed, or the kernel refuses a call before anything was
 /// measured. Later failures are in [`Transfer::cut_short`].
 pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
+    settings.check_ends()?;
     local::run(settings, settings.spans()?, watch)
 }

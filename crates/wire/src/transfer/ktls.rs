@@ -63,10 +63,11 @@ fn turn_on(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
 }
 
 fn turn_on_more(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
+    let crypto = CRYPTO;
     let (what, length) = ("TLS_TX or TLS_RX", size_of::<CryptoInfo>() as libc::socklen_t);
     // SAFETY: the structure is readable for its size; the kernel copies it.
     let done =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), SOL_TLS, direction, (&raw const CRYPTO).cast(), length) };
+        unsafe { libc::setsockopt(socket.as_raw_fd(), SOL_TLS, direction, (&raw const crypto).cast(), length) };
     if done < 0 {
         let error = io::Error::last_os_error();
         return Err(io::Error::new(error.kind(), format!("{what} (AES-128-GCM): {error}")));

@@ -55,6 +55,7 @@ pub fn run_with(
     watch: &mut dyn Watch,
 ) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
+    settings.check_ends()?;
     for (asked, feature) in
         [(!settings.far_cpus.is_empty(), CPU_LISTS), (settings.shared_threads().is_some(), SHARED_THREADS), (settings.far_rx.is_some(), RX_CPU)]
     {

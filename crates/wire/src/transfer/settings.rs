@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::options::check_congestion;
 use super::{
-    Amount, Burst, Channel, DATAGRAM_BYTES, DatagramPath, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
+    Amount, Burst, Channel, DATAGRAM_BYTES, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
     ReceivePath, SendPath, SocketOptions, StartTime,
 };
 use crate::clock;
@@ -208,8 +208,7 @@ impl Settings {
     /// [`WireError::Setting`]: what, its value and the accepted form.
     pub fn check(&self) -> Result<(), WireError> {
         self.spans()?;
-        self.check_burst()?;
-        self.check_ktls()?;
+        self.check_ends()?;
         let name = self.options.congestion.as_ref().filter(|_| matches!(self.channel, Channel::Tcp { .. }));
         name.map_or(Ok(()), |name| check_congestion(name))
     }
@@ -285,6 +284,12 @@ impl Settings {
         }
         let accepted = format!("1 to {LARGEST_BLOCK_BYTES} bytes, of TCP received by read(2) without acknowledgement");
         Err(WireError::setting("low_water_bytes", bytes, accepted))
+    }
+
+    /// Refuses what both ends have to know of each other: an agent is asked for its own end only.
+    pub(super) fn check_ends(&self) -> Result<(), WireError> {
+        self.check_burst()?;
+        self.check_ktls()
     }
 
     fn check_burst(&self) -> Result<(), WireError> {
