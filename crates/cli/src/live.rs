@@ -67,11 +67,6 @@ pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// True where lines were asked for.
-pub fn is_on() -> bool {
-    LIVE.get().is_some()
-}
-
 /// False when the reader is gone: who only writes lines may end.
 pub fn is_read() -> bool {
     LIVE.get().is_none_or(|live| !live.count.closed.load(Ordering::Relaxed))

@@ -37,12 +37,13 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
-use netcliff_core::{Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
+use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::nic::scheme::AsNapi;
 use netcliff_host::nic::{self, Nic};
+use netcliff_wire::replay::Replay;
 use netcliff_wire::schedule::Arrivals;
 
 use crate::rfc2544::search::Goal;
@@ -69,6 +70,8 @@ pub struct FindOptions {
     pub frame_bytes: u32,
     /// Arrival process.
     pub arrivals: Arrivals,
+    /// A capture whose times, sizes and flows are sent instead of `arrivals` of `frame_bytes`, as [`replayable`] gives it.
+    pub capture: Option<Arc<Capture>>,
     /// CPU time the application spends a packet beyond reading it (s).
     pub work_s: f64,
     /// Receive buffer to ask for (bytes).
@@ -310,6 +313,16 @@ fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
 
 /// Poisson or constant arrivals of the requested frames, at a placeholder load that every use replaces.
 fn traffic(options: &FindOptions) -> Traffic {
+    if let Some(capture) = &options.capture {
+        let (file, capture) = (capture.file.clone(), Some(Arc::clone(capture)));
+        return Traffic {
+            size: FrameSizes::Trace(capture.clone()),
+            arrivals: netcliff_core::Arrivals::Trace { file, speed: None, once: false, capture },
+            rate: Load::Pps(1.0),
+            link_bps: 10e9,
+            flows: None,
+        };
+    }
     Traffic {
         arrivals: match options.arrivals {
             Arrivals::Poisson => netcliff_core::Arrivals::Poisson,
@@ -320,6 +333,33 @@ fn traffic(options: &FindOptions) -> Traffic {
         link_bps: 10e9,
         flows: None,
     }
+}
+
+/// The longest frame of a capture that is sent as it is: one of Ethernet's MTU of 1500, FCS included (bytes).
+const LONGEST_REPLAYED_BYTES: u32 = 1518;
+
+/// A capture as it can be sent, and how it is: longer frames are cut to 1518 bytes.
+pub fn replayable(mut capture: Capture) -> (Capture, String) {
+    let long = capture.packets.iter().filter(|packet| packet.bytes > LONGEST_REPLAYED_BYTES).count();
+    capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.min(LONGEST_REPLAYED_BYTES));
+    let replay = Replay::of(&capture);
+    let packets = capture.packets.len();
+    let cut = if long > 0 { format!(", {long} frames cut to {LONGEST_REPLAYED_BYTES} bytes") } else { String::new() };
+    let told = format!(
+        "the traffic is that of {}, around and around at each load: {packets} packets at {} as recorded, mean {:.0} bytes, {} flows \
+         by {} source ports{cut}",
+        capture.file,
+        print_pps((capture.rate_pps() * 10.0).round() / 10.0),
+        mean_bytes(&capture),
+        capture.flows.len(),
+        replay.flows(),
+    );
+    (capture, told)
+}
+
+/// Mean frame of a capture (bytes).
+pub fn mean_bytes(capture: &Capture) -> f64 {
+    capture.packets.iter().map(|packet| f64::from(packet.bytes)).sum::<f64>() / capture.packets.len().max(1) as f64
 }
 
 /// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
@@ -345,6 +385,7 @@ fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
         receive_buffer_bytes: options.receive_buffer_bytes,
         seconds: plan.trial_s,
         seed: options.seed,
+        replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
     }
 }
 

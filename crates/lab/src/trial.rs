@@ -4,6 +4,8 @@
 mod outcome;
 mod watching;
 
+use std::sync::Arc;
+
 use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns, Visit};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
@@ -15,6 +17,7 @@ use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
 use netcliff_wire::load::{FarSource, Load, LoadRequest};
 use netcliff_wire::run::{Timing, WireFailure, WireRun, run_from};
+use netcliff_wire::replay::Replay;
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::sink::{SinkConfig, Work};
 use netcliff_wire::source::{Here, Source};
@@ -44,6 +47,8 @@ pub struct TrialSpec {
     pub seconds: f64,
     /// Seed of the schedule.
     pub seed: u64,
+    /// Times, sizes and flows of a capture, at the load, instead of `arrivals` and `frame_bytes`; not by a generator elsewhere.
+    pub replay: Option<Arc<Replay>>,
 }
 
 /// Why a trial has no result.
@@ -203,7 +208,10 @@ fn once(
     };
     let wire = match sending {
         Sending::Here(generator) => {
-            let schedule = Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?;
+            let schedule: Box<dyn Iterator<Item = u64> + Send> = match &spec.replay {
+                Some(replay) => Box::new(Arc::clone(replay).times(spec.rate_pps)),
+                None => Box::new(Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?),
+            };
             run(&mut Here::new(GeneratorConfig { heartbeat: heartbeats.sender.clone(), ..*generator }, schedule))
         }
         Sending::There(between, request) => run(&mut FarSource::new(&mut **between.carrier(), request)),
@@ -295,6 +303,7 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
         frame_bytes,
         checksum: Checksum::default(),
         run_id,
+        replay: spec.replay.clone(),
     };
     let mut generator = GeneratorConfig::new(rig.sender_interface(), frame);
     generator.placement =

@@ -16,6 +16,7 @@
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
 //! | [`device`] | an agent's device, changed for a client where its owner allows it |
 //! | [`fingerprint`] | facts of an agent's host that explain a difference to another run |
+//! | [`replay`] | times, sizes and flows of a capture |
 //! | [`common_clock`] | how an agent's clock differs from this host's |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
@@ -41,6 +42,7 @@ pub mod ground;
 pub mod latency;
 pub mod load;
 mod pending;
+pub mod replay;
 pub mod rr;
 pub mod run;
 pub mod schedule;

@@ -300,7 +300,7 @@ fn there(
     let (_lock, beside) = args.wait.hold()?;
     let agents = args.far.several();
     if !agents.is_empty() {
-        return several(args, sweep, (provenance, beside), stop, agents);
+        return of_several(args, sweep, (provenance, beside), stop, agents);
     }
     let mut far = FarSession::open(&args.far)?;
     let (meter, address) = (args.cpu_meter.preference(), far.address);
@@ -320,7 +320,7 @@ fn there(
 }
 
 /// Several agents, which are asked from one time on.
-fn several(
+fn of_several(
     args: &RrArgs,
     sweep: &Sweep,
     (provenance, beside): (Provenance, Vec<String>),

@@ -103,6 +103,7 @@ impl FindRequest {
     fn options(&self, between: BetweenOptions) -> Result<FindOptions, String> {
         let checks = self.checks.iter().map(|check| check.parse());
         Ok(FindOptions {
+            capture: None,
             quick: self.quick,
             loss: self.loss,
             frame_bytes: self.frame_bytes,

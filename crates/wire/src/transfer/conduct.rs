@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::conductor::{Conductor, Event, Farewell};
 use super::end::{self, DataPath, End, Reader, Truncating};
 use super::follow::Following;
+use super::start::Punctual;
 use super::gate::{Arrival, Gate};
 use super::live::Cells;
 use super::meter::Phase;
@@ -255,7 +256,12 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     }
     let work = if sender { end::send } else { end::receive };
     let shown = shared.live.of(flow, sender);
+    let punctual = shared.settings.start.as_ref().filter(|_| sender).map(|_| RealtimeGuard::begin());
     let began_ns = begin(shared.settings);
+    let mover = match punctual {
+        Some(guard) => Box::new(Punctual { mover, guard: Some(guard) }) as Box<dyn DataPath + '_>,
+        None => mover,
+    };
     let mut end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
     end.began_ns = began_ns;
     farewell.failed = end.failure.is_some();

@@ -29,6 +29,11 @@ const LEAD_NS: u64 = 30_000_000;
 /// How often it is checked whether an agent is gone.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Whose failure is the cause: an agent that is gone, else one that says that it failed, else flows that broke.
+const GONE: u8 = 2;
+const FAILED: u8 = 1;
+const BROKEN: u8 = 0;
+
 /// An agent that takes part.
 #[derive(Debug)]
 pub struct Agent {
@@ -182,10 +187,15 @@ fn gathered(
     let whole = played.stopped.is_none();
     let mut sides = played.sides.into_iter();
     let (mut made, mut parts) = (Vec::new(), Vec::new());
-    let mut cut_short = None;
+    // Why, and how surely that is the cause: what ends one agent's flows breaks those of the others.
+    let mut cut_short: Option<(u8, String)> = None;
     for (number, agent) in agents.iter_mut().enumerate() {
         let told = last_report(&mut agent.session, settings, whole);
-        let gone = told.as_ref().err().map(ToString::to_string);
+        let sure = match &told {
+            Err(_) => GONE,
+            Ok(report) if report.failed.is_some() => FAILED,
+            Ok(_) => BROKEN,
+        };
         let own = Played { sides: sides.by_ref().take(flows).collect(), stopped: None };
         let transfer = together(settings, own, told);
         let flows = number * flows..(number + 1) * flows;
@@ -199,15 +209,12 @@ fn gathered(
             began_ns: began.min(),
             clock_error_ns: offsets[number].error_ns,
         });
-        let named = |why: String| format!("{}: {why}", agent.name);
-        // An agent that is gone is the reason for what failed at others.
-        match (gone, transfer.cut_short) {
-            (Some(gone), _) => cut_short = Some(named(gone)),
-            (None, Some(why)) => cut_short = cut_short.or_else(|| Some(named(why))),
-            (None, None) => {}
+        if let Some(why) = transfer.cut_short.filter(|_| cut_short.as_ref().is_none_or(|(known, _)| sure > *known)) {
+            cut_short = Some((sure, format!("{}: {why}", agent.name)));
         }
         made.extend(transfer.flows);
     }
+    let cut_short = cut_short.map(|(_, why)| why);
     let stopped = played.stopped.filter(|why| cut_short.is_none() || why.contains("request"));
     Transfer { flows: made, cut_short: stopped.or(cut_short), far: None, many: Some(Many { start_ns, agents: parts }) }
 }

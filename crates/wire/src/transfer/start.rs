@@ -1,11 +1,13 @@
 //! A common start: ends on several hosts begin at one time, which is told when all of them have come.
 
+use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock;
-
+use super::end::{DataPath, End};
 use super::pace::wait_until;
+use crate::clock;
+use crate::thread::RealtimeGuard;
 
 /// How often who waits checks whether to give up.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,6 +44,33 @@ impl StartTime {
         }
         wait_until(known_ns);
         Some(known_ns)
+    }
+}
+
+/// A data path whose thread runs before ordinary ones until it has made its first step: of many that begin at one time on few CPUs the
+/// last would else wait for the others' first blocks.
+pub(super) struct Punctual<'a> {
+    pub mover: Box<dyn DataPath + 'a>,
+    pub guard: Option<RealtimeGuard>,
+}
+
+impl DataPath for Punctual<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        let moved = self.mover.step();
+        self.guard = None;
+        moved
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        self.mover.due_ns()
+    }
+
+    fn say_end(&mut self) -> Option<u64> {
+        self.mover.say_end()
+    }
+
+    fn finish(&mut self, end: &mut End) -> io::Result<()> {
+        self.mover.finish(end)
     }
 }
 

@@ -8,6 +8,7 @@ use super::super::{Config, Far, MOST_READ_BYTES, Path, StreamOptions};
 
 pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
     let settings = &options.template;
+    let many = if let Far::Agents(agents) = far { format!(" with each of {} agents", agents.len()) } else { String::new() };
     let channel = match &settings.channel {
         Channel::Tcp { address, multipath: false } => format!("TCP to {address}"),
         Channel::Tcp { address, multipath: true } => format!("Multipath TCP to {address}"),
@@ -44,7 +45,7 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
     };
     let far_end = there.map(|there| ("far end".to_owned(), there));
     let facts = [
-        ("channel".to_owned(), format!("{channel}, {flows}, {direction}")),
+        ("channel".to_owned(), format!("{channel}, {flows}{many}, {direction}")),
         ("method".to_owned(), format!("{}, {}'s clock", options.method, options.method.clock())),
         ("CPUs".to_owned(), format!("near {near}, far {far_cpus}")),
         ("reads".to_owned(), reads(options)),
