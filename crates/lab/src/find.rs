@@ -346,10 +346,10 @@ pub fn replayable(mut capture: Capture) -> (Capture, String) {
     let packets = capture.packets.len();
     let cut = if long > 0 { format!(", {long} frames cut to {LONGEST_REPLAYED_BYTES} bytes") } else { String::new() };
     let told = format!(
-        "the traffic is that of {}, around and around at each load: {packets} packets at {} as recorded, mean {:.0} bytes, {} flows \
+        "the traffic is that of {}, around and around at each load: {packets} packets at {} as recorded, mean {} bytes, {} flows \
          by {} source ports{cut}",
         capture.file,
-        print_pps((capture.rate_pps() * 10.0).round() / 10.0),
+        print_pps((capture.rate_pps() / 10.0).round() * 10.0),
         mean_bytes(&capture),
         capture.flows.len(),
         replay.flows(),
@@ -357,9 +357,9 @@ pub fn replayable(mut capture: Capture) -> (Capture, String) {
     (capture, told)
 }
 
-/// Mean frame of a capture (bytes).
-pub fn mean_bytes(capture: &Capture) -> f64 {
-    capture.packets.iter().map(|packet| f64::from(packet.bytes)).sum::<f64>() / capture.packets.len().max(1) as f64
+/// Mean frame of a capture, rounded (bytes).
+pub fn mean_bytes(capture: &Capture) -> u32 {
+    Replay::of(capture).mean_bytes() as u32
 }
 
 /// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.

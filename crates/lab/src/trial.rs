@@ -51,6 +51,13 @@ pub struct TrialSpec {
     pub replay: Option<Arc<Replay>>,
 }
 
+impl TrialSpec {
+    /// The capture to send; None for frames of another size, by which the cost of a byte is measured.
+    fn replayed(&self) -> Option<&Arc<Replay>> {
+        self.replay.as_ref().filter(|replay| replay.mean_bytes() == self.frame_bytes as usize)
+    }
+}
+
 /// Why a trial has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
@@ -208,7 +215,7 @@ fn once(
     };
     let wire = match sending {
         Sending::Here(generator) => {
-            let schedule: Box<dyn Iterator<Item = u64> + Send> = match &spec.replay {
+            let schedule: Box<dyn Iterator<Item = u64> + Send> = match spec.replayed() {
                 Some(replay) => Box::new(Arc::clone(replay).times(spec.rate_pps)),
                 None => Box::new(Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?),
             };
@@ -303,7 +310,7 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
         frame_bytes,
         checksum: Checksum::default(),
         run_id,
-        replay: spec.replay.clone(),
+        replay: spec.replayed().cloned(),
     };
     let mut generator = GeneratorConfig::new(rig.sender_interface(), frame);
     generator.placement =

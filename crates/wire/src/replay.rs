@@ -85,6 +85,12 @@ impl Replay {
         usize::from(self.kind_of[(sequence % self.kind_of.len() as u64) as usize])
     }
 
+    /// Mean frame, FCS included, rounded (bytes).
+    pub fn mean_bytes(&self) -> usize {
+        let sum: usize = self.kind_of.iter().map(|kind| self.kinds[usize::from(*kind)].frame_bytes).sum();
+        (sum as f64 / self.kind_of.len().max(1) as f64).round() as usize
+    }
+
     /// Bytes of the longest frame, FCS included.
     pub fn longest_bytes(&self) -> usize {
         self.kinds.iter().map(|kind| kind.frame_bytes).max().unwrap_or(0)
@@ -142,6 +148,7 @@ mod tests {
         let kind = |frame_bytes, flow| Kind { frame_bytes, flow };
         assert_eq!(kinds, [kind(64, 0), kind(1518, 1), kind(64, 1), kind(64, 0), kind(64, 0)]);
         assert_eq!((replay.kinds().len(), replay.flows(), replay.longest_bytes()), (3, 2, 1518));
+        assert_eq!(replay.mean_bytes(), 428);
     }
 
     #[test]
@@ -149,5 +156,38 @@ mod tests {
         let packets: Vec<(u64, u32, u32)> = (0..20_000).map(|n| (100, 64 + n % 1400, n % 300)).collect();
         let replay = Replay::of(&capture(&packets));
         assert!(replay.kinds().len() <= MOST_KINDS && replay.flows() >= 1, "{replay:?}");
+    }
+
+    /// What is received has the sizes of the capture, in its order, around and around, each with its label.
+    #[test]
+    fn frames_leave_as_the_capture_has_them() {
+        use crate::frame::{FrameSpec, Header};
+        use crate::transmit::{Batch, Transmit};
+        use std::net::{SocketAddr, UdpSocket};
+
+        let sink = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let SocketAddr::V4(destination) = sink.local_addr().expect("bound") else { panic!("IPv4 was asked for") };
+        let replay = Replay::of(&capture(&[(100, 64, 0), (100, 1518, 1), (100, 300, 0)]));
+        let spec = FrameSpec {
+            source_mac: [2, 0, 0, 0, 0, 1],
+            destination_mac: [2, 0, 0, 0, 0, 2],
+            source: "127.0.0.1:0".parse().expect("an address"),
+            destination,
+            frame_bytes: 64,
+            checksum: crate::frame::Checksum::Zero,
+            run_id: 7,
+            replay: Some(Arc::new(replay)),
+        };
+        let mut batch = Batch::udp(&spec, 2).expect("a socket");
+        let mut buffer = [0; 2048];
+        let mut sizes = Vec::new();
+        for sequence in 0..5 {
+            assert!(batch.stage(&Header { sequence, intended_ns: 0 }));
+            assert_eq!(batch.kick().expect("loopback").accepted, 1);
+            let bytes = sink.recv(&mut buffer).expect("it came");
+            assert_eq!(Header::parse(&buffer[..bytes], 7).map(|header| header.sequence), Some(sequence));
+            sizes.push(bytes + 46);
+        }
+        assert_eq!(sizes, [64, 1518, 300, 64, 1518]);
     }
 }

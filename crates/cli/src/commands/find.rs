@@ -179,7 +179,7 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
         capture: capture.cloned(),
         quick: args.quick,
         loss: args.loss,
-        frame_bytes: capture.map_or(args.size, |capture| mean_bytes(capture).round().max(64.0) as u32),
+        frame_bytes: capture.map_or(args.size, |capture| mean_bytes(capture)),
         arrivals: match args.arrivals {
             Arrivals::Poisson => netcliff_wire::schedule::Arrivals::Poisson,
             Arrivals::Constant => netcliff_wire::schedule::Arrivals::Constant,

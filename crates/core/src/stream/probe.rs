@@ -26,7 +26,7 @@ pub struct ProbeRow {
     /// Median of the way to the far end while loaded less that of idle (s); absent without a common clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_forth_s: Option<f64>,
-    /// The same of the way back (s).
+    /// The same from the far end to here (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_back_s: Option<f64>,
     /// The queues that can be seen from here.

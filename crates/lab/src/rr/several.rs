@@ -108,7 +108,7 @@ fn combined(reports: &[(String, Report)]) -> Option<Report> {
         flow_rates_per_s: reports.iter().flat_map(|(_, report)| report.flow_rates_per_s.clone()).collect(),
         latency: histograms(reports.iter().map(|(_, report)| report.latency.as_ref())),
         lateness: histograms(reports.iter().map(|(_, report)| report.lateness.as_ref())),
-        one_way: OneWay::NotAvailable("of several agents they are not told".to_owned()),
+        one_way: OneWay::NotAvailable("they are not reported of several agents".to_owned()),
         timeouts: sum(|report| report.timeouts),
         unsent: sum(|report| report.unsent),
         late_answers: sum(|report| report.late_answers),
