@@ -137,11 +137,13 @@ impl Probing {
 
     pub(super) fn opened(&mut self) {
         self.seen.opened_ns = Some(clock::monotonic_ns());
+        self.observer.look();
     }
 
     pub(super) fn closed(&mut self) {
         self.seen.closed_ns = Some(clock::monotonic_ns());
         self.observer.release();
+        self.observer.look();
     }
 
     /// Ends it.

@@ -14,10 +14,10 @@ use crate::error::WireError;
 use crate::sockopt;
 use crate::thread::Placement;
 
-/// How often the queues are looked at: twenty times a second see a queue that stands, and cost a thousandth of a CPU.
+/// How often the queues are looked at: twenty times a second see a queue that stands.
 const EVERY: Duration = Duration::from_millis(50);
-/// The thread rests for so many times the CPU time of a look: no more than a thousandth of a CPU.
-const REST: u64 = 999;
+/// The thread rests for so many times the CPU time of a look: no more than a two hundredth of a CPU.
+const REST: u64 = 199;
 /// Looks that are kept: before there are more, every second one is dropped.
 const MOST_LOOKS: usize = 20_000;
 
@@ -48,6 +48,8 @@ type Sockets = Arc<Mutex<Vec<(bool, OwnedFd)>>>;
 pub struct Observer {
     sockets: Sockets,
     stop: Arc<AtomicBool>,
+    /// Set to look at once, rested or not.
+    now: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<Observed>>>,
 }
 
@@ -57,17 +59,22 @@ impl Observer {
     /// # Errors
     /// The thread cannot be started.
     pub fn start(placement: Placement) -> Result<Self, WireError> {
-        let (sockets, stop) = (Sockets::default(), Arc::<AtomicBool>::default());
-        let (seen, ends) = (Arc::clone(&sockets), Arc::clone(&stop));
-        let work = move || look(&placement, &seen, &ends);
+        let (sockets, stop, now) = (Sockets::default(), Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (seen, ends, asked) = (Arc::clone(&sockets), Arc::clone(&stop), Arc::clone(&now));
+        let work = move || look(&placement, &seen, (&ends, &asked));
         let thread = thread::Builder::new().name("queues".into()).spawn(work);
         let thread = Some(thread.map_err(|e| WireError::system("start a thread that looks at queues", e))?);
-        Ok(Self { sockets, stop, thread })
+        Ok(Self { sockets, stop, now, thread })
     }
 
     /// Looks at these sockets too: of senders, or not.
     pub fn watch(&self, sockets: Vec<(bool, OwnedFd)>) {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).extend(sockets);
+    }
+
+    /// Looks soon, rested or not.
+    pub fn look(&self) {
+        self.now.store(true, Ordering::Relaxed);
     }
 
     /// Lets go of the sockets, so that their connections can end.
@@ -94,7 +101,7 @@ impl Drop for Observer {
     }
 }
 
-fn look(placement: &Placement, sockets: &Sockets, stop: &AtomicBool) -> Vec<Observed> {
+fn look(placement: &Placement, sockets: &Sockets, (stop, now): (&AtomicBool, &AtomicBool)) -> Vec<Observed> {
     let mut found = Vec::new();
     // Where it cannot be entered nothing is seen, and the report says so.
     if placement.enter().is_err() {
@@ -121,17 +128,17 @@ fn look(placement: &Placement, sockets: &Sockets, stop: &AtomicBool) -> Vec<Obse
             every *= 2;
         }
         let used_ns = clock::thread_cpu_ns(own).unwrap_or(0).saturating_sub(before_ns);
-        rest(every.max(Duration::from_nanos(used_ns.saturating_mul(REST))), stop);
+        rest(every.max(Duration::from_nanos(used_ns.saturating_mul(REST))), (stop, now));
     }
     found
 }
 
-/// Sleeps, but not long after it is to stop.
-fn rest(time: Duration, stop: &AtomicBool) {
+/// Sleeps, but not long after it is to stop or to look.
+fn rest(time: Duration, (stop, now): (&AtomicBool, &AtomicBool)) {
     let until_ns = clock::monotonic_ns() + time.as_nanos() as u64;
     loop {
         let left_ns = until_ns.saturating_sub(clock::monotonic_ns());
-        if left_ns == 0 || stop.load(Ordering::Relaxed) {
+        if left_ns == 0 || stop.load(Ordering::Relaxed) || now.swap(false, Ordering::Relaxed) {
             return;
         }
         thread::sleep(EVERY.min(Duration::from_nanos(left_ns)));
