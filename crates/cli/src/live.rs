@@ -61,9 +61,10 @@ pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> 
     let live = if to_stderr { Live::new(io::stderr()) } else { Live::new(io::stdout()) };
     // A process has one command.
     let _ = LIVE.set(live.context("cannot start a thread that writes lines")?);
-    tell("begin", || {
-        json!({"schema": SCHEMA, "command": command, "version": env!("CARGO_PKG_VERSION"), "command_line": crate::commands::command_line()})
-    });
+    tell(
+        "begin",
+        || json!({"schema": SCHEMA, "command": command, "version": env!("CARGO_PKG_VERSION"), "command_line": crate::commands::command_line()}),
+    );
     Ok(())
 }
 
@@ -190,7 +191,8 @@ fn write(mut out: impl Write, lines: &Receiver<Value>, count: &Count) {
         let dropped = count.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             let at = |key: &str| line.get(key).cloned().unwrap_or_default();
-            let told = json!({"event": "dropped", "unix_s": at("unix_s"), "elapsed_s": at("elapsed_s"), "lines": dropped});
+            let told =
+                json!({"event": "dropped", "unix_s": at("unix_s"), "elapsed_s": at("elapsed_s"), "lines": dropped});
             written(&mut out, &told, count);
         }
         written(&mut out, &line, count);

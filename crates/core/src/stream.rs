@@ -14,7 +14,9 @@ use crate::record::{Fingerprint, Provenance};
 pub use frames::{DatagramFrames, ETHERNET_BYTES, datagram_frames, payload_share, wire_bytes};
 pub use many::{AgentRow, IncastRow, ManyRow, jain};
 pub use probe::{ProbePhase, ProbePoint, ProbeQueue, ProbeRow, quantile, round_trips_per_minute};
-pub use row::{DatagramRow, DeviceRow, EndCpu, FollowedRow, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow};
+pub use row::{
+    DatagramRow, DeviceRow, EndCpu, FollowedRow, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow,
+};
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
 /// Median, least and greatest of repeats.

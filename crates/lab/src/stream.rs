@@ -38,10 +38,10 @@ use crate::stand::{Place, Stand, both};
 
 pub use devices::Sides;
 pub use live::{Interval, Live, Told};
-pub use netcliff_wire::transfer::{Agent, Burst};
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
 pub use netcliff_wire::rr::Transport as ProbeTransport;
+pub use netcliff_wire::transfer::{Agent, Burst};
 pub use probe::ProbeOptions;
 pub use testbed::{in_testbed, placed};
 

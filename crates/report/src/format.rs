@@ -238,8 +238,7 @@ pub fn printable(text: &str) -> String {
 pub fn amount(bytes: u64) -> String {
     let scales = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let scale = scales.into_iter().find(|(factor, _)| bytes as f64 >= *factor);
-    scale
-        .map_or(format!("{bytes} B"), |(factor, unit)| format!("{} {unit}", significant(bytes as f64 / factor)))
+    scale.map_or(format!("{bytes} B"), |(factor, unit)| format!("{} {unit}", significant(bytes as f64 / factor)))
 }
 
 #[cfg(test)]

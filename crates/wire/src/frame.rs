@@ -195,7 +195,8 @@ impl Templates {
         };
         let kind = |kind: &crate::replay::Kind| {
             let port = spec.source.port().checked_add(kind.flow);
-            let port = port.ok_or_else(|| WireError::setting("source port", spec.source.port(), "room for 256 flows behind it"))?;
+            let port = port
+                .ok_or_else(|| WireError::setting("source port", spec.source.port(), "room for 256 flows behind it"))?;
             let source = SocketAddrV4::new(*spec.source.ip(), port);
             Template::new(&FrameSpec { source, frame_bytes: kind.frame_bytes, replay: None, ..spec.clone() })
         };

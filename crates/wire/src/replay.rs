@@ -128,7 +128,8 @@ mod tests {
         let address: SocketAddr = "192.0.2.1:1".parse().expect("an address");
         let flows = packets.iter().map(|(.., flow)| *flow + 1).max().unwrap_or(0);
         let flow = |_| CapturedFlow { source: address, destination: address, packets: 1 };
-        let packet = |(gap_ns, bytes, flow): &(u64, u32, u32)| Captured { gap_ns: *gap_ns, bytes: *bytes, flow: Some(*flow) };
+        let packet =
+            |(gap_ns, bytes, flow): &(u64, u32, u32)| Captured { gap_ns: *gap_ns, bytes: *bytes, flow: Some(*flow) };
         let packets = packets.iter().map(packet).collect();
         Capture { packets, flows: (0..flows).map(flow).collect(), ..Capture::default() }
     }

@@ -63,7 +63,8 @@ impl Cpus {
 pub fn cpus_or_any(text: &str) -> Result<(Cpus, Cpus), String> {
     let rx = |text: &str| -> Option<Result<Cpus, String>> {
         let rest = text.trim().strip_prefix("rx")?;
-        let number = if rest.is_empty() { Some(0) } else { rest.strip_prefix('+').and_then(|number| number.parse().ok()) };
+        let number =
+            if rest.is_empty() { Some(0) } else { rest.strip_prefix('+').and_then(|number| number.parse().ok()) };
         let fits = number.filter(|number| *number as usize <= MOST_CPUS);
         Some(fits.map(Cpus::Rx).ok_or_else(|| format!("'{text}': expected rx or rx+N, such as rx+1")))
     };
@@ -71,7 +72,8 @@ pub fn cpus_or_any(text: &str) -> Result<(Cpus, Cpus), String> {
         return cpu_lists_or_any(text).map(|(sender, receiver)| (Cpus::List(sender), Cpus::List(receiver)));
     }
     let accepted = || "expected sender and receiver, such as 0,rx+1 or rx+1,rx+1".to_owned();
-    let (sender, receiver) = text.split_once(',').filter(|(_, receiver)| !receiver.contains(',')).ok_or_else(accepted)?;
+    let (sender, receiver) =
+        text.split_once(',').filter(|(_, receiver)| !receiver.contains(',')).ok_or_else(accepted)?;
     let end = |text: &str| match rx(text) {
         Some(rx) => rx,
         None if text.trim() == "any" => Ok(Cpus::List(Vec::new())),

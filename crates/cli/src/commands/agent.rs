@@ -55,7 +55,8 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
             "--allow-find {interface}: without --key every user of this host could send by it; give --key FILE"
         )));
     }
-    let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(ClockService), Arc::new(FingerprintService), Arc::new(GroundService)];
+    let mut services: Vec<Arc<dyn Service>> =
+        vec![Arc::new(ClockService), Arc::new(FingerprintService), Arc::new(GroundService)];
     let Some(device) = &args.allow_settings else { return Ok(services) };
     if args.key.is_none() && !args.stdio {
         return Err(output::usage(format!(

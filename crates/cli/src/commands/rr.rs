@@ -11,8 +11,8 @@ use netcliff_host::inventory::Inventory;
 use netcliff_lab::companion::Companion;
 use netcliff_lab::hosts::Fingerprints;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
-use netcliff_lab::stream::Agent;
 use netcliff_lab::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRun, Settings, Sweep};
+use netcliff_lab::stream::Agent;
 use netcliff_report as report;
 use netcliff_report::terminal::live::RrLines;
 use serde_json::json;
@@ -182,7 +182,10 @@ fn provenance(settings: &Settings) -> Provenance {
 fn live_line(told: &Told) {
     match told {
         Told::Repeat(settings) => {
-            live::tell("repeat", || json!({"flows": settings.flows, "depth": settings.depth, "rate_per_s": settings.rate_per_s}));
+            live::tell(
+                "repeat",
+                || json!({"flows": settings.flows, "depth": settings.depth, "rate_per_s": settings.rate_per_s}),
+            );
         }
         Told::Passed(passed) => live::tell("interval", || {
             json!({

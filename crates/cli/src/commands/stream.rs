@@ -5,8 +5,8 @@ mod checks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -26,7 +26,9 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::args::{
+    Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way,
+};
 use crate::live;
 use crate::output;
 
@@ -309,8 +311,11 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
         PathName::GroRx => Path::Datagram(DatagramPath::SegmentedIn),
     };
     if matches!(path, Path::Datagram(_)) != udp {
-        let accepted =
-            if udp { "single, batch, gso, gso-tx or gro-rx" } else { "write, writev, sendfile, splice, ktls, zerocopy, uring or uring-zc" };
+        let accepted = if udp {
+            "single, batch, gso, gso-tx or gro-rx"
+        } else {
+            "write, writev, sendfile, splice, ktls, zerocopy, uring or uring-zc"
+        };
         return Err(output::usage(format!("--path {}: this channel has {accepted}", path.name())));
     }
     Ok(path)

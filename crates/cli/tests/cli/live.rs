@@ -133,7 +133,10 @@ fn an_error_is_the_last_line() {
     let last = lines.last().expect("a line");
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!((event(last), &last["usage"]), ("error", &json!(false)), "{last}");
-    assert!(said.contains(last["message"].as_str().expect("a message").get(..20).expect("a sentence")), "{last} {said}");
+    assert!(
+        said.contains(last["message"].as_str().expect("a message").get(..20).expect("a sentence")),
+        "{last} {said}"
+    );
 }
 
 /// A reader that closes its pipe, and one that does not read until the end: the measurement is the same, is kept, and ends in its time.
@@ -141,7 +144,8 @@ fn an_error_is_the_last_line() {
 fn readers_that_leave_or_do_not_read_change_nothing() {
     let home = Home::new();
     let command = ["stream", "--time", "700ms", "--repeats", "1", "-i", "1ms", "--live", "--save"];
-    let spawn = || home.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netcliff starts");
+    let spawn =
+        || home.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netcliff starts");
     let mut leaves = spawn();
     drop(leaves.stdout.take());
     let ended = leaves.wait_with_output().expect("it ends");

@@ -433,7 +433,10 @@ fn requests_beside_a_transfer_are_told_by_phase() {
             (&["stream", "--to", "a", "--to", "b", "--method", "ttcp"], &["--to a, b", "--method ttcp"]),
             (&["stream", "--to", "a", "--burst", "64KiB", "--every", "1ms"], &["--burst", "--reverse"]),
             (&["stream", "--to", "a", "-R", "--burst", "64KiB"], &["--every"]),
-            (&["stream", "--to", "a", "-R", "--burst", "3KiB", "--block", "2KiB", "--every", "1ms"], &["--burst", "whole blocks"]),
+            (
+                &["stream", "--to", "a", "-R", "--burst", "3KiB", "--block", "2KiB", "--every", "1ms"],
+                &["--burst", "whole blocks"],
+            ),
             (&["stream", "--cpu", "0,rx+x"], &["rx+N"]),
             (&["stream", "--cpu", "rx+1"], &["0,rx+1"]),
             (&["stream", "--channel", "pipe", "--cpu", "0,rx"], &["--cpu rx", "no packets"]),

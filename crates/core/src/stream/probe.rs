@@ -171,7 +171,10 @@ mod tests {
     fn a_phase_is_what_was_answered() {
         let phase = ProbePhase::of(5, vec![0.004, 0.001, 0.002, 0.003], &[0.0, 1e-4]);
         assert_eq!((phase.sent, phase.answered, phase.lost()), (5, 4, 1));
-        assert_eq!((phase.min_s, phase.p50_s, phase.p99_s, phase.max_s), (Some(0.001), Some(0.002), Some(0.004), Some(0.004)));
+        assert_eq!(
+            (phase.min_s, phase.p50_s, phase.p99_s, phase.max_s),
+            (Some(0.001), Some(0.002), Some(0.004), Some(0.004))
+        );
         assert_eq!(phase.late_mean_s, Some(5e-5));
         assert_eq!(ProbePhase::of(3, Vec::new(), &[]), ProbePhase { sent: 3, ..ProbePhase::default() });
     }

@@ -98,6 +98,8 @@ mod tests {
     fn this_host_has_queues() {
         let mut queues = SharedQueues::here(Some(Path::new("/sys"))).expect("links are listed to anyone");
         let found = queues.read();
-        assert!(found.iter().all(|(queue, _)| !matches!(queue, SharedQueue::Qdisc { device, .. } if device.is_empty())));
+        assert!(
+            found.iter().all(|(queue, _)| !matches!(queue, SharedQueue::Qdisc { device, .. } if device.is_empty()))
+        );
     }
 }

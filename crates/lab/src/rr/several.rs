@@ -130,7 +130,8 @@ fn together(agents: Vec<AgentShare>, rates: &[f64]) -> Together {
 
 /// The agents over several repeats: counts added up, rates over the summed windows.
 pub(super) fn merged(repeats: &[Report]) -> Option<Together> {
-    let all: Vec<(&Together, f64)> = repeats.iter().filter_map(|report| Some((report.together.as_ref()?, report.window_s))).collect();
+    let all: Vec<(&Together, f64)> =
+        repeats.iter().filter_map(|report| Some((report.together.as_ref()?, report.window_s))).collect();
     let (first, _) = all.first()?;
     let window_s: f64 = all.iter().map(|(_, window_s)| window_s).sum();
     let agent = |number: usize| {

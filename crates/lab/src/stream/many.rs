@@ -8,8 +8,10 @@ use super::{Repeat, StreamOptions};
 
 /// The row of a configuration; None with one far end.
 pub(super) fn row(options: &StreamOptions, repeats: &[Repeat]) -> Option<ManyRow> {
-    let made: Vec<(&Many, &[Flow])> =
-        repeats.iter().filter_map(|repeat| Some((repeat.transfer.many.as_ref()?, &repeat.transfer.flows[..]))).collect();
+    let made: Vec<(&Many, &[Flow])> = repeats
+        .iter()
+        .filter_map(|repeat| Some((repeat.transfer.many.as_ref()?, &repeat.transfer.flows[..])))
+        .collect();
     let (first, _) = made.first()?;
     let receiver = options.method.clock() == "receiver";
     let end = move |flow: &Flow| -> End { if receiver { flow.receiver.clone() } else { flow.sender.clone() } };

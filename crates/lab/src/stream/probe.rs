@@ -247,7 +247,8 @@ pub(super) fn row(options: &StreamOptions, repeats: &[Repeat], goodput_bps: Opti
 }
 
 fn of_phase(all: &[&Probed], phase: Phase) -> ProbePhase {
-    let trips = all.iter().flat_map(|probed| probed.trips.iter().filter(move |trip| probed.phase(trip.sent_ns) == Some(phase)));
+    let trips =
+        all.iter().flat_map(|probed| probed.trips.iter().filter(move |trip| probed.phase(trip.sent_ns) == Some(phase)));
     let trips: Vec<&RoundTrip> = trips.collect();
     let took_s = trips.iter().filter_map(|trip| Some(trip.took_ns()? as f64 * 1e-9)).collect();
     let late_s: Vec<f64> = trips.iter().map(|trip| trip.sent_ns.saturating_sub(trip.due_ns) as f64 * 1e-9).collect();
@@ -322,7 +323,9 @@ fn grew(idle: &ProbePhase, loaded: &ProbePhase, queues: &[ProbeQueue], goodput_b
     }
     let least = |queue: &ProbeQueue| if queue.unit == "bytes" { GREW_BYTES } else { GREW_PACKETS };
     let shared = queues.iter().filter(|queue| queue.shared && queue.loaded - queue.idle > least(queue));
-    let most = shared.max_by(|a, b| (a.unit == "bytes", a.loaded).partial_cmp(&(b.unit == "bytes", b.loaded)).unwrap_or(std::cmp::Ordering::Equal));
+    let most = shared.max_by(|a, b| {
+        (a.unit == "bytes", a.loaded).partial_cmp(&(b.unit == "bytes", b.loaded)).unwrap_or(std::cmp::Ordering::Equal)
+    });
     match most {
         Some(queue) if queue.unit == "bytes" => {
             let delay = goodput_bps.map_or(String::new(), |bps| {
@@ -335,7 +338,9 @@ fn grew(idle: &ProbePhase, loaded: &ProbePhase, queues: &[ProbeQueue], goodput_b
             let late = units::print_time_s(rounded(late_s));
             format!("the run queue of the CPUs: requests left {late} later than without the transfer{own}")
         }
-        None => format!("none that is seen from here: the far host, the way between, or threads that waited for a CPU{own}"),
+        None => {
+            format!("none that is seen from here: the far host, the way between, or threads that waited for a CPU{own}")
+        }
     }
 }
 
@@ -361,9 +366,11 @@ fn over_time(all: &[&Probed]) -> Vec<ProbePoint> {
     let at = |probed: &Probed, trip: &RoundTrip| {
         probed.opened_ns.map(|opened_ns| (trip.sent_ns as f64 - opened_ns as f64) * 1e-9)
     };
-    let trips = all.iter().flat_map(|probed| probed.trips.iter().filter_map(move |trip| Some((at(probed, trip)?, trip))));
+    let trips =
+        all.iter().flat_map(|probed| probed.trips.iter().filter_map(move |trip| Some((at(probed, trip)?, trip))));
     let trips: Vec<(f64, &RoundTrip)> = trips.collect();
-    let (from_s, to_s) = trips.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
+    let (from_s, to_s) =
+        trips.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
     let step_s = ((to_s - from_s) / POINTS as f64).max(1e-9);
     let mut found: BTreeMap<usize, (u64, Vec<f64>)> = BTreeMap::new();
     for (at_s, trip) in trips {

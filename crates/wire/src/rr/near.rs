@@ -14,8 +14,8 @@ use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::cpu::{CpuMeter, CpuSplit};
 
 use super::flow::{Counts, Flow, Window};
-use super::rendezvous::Rendezvous;
 use super::live::{Cell, IntervalReader, Intervals};
+use super::rendezvous::Rendezvous;
 use super::report::{Report, ServerCount};
 use super::settings::{Settings, Transport};
 use super::socket::Socket;

@@ -134,12 +134,7 @@ impl Drop for Prober {
     }
 }
 
-fn open(
-    transport: Transport,
-    address: SocketAddr,
-    token: &Token,
-    stop: &Arc<AtomicBool>,
-) -> Result<Socket, WireError> {
+fn open(transport: Transport, address: SocketAddr, token: &Token, stop: &Arc<AtomicBool>) -> Result<Socket, WireError> {
     let fd = match transport {
         Transport::Udp => connect::udp(address, token, 0)?,
         _ => connect::tcp(address, &connect::greeting(token, 0, 0))?,

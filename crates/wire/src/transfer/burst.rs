@@ -133,7 +133,12 @@ mod tests {
         let burst = Burst { bytes: 20, every_ns: 5_000_000 };
         let mut sender = Sender::new(Box::new(Ten), burst);
         let begin_ns = clock::monotonic_ns();
-        let times: Vec<u64> = (0..6).map(|_| { sender.step().expect("no error"); clock::monotonic_ns() - begin_ns }).collect();
+        let times: Vec<u64> = (0..6)
+            .map(|_| {
+                sender.step().expect("no error");
+                clock::monotonic_ns() - begin_ns
+            })
+            .collect();
         assert!(times[2] >= 5_000_000 && times[4] >= 10_000_000, "{times:?}");
         assert!(sender.due_ns().is_some_and(|due_ns| due_ns >= begin_ns + 15_000_000));
         let mut receiver = Receiver::new(Box::new(Ten), burst);
@@ -148,7 +153,13 @@ mod tests {
         let burst = Burst { bytes: 65_536, every_ns: 10_000_000 };
         assert!(burst.check(65_536, 1.0).is_ok());
         assert!(burst.check(60_000, 1.0).expect_err("no whole blocks").to_string().contains("60000 bytes each"));
-        assert!(Burst { every_ns: 1, ..burst }.check(65_536, 1.0).expect_err("too many").to_string().contains("at most 100000"));
+        assert!(
+            Burst { every_ns: 1, ..burst }
+                .check(65_536, 1.0)
+                .expect_err("too many")
+                .to_string()
+                .contains("at most 100000")
+        );
         assert!(Burst { bytes: 0, ..burst }.check(65_536, 1.0).is_err());
     }
 }

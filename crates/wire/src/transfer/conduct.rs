@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::conductor::{Conductor, Event, Farewell};
 use super::end::{self, DataPath, End, Reader, Truncating};
 use super::follow::Following;
-use super::start::Punctual;
 use super::gate::{Arrival, Gate};
 use super::live::Cells;
 use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
 use super::sampler::Sampler;
+use super::start::Punctual;
 use super::tcp_info::TcpSample;
 use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, path, together, uring};
 use crate::clock;
@@ -323,7 +323,12 @@ pub(super) fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
 }
 
 /// The data path of an end that may follow its flow's packets.
-fn placed<'a>(shared: &'a Shared<'_>, near: bool, channel: &'a OwnedFd, mover: Box<dyn DataPath + 'a>) -> Box<dyn DataPath + 'a> {
+fn placed<'a>(
+    shared: &'a Shared<'_>,
+    near: bool,
+    channel: &'a OwnedFd,
+    mover: Box<dyn DataPath + 'a>,
+) -> Box<dyn DataPath + 'a> {
     let distance = if near { shared.settings.near_rx } else { shared.settings.far_rx };
     match distance.filter(|_| matches!(shared.settings.channel, Channel::Tcp { .. } | Channel::Udp { .. })) {
         Some(distance) => Box::new(Following::new(mover, channel.as_fd(), distance)),

@@ -7,8 +7,8 @@ use netcliff_core::units;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, Burst, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings, SocketOptions,
-    sampler, uring,
+    Amount, Burst, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings,
+    SocketOptions, sampler, uring,
 };
 use crate::error::WireError;
 use crate::far_meter::FAR_METER_BYTES;

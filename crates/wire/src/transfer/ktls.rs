@@ -54,9 +54,11 @@ pub(super) fn check() -> Result<(), WireError> {
 }
 
 fn turn_on(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
-    let told = |what: &'static str| move |e: WireError| match e {
-        WireError::System { source, .. } => source,
-        other => io::Error::other(format!("{what}: {other}")),
+    let told = |what: &'static str| {
+        move |e: WireError| match e {
+            WireError::System { source, .. } => source,
+            other => io::Error::other(format!("{what}: {other}")),
+        }
     };
     options::set(socket, libc::IPPROTO_TCP, TCP_ULP, b"tls", "TCP_ULP", "tls").map_err(told("TCP_ULP"))?;
     turn_on_more(socket, direction)
@@ -66,8 +68,7 @@ fn turn_on_more(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()
     let crypto = CRYPTO;
     let (what, length) = ("TLS_TX or TLS_RX", size_of::<CryptoInfo>() as libc::socklen_t);
     // SAFETY: the structure is readable for its size; the kernel copies it.
-    let done =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), SOL_TLS, direction, (&raw const crypto).cast(), length) };
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), SOL_TLS, direction, (&raw const crypto).cast(), length) };
     if done < 0 {
         let error = io::Error::last_os_error();
         return Err(io::Error::new(error.kind(), format!("{what} (AES-128-GCM): {error}")));

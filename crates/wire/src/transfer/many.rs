@@ -136,7 +136,8 @@ fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<Asked>, Wire
                     // The refusal matters more.
                     let _ = agent.session.stop();
                 }
-                let differ = differ.map_or(String::new(), |versions| format!("; the agents are of versions {versions}"));
+                let differ =
+                    differ.map_or(String::new(), |versions| format!("; the agents are of versions {versions}"));
                 return Err(WireError::Far(format!("{name}: {why}{differ}")));
             }
         }

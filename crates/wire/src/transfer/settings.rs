@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::options::check_congestion;
 use super::{
-    Amount, Burst, Channel, DATAGRAM_BYTES, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
-    ReceivePath, SendPath, SocketOptions, StartTime,
+    Amount, Burst, Channel, DATAGRAM_BYTES, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS, ReceivePath,
+    SendPath, SocketOptions, StartTime,
 };
 use crate::clock;
 use crate::error::WireError;
@@ -298,7 +298,11 @@ impl Settings {
             return Err(WireError::setting("bytes", "set", "a time: bursts are sent for so long"));
         };
         if matches!(self.channel, Channel::Udp { .. }) {
-            return Err(WireError::setting("burst", "over UDP", "a stream: lost datagrams would never make a burst whole"));
+            return Err(WireError::setting(
+                "burst",
+                "over UDP",
+                "a stream: lost datagrams would never make a burst whole",
+            ));
         }
         burst.check(self.block_bytes, self.warm_up_s + time_s)
     }
@@ -311,7 +315,11 @@ impl Settings {
             return Err(WireError::setting("path", "ktls", "TCP: other channels have no TLS in the kernel"));
         }
         if sends != receives {
-            return Err(WireError::setting("receive", "ktls", "with path ktls, and only then: both ends do TLS or none"));
+            return Err(WireError::setting(
+                "receive",
+                "ktls",
+                "with path ktls, and only then: both ends do TLS or none",
+            ));
         }
         Ok(())
     }

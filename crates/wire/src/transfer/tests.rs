@@ -489,7 +489,9 @@ fn the_kernel_does_tls_or_says_why_not() {
             assert!(told.contains("modprobe tls") && told.contains("CONFIG_TLS"), "{told}");
         }
     }
-    for one in [Settings { receive: ReceivePath::Read, ..both.clone() }, Settings { path: SendPath::Write, ..both.clone() }] {
+    for one in
+        [Settings { receive: ReceivePath::Read, ..both.clone() }, Settings { path: SendPath::Write, ..both.clone() }]
+    {
         assert!(run(&one, &mut ()).unwrap_err().to_string().contains("both ends do TLS or none"));
     }
     let datagrams = Settings { channel: udp(DatagramPath::Single), ..both };

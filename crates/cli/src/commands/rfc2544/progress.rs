@@ -139,7 +139,9 @@ fn live_line(step: &Step) {
         Step::Trial { load_pps, duration_s, answer } => live::tell("trial", || {
             let (loss_ratio, void) = match answer {
                 Answer::Valid(trial) => (Some(trial.loss_ratio()), None),
-                Answer::Void { reached_pps, why } => (None, Some(json!({"reached_pps": reached_pps, "why": why.to_string()}))),
+                Answer::Void { reached_pps, why } => {
+                    (None, Some(json!({"reached_pps": reached_pps, "why": why.to_string()})))
+                }
             };
             json!({"load_pps": load_pps, "duration_s": duration_s, "loss_ratio": loss_ratio, "void": void})
         }),

@@ -98,7 +98,9 @@ fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
 fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
     let Some((sender, receiver)) = &args.cpu else { return Ok(()) };
     if matches!(args.channel, Carrier::Unix | Carrier::Pipe) && (sender.rx().is_some() || receiver.rx().is_some()) {
-        return Err(output::usage("--cpu rx: --channel unix and pipe have no packets to follow; give CPUs, such as 0,1"));
+        return Err(output::usage(
+            "--cpu rx: --channel unix and pipe have no packets to follow; give CPUs, such as 0,1",
+        ));
     }
     let sends_here = args.method.direction() != Some(Direction::Receive) && !args.reverse;
     let lists = match (args.far.is_asked(), sends_here) {

@@ -39,7 +39,15 @@ fn requests_belong_to_the_phase_in_which_they_were_sent() {
         arrived_ns: sent_ms * MS + took_us * 250,
         answered_ns: (took_us > 0).then_some(sent_ms * MS + took_us * 1000),
     };
-    let trips = vec![trip(10, 100), trip(20, 100), trip(120, 9000), trip(210, 400), trip(220, 600), trip(230, 0), trip(320, 200)];
+    let trips = vec![
+        trip(10, 100),
+        trip(20, 100),
+        trip(120, 9000),
+        trip(210, 400),
+        trip(220, 600),
+        trip(230, 0),
+        trip(320, 200),
+    ];
     let probed = Probed {
         trips,
         begun_ns: 100 * MS,

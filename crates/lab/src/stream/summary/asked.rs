@@ -8,7 +8,8 @@ use super::super::{Config, Far, MOST_READ_BYTES, Path, StreamOptions};
 
 pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
     let settings = &options.template;
-    let many = if let Far::Agents(agents) = far { format!(" with each of {} agents", agents.len()) } else { String::new() };
+    let many =
+        if let Far::Agents(agents) = far { format!(" with each of {} agents", agents.len()) } else { String::new() };
     let channel = match &settings.channel {
         Channel::Tcp { address, multipath: false } => format!("TCP to {address}"),
         Channel::Tcp { address, multipath: true } => format!("Multipath TCP to {address}"),
@@ -89,10 +90,14 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
     let file = file.map(|(file, cold)| if cold { format!("{file}, dropped from the page cache") } else { file });
     let facts = [
         ("pacing", asked.pacing_bps.map(|bps| format!("{} a flow, by {by}", units::print_bps(bps as f64)))),
-        ("bursts", options.template.burst.map(|burst| {
-            let (bytes, every) = (units::print_bytes(burst.bytes), units::print_time_s(burst.every_ns as f64 * 1e-9));
-            format!("{bytes} a flow each {every}")
-        })),
+        (
+            "bursts",
+            options.template.burst.map(|burst| {
+                let (bytes, every) =
+                    (units::print_bytes(burst.bytes), units::print_time_s(burst.every_ns as f64 * 1e-9));
+                format!("{bytes} a flow each {every}")
+            }),
+        ),
         ("tos", asked.tos.map(|tos| tos.to_string())),
         ("file", file),
         ("line", options.link_bps.map(units::print_bps)),

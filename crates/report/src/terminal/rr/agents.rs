@@ -21,7 +21,9 @@ pub(super) fn agents(page: &mut Page, record: &RrRecord) {
     page.block(&lines.join("\n"));
     let fair = together.jain.map_or(String::new(), |jain| format!("Jain's index {jain:.3}. "));
     let skew = match together.start_skew_s {
-        Some(skew_s) => format!("First requests left within {} of each other.", format::quantity(skew_s, Unit::Seconds)),
+        Some(skew_s) => {
+            format!("First requests left within {} of each other.", format::quantity(skew_s, Unit::Seconds))
+        }
         None => "When they were first asked is not known.".to_owned(),
     };
     page.paragraph(2, Tone::Plain, &format!("{fair}{skew}"));

@@ -13,10 +13,7 @@ pub(super) fn agents(page: &mut Page, report: &StreamReport) {
         page.heading(&format!("AGENTS, {}", name(row)));
         let datagrams = many.agents.iter().any(|agent| agent.datagrams.is_some());
         let lost = if datagrams { "lost" } else { "retr" };
-        let mut lines = vec![format!(
-            "  {:<24}{:>14}{:>12}{:>12}{:>9}",
-            "agent", "goodput", "sent", "received", lost
-        )];
+        let mut lines = vec![format!("  {:<24}{:>14}{:>12}{:>12}{:>9}", "agent", "goodput", "sent", "received", lost)];
         for agent in &many.agents {
             let lost = if datagrams { agent.lost } else { agent.retransmissions };
             let short: String = agent.agent.chars().take(23).collect();

@@ -46,7 +46,8 @@ pub(super) fn whole(page: &mut Page, report: &StreamReport) {
         let mut lines = vec![format!("  {:<12}{}", "", head.map(|head| format!("{head:>11}")).concat())];
         let phases = [("idle", &probe.idle), ("loaded", &probe.loaded), ("recovering", &probe.recovering)];
         for (what, phase) in phases {
-            let times = [phase.p50_s, phase.p90_s, phase.p99_s, phase.max_s].map(|time| format!("{:>11}", seconds(time)));
+            let times =
+                [phase.p50_s, phase.p90_s, phase.p99_s, phase.max_s].map(|time| format!("{:>11}", seconds(time)));
             let counts = format!("{:>11}{:>11}", phase.lost(), minute(phase.round_trips_per_minute));
             lines.push(format!("  {what:<12}{}{counts}", times.concat()));
         }
@@ -68,7 +69,11 @@ fn lost(page: &mut Page, probe: &ProbeRow) {
     }
     if probe.loaded.lost() > 0 {
         let share = format::loss(probe.loaded.lost() as f64 / probe.loaded.sent as f64);
-        let text = format!("{} of {} requests under load were not answered ({share}).", probe.loaded.lost(), probe.loaded.sent);
+        let text = format!(
+            "{} of {} requests under load were not answered ({share}).",
+            probe.loaded.lost(),
+            probe.loaded.sent
+        );
         page.paragraph(2, Tone::Plain, &text);
     }
 }
@@ -106,7 +111,11 @@ fn plot(page: &mut Page, probe: &ProbeRow) {
     let ends = points.first().zip(points.last()).map(|(first, last)| (first.0.at_s, last.0.at_s));
     let Some((from_s, to_s)) = ends.filter(|(from, to)| to > from && style.width >= COLUMNS + 16) else { return };
     let mut cells = vec![vec![' '; COLUMNS]; ROWS];
-    let row = |value: f64| ROWS - 1 - ((value / least).ln() / (most / least).ln() * (ROWS - 1) as f64).round().clamp(0.0, (ROWS - 1) as f64) as usize;
+    let row = |value: f64| {
+        ROWS - 1
+            - ((value / least).ln() / (most / least).ln() * (ROWS - 1) as f64).round().clamp(0.0, (ROWS - 1) as f64)
+                as usize
+    };
     for (point, p50_s, max_s) in &points {
         let column = ((point.at_s - from_s) / (to_s - from_s) * (COLUMNS - 1) as f64).round() as usize;
         cells[row(*max_s)][column] = '^';

@@ -12,7 +12,8 @@ fn requests_are_answered_in_time() {
         let local = Ipv4Addr::LOCALHOST.into();
         let server = Server::listen(&settings(transport), local, token, &Placement::default()).expect("loopback");
         let target = (SocketAddr::new(local, server.ports()[0]), token);
-        let prober = Prober::start(transport, Duration::from_millis(2), target, Placement::default()).expect("loopback");
+        let prober =
+            Prober::start(transport, Duration::from_millis(2), target, Placement::default()).expect("loopback");
         thread::sleep(Duration::from_millis(120));
         let found = prober.end();
         assert_eq!(found.failed, None, "{transport:?}");
@@ -34,7 +35,8 @@ fn a_far_end_that_dies_is_told() {
         let local = Ipv4Addr::LOCALHOST.into();
         let server = Server::listen(&settings(transport), local, token, &Placement::default()).expect("loopback");
         let target = (SocketAddr::new(local, server.ports()[0]), token);
-        let prober = Prober::start(transport, Duration::from_millis(2), target, Placement::default()).expect("loopback");
+        let prober =
+            Prober::start(transport, Duration::from_millis(2), target, Placement::default()).expect("loopback");
         thread::sleep(Duration::from_millis(50));
         drop(server);
         thread::sleep(Duration::from_millis(50));

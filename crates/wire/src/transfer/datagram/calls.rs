@@ -72,7 +72,8 @@ impl<'a> Calls<'a> {
         }
         let (messages, most) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
         // SAFETY: the messages point at slices, rows and control rows that live in `self` and were not resized.
-        let got = unsafe { libc::recvmmsg(fd, messages, most, libc::MSG_WAITFORONE | self.flags, std::ptr::null_mut()) };
+        let got =
+            unsafe { libc::recvmmsg(fd, messages, most, libc::MSG_WAITFORONE | self.flags, std::ptr::null_mut()) };
         if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
     }
 }

@@ -4,7 +4,11 @@ use super::*;
 use crate::control::COMMON_START;
 
 fn agents(peers: &[Peer]) -> Vec<Agent> {
-    let of = |(number, peer): (usize, &Peer)| Agent { name: format!("peer-{number}"), session: peer.session(), address: LOOPBACK };
+    let of = |(number, peer): (usize, &Peer)| Agent {
+        name: format!("peer-{number}"),
+        session: peer.session(),
+        address: LOOPBACK,
+    };
     peers.iter().enumerate().map(of).collect()
 }
 
@@ -21,7 +25,10 @@ fn agents_begin_together_and_every_byte_is_some_agent_s() {
         let of_each = if direction == Direction::Both { 4 } else { 2 };
         assert_eq!(transfer.flows.len(), 3 * of_each);
         for (number, part) in many.agents.iter().enumerate() {
-            assert_eq!((part.name.as_str(), &part.flows), (&*format!("peer-{number}"), &(number * of_each..(number + 1) * of_each)));
+            assert_eq!(
+                (part.name.as_str(), &part.flows),
+                (&*format!("peer-{number}"), &(number * of_each..(number + 1) * of_each))
+            );
             let began_ns = part.began_ns.expect("it tells");
             // A busy machine may be late; nobody is early.
             assert!((many.start_ns..many.start_ns + 2_000_000_000).contains(&began_ns), "{many:?}");
@@ -51,7 +58,10 @@ fn bursts_of_all_agents_are_whole_in_order() {
         let whole = &flow.receiver.bursts_ns;
         assert!(whole.len() >= 5, "{whole:?}");
         for (number, whole_ns) in whole.iter().enumerate() {
-            assert!(*whole_ns >= start_ns + number as u64 * burst.every_ns, "burst {number}: {whole:?} since {start_ns}");
+            assert!(
+                *whole_ns >= start_ns + number as u64 * burst.every_ns,
+                "burst {number}: {whole:?} since {start_ns}"
+            );
         }
     }
     // Far ends receive no bursts: their times would be theirs to keep.
