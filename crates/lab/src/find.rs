@@ -22,6 +22,7 @@ pub mod of;
 mod plan;
 mod reading;
 mod recorder;
+mod replayed;
 mod rough;
 mod stages;
 mod suggest;
@@ -58,6 +59,7 @@ pub use check::CheckSetup;
 pub(crate) use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
+pub use replayed::{mean_bytes, replayable};
 
 /// Options of `find`.
 #[derive(Debug, Clone)]
@@ -333,33 +335,6 @@ fn traffic(options: &FindOptions) -> Traffic {
         link_bps: 10e9,
         flows: None,
     }
-}
-
-/// The longest frame of a capture that is sent as it is: one of Ethernet's MTU of 1500, FCS included (bytes).
-const LONGEST_REPLAYED_BYTES: u32 = 1518;
-
-/// A capture as it can be sent, and how it is: longer frames are cut to 1518 bytes.
-pub fn replayable(mut capture: Capture) -> (Capture, String) {
-    let long = capture.packets.iter().filter(|packet| packet.bytes > LONGEST_REPLAYED_BYTES).count();
-    capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.min(LONGEST_REPLAYED_BYTES));
-    let replay = Replay::of(&capture);
-    let packets = capture.packets.len();
-    let cut = if long > 0 { format!(", {long} frames cut to {LONGEST_REPLAYED_BYTES} bytes") } else { String::new() };
-    let told = format!(
-        "the traffic is that of {}, around and around at each load: {packets} packets at {} as recorded, mean {} bytes, {} flows \
-         by {} source ports{cut}",
-        capture.file,
-        print_pps((capture.rate_pps() / 10.0).round() * 10.0),
-        mean_bytes(&capture),
-        capture.flows.len(),
-        replay.flows(),
-    );
-    (capture, told)
-}
-
-/// Mean frame of a capture, rounded (bytes).
-pub fn mean_bytes(capture: &Capture) -> u32 {
-    Replay::of(capture).mean_bytes() as u32
 }
 
 /// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
