@@ -10,10 +10,10 @@ use crate::output;
 /// An agent, or none.
 #[derive(Debug, Clone, Args)]
 pub struct FarArgs {
-    /// An agent, HOST or HOST:PORT [default port: 9940]; `stream` and `rr` take several, which start together
+    /// An agent, HOST or HOST:PORT [default port: 9940]; several start together
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Far end")]
     pub to: Vec<String>,
-    /// Run `netcliff agent --stdio` on this host by ssh; the data goes to the same host, or to --data-to
+    /// Run the agent there by ssh; data goes to the same host, or to --data-to
     #[arg(long, value_name = "HOST", conflicts_with = "to", help_heading = "Far end")]
     pub ssh: Option<String>,
     /// Address the data goes to, where it is not that of the control connection

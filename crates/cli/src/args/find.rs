@@ -43,9 +43,9 @@ pub struct FindArgs {
     pub size: u32,
     /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), around and around, stretched or pressed to each load
     ///
-    /// Headers are the test's: each flow has a source port of its own, up to 256. Frames longer than 1518 bytes are cut. Model and
-    /// simulation compute with the same capture.
-    #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application")]
+    /// Headers are the test's: each flow has a source port of its own, up to 256. Frames longer than 1518 bytes are cut. The simulator
+    /// computes with the same capture.
+    #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
     pub traffic: Option<PathBuf>,
     /// Arrival process of the sender
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson, help_heading = "Load and application")]
@@ -167,7 +167,9 @@ pub struct FindArgs {
     /// dropped and counted.
     #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
     pub live: bool,
-    /// Where the HTML page goes [default: netcliff/reports in the XDG data directory; none with --no-store]
+    /// The HTML page [default: in the XDG data directory; none with --no-store]
+    ///
+    /// Its directory is netcliff/reports there.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// Write the picture of offered against delivered load

@@ -110,8 +110,7 @@ pub struct StreamArgs {
     /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says), trunc or uring
     #[arg(long, value_enum, default_value_t = ReceiveName::Read, help_heading = "Transfer", hide_short_help = true)]
     pub receive: ReceiveName,
-    /// How blocks are sent: write, writev, sendfile, splice, ktls, zerocopy, uring, uring-zc; UDP: single, batch, gso, gso-tx
-    /// (UDP_SEGMENT alone), gro-rx (UDP_GRO alone)
+    /// How blocks are sent; UDP: single, batch, gso, gso-tx (UDP_SEGMENT alone), gro-rx (UDP_GRO)
     #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Transfer")]
     pub path: Vec<PathName>,
     /// File for --path sendfile [default: each sender makes a temporary one of --file-size; an agent opens no other]
@@ -153,17 +152,17 @@ pub struct StreamArgs {
     /// Time from the beginning of one burst to that of the next
     #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "burst", help_heading = "Transfer", hide_short_help = true)]
     pub every: Option<f64>,
-    /// Requests beside the transfer, by a flow of their own: latency idle, loaded and recovering, and the queue that grew
+    /// Requests beside the transfer: latency idle and loaded, the queue that grew
     ///
-    /// A request of 64 bytes each --probe-every, before, during and after each repeat, by udp (or tcp). An agent answers them in a
+    /// A request of 64 bytes each --probe-every, by a flow of its own, before, during and after each repeat, by udp (or tcp). An agent answers them in a
     /// session of its own.
-    #[arg(long, value_enum, value_name = "udp|tcp", num_args = 0..=1, require_equals = true, default_missing_value = "udp", help_heading = "Latency under load")]
+    #[arg(long, value_enum, value_name = "udp|tcp", num_args = 0..=1, require_equals = true, default_missing_value = "udp", hide_possible_values = true, help_heading = "Measurement")]
     pub probe: Option<ProbeBy>,
     /// Gap between two requests, 1ms to 1s [default: 10ms]
-    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Latency under load", hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Measurement", hide_short_help = true)]
     pub probe_every: Option<f64>,
     /// Time of requests alone before and after each repeat [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Latency under load", hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Measurement", hide_short_help = true)]
     pub probe_around: Option<f64>,
     /// End a transfer after this long without progress
     #[arg(long, default_value = "5s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]

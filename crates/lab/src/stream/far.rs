@@ -91,7 +91,11 @@ impl Far<'_> {
         matches!(self, Self::Agent { address, .. } if !is_own(*address))
     }
 
-    pub(super) fn transfer(&mut self, settings: &Settings, watch: &mut dyn transfer::Watch) -> Result<Transfer, WireError> {
+    pub(super) fn transfer(
+        &mut self,
+        settings: &Settings,
+        watch: &mut dyn transfer::Watch,
+    ) -> Result<Transfer, WireError> {
         match self {
             Self::Here => transfer::run(settings, watch),
             Self::Agent { session, address } => transfer::run_with(settings, session, *address, watch),

@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use netcliff_core::stream::Spread;
-use netcliff_wire::transfer::Direction;
+use netcliff_wire::transfer::{self, Direction};
 
 use super::*;
 
