@@ -68,7 +68,7 @@ pub struct StreamArgs {
         hide_short_help = true
     )]
     pub namespaces: Vec<String>,
-    /// Where both ends are: namespaces joined by veth, sender and receiver on a CPU each [default: this namespace]
+    /// Both ends in namespaces joined by veth, a CPU each [default: this namespace]
     #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
     pub testbed: Option<Testbed>,
     /// The link of --testbed netns.
@@ -97,8 +97,7 @@ pub struct StreamArgs {
     /// 0,rx+1; -v tells which.
     #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpus_or_any, help_heading = "Transfer")]
     pub cpu: Option<(numbers::Cpus, numbers::Cpus)>,
-    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: a full frame of 1500, 1472B or
-    /// 1452B with IPv6; 64KiB for the old methods]
+    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: 1472B, IPv6 1452B; old methods: 64KiB]
     #[arg(long, value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
     pub block: Option<Blocks>,
     /// Size of one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
