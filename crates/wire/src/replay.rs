@@ -174,6 +174,8 @@ mod tests {
             destination_mac: [2, 0, 0, 0, 0, 2],
             source: "127.0.0.1:0".parse().expect("an address"),
             destination,
+            more_flows: Vec::new(),
+            vlan: None,
             frame_bytes: 64,
             checksum: crate::frame::Checksum::Zero,
             run_id: 7,

@@ -6,6 +6,7 @@ use super::Spread;
 
 /// All agents of a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ManyRow {
     /// Each by itself, in the order in which they were named.
     pub agents: Vec<AgentRow>,
@@ -24,6 +25,7 @@ pub struct ManyRow {
 
 /// One agent; counts are of all repeats, warm-up included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentRow {
     /// As it was named.
     pub agent: String,
@@ -49,6 +51,7 @@ pub struct AgentRow {
 
 /// Bursts, those that began in the warm-up left out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IncastRow {
     /// Bytes that each flow sends at once.
     pub burst_bytes: u64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Requests beside a transfer, in all its repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeRow {
     /// What carried them: `udp` or `tcp`, by a flow of their own.
     pub transport: String,
@@ -42,6 +43,7 @@ pub struct ProbeRow {
 
 /// Requests of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbePhase {
     /// Sent.
     pub sent: u64,
@@ -75,6 +77,7 @@ pub struct ProbePhase {
 
 /// A queue beside the requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeQueue {
     /// Which.
     pub name: String,
@@ -94,6 +97,7 @@ pub struct ProbeQueue {
 
 /// Requests that were sent in a short time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbePoint {
     /// Middle of that time, since the windows opened (s).
     pub at_s: f64,

@@ -141,6 +141,7 @@ pub struct StreamSample {
 
 /// A thread that was placed by where the kernel handles its flow's packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FollowedRow {
     /// Its flow, from 1.
     pub flow: usize,

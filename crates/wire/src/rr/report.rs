@@ -113,6 +113,7 @@ pub enum OneWay {
 
 /// One of several agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentShare {
     /// As it was named.
     pub agent: String,
@@ -132,6 +133,7 @@ pub struct AgentShare {
 
 /// All of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Together {
     /// In the order in which they were named.
     pub agents: Vec<AgentShare>,

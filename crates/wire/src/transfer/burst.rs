@@ -25,7 +25,7 @@ pub struct Burst {
 impl Burst {
     /// Refuses what cannot be in so long a transfer.
     pub(super) fn check(self, block_bytes: usize, time_s: f64) -> Result<(), WireError> {
-        if self.bytes == 0 || self.bytes % block_bytes as u64 != 0 {
+        if self.bytes == 0 || !self.bytes.is_multiple_of(block_bytes as u64) {
             return Err(WireError::setting("burst", self.bytes, format!("whole blocks, of {block_bytes} bytes each")));
         }
         if self.every_ns == 0 || time_s * 1e9 / self.every_ns as f64 > MOST_BURSTS {
