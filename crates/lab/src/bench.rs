@@ -1,5 +1,6 @@
 //! [`Bench`]: the measurements that calibration and search need, so that both can be tested against an exact fake.
 
+use netcliff_core::ledger::Ledger;
 use netcliff_core::{Figure, Outcome};
 use netcliff_wire::void::{Sides, Void};
 
@@ -228,6 +229,14 @@ pub trait Bench {
     /// # Errors
     /// Stopped, or sender or sink failed.
     fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError>;
+
+    /// Offers one load and says where each packet went; None: this bench cannot tell.
+    ///
+    /// # Errors
+    /// As [`Bench::observe`].
+    fn ledger(&mut self, _spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
+        Ok(None)
+    }
 
     /// Slots of the receive backlog or ring.
     fn ring_slots(&self) -> Option<u64>;

@@ -1,8 +1,11 @@
 //! [`WireBench`]: the [`Bench`] of real packets.
 
+mod ledger;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use netcliff_core::ledger::Ledger;
 use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::inventory::Inventory;
@@ -168,6 +171,11 @@ impl Bench for WireBench<'_> {
         let read_meanwhile = (CAPACITY_S / NOT_READING_S).ceil();
         let held = trial.wire.sender.frames.accepted as f64 - dropped - read_meanwhile;
         Ok((dropped > 0.0 && held >= 1.0).then_some(held))
+    }
+
+    fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
+        let rig = self.rig;
+        ledger::of_trial(rig, || self.once(spec, false)).map(Some)
     }
 
     fn ring_slots(&self) -> Option<u64> {

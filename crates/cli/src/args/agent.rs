@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, builder::ArgPredicate};
 use netcliff_core::units;
 
+use super::MetricsArgs;
 use super::numbers::{self, whole};
 
 /// `netcliff agent`.
@@ -35,6 +36,8 @@ pub struct AgentArgs {
     /// File with the key that clients must have too; only its owner may be able to read it
     #[arg(long, value_name = "FILE", conflicts_with = "stdio")]
     pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write a new key to this file and end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "stdio"])]
     pub make_key: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
@@ -80,12 +81,12 @@ pub struct FindArgs {
     /// where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU.
     #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = place, help_heading = "Testbed")]
     pub testbed: FindTestbed,
-    /// Kernel of a guest, a bzImage [default: the newest in /boot]
-    #[arg(long, value_name = "FILE", help_heading = "Testbed", hide_short_help = true)]
-    pub vm_kernel: Option<PathBuf>,
-    /// Directory of its modules [default: beside it, or /lib/modules/RELEASE]
-    #[arg(long, value_name = "DIR", help_heading = "Testbed", hide_short_help = true)]
-    pub vm_modules: Option<PathBuf>,
+    /// Open QEMU's monitor at this abstract UNIX socket: `socat - ABSTRACT-CONNECT:NAME`
+    #[arg(long, value_name = "NAME", value_parser = socket_name, help_heading = "Testbed", hide_short_help = true)]
+    pub vm_monitor: Option<String>,
+    /// What a guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// Parameters of the guest's driver, as modprobe takes them, such as RxIntDelay=32
     #[arg(
         long,
@@ -204,6 +205,15 @@ pub enum Arrivals {
     Poisson,
     /// Equal gaps
     Constant,
+}
+
+/// A name that QEMU's options and a socket's address can hold.
+fn socket_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if (1..=64).contains(&text.len()) && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("expected up to 64 letters, digits, '-', '_' or '.', such as cable".to_owned())
 }
 
 /// Testbeds of `find`.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::finding::{LatencyAt, SweepPoint};
+use netcliff_core::ledger::TrialLedger;
 use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
@@ -125,6 +126,7 @@ impl Run<'_, '_> {
         self.finding.cpu_measured = seams.and_then(|seams| bookkeeping::measured(&swept, seams));
         self.finding.contradictions =
             contradict::all(&swept, &cliffs.trials, self.finding, &self.plan.goal, rough.capacity_pps);
+        self.ledger(centre_pps, highest.pps())?;
         self.bench.enter(Stage::Idle);
         self.other_idle(IDLE_SHARE * centre_pps)?;
         if let Some(computed) = &computed {
@@ -282,6 +284,19 @@ impl Run<'_, '_> {
         let lateness = seen.iter().flatten().filter(|o| o.void().is_none()).filter_map(|o| o.lateness_p99_s);
         self.finding.generator.lateness_p99_s = lateness.reduce(f64::max);
         outcome.map(|()| seen.into_iter().flatten().collect())
+    }
+
+    /// A trial past the cliff of which every packet is accounted for. It is apart from the others, because to be told of each drop costs time.
+    fn ledger(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<(), Halt> {
+        self.stage("accounting for the packets of a trial");
+        let rate_pps = (2.0 * centre_pps).min(ceiling_pps);
+        let spec = TrialSpec { rate_pps, seed: self.options.seed + 60_000, ..base(self.options, self.plan) };
+        match self.bench.ledger(&spec) {
+            Ok(ledger) => self.finding.ledger = ledger.map(|ledger| TrialLedger { load_pps: rate_pps, ledger }),
+            Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
+            Err(error) => missing(self.finding, "ledger", error.to_string()),
+        }
+        Ok(())
     }
 
     /// A short trial each way of idling.
