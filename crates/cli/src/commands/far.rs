@@ -25,6 +25,8 @@ use ssh::Ssh;
 /// Silence after which the far end counts as gone where devices are changed (s): a link is down for seconds, and what was sent
 /// meanwhile comes late.
 const CHANGING_S: f64 = 20.0;
+/// The same of `find` (s): both ends have ended within 5 s, also where a killed process takes long to close its connections.
+const FIND_S: f64 = 4.0;
 
 /// An agent that answered.
 pub struct FarSession {
@@ -45,8 +47,14 @@ impl FarSession {
     pub fn of_host(host: &str, ssh: bool, key: Option<&Path>) -> anyhow::Result<Self> {
         let named = host.to_owned();
         let data_to = ssh.then(|| "127.0.0.1".to_owned());
+<<<<<<< HEAD
         let (to, ssh) = if ssh { (Vec::new(), Some(named)) } else { (vec![named], None) };
         Self::open(&FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) })
+=======
+        let (to, ssh) = if ssh { (None, named) } else { (named, None) };
+        let args = FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) };
+        Self::within(&args, &[], Limits { silence_s: FIND_S, ..Limits::default() })
+>>>>>>> wire
     }
 
     /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then
@@ -54,7 +62,10 @@ impl FarSession {
     pub fn open_changing(args: &FarArgs, devices: &[String]) -> anyhow::Result<Self> {
         let usual = Limits::default();
         let silence_s = if devices.is_empty() { usual.silence_s } else { CHANGING_S };
-        let limits = Limits { silence_s, ..usual };
+        Self::within(args, devices, Limits { silence_s, ..usual })
+    }
+
+    fn within(args: &FarArgs, devices: &[String], limits: Limits) -> anyhow::Result<Self> {
         let version = env!("CARGO_PKG_VERSION");
         let (session, ssh) = match (args.to.first(), &args.ssh) {
             (Some(target), _) => {

@@ -57,7 +57,7 @@ const LONGEST_BYTES: usize = 32 << 20;
 /// How long the client may take to answer an order \[s\]: it may look for a neighbour for a few seconds.
 const ANSWER_S: f64 = 15.0;
 /// A client that says nothing of a running generator for this long is gone.
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(4);
 /// How often the client says how far it is.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
 

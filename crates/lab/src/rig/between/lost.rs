@@ -8,7 +8,7 @@ use netcliff_wire::frame::Ports;
 
 use super::Between;
 
-/// Packets that rose a counter by this share of those sent are the test's.
+/// A counter that rose by this share of what was lost is where it was lost.
 const SHARE: f64 = 0.5;
 
 /// What was counted before they were sent.
@@ -29,11 +29,12 @@ impl Before {
         }
     }
 
-    /// A phrase on where most of the packets sent since then were lost.
-    pub(super) fn where_lost(&self, link: &Between, sent: u64, ports: Ports) -> String {
+    /// A phrase on where most of the packets were lost that were sent since then and did not arrive.
+    pub(super) fn where_lost(&self, link: &Between, (sent, arrived): (u64, u64), ports: Ports) -> String {
         let interface = link.interface();
         let now = Self::now(link);
-        let many = |packets: u64| packets as f64 >= SHARE * sent as f64;
+        let missing = sent.saturating_sub(arrived);
+        let many = |packets: u64| packets as f64 >= SHARE * missing as f64;
         let lost = now.losses.since(&self.losses);
         let by_xdp = lost.packets(Cause::Xdp);
         let received = now.received.zip(self.received).map(|(now, then)| now.packets.saturating_sub(then.packets));
@@ -41,7 +42,7 @@ impl Before {
             return format!("an XDP program of {interface} dropped {by_xdp} (`ip link show {interface}`)");
         }
         match received {
-            Some(received) if !many(received) => {
+            Some(received) if !many(received.saturating_sub(arrived)) => {
                 return format!(
                     "{interface} received {received} packets meanwhile, so they were lost before it: is it the right link?"
                 );
@@ -57,6 +58,10 @@ impl Before {
             (
                 ip.martian,
                 "the kernel took the source address for an impossible one (IpExt InAddrErrors, martian)".to_owned(),
+            ),
+            (
+                udp.rcvbuf_errors,
+                "the application's socket was full: other programs kept it from reading (Udp RcvbufErrors)".to_owned(),
             ),
             (udp.in_csum_errors, "their UDP checksum was wrong (Udp InCsumErrors)".to_owned()),
         ];

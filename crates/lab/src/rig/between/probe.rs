@@ -159,7 +159,9 @@ impl Between {
         let rate_pps = PROBE_PPS.min(limit_pps);
         let load = Load::Paced { arrivals: Arrivals::Constant, rate_pps, seed: 1, timing };
         let request = self.request(SMALLEST_BYTES, PROBE_RUN, cpu, load, &[ports]);
-        let sink = SinkConfig::new(SocketAddrV4::new(self.own.address, ports.destination), PROBE_RUN);
+        let address = SocketAddrV4::new(self.own.address, ports.destination);
+        // All of the trial fits, so that a busy machine loses none of it.
+        let sink = SinkConfig { receive_buffer_bytes: Some(1 << 20), ..SinkConfig::new(address, PROBE_RUN) };
         let application = Work::None.application(&sink.heartbeat).map_err(|error| self.failed(lane, error))?;
         let (earlier, before) = (Counts::read(&self.nic), Before::now(self));
         let carrier: SharedCarrier = Arc::clone(&self.options.carriers[lane]);
@@ -178,7 +180,7 @@ impl Between {
         }
         let (sent, arrived) = (run.sender.frames.total(), run.sink.delivered);
         if (arrived as f64) < ARRIVED_SHARE * sent as f64 {
-            let why = before.where_lost(self, sent, ports);
+            let why = before.where_lost(self, (sent, arrived), ports);
             let (peer, address) = (self.lanes[lane].peer.clone(), self.own.address);
             return Err(BetweenError::Lost { peer, address, port: ports.destination, arrived, sent, why });
         }
