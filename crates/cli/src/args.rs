@@ -100,7 +100,7 @@ pub enum Command {
     Inspect(InspectArgs),
     /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
     Watch(WatchArgs),
-    /// What this host drops, by reason and place, and what to do about it; the paths of packets
+    /// What this host drops, by reason and place, and what to do; paths of packets
     Drops(DropsArgs),
     /// Settings for an objective: proposed, applied, undone, tried
     Tune(TuneArgs),
