@@ -115,7 +115,7 @@ for kill in $(seq "$kills"); do
     [ "$ended_ms" != - ] && [ "$ended_ms" -gt 5000 ] && verdict=FAILED:slow
     # What was measured: the records of the run in the client's store.
     records=$(HOME=$work/near NETCLIFF_STATE_DIR=$work/near/state "$netcliff" results list 2>/dev/null |
-        awk '$3 == "find" || $4 == "find" { records = $NF; state = $(NF - 1) } END { print records == "" ? "0 none" : records " " state }')
+        awk '$1 ~ /^[0-9]+$/ && $2 ~ /^20/ { records = $7; state = $6 } END { print records == "" ? "0 none" : records " " state }')
     # The agent, or a new one, takes the next client.
     [ "$victim" = agent ] && { wait $agent 2>/dev/null; agent_up; }
     next=ok

@@ -8,8 +8,11 @@ mod compute;
 mod drops;
 mod far;
 mod find;
+mod guest;
+mod headroom;
 mod inspect;
 mod limits;
+mod metrics;
 mod numbers;
 mod repeats;
 mod rfc2544;
@@ -17,6 +20,7 @@ mod rr;
 mod run;
 mod simulate;
 mod stream;
+mod trend;
 pub mod tune;
 pub mod wait;
 mod watch;
@@ -34,8 +38,11 @@ pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use drops::{DropsArgs, DropsBy, DropsMethod};
 pub use far::FarArgs;
 pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, SendBy as SendFrames, Testbed};
+pub use guest::GuestArgs;
+pub use headroom::HeadroomArgs;
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
+pub use metrics::MetricsArgs;
 pub use numbers::{Since, run_name};
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
@@ -43,6 +50,7 @@ pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
 pub use stream::{Carrier, PacedBy, PathName, ReceiveName, StreamArgs, Way};
+pub use trend::TrendArgs;
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 pub use watch::WatchArgs;
 
@@ -102,6 +110,8 @@ pub enum Command {
     Watch(WatchArgs),
     /// What this host drops, by reason and place, and what to do; paths of packets
     Drops(DropsArgs),
+    /// How near this host is now to its calibrated cliff, by CPU and queue
+    Headroom(HeadroomArgs),
     /// Settings for an objective: proposed, applied, undone, tried
     Tune(TuneArgs),
     /// Upper bounds by link, bus, memory and CPU at each frame size
@@ -182,6 +192,8 @@ pub enum ResultsAction {
         #[arg(long)]
         json: bool,
     },
+    /// The runs of one name over time, and where a figure changed its level
+    Trend(TrendArgs),
     /// One run: its page, or its records as a table
     Show {
         /// Which [default: the newest]

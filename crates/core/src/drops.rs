@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 /// How drops were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// At the kernel's tracepoint skb:kfree_skb, each with reason and place.
@@ -26,6 +27,7 @@ impl fmt::Display for Method {
 
 /// An interval's drops.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drops {
     /// Length of the interval (s).
     pub seconds: f64,
@@ -49,6 +51,7 @@ pub struct Drops {
 
 /// Drops of one reason at one place, and what else was asked to tell them apart by.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropRow {
     /// The kernel's name of the reason (`UDP_CSUM`); `-` where it gives none.
     pub reason: String,
@@ -76,6 +79,7 @@ pub struct DropRow {
 
 /// Source and destination of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flow {
     /// IP's protocol.
     pub protocol: u8,
@@ -112,6 +116,7 @@ impl fmt::Display for Flow {
 
 /// A task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Number; 0: the CPU was idle.
     pub id: u32,
@@ -121,6 +126,7 @@ pub struct Process {
 
 /// What a reason means and what helps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropAdvice {
     /// The reasons that it is about.
     pub reason: String,
@@ -134,6 +140,7 @@ pub struct DropAdvice {
 
 /// A packet's path through the kernel.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Path {
     /// Its number, from 0 in the order in which packets were first seen.
     pub packet: u32,
@@ -148,6 +155,7 @@ pub struct Path {
 
 /// A place that touched a packet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathStep {
     /// Time since the packet was first seen (ns).
     pub at_ns: u64,

@@ -8,6 +8,7 @@ use std::fmt;
 
 /// Where on its way a packet was, in the order of the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// The sending program or its socket.
@@ -106,6 +107,7 @@ impl fmt::Display for Place {
 
 /// Packets that ended at one place for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LedgerRow {
     /// Where.
     pub place: Place,
@@ -119,6 +121,7 @@ pub struct LedgerRow {
 
 /// Where the packets of a trial went.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ledger {
     /// Packets that the sender offered.
     pub sent: u64,
@@ -145,6 +148,7 @@ pub struct Ledger {
 
 /// A trial's load with its ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrialLedger {
     /// Offered load (pps).
     pub load_pps: f64,

@@ -15,6 +15,7 @@ pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
 /// Median, least and greatest of repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// The median; the mean of the middle two of an even number.
     pub median: f64,
@@ -39,6 +40,7 @@ impl Spread {
 
 /// CPU time of one end of one repeat (s).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuTimes {
     /// In user mode (s).
     pub user_s: f64,
@@ -65,6 +67,7 @@ pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
 
 /// A stream's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamReport {
     /// The configuration, by name.
     pub asked: Vec<(String, String)>,

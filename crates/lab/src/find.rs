@@ -96,6 +96,8 @@ pub struct FindOptions {
     pub rig: RigOptions,
     /// Set-ups to predict with this calibration and then to measure.
     pub checks: Vec<CheckSetup>,
+    /// Loads at which a check of the device's settings is measured besides (pps); empty: three shares of its cliff.
+    pub check_loads_pps: Vec<f64>,
     /// Whether the most promising suggestion is measured, too.
     pub try_suggestions: bool,
     /// Command line, for the provenance.
@@ -313,13 +315,15 @@ pub(crate) fn cpu_name(inventory: &Inventory) -> String {
     format!("{} x {}", inventory.cpu.online.len(), inventory.cpu.model.as_deref().unwrap_or("unknown CPU"))
 }
 
+/// A host's kernel, likewise: `Linux 6.18.44`.
+pub fn kernel_name(inventory: &Inventory) -> String {
+    format!("Linux {}", inventory.kernel.release.as_deref().unwrap_or("of unknown release"))
+}
+
 fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
     HostSummary {
         cpu: cpu_name(inventory),
-        kernel: format!(
-            "Linux {}",
-            inventory.kernel.release.clone().unwrap_or_else(|| "of unknown release".to_owned())
-        ),
+        kernel: kernel_name(inventory),
         testbed: rig.describe(),
         driver: rig.driver(),
         limits: rig.limits.clone(),

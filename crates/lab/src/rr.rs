@@ -53,6 +53,7 @@ pub enum RrError {
 
 /// A report with how it was produced, as `netcliff rr --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RrRecord {
     /// `rr`.
     pub kind: String,
@@ -80,6 +81,7 @@ pub struct RrRecord {
 
 /// Each CPU of both ends' hosts, as a row of `netcliff stream` has them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostCpus {
     /// Of this host, by the kernel's ticks.

@@ -9,6 +9,7 @@ mod cpus;
 mod drops;
 mod experiment;
 pub(crate) mod forwarding;
+mod headroom;
 mod inspection;
 mod limits;
 pub mod live;
@@ -19,6 +20,7 @@ pub(crate) mod rfc2544;
 mod rr;
 mod stream;
 pub(crate) mod transfers;
+mod trend;
 mod tuning;
 
 use netcliff_core::Finding;
@@ -33,6 +35,7 @@ pub use comparison::{compare, compare_brief};
 pub use drops::{drops, paths};
 pub use experiment::experiment;
 pub use forwarding::forwarding;
+pub use headroom::headroom;
 pub use inspection::{inspection, inspection_brief};
 pub use limits::{limits, limits_brief};
 pub use plot::delivered as plot;
@@ -40,6 +43,7 @@ pub use rfc2544::{rfc2544, rfc2544_brief};
 pub use rr::{rr, rr_brief};
 pub use stream::{stream, stream_brief};
 pub use transfers::transfers;
+pub use trend::trend;
 pub use tuning::plan;
 
 /// A half width of the mean's interval from which the verdicts of `stream` and `rr` doubt it, as a share of the mean.

@@ -16,6 +16,7 @@
 //! | [`stream`] | TCP, or a pair of pipes (`ssh HOST netcliff agent --stdio`), read and written against a deadline |
 //! | [`key`] | the pre-shared key and tokens |
 
+pub mod activation;
 pub mod agent;
 pub mod channel;
 pub mod client;

@@ -17,6 +17,7 @@
 //! | [`device`] | an agent's device, changed for a client where its owner allows it |
 //! | [`fingerprint`] | facts of an agent's host that explain a difference to another run |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
+//! | [`scrape`] | a port that answers a monitoring system, and no other question |
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
 //!
@@ -38,10 +39,12 @@ pub mod generator;
 pub mod ground;
 pub mod latency;
 pub mod load;
+mod messages;
 mod pending;
 pub mod rr;
 pub mod run;
 pub mod schedule;
+pub mod scrape;
 pub mod sink;
 mod sockopt;
 pub mod source;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, builder::ArgPredicate};
 use netcliff_core::units;
 
+use super::MetricsArgs;
 use super::numbers::{self, whole};
 
 /// `netcliff agent`.
@@ -20,7 +21,7 @@ use super::numbers::{self, whole};
   # which may change the settings of this device
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-settings eth0
   # which may send by eth1, and no more than that
-  netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-find eth1 --max-rate 200kpps
+  netcliff agent --key netcliff.key --allow-find eth1 --max-rate 200kpps
   ssh HOST netcliff agent --stdio  # what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
@@ -35,6 +36,8 @@ pub struct AgentArgs {
     /// File with the key that clients must have too; only its owner may be able to read it
     #[arg(long, value_name = "FILE", conflicts_with = "stdio")]
     pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write a new key to this file and end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "stdio"])]
     pub make_key: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
@@ -24,7 +25,7 @@ use netcliff_lab::rig::MOST_QUEUES;
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps
-  netcliff find --if eth0 --from 10.1.0.2 --from 10.1.0.3 --key netcliff.key --max-rate 500kpps
+  netcliff find --if eth0 --from db1 --from db2 --ssh --max-rate 500kpps
   # what moderation would make of it
   netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
@@ -80,12 +81,12 @@ pub struct FindArgs {
     /// where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU.
     #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = place, help_heading = "Testbed")]
     pub testbed: FindTestbed,
-    /// Kernel of a guest, a bzImage [default: the newest in /boot]
-    #[arg(long, value_name = "FILE", help_heading = "Testbed", hide_short_help = true)]
-    pub vm_kernel: Option<PathBuf>,
-    /// Directory of its modules [default: beside it, or /lib/modules/RELEASE]
-    #[arg(long, value_name = "DIR", help_heading = "Testbed", hide_short_help = true)]
-    pub vm_modules: Option<PathBuf>,
+    /// Open QEMU's monitor at this abstract UNIX socket: `socat - ABSTRACT-CONNECT:NAME`
+    #[arg(long, value_name = "NAME", value_parser = socket_name, help_heading = "Testbed", hide_short_help = true)]
+    pub vm_monitor: Option<String>,
+    /// What a guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// Parameters of the guest's driver, as modprobe takes them, such as RxIntDelay=32
     #[arg(
         long,
@@ -108,7 +109,7 @@ pub struct FindArgs {
     /// Interface of this host that the load takes, with --from or --of
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends to this one: `netcliff agent` runs there (repeatable: they share the load)
+    /// Host that sends to this one, by `netcliff agent` there (repeatable)
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
     pub from: Vec<String>,
     /// Host under test that this one sends to: `netcliff agent` runs there
@@ -130,11 +131,11 @@ pub struct FindArgs {
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
     /// Highest load that is offered, whatever the hosts could do; agents may have a lower one of their own
-    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts")]
+    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts", hide_short_help = true)]
     pub max_rate: Option<f64>,
     /// Spread the load over so many receive queues: flows are chosen by what the queues count in short trials, and each queue has an
     /// application of its own [default: 1, one flow]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
     pub queues: Option<u32>,
     /// How frames are sent
     #[arg(long, value_enum, default_value_t = SendBy::Packet, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
@@ -204,6 +205,15 @@ pub enum Arrivals {
     Poisson,
     /// Equal gaps
     Constant,
+}
+
+/// A name that QEMU's options and a socket's address can hold.
+fn socket_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if (1..=64).contains(&text.len()) && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("expected up to 64 letters, digits, '-', '_' or '.', such as cable".to_owned())
 }
 
 /// Testbeds of `find`.

@@ -1,6 +1,7 @@
 //! The connection to an agent, by TCP or by ssh.
 
 mod guest;
+mod loaded;
 mod ssh;
 
 use std::fmt::{self, Debug, Formatter};
@@ -18,6 +19,7 @@ use netcliff_wire::load::{Asked, Carrier, LoadReady, LoadReport, LoadRequest};
 use crate::args::FarArgs;
 use crate::output;
 pub use guest::Guest;
+pub use loaded::Loaded;
 use ssh::Ssh;
 
 /// Silence after which the far end counts as gone where devices are changed (s): a link is down for seconds, and what was sent

@@ -9,7 +9,7 @@ use anyhow::Context;
 use netcliff_core::Finding;
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
-use netcliff_lab::find::of::{NearEnd, OfError, find_of};
+use netcliff_lab::find::of::{NearEnd, find_of};
 use netcliff_lab::find::{FindError, FindOptions, check, find};
 use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_lab::store::Store;
@@ -151,12 +151,11 @@ fn sending(args: &FindArgs) -> anyhow::Result<Sending> {
 fn guest_options(args: &FindArgs) -> Option<VmOptions> {
     let FindTestbed::Vm(model) = args.testbed else { return None };
     Some(VmOptions {
-        model,
-        kernel: args.vm_kernel.clone(),
-        modules: args.vm_modules.clone(),
+        monitor: args.vm_monitor.clone(),
         parameters: args.vm_driver.clone(),
         cpus: args.vm_cpus,
         sender_cpu: args.sender_cpu,
+        ..args.guest.of(model)
     })
 }
 
@@ -166,17 +165,11 @@ fn find_in(
     stop: &AtomicBool,
     observer: &mut Progress<'_>,
 ) -> anyhow::Result<Finding> {
-    let (interface, address) = guest.vm.near_end();
-    let (netns, sending) = (Some(guest.vm.netns()), Sending::default());
-    let near = NearEnd { interface, address, netns, by_control_link: false, sending };
-    match find_of(&mut guest.session, options, &near, stop, observer) {
-        Ok(mut finding) => {
-            finding.host.limits.append(&mut guest.limits);
-            Ok(finding)
-        }
-        Err(error @ OfError::Failed { .. }) => Err(error.into()),
-        Err(error) => Err(guest.explained(error.into())),
-    }
+    let near = guest.near_end();
+    let found = find_of(&mut guest.session, options, &near, stop, observer);
+    let mut finding = found.map_err(|error| guest.of_run(error))?;
+    finding.host.limits.append(&mut guest.limits);
+    Ok(finding)
 }
 
 /// The options as far as this host can check them: a guest has CPUs and a NIC of its own.
@@ -226,6 +219,7 @@ fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
             ..RigOptions::default()
         },
         checks: args.check.clone(),
+        check_loads_pps: Vec::new(),
         try_suggestions: args.try_suggestions,
         command: command_line(),
         started_unix_s: now_unix_s(),

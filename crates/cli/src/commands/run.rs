@@ -1,5 +1,6 @@
 //! `netcliff run`.
 
+mod device;
 mod formulas;
 mod forwarding;
 mod kept;
@@ -113,27 +114,32 @@ fn points(
     provenance: Provenance,
 ) -> anyhow::Result<ExitCode> {
     let wanted = |task: &netcliff_core::experiment::Task| task.answerer.engine == EngineKind::Wire;
-    if plan.tasks.iter().any(wanted) {
+    let guests = device::guests(args, &plan.grid)?;
+    if plan.tasks.iter().any(wanted) || !guests.is_empty() {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
     let store = open_store(store_args)?.naming(experiment_name(&args.file));
     let (held, records) = take_up(args, &store, &plan, &provenance)?;
     let stop = stop_on_signal()?;
-    let progress = Points::new(plan.tasks.len(), records.len());
+    let points = Points::new(plan.tasks.len(), records.len());
     let mut run = Run {
         plan: Arc::new(plan),
         store: &store,
         held: &held,
         provenance,
         stop,
-        points: progress,
+        points,
         records,
         passed_over: BTreeMap::new(),
         store_failure: None,
     };
-    run.computed(args.threads);
-    run.measured();
+    if run.plan.grid.devices.is_empty() {
+        run.computed(args.threads);
+        run.measured();
+    } else {
+        device::measured(&mut run, &guests);
+    }
     run.points.finish();
     let state = run.state();
     let kept = store.set_state(held.run, state);

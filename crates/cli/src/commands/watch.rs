@@ -17,7 +17,7 @@ use netcliff_host::watch::{Look, namespaces_refused};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use serde::Serialize;
 
-use crate::args::WatchArgs;
+use crate::args::{StoreArgs, WatchArgs};
 use crate::output;
 use keys::Keys;
 use screen::View;
@@ -39,9 +39,15 @@ const USUAL_COLUMNS: usize = 80;
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// Watches until a key, a signal or the end of stdout ends it, or what is watched is gone.
-pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    if let Some(address) = args.metrics.metrics {
+        return super::metrics::serve(address, args, store);
+    }
+    if let Some(path) = &args.metrics_file {
+        return super::metrics::write_file(path, args, store);
+    }
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
-    let ports = ports(args, &host)?;
+    let ports = super::headroom::ports(&args.interfaces, &host)?;
     if let Some(why) = args.all.then(namespaces_refused).flatten() {
         output::say(format!("netcliff: {why}"));
     }
@@ -103,17 +109,6 @@ fn without_gone(ports: &mut Vec<&Port>, before: &Look, now: &Look) -> anyhow::Re
 fn look(args: &WatchArgs, ports: &[&Port]) -> anyhow::Result<Look> {
     let look = Look::now(ports)?;
     Ok(if args.all { look.and_elsewhere() } else { look })
-}
-
-fn ports<'a>(args: &WatchArgs, host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
-    if args.interfaces.is_empty() {
-        return Ok(host.main_ports());
-    }
-    let find = |name: &String| {
-        host.port(name)
-            .ok_or_else(|| output::usage(format!("--if {name}: there is no such interface; `ip link` lists them")))
-    };
-    args.interfaces.iter().map(find).collect()
 }
 
 fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File>) -> anyhow::Result<ExitCode> {

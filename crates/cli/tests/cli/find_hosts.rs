@@ -223,7 +223,13 @@ fn flows_reach_the_queues_asked_for_by_the_method_asked_for() {
     let key = key(&far);
     let _agent = agent(&bed, &far, &key, &["--allow-find", "far0", "--allow-find", "far0.5"]);
     steer(&bed, &near, 0, "2");
-    refused(&bed, &near, &key, &["--queues", "2"], &["--queues 2", "reached 1: backlog of CPU 1", "rps_cpus"]);
+    refused(
+        &bed,
+        &near,
+        &key,
+        &["--queues", "2"],
+        &["--queues 2: packets of near0 reach 1 (CPU backlogs)", "rps_cpus"],
+    );
     refused(&bed, &near, &key, &["--vlan", "5"], &["far0 leads to the host under test", "type vlan id 5"]);
     steer(&bed, &near, 0, "3");
     let by_xdp = has(Need::Xdp);

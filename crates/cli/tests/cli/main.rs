@@ -24,6 +24,7 @@ mod rfc2544;
 mod rfc2544_ports;
 mod rr;
 mod run;
+mod schema;
 mod sources;
 mod stream;
 mod surface;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the device under test counted while trials ran.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceAccount {
     /// The device.
     pub interface: String,
@@ -19,6 +20,7 @@ pub struct DeviceAccount {
 
 /// One counter of loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceLoss {
     /// Its name: `rx_missed_errors`.
     pub counter: String,
@@ -30,6 +32,7 @@ pub struct DeviceLoss {
 
 /// One interrupt of the device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceVector {
     /// Its number in /proc/interrupts.
     pub irq: u32,

@@ -6,6 +6,7 @@ use crate::outcome::Figure;
 
 /// The load generators measured alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GeneratorSummary {
     /// `AF_PACKET transmit ring, PACKET_QDISC_BYPASS` or what was used instead.
     pub method: String,
@@ -35,6 +36,7 @@ fn is_false(value: &bool) -> bool {
 
 /// What one of several generators did over a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GeneratorPart {
     /// Where it is.
     pub at: String,

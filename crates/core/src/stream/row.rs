@@ -8,6 +8,7 @@ use crate::repeats::Known;
 
 /// One block size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamRow {
     /// How blocks were sent.
     pub path: String,
@@ -85,6 +86,7 @@ pub struct StreamRow {
 
 /// One repeat's figures; absent what could not be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct StreamSample {
     /// Payload by the method's clock (bit/s).
@@ -130,6 +132,7 @@ pub struct StreamSample {
 
 /// One end's threads, by getrusage: without softirqs that ran for them elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndCpu {
     /// CPU time over wall time, all threads together.
     pub busy: Option<Spread>,
@@ -148,6 +151,7 @@ pub struct EndCpu {
 /// Counts of both sides' devices, a far end's own by itself, and of this host's CPUs. A device counts what the stack hands it:
 /// with TSO or GSO one packet may become many frames.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceRow {
     /// Packets sent (1/s).
     pub packets_per_s: Option<Spread>,
@@ -178,6 +182,7 @@ pub struct DeviceRow {
 
 /// Datagrams of all repeats and flows, warm-up included, as the receiver saw them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatagramRow {
     /// Sent.
     pub sent: u64,
@@ -206,6 +211,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// MSG_ZEROCOPY in all repeats and flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZeroCopyRow {
     /// Calls that asked for it.
     pub asked: u64,
@@ -217,6 +223,7 @@ pub struct ZeroCopyRow {
 
 /// TCP_ZEROCOPY_RECEIVE in all repeats and flows, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappedRow {
     /// Bytes whose pages were mapped.
     pub mapped_bytes: u64,
@@ -226,6 +233,7 @@ pub struct MappedRow {
 
 /// Pacing by the senders themselves: a value a repeat and flow, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacingRow {
     /// Payload of each flow asked for (bit/s).
     pub asked_bps: f64,

@@ -20,6 +20,7 @@ use std::{fs, io};
 /// One CPU's line of `/proc/net/softnet_stat` (net/core/net-procfs.c). The kernel prints the low 32
 /// bits of each counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SoftnetStat {
     /// CPU number; the line number where the kernel (before 5.14) does not print it.
     pub cpu: u32,

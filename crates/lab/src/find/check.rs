@@ -30,7 +30,8 @@ use setup::Predicted;
 /// Load of the reference trials, as a share of the cliff of the calibrated set-up: their packets cost nearly what those at the cliff do, and none
 /// is lost.
 const REFERENCE_SHARE: f64 = 0.8;
-/// Loads of a check of the device, as shares of the cliff that was measured with it: interrupts a packet fall with the load.
+/// Loads of a check of the device, as shares of the cliff that was measured with it, where none are given: interrupts a packet fall with the
+/// load.
 const BELOW: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Runs every check; a stop or failure leaves the rest out and says so.
@@ -184,7 +185,7 @@ fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<
     }
 }
 
-/// What the device and the engines do at loads below its cliff. Loads that the sender did not keep up with are left out.
+/// What the device and the engines do at the loads asked for, or below its cliff. Loads that the sender did not keep up with are left out.
 fn below(
     computed: &Predictor,
     is_predicted: bool,
@@ -194,8 +195,9 @@ fn below(
     asked: &Asked<'_>,
 ) -> Result<Vec<SweepPoint>, TrialError> {
     let mut points = Vec::new();
-    for share in BELOW {
-        let load_pps = share * cliff_pps;
+    let shares = BELOW.map(|share| share * cliff_pps);
+    let given = asked.options.check_loads_pps.as_slice();
+    for load_pps in if given.is_empty() { shares.as_slice() } else { given }.iter().copied() {
         if is_predicted {
             for (engine, outcome) in at(computed, load_pps, asked.stop) {
                 points.push(SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome });

@@ -23,6 +23,8 @@ use crate::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
 pub const FIND: &str = "find";
 /// What a run holds: the simulator's packets, the meter's tables (bytes).
 const MEMORY_BYTES: u64 = 256 << 20;
+/// Loads of a check that a client may ask for.
+const LOADS_AT_MOST: usize = 1000;
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +48,8 @@ pub struct FindRequest {
     sender_cpu: Option<u32>,
     host_cpu: Option<u32>,
     checks: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    check_loads_pps: Vec<f64>,
     try_suggestions: bool,
     #[serde(default, skip_serializing_if = "is_one")]
     queues: u32,
@@ -107,6 +111,7 @@ impl FindRequest {
             sender_cpu: options.rig.sender_cpu,
             host_cpu: options.rig.host_cpu,
             checks: options.checks.iter().map(|check| check.name().to_owned()).collect(),
+            check_loads_pps: options.check_loads_pps.clone(),
             try_suggestions: options.try_suggestions,
             queues: sending.queues,
             max_rate_pps: sending.most_pps,
@@ -120,6 +125,10 @@ impl FindRequest {
 
     fn options(&self, between: BetweenOptions) -> Result<FindOptions, String> {
         let checks = self.checks.iter().map(|check| check.parse());
+        let loads = &self.check_loads_pps;
+        if loads.len() > LOADS_AT_MOST || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
+            return Err(format!("{FIND}: check_loads_pps: expected up to {LOADS_AT_MOST} loads above 0 pps"));
+        }
         Ok(FindOptions {
             quick: self.quick,
             loss: self.loss,
@@ -143,6 +152,7 @@ impl FindRequest {
                 ..RigOptions::default()
             },
             checks: checks.collect::<Result<_, _>>().map_err(|error: netcliff_core::ParseError| error.to_string())?,
+            check_loads_pps: self.check_loads_pps.clone(),
             try_suggestions: self.try_suggestions,
             command: self.command.clone(),
             started_unix_s: self.started_unix_s,

@@ -10,6 +10,7 @@ use crate::hosts::{BUSY, STEAL};
 
 /// One repeat's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RrSample {
     /// Length of its window (s).
     pub window_s: f64,

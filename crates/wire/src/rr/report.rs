@@ -11,6 +11,7 @@ use crate::transfer::hardware::Hardware;
 
 /// Totals of the far end since its start; the near end takes differences over its window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServerCount {
     /// Time since the start (s), by the far end's clock.
     pub at_s: f64,
@@ -36,6 +37,7 @@ pub struct ServerCount {
 
 /// CPU time of one end's threads in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadCost {
     /// Share of one CPU, all threads together.
     pub cpus: f64,
@@ -51,6 +53,7 @@ pub struct ThreadCost {
 
 /// CPU time of a whole host in the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCost {
     /// How it was measured.
     pub method: String,
@@ -65,6 +68,7 @@ pub struct HostCost {
 
 /// What CPU time the test took.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// The near end's threads (getrusage).
     pub client_threads: Option<ThreadCost>,
@@ -93,6 +97,7 @@ pub struct HostTicks {
 
 /// One-way delays.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OneWay {
     /// From send to receive call, both ends on one clock.
@@ -108,6 +113,7 @@ pub enum OneWay {
 
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// What was done.
     pub settings: Settings,

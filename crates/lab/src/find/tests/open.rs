@@ -105,7 +105,10 @@ fn a_limit_of_the_load_is_said_to_be() {
     let highest = Highest { ceiling_pps: 60e3, most_pps: Some(60e3) };
     let cliffs = searched_to(&mut host(1), highest);
     let said = cliffs.own().unwrap_err();
-    assert!(said.ends_with(": in 3 of 3 searches the highest load that --max-rate allows, 60kpps, was upheld"), "{said}");
+    assert!(
+        said.ends_with(": in 3 of 3 searches the highest load that --max-rate allows, 60kpps, was upheld"),
+        "{said}"
+    );
     assert!(cliffs.trials.iter().all(|(trial, _)| trial.spec.rate_pps <= 60e3 * (1.0 + 1e-9)));
     let slow = Highest { ceiling_pps: 60e3, most_pps: Some(90e3) };
     assert_eq!((highest.pps(), slow.pps(), slow.in_words()), (60e3, 60e3, "the sender's ceiling"));

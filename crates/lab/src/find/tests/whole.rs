@@ -51,6 +51,7 @@ pub(in crate::find) fn options() -> FindOptions {
         cpu: Preference::Best,
         rig: RigOptions::default(),
         checks: Vec::new(),
+        check_loads_pps: Vec::new(),
         try_suggestions: false,
         command: String::new(),
         started_unix_s: 0.0,

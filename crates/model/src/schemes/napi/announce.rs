@@ -17,6 +17,9 @@ use crate::queue::uniform::furthest;
 const PANELS: usize = 2;
 const POINTS: usize = 8;
 
+/// Numbers of packets rarer than this in all are not told apart.
+const RARE: f64 = 1e-13;
+
 /// One cycle from the end of unmasking to the interrupt, in the mean; index n is packets in the ring.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gathered {
@@ -47,6 +50,26 @@ impl Gathered {
                 put(to, place, weight * value);
             }
         }
+    }
+
+    /// The same without the largest numbers of packets, as long as all of them are rarer than what a figure to nine digits has; what
+    /// is left out is put with the largest that stays.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        for list in [&mut self.immediate, &mut self.delivered] {
+            let mut rest = 0.0;
+            while let Some(last) = list.last()
+                && list.len() > 2
+                && rest + last < RARE
+            {
+                rest += last;
+                list.pop();
+            }
+            if let Some(last) = list.last_mut() {
+                *last += rest;
+            }
+        }
+        self
     }
 
     /// Most packets that are announced.

@@ -33,7 +33,13 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     if work.shape == TimeShape::Exponential {
         let cycle = cycle(work, napi, &nic)?;
         return match by_polls(&exponential, napi, &cycle)? {
-            Some(ring) => Ok(ring),
+            Some(mut ring) => {
+                if nic.gap_s > 0.0 {
+                    ring.exact = false;
+                    ring.notes.push(bounds::GAP.note());
+                }
+                Ok(ring)
+            }
             None => Ok(by_setup(work, &work.shape, &cycle, 1.0 / napi.weight as f64)),
         };
     }

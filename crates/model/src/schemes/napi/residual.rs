@@ -29,12 +29,12 @@ pub fn mean_cycle(
     at: &dyn Fn(f64) -> Gathered,
 ) -> Result<Gathered, String> {
     if nic.gap_s == 0.0 {
-        return Ok(at(0.0));
+        return Ok(at(0.0).trimmed());
     }
     let steps = (2.0 * work.arrival_pps * nic.gap_s).clamp(FEWEST_STEPS, MOST_STEPS).round() as usize;
     let step_s = nic.gap_s / steps as f64;
     // By the time since the interrupt; the last: the gap is over.
-    let cycles: Vec<Gathered> = (0..=steps).map(|step| at(nic.gap_s - step as f64 * step_s)).collect();
+    let cycles: Vec<Gathered> = (0..=steps).map(|step| at(nic.gap_s - step as f64 * step_s).trimmed()).collect();
     let most = cycles.iter().map(Gathered::most).max().unwrap_or(1);
     let busy = Busy::new(work, weight, mask_s, nic.gap_s, most)?;
     let [delivered, immediate] = busy.ends(steps);
@@ -129,9 +129,10 @@ impl Busy {
         let erlang = Erlang::new(self.rate, self.gap_s, steps);
         let table = || vec![vec![0.0; steps + 1]; self.starts + 1];
         let [mut delivered, mut immediate] = [table(), table()];
-        let mut values = self.never();
+        let (mut values, mut next) = (self.never(), self.never());
         for events in 1..erlang.most {
-            values = self.before(&values, events == 1);
+            self.before(&values, events == 1, &mut next);
+            std::mem::swap(&mut values, &mut next);
             let (first, shares) = erlang.steps(events);
             if shares.is_empty() {
                 continue;
@@ -156,9 +157,8 @@ impl Busy {
     }
 
     /// P(the ring is found empty with exactly one event more). `first`: nothing is before.
-    fn before(&self, now: &Values, first: bool) -> Values {
+    fn before(&self, now: &Values, first: bool, next: &mut Values) {
         let (phases, levels) = (self.phases, self.levels);
-        let mut next = self.never();
         let ended = if first { 1.0 } else { 0.0 };
         // What follows a full poll that left so many; without a time it is the next, or has found nothing.
         let polled = |packets: usize| match (self.overhead, packets) {
@@ -166,27 +166,35 @@ impl Busy {
             (None, 0) => ended,
             (None, _) => now.serving[packets * phases],
         };
+        let stays = (1.0 - self.arrival - self.service).max(0.0);
         for packets in 1..=levels {
-            let above = if packets < levels { Some(packets + 1) } else { self.top.then_some(packets) };
             let row = packets * phases;
-            for served in 0..phases {
-                let after = match (packets - 1, served + 1 == phases) {
-                    (left, true) if phases > 1 || self.again >= 1.0 => polled(left),
-                    (left, true) => {
-                        let goes_on = if left == 0 { ended } else { now.serving[left * phases] };
-                        self.again * polled(left) + (1.0 - self.again) * goes_on
-                    }
-                    (0, false) => ended,
-                    (left, false) => now.serving[left * phases + served + 1],
-                };
-                let more = above.map_or(0.0, |above| now.serving[above * phases + served]);
-                let stays = (1.0 - self.arrival - self.service).max(0.0) * now.serving[row + served];
-                next.serving[row + served] = self.service * after + self.arrival * more + stays;
+            let own = &now.serving[row..row + phases];
+            let to = &mut next.serving[row..row + phases];
+            to.iter_mut().zip(own).for_each(|(to, own)| *to = stays * own);
+            if packets < levels || self.top {
+                let above = packets.min(levels - 1) + 1;
+                let more = &now.serving[above * phases..(above + 1) * phases];
+                to.iter_mut().zip(more).for_each(|(to, more)| *to += self.arrival * more);
             }
+            let left = packets - 1;
+            let below = &now.serving[left * phases..packets * phases];
+            let last = phases - 1;
+            match left {
+                0 => to[..last].iter_mut().for_each(|to| *to += self.service * ended),
+                _ => to[..last].iter_mut().zip(&below[1..]).for_each(|(to, after)| *to += self.service * after),
+            }
+            let after = if phases > 1 || self.again >= 1.0 {
+                polled(left)
+            } else {
+                let goes_on = if left == 0 { ended } else { below[0] };
+                self.again * polled(left) + (1.0 - self.again) * goes_on
+            };
+            to[last] += self.service * after;
         }
         // A stage of its own, ending in what `follows` says; without a time it is that.
         let stage = |own: &[f64], ends: Option<f64>, follows: &dyn Fn(usize) -> f64, packets: usize| {
-            let Some(ends) = ends else { return None };
+            let ends = ends?;
             let above = if packets < levels { own[packets + 1] } else if self.top { own[packets] } else { 0.0 };
             let stays = (1.0 - self.arrival - ends).max(0.0) * own[packets];
             Some(ends * follows(packets) + self.arrival * above + stays)
@@ -200,7 +208,6 @@ impl Busy {
             next.delivery[packets] = stage(&now.delivery, self.delivery, &|packets| now.isr[packets], packets)
                 .unwrap_or(next.isr[packets]);
         }
-        next
     }
 }
 

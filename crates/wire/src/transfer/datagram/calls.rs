@@ -58,11 +58,11 @@ impl<'a> Calls<'a> {
         }
         for (message, control) in self.messages.iter_mut().zip(&mut self.control) {
             message.msg_hdr.msg_control = control.as_mut_ptr().cast::<c_void>();
-            message.msg_hdr.msg_controllen = mem::size_of_val(control);
+            message.msg_hdr.msg_controllen = mem::size_of_val(control) as _;
         }
         let (messages, most) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
         // SAFETY: the messages point at slices, rows and control rows that live in `self` and were not resized.
-        let got = unsafe { libc::recvmmsg(fd, messages, most, libc::MSG_WAITFORONE, std::ptr::null_mut()) };
+        let got = unsafe { crate::messages::receive(fd, messages, most, libc::MSG_WAITFORONE) };
         if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
     }
 }

@@ -116,7 +116,7 @@ impl DataPath for Sender<'_> {
             if sent < 0 { -1 } else { 1 }
         } else {
             // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
-            unsafe { libc::sendmmsg(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, 0) }
+            unsafe { crate::messages::send(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, 0) }
         };
         if sent < 0 {
             let error = io::Error::last_os_error();

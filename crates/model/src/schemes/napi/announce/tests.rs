@@ -63,7 +63,7 @@ fn played(nic: &Nic, dice: &mut Dice, mask_s: f64, residual_s: f64, times_s: &mu
 
 fn moderation(frames: Option<u64>, times_us: [f64; 3]) -> Moderation {
     let [absolute_timer_s, packet_timer_s, min_gap_s] = times_us.map(|us| (us > 0.0).then_some(us * 1e-6));
-    Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s }
+    Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s, ..Moderation::default() }
 }
 
 /// P(n in an exponential time of this mean).
