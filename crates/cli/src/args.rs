@@ -108,7 +108,7 @@ pub enum Command {
     Inspect(InspectArgs),
     /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
     Watch(WatchArgs),
-    /// What this host drops, by reason and place, and what to do about it; the paths of packets
+    /// What this host drops, by reason and place, and what to do; paths of packets
     Drops(DropsArgs),
     /// How near this host is now to its calibrated cliff, by CPU and queue
     Headroom(HeadroomArgs),
