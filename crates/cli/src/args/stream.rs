@@ -157,7 +157,7 @@ pub struct StreamArgs {
     /// session of its own.
     #[arg(long, value_enum, value_name = "udp|tcp", num_args = 0..=1, require_equals = true, default_missing_value = "udp", hide_possible_values = true, help_heading = "Measurement")]
     pub probe: Option<ProbeBy>,
-    /// Gap between two requests, 1ms to 1s [default: 10ms]
+    /// Gap between two requests, 1ms to 1s [default: 20ms]
     #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Measurement", hide_short_help = true)]
     pub probe_every: Option<f64>,
     /// Time of requests alone before and after each repeat [default: 1s]

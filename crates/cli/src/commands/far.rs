@@ -47,14 +47,9 @@ impl FarSession {
     pub fn of_host(host: &str, ssh: bool, key: Option<&Path>) -> anyhow::Result<Self> {
         let named = host.to_owned();
         let data_to = ssh.then(|| "127.0.0.1".to_owned());
-<<<<<<< HEAD
         let (to, ssh) = if ssh { (Vec::new(), Some(named)) } else { (vec![named], None) };
-        Self::open(&FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) })
-=======
-        let (to, ssh) = if ssh { (None, named) } else { (named, None) };
         let args = FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) };
         Self::within(&args, &[], Limits { silence_s: FIND_S, ..Limits::default() })
->>>>>>> wire
     }
 
     /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then

@@ -16,8 +16,8 @@ use crate::thread::Placement;
 
 /// How often the queues are looked at: twenty times a second see a queue that stands.
 const EVERY: Duration = Duration::from_millis(50);
-/// The thread rests for so many times the CPU time of a look: no more than a two hundredth of a CPU.
-const REST: u64 = 199;
+/// The thread rests for so many times the CPU time of a look: no more than a four hundredth of a CPU.
+const REST: u64 = 399;
 /// Looks that are kept: before there are more, every second one is dropped.
 const MOST_LOOKS: usize = 20_000;
 
