@@ -1,6 +1,6 @@
 //! `netcliff find`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -69,7 +69,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
 }
 
 /// The capture that is replayed, and how it is.
-fn captured(file: &PathBuf) -> anyhow::Result<(Arc<Capture>, String)> {
+fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
     let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
     let (capture, told) = replayable(capture);
     Ok((Arc::new(capture), told))
