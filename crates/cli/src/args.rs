@@ -5,8 +5,10 @@ mod agent;
 mod bed;
 mod compare;
 mod compute;
+mod drops;
 mod far;
 mod find;
+mod guest;
 mod headroom;
 mod inspect;
 mod limits;
@@ -33,19 +35,21 @@ pub use agent::AgentArgs;
 pub use bed::LinkArgs;
 pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
+pub use drops::{DropsArgs, DropsBy, DropsMethod};
 pub use far::FarArgs;
-pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, Testbed};
+pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, SendBy as SendFrames, Testbed};
+pub use guest::GuestArgs;
 pub use headroom::HeadroomArgs;
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
 pub use metrics::MetricsArgs;
-pub use numbers::{Since, run_name};
+pub use numbers::{Cpus, Since, run_name};
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
-pub use stream::{Carrier, PacedBy, PathName, ReceiveName, StreamArgs, Way};
+pub use stream::{Carrier, PacedBy, PathName, ProbeBy, ReceiveName, StreamArgs, Way};
 pub use trend::TrendArgs;
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 pub use watch::WatchArgs;
@@ -104,6 +108,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
     Watch(WatchArgs),
+    /// What this host drops, by reason and place, and what to do; paths of packets
+    Drops(DropsArgs),
     /// How near this host is now to its calibrated cliff, by CPU and queue
     Headroom(HeadroomArgs),
     /// Settings for an objective: proposed, applied, undone, tried

@@ -9,6 +9,7 @@
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;
 mod commands;
+mod live;
 mod output;
 mod progress;
 
@@ -32,6 +33,7 @@ pub fn run() -> ExitCode {
         Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
         Command::Advise(args) => commands::advise::run(args, &cli.store),
         Command::Inspect(args) => commands::inspect::run(args),
+        Command::Drops(args) => commands::drops::run(args),
         Command::Watch(args) => commands::watch::run(args, &cli.store),
         Command::Headroom(args) => commands::headroom::run(args, &cli.store),
         Command::Tune(args) => commands::tune::run(args, &cli.store),
@@ -46,6 +48,7 @@ pub fn run() -> ExitCode {
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),
     };
+    live::end(&outcome);
     match outcome {
         Ok(code) => code,
         Err(error) => output::fail(&error),

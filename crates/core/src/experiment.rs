@@ -7,6 +7,7 @@
 
 mod curve;
 mod design;
+mod device;
 mod figure;
 mod file;
 mod forwarding;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use curve::{Answerer, Check, Compared, Curve, Dot, checks};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
+pub use device::DeviceSection;
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};
 pub use forwarding::{Forwarding, SetUp};

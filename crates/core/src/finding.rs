@@ -1,21 +1,26 @@
 //! [`Finding`]: the one page of `netcliff find`: a host's cliff predicted, simulated and measured.
 
 mod cpu;
+mod device;
 mod disturbance;
+mod generator;
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
 use crate::host::Host;
+use crate::ledger::TrialLedger;
 use crate::outcome::{CpuShares, Figure, Latency, Loss, Outcome};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
 pub use cpu::{CpuBesides, CpuMeasured};
+pub use device::{DeviceAccount, DeviceLoss, DeviceVector};
 pub use disturbance::{
     Buffer, ClockJump, Disturbance, Drift, LengthBin, MOST_TASKS, PauseBudget, Pauses, Speed, SpeedAt, TaskTime,
 };
+pub use generator::{GeneratorPart, GeneratorSummary};
 
 /// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,20 +141,6 @@ pub struct CliffSensitivity {
     pub elasticity: f64,
     /// Standard deviation of the cliff that the cost's own uncertainty makes, as a share of it.
     pub spread: f64,
-}
-
-/// The load generator measured alone.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GeneratorSummary {
-    /// `AF_PACKET transmit ring, PACKET_QDISC_BYPASS` or what was used instead.
-    pub method: String,
-    /// Packets/s it can send flat out; None: not measured.
-    pub ceiling_pps: Option<Figure>,
-    /// 99th percentile of actual minus intended send time at the highest load it kept up with (s).
-    pub lateness_p99_s: Option<f64>,
-    /// Frame bytes, FCS included.
-    pub frame_bytes: u32,
 }
 
 /// Latencies at one share of the cliff.
@@ -435,6 +426,12 @@ pub struct Finding {
     pub calibration: Option<Calibration>,
     /// The load generator alone.
     pub generator: GeneratorSummary,
+    /// What the interface under test counted, where the load came from another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceAccount>,
+    /// How latency is taken, where the load came from another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_method: Option<String>,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,
     /// What a cliff is in this run; None in findings of versions that did not say.
@@ -494,6 +491,9 @@ pub struct Finding {
     pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.
     pub loss_at_twice: ByEngine<Loss>,
+    /// Where every packet of a trial past the cliff went; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<TrialLedger>,
     /// The bottleneck, one sentence.
     pub binding: Option<String>,
     /// The most promising settings to try.
@@ -521,6 +521,8 @@ impl Finding {
             setup,
             calibration: None,
             generator: GeneratorSummary::default(),
+            device: None,
+            latency_method: None,
             loss_target,
             definition: None,
             cliff_pps: ByEngine::default(),
@@ -543,6 +545,7 @@ impl Finding {
             cpu_at_twice: ByEngine::default(),
             cpu_measured: None,
             loss_at_twice: ByEngine::default(),
+            ledger: None,
             binding: None,
             suggestions: Vec::new(),
             missing: Vec::new(),

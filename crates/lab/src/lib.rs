@@ -31,6 +31,7 @@
 //! | [`stand`] | the devices, addresses and CPUs that a measurement depends on: what changed meanwhile |
 //! | [`stats`] | intervals and least squares |
 
+pub mod account;
 pub mod advise;
 mod alike;
 pub mod bench;

@@ -6,6 +6,7 @@ mod brief;
 mod chart;
 pub(crate) mod comparison;
 mod cpus;
+mod drops;
 mod experiment;
 pub(crate) mod forwarding;
 mod headroom;
@@ -31,6 +32,7 @@ use page::{Page, Tone};
 pub use advice::{settings, settings_brief};
 pub use brief::brief;
 pub use comparison::{compare, compare_brief};
+pub use drops::{drops, paths};
 pub use experiment::experiment;
 pub use forwarding::forwarding;
 pub use headroom::headroom;
@@ -118,6 +120,9 @@ fn host(page: &mut Page, finding: &Finding) {
     {
         page.fact(name, if fact.is_empty() { "-" } else { fact });
     }
+    for (name, fact) in sheet::device(finding) {
+        page.fact(name, &fact);
+    }
     for (index, limit) in host.limits.iter().enumerate() {
         page.fact(if index == 0 { "limits" } else { "" }, limit);
     }
@@ -188,6 +193,12 @@ fn figures(page: &mut Page, finding: &Finding) {
     page.columns("LOST");
     page.paragraph(2, Tone::Faint, "at twice the cliff, as shares of the offered packets");
     page.rows(&sheet::loss(&finding.loss_at_twice));
+    if let Some(at) = &finding.ledger {
+        page.heading("WHERE EVERY PACKET WENT");
+        let load = format::quantity(at.load_pps, Unit::Pps);
+        page.paragraph(2, Tone::Faint, &format!("of a trial at {load}, warm-up included"));
+        drops::ledger(page, &at.ledger);
+    }
 }
 
 fn disturbance(page: &mut Page, finding: &Finding) {

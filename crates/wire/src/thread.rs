@@ -193,6 +193,20 @@ pub struct CpuUse {
     pub involuntary_switches: u64,
 }
 
+impl CpuUse {
+    /// With what a thread that ran beside it used.
+    #[must_use]
+    pub fn beside(&self, other: &Self) -> Self {
+        Self {
+            wall_s: self.wall_s.max(other.wall_s),
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
+}
+
 /// A reading of the calling thread's meters; two make a [`CpuUse`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CpuStamp {

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use anyhow::Context;
 use netcliff_host::journal::StateDir;
 use netcliff_lab::find::far::FindKind;
+use netcliff_wire::common_clock::ClockService;
 use netcliff_wire::control::activation;
 use netcliff_wire::control::agent::{Agent, Event, Log, Settings, give_back_to_the_kernel, serve_pipes};
 use netcliff_wire::control::far::{Kind, Service};
@@ -24,7 +25,7 @@ use netcliff_wire::rr::RrKind;
 use netcliff_wire::transfer::{Congestion, TransferKind};
 
 use super::metrics::{self, Counts};
-use super::stop_on_signal;
+use super::{refuse_low_rate, stop_on_signal};
 use crate::args::{AgentArgs, StoreArgs};
 use crate::output;
 
@@ -45,8 +46,8 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
     vec![
         Arc::new(RrKind),
         Arc::new(TransferKind { congestion }),
-        Arc::new(LoadKind { permission: permission.clone(), netns: None }),
-        Arc::new(FindKind { permission, settings }),
+        Arc::new(LoadKind { permission: permission.clone(), netns: None, most_pps: args.max_rate }),
+        Arc::new(FindKind { permission, settings, most_pps: args.max_rate }),
     ]
 }
 
@@ -57,7 +58,8 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
             "--allow-find {interface}: without --key every user of this host could send by it; give --key FILE"
         )));
     }
-    let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService), Arc::new(GroundService)];
+    let mut services: Vec<Arc<dyn Service>> =
+        vec![Arc::new(ClockService), Arc::new(FingerprintService), Arc::new(GroundService)];
     let Some(device) = &args.allow_settings else { return Ok(services) };
     if args.key.is_none() && !args.stdio {
         return Err(output::usage(format!(
@@ -110,6 +112,7 @@ pub fn run(args: &AgentArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn settings(args: &AgentArgs) -> anyhow::Result<Settings> {
+    refuse_low_rate(args.max_rate)?;
     give_back_to_the_kernel();
     let usual = Limits::default();
     Ok(Settings {

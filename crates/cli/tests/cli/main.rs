@@ -9,6 +9,7 @@ mod changed;
 mod compare;
 mod contracts;
 mod disturbed;
+mod drops;
 mod far_host;
 mod files;
 mod find;

@@ -36,6 +36,11 @@ impl Variant {
 }
 
 impl HostSection {
+    /// True where the file has none.
+    pub(super) fn is_absent(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Every combination of what varies; the host alone where nothing does.
     pub(super) fn variants(&self) -> Result<Vec<Variant>, BadValue> {
         let name = &self.preset;

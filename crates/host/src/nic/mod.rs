@@ -5,19 +5,24 @@
 
 pub mod counts;
 pub mod ethtool;
-mod ioctl;
+pub(crate) mod ioctl;
+pub mod landing;
 pub mod link;
+pub mod losses;
 pub mod moderation;
 pub mod neighbour;
 pub mod netdev;
 mod numbered;
 pub mod own_counts;
+pub mod parameters;
 pub mod path;
 pub mod phc;
+pub mod queues;
 pub mod scheme;
 pub mod slot;
 pub mod stamping;
 mod sysfs;
+pub mod vlan;
 
 pub(crate) use ioctl::set_rss_table;
 pub(crate) use sysfs::message_interrupts;
@@ -57,9 +62,12 @@ pub struct Nic {
     pub firmware: Option<String>,
     /// Bus address, for example a PCI address.
     pub bus: Option<String>,
-    /// QEMU emulates it, as one of Intel's.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub is_qemus: bool,
+    /// QEMU emulates it, as one of Intel's: the version of its machine, (0, 0) if that is not reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<(u32, u32)>,
+    /// Numbers that this process gave its driver's module, where it loaded it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, u32>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// Qdiscs, root first.
@@ -244,10 +252,6 @@ fn from_link(link: &RawLink) -> Nic {
         master: link.master,
         ..Nic::default()
     }
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// IF_OPER_* of linux/if.h.

@@ -3,12 +3,14 @@
 //! All are counters since boot (or since the namespace was made); the `since` methods give what
 //! happened between two readings.
 
+mod ip;
 mod irq;
 mod udp;
 
 #[cfg(test)]
 mod tests;
 
+pub use ip::IpDrops;
 pub use irq::{PerCpu, Row, interrupts, parse_per_cpu, softirqs};
 pub use udp::{UdpCounters, parse_snmp};
 

@@ -22,6 +22,7 @@ const JSON: &[(&str, &[&str])] = &[
     ("`limits`", &["core/src/roofline.rs"]),
     ("`inspect` and the fingerprint of a host", &["host/src/inventory", "host/src/nic", "host/src/inspect"]),
     ("`watch`", &["core/src/watch.rs"]),
+    ("`drops`, and the ledger of a trial", &["core/src/drops.rs", "core/src/ledger.rs"]),
     ("`headroom`", &["core/src/headroom.rs"]),
     ("`tune`", &["core/src/tuning.rs", "host/src/tune", "lab/src/tuning.rs"]),
     (
