@@ -43,13 +43,13 @@ pub use headroom::HeadroomArgs;
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
 pub use metrics::MetricsArgs;
-pub use numbers::{Since, run_name};
+pub use numbers::{Cpus, Since, run_name};
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use simulate::SimulateArgs;
-pub use stream::{Carrier, PacedBy, PathName, ReceiveName, StreamArgs, Way};
+pub use stream::{Carrier, PacedBy, PathName, ProbeBy, ReceiveName, StreamArgs, Way};
 pub use trend::TrendArgs;
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 pub use watch::WatchArgs;
@@ -108,7 +108,7 @@ pub enum Command {
     Inspect(InspectArgs),
     /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
     Watch(WatchArgs),
-    /// What this host drops, by reason and place, and what to do about it; the paths of packets
+    /// What this host drops, by reason and place, and what to do; paths of packets
     Drops(DropsArgs),
     /// How near this host is now to its calibrated cliff, by CPU and queue
     Headroom(HeadroomArgs),

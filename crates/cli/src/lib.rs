@@ -9,6 +9,7 @@
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;
 mod commands;
+mod live;
 mod output;
 mod progress;
 
@@ -47,6 +48,7 @@ pub fn run() -> ExitCode {
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),
     };
+    live::end(&outcome);
     match outcome {
         Ok(code) => code,
         Err(error) => output::fail(&error),

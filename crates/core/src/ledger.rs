@@ -152,7 +152,7 @@ pub struct Ledger {
 pub struct TrialLedger {
     /// Offered load (pps).
     pub load_pps: f64,
-    /// Where its packets went.
+    /// Where its packets went: the keys of `Ledger` stand beside `load_pps`.
     #[serde(flatten)]
     pub ledger: Ledger,
 }

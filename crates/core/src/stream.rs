@@ -2,6 +2,8 @@
 //! greatest, and the formulas that turn counts into figures.
 
 mod frames;
+mod many;
+mod probe;
 mod row;
 mod wire;
 
@@ -10,7 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Fingerprint, Provenance};
 
 pub use frames::{DatagramFrames, ETHERNET_BYTES, datagram_frames, payload_share, wire_bytes};
-pub use row::{DatagramRow, DeviceRow, EndCpu, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow};
+pub use many::{AgentRow, IncastRow, ManyRow, jain};
+pub use probe::{ProbePhase, ProbePoint, ProbeQueue, ProbeRow, quantile, round_trips_per_minute};
+pub use row::{
+    DatagramRow, DeviceRow, EndCpu, FollowedRow, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow,
+};
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
 /// Median, least and greatest of repeats.

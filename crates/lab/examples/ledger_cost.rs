@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     receive_buffer_bytes: 1 << 20,
                     seconds,
                     seed: u64::from(pair),
+                    replay: None,
                 };
                 let observation = bench.observe(&spec, true)?;
                 drop(collector);

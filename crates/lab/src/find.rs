@@ -22,6 +22,7 @@ pub mod of;
 mod plan;
 mod reading;
 mod recorder;
+mod replayed;
 mod rough;
 mod stages;
 mod suggest;
@@ -37,12 +38,13 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
-use netcliff_core::{Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
+use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::nic::scheme::AsNapi;
 use netcliff_host::nic::{self, Nic};
+use netcliff_wire::replay::Replay;
 use netcliff_wire::schedule::Arrivals;
 
 use crate::account::Account;
@@ -58,6 +60,7 @@ pub use check::CheckSetup;
 pub(crate) use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
+pub use replayed::{mean_bytes, replayable};
 
 /// Options of `find`.
 #[derive(Debug, Clone)]
@@ -70,6 +73,8 @@ pub struct FindOptions {
     pub frame_bytes: u32,
     /// Arrival process.
     pub arrivals: Arrivals,
+    /// A capture whose times, sizes and flows are sent instead of `arrivals` of `frame_bytes`, as [`replayable`] gives it.
+    pub capture: Option<Arc<Capture>>,
     /// CPU time the application spends a packet beyond reading it (s).
     pub work_s: f64,
     /// Receive buffer to ask for (bytes).
@@ -333,6 +338,16 @@ fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
 
 /// Poisson or constant arrivals of the requested frames, at a placeholder load that every use replaces.
 fn traffic(options: &FindOptions) -> Traffic {
+    if let Some(capture) = &options.capture {
+        let (file, capture) = (capture.file.clone(), Some(Arc::clone(capture)));
+        return Traffic {
+            size: FrameSizes::Trace(capture.clone()),
+            arrivals: netcliff_core::Arrivals::Trace { file, speed: None, once: false, capture },
+            rate: Load::Pps(1.0),
+            link_bps: 10e9,
+            flows: None,
+        };
+    }
     Traffic {
         arrivals: match options.arrivals {
             Arrivals::Poisson => netcliff_core::Arrivals::Poisson,
@@ -368,6 +383,7 @@ fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
         receive_buffer_bytes: options.receive_buffer_bytes,
         seconds: plan.trial_s,
         seed: options.seed,
+        replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
     }
 }
 

@@ -140,11 +140,16 @@ pub enum TrendError {
     Store(#[from] StoreError),
 }
 
+/// Runs with what they measured, oldest first, and what was left out.
+pub type Kept = (Vec<(RunSummary, Measured)>, Vec<String>);
+/// The values of a figure, each with the place of its run.
+type Values = Vec<(usize, f64)>;
+
 /// The finished runs of a name in a store, oldest first, that have figures; of several kinds those of the newest run's.
 ///
 /// # Errors
 /// There are none, or the store cannot be read.
-pub fn of_store(store: &Store, name: &str) -> Result<(Vec<(RunSummary, Measured)>, Vec<String>), TrendError> {
+pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
     let mut runs = store.runs()?;
     runs.retain(|run| run.name.as_deref() == Some(name));
     runs.reverse();
@@ -181,7 +186,7 @@ pub fn trend(
     mut notes: Vec<String>,
     fail_if_slower: Option<f64>,
 ) -> Result<Trend, TrendError> {
-    let mut gathered: Vec<(String, Quantity, Vec<(usize, f64)>)> = Vec::new();
+    let mut gathered: Vec<(String, Quantity, Values)> = Vec::new();
     let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for (at, (_, measured)) in runs.iter().enumerate() {
         for point in &measured.points {

@@ -5,6 +5,7 @@ mod outcome;
 mod watching;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns, Visit};
 use netcliff_host::cpu::system::SystemStamp;
@@ -18,6 +19,7 @@ use netcliff_wire::clock::ClockStamp;
 use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
 use netcliff_wire::load::{Load, LoadRequest};
+use netcliff_wire::replay::Replay;
 use netcliff_wire::run::{SinkWith, Timing, WireFailure, WireRun, run_to};
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::sink::{SinkConfig, Work};
@@ -48,6 +50,15 @@ pub struct TrialSpec {
     pub seconds: f64,
     /// Seed of the schedule.
     pub seed: u64,
+    /// Times, sizes and flows of a capture, at the load, instead of `arrivals` and `frame_bytes`; not by a generator elsewhere.
+    pub replay: Option<Arc<Replay>>,
+}
+
+impl TrialSpec {
+    /// The capture to send; None for frames of another size, by which the cost of a byte is measured.
+    fn replayed(&self) -> Option<&Arc<Replay>> {
+        self.replay.as_ref().filter(|replay| replay.mean_bytes() == self.frame_bytes as usize)
+    }
 }
 
 /// Why a trial has no result.
@@ -218,7 +229,10 @@ fn once(
     };
     let wire = match sending {
         Sending::Here(generator) => {
-            let schedule = Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?;
+            let schedule: Box<dyn Iterator<Item = u64> + Send> = match spec.replayed() {
+                Some(replay) => Box::new(Arc::clone(replay).times(spec.rate_pps)),
+                None => Box::new(Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?),
+            };
             run(&mut Here::new(GeneratorConfig { heartbeat: heartbeats.sender.clone(), ..*generator }, schedule))
         }
         Sending::There(between, requests) => {
@@ -341,6 +355,7 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
         frame_bytes,
         checksum: Checksum::default(),
         run_id,
+        replay: spec.replayed().cloned(),
     };
     let mut generator = GeneratorConfig::new(rig.sender_interface(), frame);
     generator.placement =

@@ -142,6 +142,7 @@ impl Bench for WireBench<'_> {
             receive_buffer_bytes: 1 << 16,
             seconds: CEILING_S,
             seed: 0,
+            replay: None,
         };
         let (sending, _) = trial::ends(self.rig, &spec, Timing::measured(CEILING_S));
         let mut pps = Vec::new();

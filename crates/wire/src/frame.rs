@@ -13,11 +13,13 @@
 //! There is no room for flags: warm-up and drain are told apart by the intended send time.
 
 use std::net::SocketAddrV4;
+use std::sync::Arc;
 
 use etherparse::PacketBuilder;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
+use crate::replay::Replay;
 
 /// Smallest frame, FCS included \[bytes\].
 pub const MIN_FRAME_BYTES: usize = 64;
@@ -127,6 +129,8 @@ pub struct FrameSpec {
     pub checksum: Checksum,
     /// Marks the frames of this run.
     pub run_id: u32,
+    /// Sizes and flows of a capture instead of `frame_bytes` and one source port.
+    pub replay: Option<Arc<Replay>>,
 }
 
 /// UDP payload bytes of a frame of this many bytes including FCS.
@@ -258,6 +262,49 @@ fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
     };
     let ([a, b], [c, d]) = (ports.source.to_be_bytes(), ports.destination.to_be_bytes());
     Ok((bytes, Flow { ports: [a, b, c, d], base_sum }))
+}
+
+/// The frames of a run by their sequence numbers: all alike, or as a capture has them.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    kinds: Vec<Template>,
+    replay: Option<Arc<Replay>>,
+}
+
+impl Templates {
+    /// Builds the frames.
+    ///
+    /// # Errors
+    /// A frame size is out of range, or flows do not fit behind the source port.
+    pub fn new(spec: &FrameSpec) -> Result<Self, WireError> {
+        let Some(replay) = &spec.replay else {
+            return Ok(Self { kinds: vec![Template::new(spec)?], replay: None });
+        };
+        let kind = |kind: &crate::replay::Kind| {
+            let port = spec.source.port().checked_add(kind.flow);
+            let port = port
+                .ok_or_else(|| WireError::setting("source port", spec.source.port(), "room for 256 flows behind it"))?;
+            let source = SocketAddrV4::new(*spec.source.ip(), port);
+            Template::new(&FrameSpec { source, frame_bytes: kind.frame_bytes, replay: None, ..spec.clone() })
+        };
+        let kinds = replay.kinds().iter().map(kind).collect::<Result<_, _>>()?;
+        Ok(Self { kinds, replay: Some(Arc::clone(replay)) })
+    }
+
+    /// The frame of a sequence number; true where it is another than the one before may have been.
+    #[inline]
+    pub fn at(&self, sequence: u64) -> (&Template, bool) {
+        match &self.replay {
+            None => (&self.kinds[0], false),
+            Some(replay) => (&self.kinds[replay.kind_at(sequence)], true),
+        }
+    }
+
+    /// The longest one.
+    pub fn longest(&self) -> &Template {
+        // There is one at least.
+        self.kinds.iter().max_by_key(|template| template.bytes().len()).unwrap_or(&self.kinds[0])
+    }
 }
 
 /// Sum of the 16-bit words, for a checksum (RFC 1071).

@@ -26,6 +26,7 @@ fn packets_pass_and_are_accounted_for() {
         frame_bytes: 64,
         checksum: Checksum::Zero,
         run_id: RUN_ID,
+        replay: None,
     };
     let generator = GeneratorConfig { method: Method::Socket, ..GeneratorConfig::new("lo", frame) };
     let schedule = Schedule::new(Arrivals::Constant, 5_000.0, 1, 0).expect("legal");

@@ -17,7 +17,7 @@ use netcliff_core::filter::Filter;
   netcliff drops --by stack --filter 'tcp and net 10.0.0.0/8' --time 60s
   netcliff drops --trace 5 --filter 'udp dst port 5201'  # paths of five packets
 
-A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and the names of
+A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and names of
 protocols, with src and dst, joined by and, or, not and brackets. It is applied in the kernel.
 Drops are counted at the kernel's tracepoint skb:kfree_skb by eBPF, which needs root (or CAP_BPF and
 CAP_PERFMON); without it the kernel's counters are shown, which say what they cannot tell."

@@ -45,6 +45,12 @@ pub struct FindArgs {
     /// Frame size, FCS included
     #[arg(long, default_value = "64B", value_parser = frame_bytes, help_heading = "Load and application")]
     pub size: u32,
+    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), around and around, stretched or pressed to each load
+    ///
+    /// Headers are the test's: each flow has a source port of its own, up to 256. Frames longer than 1518 bytes are cut. The simulator
+    /// computes with the same capture.
+    #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
+    pub traffic: Option<PathBuf>,
     /// Arrival process of the sender
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson, help_heading = "Load and application")]
     pub arrivals: Arrivals,
@@ -173,7 +179,15 @@ pub struct FindArgs {
     /// Print the finding as one JSON object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Where the HTML page goes [default: netcliff/reports in the XDG data directory; none with --no-store]
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
+    pub live: bool,
+    /// The HTML page [default: in the XDG data directory; none with --no-store]
+    ///
+    /// Its directory is netcliff/reports there.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// Write the picture of offered against delivered load
@@ -223,6 +237,11 @@ pub enum FindTestbed {
     Here(Testbed),
     /// A guest with this NIC
     Vm(Model),
+}
+
+fn own_traffic(text: &str) -> Result<PathBuf, String> {
+    let file = text.strip_prefix("pcap:").filter(|file| !file.is_empty());
+    file.map(PathBuf::from).ok_or_else(|| "expected pcap: and a capture, such as pcap:own.pcapng".to_owned())
 }
 
 fn place(text: &str) -> Result<FindTestbed, String> {

@@ -79,6 +79,12 @@ pub struct RunArgs {
     /// One record a line; of transfers one object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "csv", help_heading = "Output")]
+    pub live: bool,
     /// The records as CSV
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub csv: bool,

@@ -37,6 +37,9 @@ pub struct WatchArgs {
     /// One JSON object a moment instead of the screen
     #[arg(long, conflicts_with = "metrics")]
     pub json: bool,
+    /// The same as events of --live, which a reader that is slow or gone does not hold up (docs/json.md)
+    #[arg(long, conflicts_with = "json")]
+    pub live: bool,
     /// Append each moment as a line of JSON to this file; on the screen `r` starts and stops it
     #[arg(long, value_name = "FILE", conflicts_with = "metrics")]
     pub record: Option<PathBuf>,

@@ -48,7 +48,10 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         let tried = all.iter().map(|advice| trial::of(advice, args, model)).collect::<anyhow::Result<Vec<_>>>()?;
         if args.json {
             let each = all.iter().zip(&tried);
-            return each.clone().try_for_each(|(advice, tried)| output::json_line(&trial::WithTrial { advice, tried })).map(|()| said(&all));
+            return each
+                .clone()
+                .try_for_each(|(advice, tried)| output::json_line(&trial::WithTrial { advice, tried }))
+                .map(|()| said(&all));
         }
         output::data(&report::terminal::settings_brief(&all, &overall(&all), output::style()))?;
         tried.iter().try_for_each(|tried| output::data(&tried.page()))?;

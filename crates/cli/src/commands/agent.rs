@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use anyhow::Context;
 use netcliff_host::journal::StateDir;
 use netcliff_lab::find::far::FindKind;
+use netcliff_wire::common_clock::ClockService;
 use netcliff_wire::control::activation;
 use netcliff_wire::control::agent::{Agent, Event, Log, Settings, give_back_to_the_kernel, serve_pipes};
 use netcliff_wire::control::far::{Kind, Service};
@@ -57,7 +58,8 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
             "--allow-find {interface}: without --key every user of this host could send by it; give --key FILE"
         )));
     }
-    let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService), Arc::new(GroundService)];
+    let mut services: Vec<Arc<dyn Service>> =
+        vec![Arc::new(ClockService), Arc::new(FingerprintService), Arc::new(GroundService)];
     let Some(device) = &args.allow_settings else { return Ok(services) };
     if args.key.is_none() && !args.stdio {
         return Err(output::usage(format!(

@@ -45,9 +45,9 @@ impl FarSession {
 
     /// Connects to a host, or runs an agent there by ssh, for a test that needs no address for its data.
     pub fn of_host(host: &str, ssh: bool, key: Option<&Path>) -> anyhow::Result<Self> {
-        let named = Some(host.to_owned());
+        let named = host.to_owned();
         let data_to = ssh.then(|| "127.0.0.1".to_owned());
-        let (to, ssh) = if ssh { (None, named) } else { (named, None) };
+        let (to, ssh) = if ssh { (Vec::new(), Some(named)) } else { (vec![named], None) };
         let args = FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) };
         Self::within(&args, &[], Limits { silence_s: FIND_S, ..Limits::default() })
     }
@@ -62,7 +62,7 @@ impl FarSession {
 
     fn within(args: &FarArgs, devices: &[String], limits: Limits) -> anyhow::Result<Self> {
         let version = env!("CARGO_PKG_VERSION");
-        let (session, ssh) = match (&args.to, &args.ssh) {
+        let (session, ssh) = match (args.to.first(), &args.ssh) {
             (Some(target), _) => {
                 let key = args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?;
                 (Session::connect(target, key.as_ref(), version, limits)?, None)
@@ -84,11 +84,26 @@ impl FarSession {
         Ok(Self { session, address, ssh })
     }
 
+    /// The session, and what is to be closed after it was dropped.
+    pub fn split(self) -> (Session, FarEnding) {
+        (self.session, FarEnding(self.ssh))
+    }
+
     /// Ends the session and waits for ssh.
     pub fn close(self) -> anyhow::Result<()> {
         // The far end leaves when its pipes close.
         drop(self.session);
         self.ssh.map_or(Ok(()), Ssh::close)
+    }
+}
+
+/// What a session ran over.
+pub struct FarEnding(Option<Ssh>);
+
+impl FarEnding {
+    /// Waits for ssh; the session must have been dropped.
+    pub fn close(self) -> anyhow::Result<()> {
+        self.0.map_or(Ok(()), Ssh::close)
     }
 }
 

@@ -1,16 +1,17 @@
 //! `netcliff find`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use netcliff_core::Finding;
+use netcliff_core::{Capture, Finding};
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::find::of::{NearEnd, find_of};
-use netcliff_lab::find::{FindError, FindOptions, check, find};
+use netcliff_lab::find::{FindError, FindOptions, check, find, mean_bytes, replayable};
+use netcliff_lab::inputs;
 use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
@@ -22,11 +23,13 @@ use super::{
     refuse_unwritable, stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
 use crate::args::{FindArgs, FindTestbed, SendFrames, StoreArgs};
+use crate::live;
 use crate::output;
 use crate::progress::Progress;
 
 /// Finds the cliff and prints the result.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "find")?;
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
@@ -35,11 +38,12 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     if args.interface.is_none() {
         check(&checked(args)).map_err(explain)?;
     }
+    let capture = args.traffic.as_deref().map(captured).transpose()?;
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
     let hosts = Hosts::of(args)?;
     warn_of_load();
-    let options = options(args, hosts.between());
+    let options = options(args, capture.as_ref().map(|(capture, _)| capture), hosts.between());
     let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut progress = Progress::new(kept);
@@ -50,7 +54,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         let _ = if progress.records == 0 { store.remove(&[run]).map(drop) } else { store.finish(run, true, None) };
     }
     let mut finding = found?;
-    finding.host.limits.extend(own_namespace);
+    finding.host.limits.extend(own_namespace.into_iter().chain(capture.map(|(_, told)| told)));
     let lost = progress.store_failure.take().or_else(|| kept.and_then(|kept| keep(kept, &finding).err()));
     show(args, &finding, run_id)?;
     if let Some(why) = lost {
@@ -62,6 +66,13 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}"));
     }
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
+}
+
+/// The capture that is replayed, and how it is.
+fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
+    let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
+    let (capture, told) = replayable(capture);
+    Ok((Arc::new(capture), told))
 }
 
 /// The hosts of a run.
@@ -174,7 +185,7 @@ fn find_in(
 
 /// The options as far as this host can check them: a guest has CPUs and a NIC of its own.
 fn checked(args: &FindArgs) -> FindOptions {
-    let mut options = options(args, None);
+    let mut options = options(args, None, None);
     if matches!(args.testbed, FindTestbed::Vm(_)) {
         options.rig.host_cpu = None;
         options.checks.retain(|setup| setup.settings().is_empty());
@@ -182,12 +193,13 @@ fn checked(args: &FindArgs) -> FindOptions {
     options
 }
 
-fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
+fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<BetweenOptions>) -> FindOptions {
     use crate::args::{Arrivals, Testbed};
     FindOptions {
+        capture: capture.cloned(),
         quick: args.quick,
         loss: args.loss,
-        frame_bytes: args.size,
+        frame_bytes: capture.map_or(args.size, |capture| mean_bytes(capture)),
         arrivals: match args.arrivals {
             Arrivals::Poisson => netcliff_wire::schedule::Arrivals::Poisson,
             Arrivals::Constant => netcliff_wire::schedule::Arrivals::Constant,
@@ -254,6 +266,8 @@ fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
 fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Result<()> {
     if args.json {
         output::json_line(finding)?;
+    } else if args.live {
+        live::result(finding, finding.partial)?;
     } else {
         let page = if args.verbose { report::terminal::finding } else { report::terminal::brief };
         output::data(&page(finding, output::style()))?;
@@ -271,7 +285,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
         None => write_default(&page, finding, run_id)?,
     };
     let line = format!("Report: {}", path.display());
-    if args.json {
+    if args.json || args.live {
         output::say(line)
     } else {
         output::sentences(&(line + "\n"))?

@@ -22,14 +22,17 @@ use netcliff_lab::rig::{Rig, RigOptions};
 use netcliff_lab::run::{Answer, Changes, Plan, compute, measure};
 use netcliff_lab::store::{Held, RunState, Store};
 use netcliff_lab::wire_bench::WireBench;
+use serde_json::json;
 
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_unwritable, stop_on_signal};
 use crate::args::{RunArgs, StoreArgs};
+use crate::live;
 use crate::output;
 use crate::progress::Points;
 
 /// Runs an experiment and prints the results.
 pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "run")?;
     args.wait.begin();
     let path = args.file.display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
@@ -210,6 +213,14 @@ impl Run<'_> {
     }
 
     fn keep(&mut self, index: usize, answer: Answer) {
+        live::tell("point", || {
+            let (state, record, why) = match &answer {
+                Answer::Had(record) => ("done", Some(record), None),
+                Answer::Declined(why) => ("declined", None, Some(why)),
+                Answer::Failed(why) => ("failed", None, Some(why)),
+            };
+            json!({"point": index, "points": self.plan.tasks.len(), "state": state, "record": record, "why": why})
+        });
         match answer {
             Answer::Had(record) => {
                 if let Err(error) = self.store.add_task(self.held.run, index, &record)

@@ -37,14 +37,17 @@ impl DeviceSection {
             message,
         };
         if !self.testbed.starts_with("vm:") {
-            let message = format!("testbed = \"{}\": expected a guest's NIC such as \"vm:e1000e\"", in_short(&self.testbed));
+            let message =
+                format!("testbed = \"{}\": expected a guest's NIC such as \"vm:e1000e\"", in_short(&self.testbed));
             return Err(bad("testbed", message));
         }
         if self.settings.is_empty() {
             return Err(bad("settings", "settings: expected at least one, such as \"rx-usecs=50\"".to_owned()));
         }
         match (1..self.settings.len()).find(|at| self.settings[..*at].contains(&self.settings[*at])) {
-            Some(twice) => Err(bad("settings", format!("settings: \"{}\" stands there twice", in_short(&self.settings[twice])))),
+            Some(twice) => {
+                Err(bad("settings", format!("settings: \"{}\" stands there twice", in_short(&self.settings[twice]))))
+            }
             None => Ok(()),
         }
     }

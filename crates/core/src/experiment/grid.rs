@@ -10,10 +10,10 @@ use super::hosts::{HostSection, Variant};
 use super::values::{OneOrMore, Rates, Share};
 use super::{KindTag, PACKETS_RANGE};
 use crate::engine::{EngineKind, Fidelity, Point};
+use crate::host::Host;
 use crate::measure::Dimension;
 use crate::outcome::Outcome;
 use crate::queues::Flows;
-use crate::host::Host;
 use crate::scheme::{Napi, Scheme};
 use crate::traffic::{Arrivals, FrameSizes, Load, Traffic};
 use crate::units;
@@ -257,10 +257,12 @@ impl Grid {
                 for rate in &rates.0 {
                     let traffic =
                         Traffic { arrivals: arrivals.clone(), size: size.clone(), rate: *rate, link_bps, flows: None };
-                    let point = Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Napi(Napi::default()), traffic };
+                    let point =
+                        Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Napi(Napi::default()), traffic };
                     points.push((self.x(&point)?, point));
                 }
-                let name = if self.devices.len() > 1 { format!("{}, {setting}", device.name()) } else { setting.clone() };
+                let name =
+                    if self.devices.len() > 1 { format!("{}, {setting}", device.name()) } else { setting.clone() };
                 lines.push(Line { name, points, device: Some((at, place)) });
             }
         }

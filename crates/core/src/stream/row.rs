@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Spread, TcpRow, UdpRow};
+use super::{ManyRow, ProbeRow, Spread, TcpRow, UdpRow};
 use crate::cpus::{CpuRow, ExactRow};
 use crate::repeats::Known;
 
@@ -82,6 +82,15 @@ pub struct StreamRow {
     /// How well paced senders of datagrams kept to their rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingRow>,
+    /// Threads that followed their flow's packets, of the last repeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<FollowedRow>,
+    /// Each of several agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub many: Option<ManyRow>,
+    /// Latency of requests beside it, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeRow>,
 }
 
 /// One repeat's figures; absent what could not be measured.
@@ -128,6 +137,23 @@ pub struct StreamSample {
     /// Rate on the wire of the datagrams that were delivered (bit/s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_wire_bps: Option<f64>,
+}
+
+/// A thread that was placed by where the kernel handles its flow's packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FollowedRow {
+    /// Its flow, from 1.
+    pub flow: usize,
+    /// `sender` or `receiver`.
+    pub end: String,
+    /// The CPU that handled the flow's packets (SO_INCOMING_CPU).
+    pub incoming_cpu: usize,
+    /// The NAPI of its receive queue, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub napi_id: Option<u32>,
+    /// The thread's CPU.
+    pub cpu: usize,
 }
 
 /// One end's threads, by getrusage: without softirqs that ran for them elsewhere.

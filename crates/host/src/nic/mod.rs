@@ -17,6 +17,7 @@ pub mod own_counts;
 pub mod parameters;
 pub mod path;
 pub mod phc;
+pub mod queues;
 pub mod scheme;
 pub mod slot;
 pub mod stamping;

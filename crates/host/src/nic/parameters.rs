@@ -34,6 +34,9 @@ mod tests {
     #[test]
     fn parameters_as_modprobe_takes_them() {
         let read = read("RxIntDelay=32 RxAbsIntDelay=128,64 debug=y");
-        assert_eq!(read.into_iter().collect::<Vec<_>>(), [("RxAbsIntDelay".to_owned(), 128), ("RxIntDelay".to_owned(), 32)]);
+        assert_eq!(
+            read.into_iter().collect::<Vec<_>>(),
+            [("RxAbsIntDelay".to_owned(), 128), ("RxIntDelay".to_owned(), 32)]
+        );
     }
 }

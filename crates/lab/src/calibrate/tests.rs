@@ -144,6 +144,7 @@ pub fn base() -> TrialSpec {
         receive_buffer_bytes: 1 << 20,
         seconds: 0.5,
         seed: 1,
+        replay: None,
     }
 }
 

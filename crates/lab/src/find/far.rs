@@ -130,6 +130,7 @@ impl FindRequest {
             return Err(format!("{FIND}: check_loads_pps: expected up to {LOADS_AT_MOST} loads above 0 pps"));
         }
         Ok(FindOptions {
+            capture: None,
             quick: self.quick,
             loss: self.loss,
             frame_bytes: self.frame_bytes,

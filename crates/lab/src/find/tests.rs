@@ -31,6 +31,7 @@ pub(super) fn spec(seconds: f64, seed: u64) -> TrialSpec {
         receive_buffer_bytes: 1 << 20,
         seconds,
         seed,
+        replay: None,
     }
 }
 

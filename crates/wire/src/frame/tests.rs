@@ -14,6 +14,7 @@ fn spec(frame_bytes: usize, checksum: Checksum) -> FrameSpec {
         frame_bytes,
         checksum,
         run_id: 7,
+        replay: None,
     }
 }
 

@@ -59,6 +59,7 @@ fn config(max_burst: usize) -> GeneratorConfig {
         frame_bytes: 64,
         checksum: Checksum::Zero,
         run_id: 1,
+        replay: None,
     };
     GeneratorConfig { max_burst, ..GeneratorConfig::new("none", frame) }
 }

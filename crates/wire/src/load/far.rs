@@ -152,6 +152,7 @@ impl LoadKind {
             frame_bytes: request.frame_bytes,
             checksum: Checksum::default(),
             run_id: request.run_id,
+            replay: None,
         };
         let cpu = request.cpu.or_else(|| allowed_cpus().first().copied());
         let placement = Placement { netns: self.netns.clone(), cpu, ..Placement::default() };

@@ -111,6 +111,38 @@ pub enum OneWay {
     NotAvailable(String),
 }
 
+/// One of several agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentShare {
+    /// As it was named.
+    pub agent: String,
+    /// Transactions that count.
+    pub transactions: u64,
+    /// Of these a second (1/s).
+    pub rate_per_s: f64,
+    /// Requests without an answer.
+    pub timeouts: u64,
+    /// Latency; absent without a transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyRecord>,
+    /// When its first request left after the first of all (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_after_s: Option<f64>,
+}
+
+/// All of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Together {
+    /// In the order in which they were named.
+    pub agents: Vec<AgentShare>,
+    /// Jain's fairness index of their rates.
+    pub jain: Option<f64>,
+    /// From the first agent's first request to the last agent's (s); the greatest of the repeats.
+    pub start_skew_s: Option<f64>,
+}
+
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -149,6 +181,12 @@ pub struct Report {
     pub ticks: HostTicks,
     /// Connections and datagrams the far end refused for want of the token.
     pub refused: u64,
+    /// When the first request left (ns of this host's monotonic clock).
+    #[serde(skip)]
+    pub began_ns: Option<u64>,
+    /// Each of several agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
     /// Why it is not the whole test.
     pub partial: Option<String>,
     /// What a reader must know; complete sentences.

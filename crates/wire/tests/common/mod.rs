@@ -86,6 +86,7 @@ impl Pair {
             frame_bytes,
             checksum: Checksum::Computed,
             run_id: RUN_ID,
+            replay: None,
         };
         let mut config = GeneratorConfig::new("v0", frame);
         config.placement = self.place("a", cpu);

@@ -18,8 +18,7 @@ use crate::output;
 /// What the driver is set to for comparison: its own delay, polls in softirqs.
 const AS_FOUND: &str = "threaded=off";
 /// Figures beside that of the goal.
-const BESIDE: [&str; 5] =
-    ["throughput_pps", "latency_p99_s", "interrupts_per_s", "packets_per_poll", "cpu_available"];
+const BESIDE: [&str; 5] = ["throughput_pps", "latency_p99_s", "interrupts_per_s", "packets_per_poll", "cpu_available"];
 
 /// A trial at one load.
 #[derive(Debug, Serialize)]
@@ -108,7 +107,9 @@ pub fn setting(scheme: &Scheme, model: Model) -> Result<String, String> {
     let text = words.join(",");
     // Drivers refuse some delays, such as those below 10 us of Intel's.
     match text.parse::<CheckSetup>() {
-        Ok(_) if matches!(nic.min_gap_s.map(whole_us), Some(1..=9)) => Err(format!("{model} takes no delay below 10 us")),
+        Ok(_) if matches!(nic.min_gap_s.map(whole_us), Some(1..=9)) => {
+            Err(format!("{model} takes no delay below 10 us"))
+        }
         Ok(_) => Ok(text),
         Err(error) => Err(error.to_string()),
     }
@@ -130,8 +131,13 @@ pub fn of(advice: &Advice, args: &AdviseArgs, model: Model) -> anyhow::Result<Tr
     }
     let mut provenance = advice.provenance.clone();
     provenance.started_unix_s = now_unix_s();
-    let asked =
-        Loaded { checks, loads_pps: vec![load_pps], traffic: &advice.traffic, seed: args.seed, provenance: &provenance };
+    let asked = Loaded {
+        checks,
+        loads_pps: vec![load_pps],
+        traffic: &advice.traffic,
+        seed: args.seed,
+        provenance: &provenance,
+    };
     let near = guest.near_end();
     let found = find_of(&mut guest.session, &asked.options()?, &near, &stop, &mut Stages);
     let finding = found.map_err(|error| guest.of_run(error))?;
@@ -145,7 +151,8 @@ pub fn of(advice: &Advice, args: &AdviseArgs, model: Model) -> anyhow::Result<Tr
         simulated: sides(&finding, EngineKind::Sim, &setting, measure),
         measured: sides(&finding, EngineKind::Wire, &setting, measure),
     });
-    let missing = finding.missing.iter().filter(|missing| missing.figure.starts_with("checks.") || missing.figure == "wire");
+    let missing =
+        finding.missing.iter().filter(|missing| missing.figure.starts_with("checks.") || missing.figure == "wire");
     Ok(Trial {
         testbed,
         load_pps,
@@ -181,7 +188,9 @@ impl Trial {
         for effect in &self.figures {
             let Some(measure) = measure::ALL.iter().find(|measure| measure.key == effect.figure) else { continue };
             let unit = report::drawing::unit_of(measure.dimension);
-            let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| report::format::quantity(value, unit));
+            let cell = |value: Option<f64>| {
+                value.map_or_else(|| "-".to_owned(), |value| report::format::quantity(value, unit))
+            };
             let (sim, wire) = (effect.simulated, effect.measured);
             let _ = writeln!(
                 page,

@@ -53,7 +53,13 @@ impl Guest {
     /// This host's end of its wire.
     pub fn near_end(&self) -> NearEnd {
         let (interface, address) = self.vm.near_end();
-        NearEnd { interface, address, netns: Some(self.vm.netns()), by_control_link: false, sending: Sending::default() }
+        NearEnd {
+            interface,
+            address,
+            netns: Some(self.vm.netns()),
+            by_control_link: false,
+            sending: Sending::default(),
+        }
     }
 
     /// An error of its run.

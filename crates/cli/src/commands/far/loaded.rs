@@ -50,6 +50,7 @@ impl Loaded<'_> {
             loss: LOSS,
             frame_bytes,
             arrivals,
+            capture: None,
             work_s: 0.0,
             receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
             repeats: None,

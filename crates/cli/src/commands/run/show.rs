@@ -9,12 +9,14 @@ use netcliff_sim::Effort;
 use super::Run;
 use crate::args::RunArgs;
 use crate::commands::write;
+use crate::live;
 use crate::output;
 
 /// Prints a run to stdout and into the files that the options name.
 pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow::Result<()> {
     let drawing = drawing(run, text, partial)?;
     match (args.json, args.csv) {
+        _ if args.live && !args.json => live::result(&run.records.values().collect::<Vec<_>>(), partial)?,
         (true, _) => run.records.values().try_for_each(output::json_line)?,
         (_, true) => output::data(&report::csv::records(&run.records.values().cloned().collect::<Vec<_>>()))?,
         _ => output::data(&report::terminal::experiment(&drawing, output::style()))?,

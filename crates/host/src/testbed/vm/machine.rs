@@ -62,7 +62,10 @@ fn program(options: &VmOptions) -> &OsStr {
 /// Refuses a QEMU that is missing or lacks the device.
 pub(super) fn check(options: &VmOptions) -> Result<(), VmError> {
     let (model, qemu) = (options.model, program(options).display());
-    let asked = Command::new(program(options)).args(["-device", &format!("{},help", model.device())]).stdin(Stdio::null()).output();
+    let asked = Command::new(program(options))
+        .args(["-device", &format!("{},help", model.device())])
+        .stdin(Stdio::null())
+        .output();
     let output = asked.map_err(|error| {
         VmError::Qemu(format!(
             "{qemu} cannot be run ({error}): install it (Debian: qemu-system-x86), name another with --vm-qemu PATH, or choose --testbed netns"
@@ -179,7 +182,8 @@ fn arguments(
     let monitor = options.monitor.as_ref().map(|name| {
         format!("-chardev socket,id=monitor,path={name},abstract=on,server=on,wait=off -mon chardev=monitor")
     });
-    let mut words: Vec<String> = all.iter().chain(&monitor).flat_map(|part| part.split(' ').map(str::to_owned)).collect();
+    let mut words: Vec<String> =
+        all.iter().chain(&monitor).flat_map(|part| part.split(' ').map(str::to_owned)).collect();
     words.extend(["-append".to_owned(), append.to_owned()]);
     words
 }

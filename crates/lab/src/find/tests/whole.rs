@@ -34,6 +34,7 @@ pub(in crate::find) fn finding() -> Finding {
 
 pub(in crate::find) fn options() -> FindOptions {
     FindOptions {
+        capture: None,
         quick: true,
         loss: LOSS,
         frame_bytes: 64,

@@ -77,7 +77,8 @@ impl Change {
             _ => vec![(meaning, step)],
         };
         let scheme = |value: fn(&Step) -> &str| -> Option<Scheme> {
-            let napi = parts.iter().try_fold(of_interface(known, step), |napi, (part, step)| with(napi, *part, value(step)));
+            let napi =
+                parts.iter().try_fold(of_interface(known, step), |napi, (part, step)| with(napi, *part, value(step)));
             Some(Scheme::Napi(napi?))
         };
         let (old, new) = (scheme(|step| &step.proposal.old)?, scheme(|step| &step.proposal.new)?);

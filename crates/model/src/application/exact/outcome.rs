@@ -73,8 +73,7 @@ fn near(solved: &Solved, host: &Host) -> Vec<String> {
     }
     if solved.near.moderation {
         notes.push(
-            "the NIC's moderation and the interrupt's delivery are taken as one timer of the same mean time"
-                .to_owned(),
+            "the NIC's moderation and the interrupt's delivery are taken as one timer of the same mean time".to_owned(),
         );
     }
     if solved.near.cold {

@@ -52,8 +52,8 @@ impl<'a> Polls<'a> {
         let (delivery_up, unmask_up) = (before(chain.delivery_rate), before(chain.unmask_rate));
         let width = |ratio: f64| 1 + (LEFT_OUT.ln() / ratio.ln()).ceil() as usize;
         let found = cycle.map_or(width(unmask_up), Gathered::most);
-        let reach = (found + width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?)
-            + width(overhead_up);
+        let reach =
+            (found + width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?) + width(overhead_up);
         let up = reach.min(places);
         if up > WIDEST {
             return None;

@@ -195,7 +195,13 @@ impl Busy {
         // A stage of its own, ending in what `follows` says; without a time it is that.
         let stage = |own: &[f64], ends: Option<f64>, follows: &dyn Fn(usize) -> f64, packets: usize| {
             let ends = ends?;
-            let above = if packets < levels { own[packets + 1] } else if self.top { own[packets] } else { 0.0 };
+            let above = if packets < levels {
+                own[packets + 1]
+            } else if self.top {
+                own[packets]
+            } else {
+                0.0
+            };
             let stays = (1.0 - self.arrival - ends).max(0.0) * own[packets];
             Some(ends * follows(packets) + self.arrival * above + stays)
         };
@@ -203,10 +209,10 @@ impl Busy {
             let begun = |packets: usize| if packets == 0 { ended } else { now.serving[packets * phases] };
             next.overhead[packets] = stage(&now.overhead, self.overhead, &begun, packets)
                 .unwrap_or_else(|| if packets == 0 { 0.0 } else { next.serving[packets * phases] });
-            next.isr[packets] = stage(&now.isr, self.isr, &|packets| now.overhead[packets], packets)
-                .unwrap_or(next.overhead[packets]);
-            next.delivery[packets] = stage(&now.delivery, self.delivery, &|packets| now.isr[packets], packets)
-                .unwrap_or(next.isr[packets]);
+            next.isr[packets] =
+                stage(&now.isr, self.isr, &|packets| now.overhead[packets], packets).unwrap_or(next.overhead[packets]);
+            next.delivery[packets] =
+                stage(&now.delivery, self.delivery, &|packets| now.isr[packets], packets).unwrap_or(next.isr[packets]);
         }
     }
 }

@@ -88,3 +88,6 @@ impl Linux {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,10 +51,10 @@ impl<'a> Sender<'a> {
         let fits = (*DATAGRAM_BYTES.end() / block_bytes).clamp(1, MOST_SEGMENTS);
         let (messages, segments) = match path {
             DatagramPath::Single => (1, 1),
-            DatagramPath::Batch => (BATCH, 1),
-            DatagramPath::Segmented => (BATCH.div_ceil(fits), fits),
+            DatagramPath::Batch | DatagramPath::SegmentedIn => (BATCH, 1),
+            DatagramPath::Segmented | DatagramPath::SegmentedOut => (BATCH.div_ceil(fits), fits),
         };
-        if path == DatagramPath::Segmented {
+        if path.takes_apart() {
             let size = block_bytes as c_int;
             options::set(channel, libc::SOL_UDP, libc::UDP_SEGMENT, &size, "UDP_SEGMENT", size)?;
         }
