@@ -233,7 +233,7 @@ export class Answers {
   private async findCliff(state: State, one: SchemeAnswers, current: () => boolean, redraw: () => void): Promise<void> {
     const asked = setting(state, one.scheme);
     if (one.noModel === null) {
-      const { reply } = await this.pool.ask<Fall>("cliff", { setting: asked });
+      const { reply } = await this.pool.ask<Fall>("cliff", { setting: asked }, true);
       if (!current()) return;
       if ("ok" in reply) {
         const { cliff_pps, livelock, binding } = reply.ok;
@@ -243,11 +243,15 @@ export class Answers {
         one.noCliff = reply.error.text;
       }
     } else {
-      const { reply } = await this.pool.ask<{ cliff_pps: Sampled | number }>("simulated_cliff", {
-        setting: asked,
-        seed: state.seed,
-        packets: 300_000,
-      });
+      const { reply } = await this.pool.ask<{ cliff_pps: Sampled | number }>(
+        "simulated_cliff",
+        {
+          setting: asked,
+          seed: state.seed,
+          packets: 300_000,
+        },
+        true,
+      );
       if (!current()) return;
       if ("ok" in reply) {
         const found = reply.ok.cliff_pps;
@@ -314,7 +318,11 @@ export class Answers {
       return { points, by: rest.length === 0 ? "model" : "glance" };
     }
     const sim = [...one.sim.values()].map(({ load, outcome }) => ({ load_pps: load, outcome }));
-    if (sim.length >= SIM_LOADS) return { points: sim.sort((a, b) => a.load_pps - b.load_pps), by: "sim" };
+    if (sim.length > 0) {
+      const known = new Set(sim.map((p) => p.load_pps.toPrecision(6)));
+      const points = [...sim, ...one.glance.filter((p) => !known.has(p.load_pps.toPrecision(6)))];
+      return { points: points.sort((a, b) => a.load_pps - b.load_pps), by: "sim" };
+    }
     return { points: one.glance, by: "glance" };
   }
 }

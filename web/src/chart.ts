@@ -160,7 +160,8 @@ export class Chart {
     out.push(
       `<text class="axis" text-anchor="middle" x="${p((LEFT + right) / 2)}" y="${h - 6}">${escapeText(spec.xTitle)}</text>`,
     );
-    out.push(`<text class="axis" text-anchor="end" x="${right}" y="16">${escapeText(spec.yTitle)}</text>`);
+    if (spec.title.length * 7.5 + spec.yTitle.length * 6.5 < right - LEFT)
+      out.push(`<text class="axis" text-anchor="end" x="${right}" y="16">${escapeText(spec.yTitle)}</text>`);
     for (const area of spec.areas ?? []) {
       const up = area.x.map((x, i) => `${p(X(x))},${p(Y(area.high[i] ?? 0))}`);
       const down = area.x.map((x, i) => `${p(X(x))},${p(Y(area.low[i] ?? 0))}`).reverse();

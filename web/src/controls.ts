@@ -75,8 +75,15 @@ function dial(knob: Knob, id: string, set: (value: string) => void): { row: HTML
     else if (knob.kind === "count") set(String(Math.max(1, Math.round(Number(digits(value, value < 100 ? 2 : 3))))));
     else set(time(value));
   });
+  text.addEventListener("focus", () => {
+    text.value = text.dataset.exact ?? text.value;
+  });
+  text.addEventListener("blur", () => {
+    text.value = brief(knob, text.dataset.exact ?? text.value);
+  });
   text.addEventListener("change", () => {
     const typed = text.value.trim();
+    text.dataset.exact = typed;
     set(typed === "" ? (knob.absent ?? "0s") : typed);
   });
   const row = h(
@@ -91,8 +98,17 @@ function dial(knob: Knob, id: string, set: (value: string) => void): { row: HTML
   return { row, dial: { slider, text, error, knob } };
 }
 
+/** Measured costs have sixteen digits, of which four are read. */
+function brief(knob: Knob, text: string): string {
+  const value = knob.kind === "time" && text.length > 8 ? figure(knob, text) : null;
+  return value === null || Number.isNaN(value) ? text : time(value, 4);
+}
+
 function turn({ slider, text, knob }: Dial, shown: string): void {
-  if (document.activeElement !== text || text.value.trim() !== shown) text.value = shown;
+  text.dataset.exact = shown;
+  text.title = shown;
+  const wanted = document.activeElement === text ? shown : brief(knob, shown);
+  if (text.value.trim() !== wanted) text.value = wanted;
   const step = String(toStep(knob, figure(knob, shown)));
   if (slider.value !== step && document.activeElement !== slider) slider.value = step;
   slider.setAttribute("aria-valuetext", shown);

@@ -115,9 +115,10 @@ export class Pool {
     this.busy.clear();
   }
 
-  ask<T>(call: Call | "glance", question: unknown): Promise<Timed<T>> {
+  /** `first`: before all that waits. */
+  ask<T>(call: Call | "glance", question: unknown, first = false): Promise<Timed<T>> {
     return new Promise((resolve) => {
-      this.queue.push({ call, question, resolve: resolve as Resolve });
+      this.queue[first ? "unshift" : "push"]({ call, question, resolve: resolve as Resolve });
       this.pump();
     });
   }

@@ -193,7 +193,11 @@ export class Explore {
         delivered,
         this.tools(
           "delivered",
-          h("span", { class: "hint" }, "line: model · circles: simulator, 95 % · diamonds: measured"),
+          h(
+            "span",
+            { class: "hint" },
+            "line: the model, or the simulator where it has no curve · circles: simulator, 95 % · diamonds: measured",
+          ),
         ),
       ),
       h(

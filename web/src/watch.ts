@@ -212,7 +212,8 @@ export class Watch {
     say(this.error, wrong);
     this.end_s = Math.min(...lanes.map((lane) => lane.moments.end_s), Infinity);
     if (!Number.isFinite(this.end_s)) this.end_s = 0;
-    this.now_s = 0;
+    // Some way into the run, so that there is something to see.
+    this.now_s = Math.min(this.end_s, 1.6 * this.factor());
     fill(this.stage, ...lanes.map((lane) => lane.element));
     this.draw();
   }
