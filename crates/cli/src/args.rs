@@ -14,6 +14,7 @@ mod repeats;
 mod rfc2544;
 mod rr;
 mod run;
+mod serve;
 mod simulate;
 mod stream;
 pub mod tune;
@@ -39,6 +40,7 @@ pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
+pub use serve::ServeArgs;
 pub use simulate::SimulateArgs;
 pub use stream::{Carrier, PacedBy, PathName, ReceiveName, StreamArgs, Way};
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
@@ -114,6 +116,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// List and show what was recorded
     Results(ResultsArgs),
+    /// The explorer in a browser: what if, with this machine's results beside it
+    Serve(ServeArgs),
     /// What runs in a guest of `find --testbed vm:...`
     #[command(hide = true)]
     Guest,
