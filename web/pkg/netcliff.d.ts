@@ -12,7 +12,7 @@ export function about(question: string): string;
 export function check(question: string): string;
 
 /**
- * The cliff by the model, and what binds past it: [`answers::Fall`].
+ * The cliff by the model, and the bottleneck past it: [`answers::Fall`].
  */
 export function cliff(question: string): string;
 

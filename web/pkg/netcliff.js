@@ -41,7 +41,7 @@ export function check(question) {
 }
 
 /**
- * The cliff by the model, and what binds past it: [`answers::Fall`].
+ * The cliff by the model, and the bottleneck past it: [`answers::Fall`].
  * @param {string} question
  * @returns {string}
  */

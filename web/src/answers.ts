@@ -77,8 +77,10 @@ export class Answers {
   private running = false;
   private again: State | null = null;
   private rest: ReturnType<typeof setTimeout> | undefined;
-  /** From a change to its curves (ms), for the tests. */
+  /** From a change to its curves drawn (ms), for the tests. */
   readonly took_ms: number[] = [];
+  /** When the change was made whose curves are to be drawn next. */
+  changedAt: number | null = null;
 
   constructor(
     private readonly changed: () => void,
@@ -130,7 +132,7 @@ export class Answers {
       await this.glance(state, before.length === 0 ? FIRST_GLANCE_MS : GLANCE_MS);
     }
     this.running = false;
-    if (checked) this.took_ms.push(performance.now() - changedAt);
+    if (checked) this.changedAt = changedAt;
     if (this.again) {
       const next = this.again;
       this.again = null;
@@ -243,7 +245,7 @@ export class Answers {
         one.noCliff = reply.error.text;
       }
     } else {
-      const { reply } = await this.pool.ask<{ cliff_pps: Sampled | number }>(
+      const { reply } = await this.pool.ask<{ cliff_pps: Sampled | number; binding: string | null }>(
         "simulated_cliff",
         {
           setting: asked,
@@ -256,7 +258,7 @@ export class Answers {
       if ("ok" in reply) {
         const found = reply.ok.cliff_pps;
         const band: [number, number] | null = typeof found === "number" ? null : [found.low, found.high];
-        one.cliff = { pps: value(found) ?? 0, band, by: "sim", livelock: null, binding: null };
+        one.cliff = { pps: value(found) ?? 0, band, by: "sim", livelock: null, binding: reply.ok.binding };
       } else {
         one.cliff = null;
         one.noCliff = reply.error.text;

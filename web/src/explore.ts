@@ -40,7 +40,7 @@ export class Explore {
     role: "region",
     "aria-label": "Figures at a load",
   });
-  private readonly bars = h("div", {});
+  private readonly bars = h("div", { class: "moves" });
   private readonly notes = h("ul", { class: "notes", tabindex: 0, "aria-label": "Limits of these figures" });
   private readonly commandText = h("code", { class: "command" });
   private readonly splitTools = h("div", { class: "tools", role: "group", "aria-label": "Scheme of the CPU split" });
@@ -376,6 +376,10 @@ export class Explore {
     this.moves();
     this.limits(curves.map((one) => one.by));
     say(this.commandText, this.command());
+    if (this.answers.changedAt !== null) {
+      this.answers.took_ms.push(performance.now() - this.answers.changedAt);
+      this.answers.changedAt = null;
+    }
   }
 
   private cards(): void {
@@ -398,7 +402,7 @@ export class Explore {
         cliff?.livelock === null || cliff?.livelock === undefined ? null : h("p", {}, livelock(cliff.livelock)),
         cliff?.binding === null || cliff?.binding === undefined
           ? null
-          : h("p", { class: "hint" }, `What binds: ${cliff.binding}.`),
+          : h("p", { class: "hint" }, `Bottleneck: ${cliff.binding}.`),
         one.noCliff === null ? null : h("p", { class: "hint" }, one.noCliff),
       );
     });
@@ -519,6 +523,12 @@ export class Explore {
   private moves(): void {
     const one = this.answers.schemes[this.split];
     if (!one) return;
+    if (!one.sensitivities && one.noModel !== null) {
+      this.bars.dataset.asked = "";
+      const text = `The model would be asked for some fifty cliffs, and has no curve here: ${one.noModel}.`;
+      if (this.bars.textContent !== text) fill(this.bars, h("p", { class: "hint" }, text));
+      return;
+    }
     if (!one.sensitivities) {
       const status = h("p", { class: "hint", role: "status" });
       const ask = h(

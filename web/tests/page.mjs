@@ -1,8 +1,8 @@
 // The page in a real browser: `node tests/page.mjs [NETCLIFF] [--shots DIR]`. NETCLIFF is the program, for figures that must be equal
-// and for `serve`. Prints a line a test and "N passed, N failed"; exit 1 when one failed.
+// and for `serve`. --pictures makes those of docs/explorer.md instead. Prints a line a test and "N passed, N failed"; exit 1 when one failed.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { createServer } from "node:http";
+import { createServer, get } from "node:http";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -86,6 +86,40 @@ const glanced = (page, count) =>
   page.waitForFunction((n) => globalThis.netcliffPage.took_ms.length >= n, count, { timeout: 30_000 });
 const fragment = (page) => page.evaluate(() => decodeURIComponent(location.hash));
 const small = "#v1/explore?host=pentium4-2530mhz&set=ring=64&scheme=interrupt&scheme=disable-enable";
+
+if (args.includes("--pictures")) {
+  const pictures = join(here, "../docs/explorer");
+  mkdirSync(pictures, { recursive: true });
+  const size = { viewport: { width: 1440, height: 1060 } };
+  const { page, close } = await opened(`${origin}/`, size);
+  await page.setInputFiles("#file", join(here, "tests/data/find.json"));
+  await page.waitForSelector("path.measured", { state: "attached" });
+  await page.click("#add-scheme");
+  await page.fill("#scheme-1", "interrupt");
+  await page.press("#scheme-1", "Enter");
+  await page.waitForTimeout(1000);
+  // Both cliffs, and the simulator's points at ten thousand packets a load.
+  const known = () => [...document.querySelectorAll(".card .big")].every((one) => /pps/.test(one.textContent));
+  await page.waitForFunction(known, null, { timeout: 240_000 });
+  await page.waitForTimeout(15_000);
+  await page.screenshot({ path: join(pictures, "explore.png") });
+  await close();
+  const watched = await opened(
+    `${origin}/#v1/watch?set=application=3us&set=ring=64&set=socket_buffer=64&scheme=interrupt&scheme=napi&rate=150kpps`,
+    { ...size, viewport: { width: 1440, height: 760 } },
+  );
+  await watched.page.waitForSelector("canvas");
+  await watched.page.evaluate(() => {
+    const at = document.querySelector("#watch-at");
+    at.value = "500";
+    at.dispatchEvent(new Event("input"));
+  });
+  await watched.page.waitForTimeout(300);
+  await watched.page.click("#step");
+  await watched.page.screenshot({ path: join(pictures, "watch.png") });
+  await browser.close();
+  process.exit(0);
+}
 
 await test("the model's figures are the command line's", async () => {
   const { page, complaints, close } = await opened(`${origin}/${small}&rates=20kpps,60kpps,150kpps`);
@@ -209,6 +243,14 @@ await test("a find record opens with its measured points; damaged and strange fi
   await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
   assert.match(await fragment(page), /set=socket_buffer=2510/);
   const whole = readFileSync(join(here, "tests/data/find.json"), "utf8");
+  // Dropped, not chosen.
+  await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(['ring = 99\nprotocol = "3us"\n'], "dropped.toml"));
+    document.dispatchEvent(new DragEvent("dragover", { dataTransfer: data, cancelable: true }));
+    document.dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+  });
+  await page.waitForFunction(() => location.hash.includes("ring=99"), null, { timeout: 15_000 });
   const folder = mkdtempSync(join(tmpdir(), "netcliff-web."));
   const bad = [
     ["cut.json", whole.slice(0, 5000), /damaged JSON/],
@@ -346,19 +388,9 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
     const folder = mkdtempSync(join(tmpdir(), "netcliff-serve."));
     const db = join(folder, "records.db");
     execFileSync(program, ["--db", db, "results", "import", join(here, "tests/data/find.json")], { stdio: "ignore" });
-    execFileSync(
-      program,
-      [
-        "--db",
-        db,
-        "results",
-        "import",
-        join(here, "tests/data/find.json"),
-        "--name",
-        "<b>second</b>".slice(0, 0) || "second",
-      ],
-      { stdio: "ignore" },
-    );
+    execFileSync(program, ["--db", db, "results", "import", join(here, "tests/data/find.json"), "--name", "second"], {
+      stdio: "ignore",
+    });
     const child = spawn(program, ["--db", db, "serve", "--listen", "127.0.0.1:0"], {
       stdio: ["ignore", "ignore", "pipe"],
     });
@@ -392,6 +424,25 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
       const elsewhere = await page.request.get(`${address}api/runs`, { headers: { origin: "http://evil.example" } });
       assert.equal(elsewhere.status(), 403);
       assert.equal((await page.request.post(`${address}api/runs`)).status(), 405);
+      // A hundred pages listen: one thread reads for all of them, and memory stays.
+      const resident = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))[1]);
+      const before = resident();
+      const heard = Array.from(
+        { length: 100 },
+        () =>
+          new Promise((resolve, reject) => {
+            const asked = get(`${address}api/watch`, (response) => {
+              response.once("data", (text) => resolve({ asked, text: String(text) }));
+            });
+            asked.on("error", reject);
+          }),
+      );
+      const readers = await Promise.all(heard);
+      for (const { text } of readers) assert.match(text, /^data: \{/);
+      const grown = resident() - before;
+      console.log(`  100 readers: ${grown} KiB more`);
+      assert.ok(grown < 32 * 1024, `${grown} KiB`);
+      for (const { asked } of readers) asked.destroy();
       await close();
     } finally {
       const at = Date.now();

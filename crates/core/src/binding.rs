@@ -29,11 +29,8 @@ pub fn at(load_pps: f64, outcome: &Outcome, cliff: Figure) -> Option<String> {
     let (place, share) = place(outcome)?;
     let cpu = outcome.cpu?;
     let available = value(cpu.available);
-    let lost = format!(
-        "past the cliff, at {:.0} kpps, {} of the loss is in the {place}",
-        load_pps / 1e3,
-        percent(share)
-    );
+    let lost =
+        format!("past the cliff, at {:.0} kpps, {} of the loss is in the {place}", load_pps / 1e3, percent(share));
     // With this much work a packet a whole CPU would carry so much.
     let whole_pps = outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
     let upper_pps = cliff.interval.map_or(cliff.value, |interval| interval.high);

@@ -327,7 +327,10 @@ pub fn simulate(asked: SimulateQuestion) -> Result<Simulated, Refused> {
         ..SimEngine::default()
     };
     let simulation = engine.simulate(&point).map_err(failed)?;
-    simulation.outcome.check().map_err(|unsound| failed(EngineFailure::Unsound { engine: EngineKind::Sim, unsound }))?;
+    simulation
+        .outcome
+        .check()
+        .map_err(|unsound| failed(EngineFailure::Unsound { engine: EngineKind::Sim, unsound }))?;
     let settings = [("packets".to_owned(), asked.packets.to_string())].into();
     let provenance = asked.origin.provenance(Some(asked.seed), settings);
     Ok(Simulated {
@@ -372,14 +375,19 @@ pub struct SimulatedCliffQuestion {
 #[derive(Debug, Serialize)]
 pub struct SimulatedCliff {
     cliff_pps: Figure,
+    /// The bottleneck at the lowest load beyond it that was simulated, in words.
+    binding: Option<String>,
 }
 
 /// Searches the cliff in simulation.
 pub fn simulated_cliff(asked: SimulatedCliffQuestion) -> Result<SimulatedCliff, Refused> {
     let point = asked.setting.point(Load::Pps(1.0))?;
     let engine = SimEngine { seed: asked.seed, effort: Effort::Exactly(asked.packets), ..SimEngine::default() };
-    let cliff_pps = netcliff_sim::cliff_sim(&engine, &point, asked.loss).map_err(failed)?.load_pps;
-    Ok(SimulatedCliff { cliff_pps })
+    let found = netcliff_sim::cliff_sim(&engine, &point, asked.loss).map_err(failed)?;
+    let loses = |outcome: &Outcome| outcome.loss_fraction.is_some_and(|loss| loss.value > asked.loss);
+    let beyond = |(load_pps, outcome): &&(f64, Outcome)| *load_pps >= found.load_pps.value && loses(outcome);
+    let binding = found.sweep.iter().find(beyond).and_then(|(pps, outcome)| binding::at(*pps, outcome, found.load_pps));
+    Ok(SimulatedCliff { cliff_pps: found.load_pps, binding })
 }
 
 /// The first arrivals of a run.

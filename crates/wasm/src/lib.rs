@@ -28,9 +28,8 @@ fn through<Q: DeserializeOwned, A: Serialize>(question: &str, answer: impl FnOnc
         Ok(answer) => Reply::Ok(answer),
         Err(refused) => Reply::Error(refused),
     };
-    serde_json::to_string(&reply).unwrap_or_else(|error| {
-        serde_json::json!({"error": {"part": "answer", "text": error.to_string()}}).to_string()
-    })
+    serde_json::to_string(&reply)
+        .unwrap_or_else(|error| serde_json::json!({"error": {"part": "answer", "text": error.to_string()}}).to_string())
 }
 
 /// What can be asked: version, presets, keys of hosts. Takes `{}`.
@@ -51,7 +50,7 @@ pub fn predict(question: &str) -> String {
     through(question, answers::predict)
 }
 
-/// The cliff by the model, and what binds past it: [`answers::Fall`].
+/// The cliff by the model, and the bottleneck past it: [`answers::Fall`].
 #[wasm_bindgen]
 pub fn cliff(question: &str) -> String {
     through(question, answers::cliff)

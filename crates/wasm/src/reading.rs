@@ -62,18 +62,8 @@ pub enum Content {
 }
 
 /// The host as `--set` writes it: every key whose value is not the preset's.
-pub fn changes(host: &Host) -> Result<Vec<String>, Refused> {
-    let json = |host: &Host| serde_json::to_value(host).map_err(|error| Refused::of("host", error));
-    let (ours, preset) = (json(host)?, json(&Host::pentium4_2530mhz())?);
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let fields = ours.as_object().into_iter().flatten();
-    Ok(fields
-        .filter(|(key, value)| *key != "name" && preset.get(key) != Some(value))
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect())
+fn changes(host: &Host) -> Vec<String> {
+    host.changes_from(&Host::pentium4_2530mhz())
 }
 
 /// Reads a file: JSON of netcliff, an experiment or a host in TOML.
@@ -84,7 +74,9 @@ pub fn read(asked: ReadQuestion) -> Result<Content, Refused> {
     let ReadQuestion { name, text } = asked;
     let refuse = |why: String| Refused::of("file", format!("{name}: {why}"));
     if text.trim().is_empty() {
-        return Err(refuse("is empty; expected a file that a command's --json wrote, an experiment or a host file".into()));
+        return Err(refuse(
+            "is empty; expected a file that a command's --json wrote, an experiment or a host file".into(),
+        ));
     }
     if text.trim_start().starts_with(['{', '[']) && !name.ends_with(".toml") {
         return of_json(&text).map_err(refuse);
@@ -92,10 +84,12 @@ pub fn read(asked: ReadQuestion) -> Result<Content, Refused> {
     let experiment = Experiment::from_toml(&name, &text);
     let host = Host::from_toml(&name, &text);
     match (experiment, host) {
-        (_, Ok(host)) => Ok(Content::Host { name: host.name.clone(), set: changes(&host)? }),
+        (_, Ok(host)) => Ok(Content::Host { name: host.name.clone(), set: changes(&host) }),
         (Ok(experiment), _) => of_experiment(&experiment).map_err(refuse),
         // An experiment has tables; a host file has none.
-        (Err(error), _) if text.lines().any(|line| line.trim_start().starts_with('[')) => Err(Refused::of("file", error)),
+        (Err(error), _) if text.lines().any(|line| line.trim_start().starts_with('[')) => {
+            Err(Refused::of("file", error))
+        }
         (_, Err(error)) => Err(Refused::of("file", error)),
     }
 }
@@ -120,10 +114,7 @@ fn of_experiment(experiment: &Experiment) -> Result<Content, String> {
     Ok(Content::Experiment {
         title: experiment.title().to_owned(),
         schemes,
-        set: match &point {
-            Some(point) => changes(&point.host).map_err(|refused| refused.text)?,
-            None => Vec::new(),
-        },
+        set: point.as_ref().map(|point| changes(&point.host)).unwrap_or_default(),
         point,
         loads_pps: ends(&loads),
     })
@@ -138,7 +129,7 @@ fn of_json(text: &str) -> Result<Content, String> {
         let finding: Finding =
             Finding::deserialize(&values[0]).map_err(|error| format!("is of find, but damaged: {error}"))?;
         let host = finding.calibration.as_ref().map(|found| &found.host);
-        let set = host.map(changes).transpose().map_err(|refused| refused.text)?;
+        let set = host.map(changes);
         return Ok(Content::Find { finding: Box::new(finding), set });
     }
     if first.contains_key("point") && first.contains_key("outcome") {
@@ -148,8 +139,7 @@ fn of_json(text: &str) -> Result<Content, String> {
         };
         let records: Result<Vec<Record>, String> = values.iter().enumerate().map(numbered).collect();
         let records = records?;
-        let set = records.first().map(|record| changes(&record.point.host)).transpose();
-        let set = set.map_err(|refused| refused.text)?.unwrap_or_default();
+        let set = records.first().map(|record| changes(&record.point.host)).unwrap_or_default();
         return Ok(Content::Records { records, set });
     }
     let known = first.get("kind").or_else(|| first.get("command")).and_then(Value::as_str);

@@ -103,7 +103,9 @@ fn the_page_answers_as_this_library() {
         let (ours, theirs): (Value, Value) =
             (serde_json::from_str(&ours).expect("JSON"), serde_json::from_str(reply).expect("JSON"));
         if let Some(difference) = difference(&ours, &theirs) {
-            panic!("web/dist is not of this source, or wrong ({call} {question}): {difference}; run make web and commit web/dist");
+            panic!(
+                "web/dist is not of this source, or wrong ({call} {question}): {difference}; run make web and commit web/dist"
+            );
         }
     }
     assert!(equal * 10 > asked.len() * 9, "only {equal} of {} answers are equal to the last digit", asked.len());

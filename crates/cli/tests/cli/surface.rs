@@ -29,6 +29,7 @@ fn help_of_every_command() {
         &["results"],
         &["results", "list"],
         &["results", "show"],
+        &["serve"],
         &["completions"],
         &["man"],
     ] {
@@ -61,6 +62,7 @@ fn examples_can_be_pasted() {
         "rfc2544",
         "compare",
         "results",
+        "serve",
     ] {
         let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = home.stdout(&args);

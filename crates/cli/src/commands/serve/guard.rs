@@ -47,9 +47,7 @@ fn refusal(served: &Served, request: &Request) -> Option<(StatusCode, &'static s
         return Some((StatusCode::MISDIRECTED_REQUEST, "the Host is no address of this host: use its IP address\n"));
     }
     let strange = |origin: &str| origin.strip_prefix("http://").is_none_or(|origin| origin != host);
-    if request.headers().contains_key(header::ORIGIN)
-        && text(request.headers(), header::ORIGIN).is_none_or(strange)
-    {
+    if request.headers().contains_key(header::ORIGIN) && text(request.headers(), header::ORIGIN).is_none_or(strange) {
         return Some((StatusCode::FORBIDDEN, "asked from another page\n"));
     }
     let key = served.key.as_ref()?;

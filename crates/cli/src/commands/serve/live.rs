@@ -126,7 +126,8 @@ fn measuring(served: &Served) -> Option<String> {
     }
     let store = Store::open(&served.store).and_then(Store::only_reading).ok()?;
     let runs = store.runs().ok()?;
-    let run = runs.into_iter().filter(|run| run.state == "running").find(|run| store.is_under_way(run).unwrap_or(false))?;
+    let run =
+        runs.into_iter().filter(|run| run.state == "running").find(|run| store.is_under_way(run).unwrap_or(false))?;
     Some(format!(
         "{} ({}) measures on this host: nothing is read meanwhile; leave the page's simulator at rest, or its figures suffer",
         run.title(),

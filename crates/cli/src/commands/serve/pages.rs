@@ -1,5 +1,6 @@
 //! The page's files, and what the store holds, as JSON and as the pages of `results show --html` and `compare --html`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
@@ -60,7 +61,10 @@ fn broken(error: impl ToString) -> Refusal {
 }
 
 /// Asks the store in a thread where waiting holds nobody up.
-async fn asked(served: Arc<Served>, answer: impl FnOnce(&Store) -> Result<Response, Refusal> + Send + 'static) -> Response {
+async fn asked(
+    served: Arc<Served>,
+    answer: impl FnOnce(&Store) -> Result<Response, Refusal> + Send + 'static,
+) -> Response {
     let work = move || {
         if !served.store.exists() {
             return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no store at {} yet", served.store.display())));
@@ -114,6 +118,15 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
+/// The parts of a path by their names: the token, where there is one, and the run.
+type Parts = BTreeMap<String, String>;
+
+fn number(path: &Parts) -> Result<i64, Refusal> {
+    let said = path.get("id").map_or("", String::as_str);
+    let wrong = || Refusal(StatusCode::BAD_REQUEST, "expected the number of a run, such as 3".to_owned());
+    said.parse().map_err(|_| wrong())
+}
+
 fn picked(store: &Store, id: i64) -> Result<(RunSummary, Stored), Refusal> {
     let missing = || Refusal(StatusCode::NOT_FOUND, format!("there is no run {id}; `netcliff results list` has them"));
     let run = store.run(id).map_err(broken)?.ok_or_else(missing)?;
@@ -122,8 +135,8 @@ fn picked(store: &Store, id: i64) -> Result<(RunSummary, Stored), Refusal> {
 }
 
 /// What a run keeps, as `results show --json` prints it.
-pub async fn result(State(served): State<Arc<Served>>, Path(id): Path<i64>) -> Response {
-    asked(served, move |store| Ok(json(picked(store, id)?.1.json().map_err(broken)?))).await
+pub async fn result(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
+    asked(served, move |store| Ok(json(picked(store, number(&path)?)?.1.json().map_err(broken)?))).await
 }
 
 /// A page with its own policy.
@@ -134,10 +147,13 @@ fn report(page: String) -> Response {
 }
 
 /// The page of a run.
-pub async fn run(State(served): State<Arc<Served>>, Path(id): Path<i64>) -> Response {
+pub async fn run(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
     asked(served, move |store| {
+        let id = number(&path)?;
         let (run, stored) = picked(store, id)?;
-        Ok(report(show::page(&run, &stored)))
+        // "Ask what if" opens this very run here, measured points and all.
+        let here = format!("../?run={id}#");
+        Ok(report(show::page(&run, &stored).replace(&format!("{}#", html::EXPLORER), &here)))
     })
     .await
 }
