@@ -15,8 +15,9 @@ use clap::Args;
   netcliff agent --make-key netcliff.key  # once
   netcliff serve --listen 0.0.0.0:9941 --key netcliff.key
 
-The page runs the model and the simulator in the browser; the server gives it the runs of the store, which it only reads,
-and what `watch` shows. With a key its address holds a token derived from it: who has the address may read the page."
+The page runs the model and the simulator in the browser; the server gives it the runs of the
+store, which it only reads, and what `watch` shows. With a key the page's address holds a token
+derived from it: who has the address may read the page."
 )]
 pub struct ServeArgs {
     /// Address and port; port 0 takes a free one. Addresses that other hosts reach need --key
