@@ -71,7 +71,7 @@ pub struct AdviseArgs {
     #[arg(long = "if", value_name = "DEVICE")]
     pub interface: Option<String>,
     /// Also schemes that no driver offers, such as polling; they are marked
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub all_schemes: bool,
     /// Least probability that constraints are judged and the best is picked correctly
     #[arg(long, default_value = "95%", hide_short_help = true)]
@@ -95,8 +95,9 @@ pub struct AdviseArgs {
     /// Seed of every random stream
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, hide_short_help = true)]
     pub seed: u64,
-    /// Try the advised setting on a driver in a guest of QEMU, vm:e1000e, vm:igb or vm:vmxnet3, and print its measured effect beside the
-    /// predicted one; only what that driver can set is advised
+    /// Try the advised setting in a guest of QEMU: vm:e1000e, vm:igb or vm:vmxnet3
+    ///
+    /// Prints its measured effect beside the predicted one; only what that driver can set is advised
     #[arg(long = "try", value_name = "TESTBED", value_parser = guest, conflicts_with_all = ["interface", "all_schemes"], help_heading = "Trial")]
     pub try_in: Option<Model>,
     /// What the guest is made of.
