@@ -18,7 +18,7 @@ use super::GuestArgs;
   netcliff advise --rate 100kpps --minimise p99 --subject-to 'available>=30%'
   netcliff advise --rates 20kpps..160kpps:8 --objective cpu --json
   netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi
-  netcliff advise --host last-find --rate 10kpps --objective cpu --try vm:e1000e  # after find --testbed vm:e1000e
+  netcliff advise --host last-find --rate 10kpps --try vm:e1000e   # after find
 
 The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before it is kept.
 Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that
@@ -93,7 +93,7 @@ pub struct AdviseArgs {
     #[arg(long, default_value = "200000000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_at_most: u64,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, hide_short_help = true)]
     pub seed: u64,
     /// Try the advised setting on a driver in a guest of QEMU, vm:e1000e, vm:igb or vm:vmxnet3, and print its measured effect beside the
     /// predicted one; only what that driver can set is advised

@@ -38,7 +38,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     if args.interface.is_none() {
         check(&checked(args)).map_err(explain)?;
     }
-    let capture = args.traffic.as_ref().map(captured).transpose()?;
+    let capture = args.traffic.as_deref().map(captured).transpose()?;
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
     let hosts = Hosts::of(args)?;

@@ -225,7 +225,7 @@ fn a_generator_whose_lease_is_over_stops() {
     let until = crate::clock::monotonic_ns();
     let clock = ticks(100);
     // The fake's clock begins at one second, the lease ends now: after it.
-    let ahead = move || clock() - START_NS + until - 1_000_000;
+    let ahead = move || until - 1_000_000 + clock() - START_NS;
     let start_ns = until - 900_000;
     let span = Span { start_ns, ..span(20_000_000) };
     let schedule = (0..).map(|n| n * 10_000);
