@@ -8,7 +8,7 @@ SHELL := /bin/bash
 ARGS ?= find --quick
 export EBPF WASM
 
-.PHONY: help setup run build test fmt web book doc deny bare clean
+.PHONY: help setup run build test fmt web book doc deny bare dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ deny: ## set up and check licences, bans, sources, advisories with cargo-deny (a
 
 bare: ## run both commands of the README in a bare Debian root (root, mmdebstrap, half an hour)
 	@scripts/checks/bare.sh
+
+dist: ## build packages, static binaries, image, checksums and SBOM into dist/ (x86-64 and aarch64)
+	@scripts/dist.sh
 
 clean: ## remove the build directory
 	@scripts/cargo.sh clean

@@ -109,10 +109,12 @@ check_lockfile() {
 
 check_scripts() {
     if command -v shellcheck >/dev/null; then
-        step "shell scripts" shellcheck -x .ci/run scripts/*.sh scripts/lib/*.sh scripts/checks/*.sh
+        step "shell scripts" shellcheck -x .ci/run scripts/*.sh scripts/lib/*.sh scripts/checks/*.sh scripts/dist/*.sh \
+            packaging/*.sh
     else
         skip "shell scripts" "shellcheck is not installed"
     fi
+    step "units of the packages" scripts/checks/units.sh
 }
 
 check_deny() {

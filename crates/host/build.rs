@@ -37,14 +37,17 @@ fn compile() -> Result<(), String> {
         return Err(format!("built without eBPF: {clang} was not found (Debian: apt-get install clang)"));
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    libbpf_cargo::SkeletonBuilder::new()
-        .source("bpf/cpu.bpf.c")
-        .clang(clang)
-        // v3: atomic exchange and 32-bit jumps; the kernel has both since 5.12.
-        .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
-        .build_and_generate(out.join("cpu.skel.rs"))
-        .map_err(|error| {
-            let error = format!("{error:#}").replace('\n', " | ");
-            format!("built without eBPF: clang could not compile bpf/cpu.bpf.c: {error}")
-        })
+    for program in ["cpu", "drops", "trace"] {
+        libbpf_cargo::SkeletonBuilder::new()
+            .source(format!("bpf/{program}.bpf.c"))
+            .clang(&clang)
+            // v3: atomic exchange and 32-bit jumps; the kernel has both since 5.12.
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+            .build_and_generate(out.join(format!("{program}.skel.rs")))
+            .map_err(|error| {
+                let error = format!("{error:#}").replace('\n', " | ");
+                format!("built without eBPF: clang could not compile bpf/{program}.bpf.c: {error}")
+            })?;
+    }
+    Ok(())
 }

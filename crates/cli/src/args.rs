@@ -5,10 +5,14 @@ mod agent;
 mod bed;
 mod compare;
 mod compute;
+mod drops;
 mod far;
 mod find;
+mod guest;
+mod headroom;
 mod inspect;
 mod limits;
+mod metrics;
 mod numbers;
 mod repeats;
 mod rfc2544;
@@ -17,6 +21,7 @@ mod run;
 mod serve;
 mod simulate;
 mod stream;
+mod trend;
 pub mod tune;
 pub mod wait;
 mod watch;
@@ -31,18 +36,23 @@ pub use agent::AgentArgs;
 pub use bed::LinkArgs;
 pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
+pub use drops::{DropsArgs, DropsBy, DropsMethod};
 pub use far::FarArgs;
-pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, Testbed};
+pub use find::{Arrivals, FindArgs, FindTestbed, Idle, Meter, SendBy as SendFrames, Testbed};
+pub use guest::GuestArgs;
+pub use headroom::HeadroomArgs;
 pub use inspect::{InspectArgs, Objective};
 pub use limits::LimitsArgs;
-pub use numbers::{Since, run_name};
+pub use metrics::MetricsArgs;
+pub use numbers::{Cpus, Since, run_name};
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
 pub use serve::ServeArgs;
 pub use simulate::SimulateArgs;
-pub use stream::{Carrier, PacedBy, PathName, ReceiveName, StreamArgs, Way};
+pub use stream::{Carrier, PacedBy, PathName, ProbeBy, ReceiveName, StreamArgs, Way};
+pub use trend::TrendArgs;
 pub use tune::{PlanArgs, TryArgs, TuneAction, TuneArgs};
 pub use watch::WatchArgs;
 
@@ -100,6 +110,10 @@ pub enum Command {
     Inspect(InspectArgs),
     /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
     Watch(WatchArgs),
+    /// What this host drops, by reason and place, and what to do; paths of packets
+    Drops(DropsArgs),
+    /// How near this host is now to its calibrated cliff, by CPU and queue
+    Headroom(HeadroomArgs),
     /// Settings for an objective: proposed, applied, undone, tried
     Tune(TuneArgs),
     /// Upper bounds by link, bus, memory and CPU at each frame size
@@ -182,6 +196,8 @@ pub enum ResultsAction {
         #[arg(long)]
         json: bool,
     },
+    /// The runs of one name over time, and where a figure changed its level
+    Trend(TrendArgs),
     /// One run: its page, or its records as a table
     Show {
         /// Which [default: the newest]

@@ -4,12 +4,15 @@ pub mod advise;
 pub mod agent;
 pub mod compare;
 pub mod compute;
+pub mod drops;
 pub mod far;
 pub mod find;
 pub mod guest;
+pub mod headroom;
 pub mod inspect;
 pub mod limits;
 pub mod live;
+pub mod metrics;
 pub mod refused;
 pub mod results;
 pub mod rfc2544;
@@ -32,12 +35,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use netcliff_core::Host;
 use netcliff_core::quote::shell;
+use netcliff_core::units::print_pps;
 use netcliff_host::inventory::Load;
 use netcliff_host::journal::HostLock;
 use netcliff_host::process;
 use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::costs::{self, Costs, Found, Origin};
 use netcliff_lab::inputs;
+use netcliff_lab::rig::LEAST_MOST_PPS;
 use netcliff_lab::store::{self, Store};
 use netcliff_report as report;
 
@@ -55,6 +60,15 @@ pub fn refuse_name(args: &StoreArgs, kept: bool, remedy: &str) -> anyhow::Result
         None => Ok(()),
         Some(name) => Err(output::usage(format!("--name {name}: nothing is kept to be named; {remedy}"))),
     }
+}
+
+/// Refuses a `--max-rate` below the load of the trial that looks whether packets arrive.
+pub fn refuse_low_rate(rate_pps: Option<f64>) -> anyhow::Result<()> {
+    let Some(rate_pps) = rate_pps.filter(|rate_pps| *rate_pps < LEAST_MOST_PPS) else { return Ok(()) };
+    let (rate, least) = (print_pps(rate_pps), print_pps(LEAST_MOST_PPS));
+    Err(output::usage(format!(
+        "--max-rate {rate}: expected {least} or more, the load of the trial that looks whether packets arrive"
+    )))
 }
 
 /// Path of the store that the options name, which need not exist.

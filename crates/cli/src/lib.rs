@@ -9,6 +9,7 @@
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;
 mod commands;
+mod live;
 mod output;
 mod progress;
 
@@ -32,11 +33,13 @@ pub fn run() -> ExitCode {
         Command::Simulate(args) => commands::simulate::simulate(args, &cli.store),
         Command::Advise(args) => commands::advise::run(args, &cli.store),
         Command::Inspect(args) => commands::inspect::run(args),
-        Command::Watch(args) => commands::watch::run(args),
+        Command::Drops(args) => commands::drops::run(args),
+        Command::Watch(args) => commands::watch::run(args, &cli.store),
+        Command::Headroom(args) => commands::headroom::run(args, &cli.store),
         Command::Tune(args) => commands::tune::run(args, &cli.store),
         Command::Limits(args) => commands::limits::run(args, &cli.store),
         Command::Rr(args) => commands::rr::run(args, &cli.store),
-        Command::Agent(args) => commands::agent::run(args),
+        Command::Agent(args) => commands::agent::run(args, &cli.store),
         Command::Stream(args) => commands::stream::run(args, &cli.store),
         Command::Rfc2544(args) => commands::rfc2544::run(args, &cli.store),
         Command::Compare(args) => commands::compare::run(args, &cli.store),
@@ -46,6 +49,7 @@ pub fn run() -> ExitCode {
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),
     };
+    live::end(&outcome);
     match outcome {
         Ok(code) => code,
         Err(error) => output::fail(&error),

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use netcliff_report::{Style, format};
 
+use crate::live;
+
 /// An error in the user's input: exit code 2.
 #[derive(Debug)]
 pub struct Usage(pub String);
@@ -46,8 +48,16 @@ pub fn sentences(text: &str) -> anyhow::Result<()> {
 
 /// A line to stderr, wrapped at the terminal's width if it is one. A failure of that cannot be reported.
 pub fn say(text: impl std::fmt::Display) {
+    let text = text.to_string();
+    let message = text.strip_prefix("netcliff: ").unwrap_or(&text);
+    live::tell("message", || serde_json::json!({"message": message}));
+    say_plainly(&text);
+}
+
+/// The same, but not to the lines of --live.
+pub fn say_plainly(text: &str) {
     // The text may come from a file or a far end.
-    let text = format::printable(&text.to_string());
+    let text = format::printable(text);
     let text = columns(&std::io::stderr()).map_or_else(|| text.clone(), |width| format::sentences(&text, width));
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -64,6 +74,13 @@ pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
 
 /// Prints an error and returns its exit code.
 pub fn fail(error: &anyhow::Error) -> ExitCode {
+    // Lines of --live have ended with it.
+    say_plainly(&format!("netcliff: {}", sentence_of(error)));
+    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+}
+
+/// An error with its causes, each once.
+pub fn sentence_of(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -72,8 +89,7 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
             text = format!("{text}: {cause}");
         }
     }
-    say(format!("netcliff: {text}"));
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    text
 }
 
 /// Ends the program for a command line that is refused, or that requests help. What is wider than the terminal is wrapped.

@@ -7,7 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use netcliff_core::{Record, units};
 use netcliff_lab::find::Observer;
 use netcliff_lab::store::Store;
+use serde_json::json;
 
+use crate::live;
 use crate::output;
 
 /// Shows the progress of a run, and stores its records as they come.
@@ -46,13 +48,15 @@ impl<'a> Progress<'a> {
 impl Observer for Progress<'_> {
     fn stage(&mut self, name: &str) {
         name.clone_into(&mut self.stage);
+        live::tell("stage", || json!({"stage": name}));
         self.bar.set_message(name.to_owned());
         if !self.terminal {
-            output::say(format!("netcliff: {name}"));
+            output::say_plainly(&format!("netcliff: {name}"));
         }
     }
 
     fn trial(&mut self, load_pps: f64, elapsed_s: f64, planned_s: f64) {
+        live::tell("trial", || json!({"load_pps": load_pps, "run_s": elapsed_s, "planned_s": planned_s}));
         // The plan is an estimate: the bar never claims to be done before the run is.
         let share = (elapsed_s / planned_s).min(0.99);
         self.bar.set_position((share * PARTS as f64) as u64);
@@ -63,6 +67,7 @@ impl Observer for Progress<'_> {
 
     fn record(&mut self, record: &Record) {
         self.records += 1;
+        live::tell("record", || json!({"record": record}));
         let Some((store, run)) = self.store else { return };
         if let Err(error) = store.add(run, record)
             && self.store_failure.is_none()

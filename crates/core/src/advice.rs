@@ -18,6 +18,7 @@ pub const FRONT: [&str; 3] = ["latency_p99_s", "loss_fraction", "cpu_available"]
 
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// One candidate was picked at the confidence asked for.
@@ -30,6 +31,7 @@ pub enum Verdict {
 
 /// What became of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CandidateStatus {
     /// It is the pick.
@@ -46,6 +48,7 @@ pub enum CandidateStatus {
 
 /// Whether a constraint is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// It is kept.
@@ -58,6 +61,7 @@ pub enum Standing {
 
 /// A constraint with how one candidate stands to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judged {
     /// The constraint.
     pub constraint: Constraint,
@@ -70,6 +74,7 @@ pub struct Judged {
 
 /// One setting that was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// The setting.
     pub scheme: Scheme,
@@ -106,6 +111,7 @@ impl Candidate {
 
 /// The settings advised for one host and one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Advice {
     /// Costs and sizes.
     pub host: Host,
@@ -151,6 +157,7 @@ pub struct Advice {
 
 /// One candidate over several loads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overall {
     /// The setting.
     pub scheme: Scheme,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Cliff, livelock index and sensitivities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
     /// Highest offered load with a loss of at most `loss_target` (pps).
     pub cliff_pps: f64,
@@ -21,6 +22,7 @@ pub struct Analysis {
 
 /// How three figures move with one cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostSensitivity {
     /// The cost's key of `--set`.
     pub cost: String,

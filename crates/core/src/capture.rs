@@ -10,6 +10,8 @@ pub struct Captured {
     pub gap_ns: u64,
     /// Frame, FCS included (bytes).
     pub bytes: u32,
+    /// Its flow's place in [`Capture::flows`]; None without an IP address, or of a flow beyond those that are told apart.
+    pub flow: Option<u32>,
 }
 
 /// Packets of one source and destination.

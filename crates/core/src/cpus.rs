@@ -8,6 +8,7 @@ use crate::stream::Spread;
 
 /// A CPU's time by /proc/stat: medians of shares, 0 to 1. Guest time is in user and nice.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuRow {
     /// The CPU.
     pub cpu: usize,
@@ -101,6 +102,7 @@ impl CpuRow {
 
 /// A CPU's time by eBPF: medians of exclusive shares, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExactRow {
     /// The CPU.
     pub cpu: usize,

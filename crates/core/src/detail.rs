@@ -7,6 +7,7 @@ use crate::outcome::{CpuShares, Figure};
 
 /// Distributions over the whole run after its warm-up, and a series of its first replication.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Detail {
     /// Packets in ring and protocol, by share of time; numbers that never occurred are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -27,6 +28,7 @@ pub struct Detail {
 
 /// How much of the time so many packets are there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueShare {
     /// Packets, the one in service included.
     pub packets: u64,
@@ -36,6 +38,7 @@ pub struct QueueShare {
 
 /// Maximal times in which the CPU is never available: interrupt, poll, protocol or application follow each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BusyPeriods {
     /// How many end (1/s).
     pub per_s: Figure,
@@ -55,6 +58,7 @@ pub struct BusyPeriods {
 
 /// What happened in one slice of time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slice {
     /// Start (s).
     pub from_s: f64,
@@ -79,6 +83,7 @@ pub struct Slice {
 /// Latencies as pairs (largest latency of the cell (ns), packets), rising. The cells are those of HdrHistogram at three
 /// significant digits, the same for every run, so that histograms merge without loss.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct LatencyHistogram(pub Vec<(u64, u64)>);
 

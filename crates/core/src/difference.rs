@@ -6,6 +6,7 @@ use crate::outcome::Figure;
 
 /// A figure under two schemes and what lies between them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// The figure's name in the JSON outcome, such as `throughput_pps` or `latency_s.p99`.
     pub figure: String,

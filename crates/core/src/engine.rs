@@ -13,6 +13,7 @@ use crate::traffic::Traffic;
 
 /// One question: this host, this scheme, this traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// Costs and sizes.
     pub host: Host,
@@ -47,6 +48,7 @@ impl Point {
 
 /// Which world answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
     /// Predicted by the model.

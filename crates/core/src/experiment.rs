@@ -7,6 +7,7 @@
 
 mod curve;
 mod design;
+mod device;
 mod figure;
 mod file;
 mod forwarding;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use curve::{Answerer, Check, Compared, Curve, Dot, checks};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
+pub use device::DeviceSection;
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};
 pub use forwarding::{Forwarding, SetUp};
@@ -36,6 +38,7 @@ pub const PACKETS_RANGE: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000
 
 /// The key `kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum KindTag {
     /// Points asked of engines.
@@ -68,6 +71,7 @@ pub enum Experiment {
 
 /// What every kind has: read first, so that errors of the rest are those of the right kind.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Head {
     #[serde(default)]
     kind: KindTag,

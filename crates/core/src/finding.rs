@@ -1,24 +1,30 @@
 //! [`Finding`]: the one page of `netcliff find`: a host's cliff predicted, simulated and measured.
 
 mod cpu;
+mod device;
 mod disturbance;
+mod generator;
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
 use crate::host::Host;
+use crate::ledger::TrialLedger;
 use crate::outcome::{CpuShares, Figure, Latency, Loss, Outcome};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
 pub use cpu::{CpuBesides, CpuMeasured};
+pub use device::{DeviceAccount, DeviceLoss, DeviceVector};
 pub use disturbance::{
     Buffer, ClockJump, Disturbance, Drift, LengthBin, MOST_TASKS, PauseBudget, Pauses, Speed, SpeedAt, TaskTime,
 };
+pub use generator::{GeneratorPart, GeneratorSummary};
 
 /// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ByEngine<T> {
     /// Predicted by the model.
     pub model: Option<T>,
@@ -63,6 +69,7 @@ impl<T> ByEngine<T> {
 
 /// What the host is, in words.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostSummary {
     /// CPU model and count: `2 x Intel(R) Xeon(R) Processor`.
     pub cpu: String,
@@ -81,6 +88,7 @@ pub struct HostSummary {
 
 /// One calibrated cost or size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// Key of the host file it sets: `protocol`, `application`, `ring`.
     pub key: String,
@@ -94,6 +102,7 @@ pub struct Cost {
 
 /// What calibration found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// Costs and sizes in the order they are shown.
     pub costs: Vec<Cost>,
@@ -112,6 +121,7 @@ pub struct Calibration {
 /// Two costs that come out together from trial to trial. Where one is lower as the other is higher (below 0), the trials hardly tell them
 /// apart; where both are higher (above 0), it was the CPU's speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Correlated {
     /// Key of the one.
     pub a: String,
@@ -123,6 +133,7 @@ pub struct Correlated {
 
 /// How much of the predicted cliff rests on a cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffSensitivity {
     /// Key of the cost.
     pub key: String,
@@ -132,21 +143,9 @@ pub struct CliffSensitivity {
     pub spread: f64,
 }
 
-/// The load generator measured alone.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct GeneratorSummary {
-    /// `AF_PACKET transmit ring, PACKET_QDISC_BYPASS` or what was used instead.
-    pub method: String,
-    /// Packets/s it can send flat out; None: not measured.
-    pub ceiling_pps: Option<Figure>,
-    /// 99th percentile of actual minus intended send time at the highest load it kept up with (s).
-    pub lateness_p99_s: Option<f64>,
-    /// Frame bytes, FCS included.
-    pub frame_bytes: u32,
-}
-
 /// Latencies at one share of the cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyAt {
     /// Share of the measured (or else simulated) cliff: 0.5, 0.9.
     pub share: f64,
@@ -158,6 +157,7 @@ pub struct LatencyAt {
 
 /// A setting worth trying.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suggestion {
     /// The setting as a command or a sentence.
     pub setting: String,
@@ -179,6 +179,7 @@ pub struct Suggestion {
 
 /// A setting that netcliff can make by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// `net.core.netdev_max_backlog` (packets).
@@ -189,6 +190,7 @@ pub enum Change {
 
 /// A suggestion as measured: the host's own cliff with it and without it, in turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// Pairs of searches.
     pub rounds: u32,
@@ -202,6 +204,7 @@ pub struct Tried {
 
 /// A figure that could not be measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// Which figure: `cliff_pps.wire`.
     pub figure: String,
@@ -211,6 +214,7 @@ pub struct Missing {
 
 /// One engine at one load of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepPoint {
     /// Who answered.
     pub engine: EngineKind,
@@ -226,6 +230,7 @@ pub struct SweepPoint {
 
 /// A setting of the device that a check changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckedSetting {
     /// Its name, as `--check` has it: `rx-usecs`.
     pub name: String,
@@ -239,6 +244,7 @@ pub struct CheckedSetting {
 
 /// Another set-up, which calibration did not see: predicted with this calibration, then measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetupCheck {
     /// What differs: `size=512B`, `work=2us`, `backlog=200`.
     pub name: String,
@@ -271,6 +277,7 @@ pub struct SetupCheck {
 /// What "cliff" means in a run: the highest load at which at most `exceed` of the trial time is spent in trials that lose more than
 /// `loss` (a search goal of RFC 9971).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffDefinition {
     /// Highest share of packets that a trial may lose without counting against the load.
     pub loss: f64,
@@ -286,6 +293,7 @@ pub struct CliffDefinition {
 
 /// The searches behind a measured cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffSearches {
     /// Of the host's own cliff.
     pub own: CliffBounds,
@@ -299,6 +307,7 @@ pub struct CliffSearches {
 
 /// Bounds of a cliff over several searches.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CliffBounds {
     /// Lower end of the interval over the searches (pps); None: no load tried bounds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -314,6 +323,7 @@ pub struct CliffBounds {
 
 /// One search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchBounds {
     /// Load it began at (pps): dithered, so that searches do not share a grid.
     pub start_pps: f64,
@@ -332,6 +342,7 @@ pub struct SearchBounds {
 
 /// Trials that were void for one reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VoidTrials {
     /// The reason in words.
     pub why: String,
@@ -341,6 +352,7 @@ pub struct VoidTrials {
 
 /// Whether the host's CPU may halt between packets, and what the other way gives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleModes {
     /// That of the run: `awake` (a loop that gives way to all else keeps the CPU from halting) or `as-configured`.
     pub mode: String,
@@ -354,6 +366,7 @@ pub struct IdleModes {
 
 /// One trial with the CPU halting or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleTrial {
     /// `awake` or `as-configured`.
     pub mode: String,
@@ -371,6 +384,7 @@ pub struct IdleTrial {
 
 /// A measured load of the sweep on the wrong side of the measured cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Contradiction {
     /// The load (pps).
     pub load_pps: f64,
@@ -382,6 +396,7 @@ pub struct Contradiction {
 
 /// What is asked of the host under test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setup {
     /// Scheme the kernel runs.
     pub scheme: Scheme,
@@ -401,6 +416,7 @@ pub struct Setup {
 
 /// The one page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What the host is.
     pub host: HostSummary,
@@ -410,6 +426,12 @@ pub struct Finding {
     pub calibration: Option<Calibration>,
     /// The load generator alone.
     pub generator: GeneratorSummary,
+    /// What the interface under test counted, where the load came from another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceAccount>,
+    /// How latency is taken, where the load came from another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_method: Option<String>,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,
     /// What a cliff is in this run; None in findings of versions that did not say.
@@ -469,6 +491,9 @@ pub struct Finding {
     pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.
     pub loss_at_twice: ByEngine<Loss>,
+    /// Where every packet of a trial past the cliff went; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<TrialLedger>,
     /// The bottleneck, one sentence.
     pub binding: Option<String>,
     /// The most promising settings to try.
@@ -496,6 +521,8 @@ impl Finding {
             setup,
             calibration: None,
             generator: GeneratorSummary::default(),
+            device: None,
+            latency_method: None,
             loss_target,
             definition: None,
             cliff_pps: ByEngine::default(),
@@ -518,6 +545,7 @@ impl Finding {
             cpu_at_twice: ByEngine::default(),
             cpu_measured: None,
             loss_at_twice: ByEngine::default(),
+            ledger: None,
             binding: None,
             suggestions: Vec::new(),
             missing: Vec::new(),

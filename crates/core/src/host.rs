@@ -21,6 +21,7 @@ pub use sides::{TransmitLoad, TransmitPriority};
 ///
 /// Written in TOML with one key a field, as for `--set`: `interrupt = "3.73us"`, `ring = 1024`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Where the numbers come from: a preset's name, a file or `calibrated`.
@@ -28,41 +29,52 @@ pub struct Host {
     pub name: String,
     /// s = 1/r: mean time of one interrupt, overhead and handler (s).
     #[serde(rename = "interrupt", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub interrupt_s: f64,
     /// From the cause of an interrupt to its handler (s); the CPU does other work meanwhile (in a virtual machine,
     /// what the hypervisor takes to deliver it).
     #[serde(rename = "interrupt_latency", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub interrupt_latency_s: f64,
     /// Protocol processing a packet, without the per-byte part (s).
     #[serde(rename = "protocol", with = "units::time_s")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub protocol_s: f64,
     /// Protocol processing a byte of frame (s).
     #[serde(rename = "per_byte", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub per_byte_s: f64,
     /// m: one write to a NIC register, to mask or to unmask (s).
     #[serde(rename = "mask", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub mask_s: f64,
     /// o: overhead of one poll (s).
     #[serde(rename = "poll", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub poll_s: f64,
     /// t_a: the application's time a packet (s); None: no application is modelled.
     #[serde(rename = "application", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub application_s: Option<f64>,
     /// Several applications that share the CPU, each with a socket; None: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications>,
     /// t_sw: from a blocked application, or from another application, to a running one, on the application's account (s).
     #[serde(rename = "context_switch", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub context_switch_s: f64,
     /// What protocol processing spends to wake a blocked application (s).
     #[serde(rename = "wakeup", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub wakeup_s: f64,
     /// What protocol processing of a packet costs more when the socket buffer is full than when it is empty, linear
     /// between: packets that wait long have left the caches (s).
     #[serde(rename = "cold_protocol", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub cold_protocol_s: f64,
     /// The same for the application's time a packet (s).
     #[serde(rename = "cold_application", with = "units::time_s", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub cold_application_s: f64,
     /// Protocol time of a packet that finds the socket buffer full over that of a delivered one, 0 to [`MOST_DROP_COST`]: above 1 where the
     /// queue between the CPUs is contended when most is dropped.
@@ -76,15 +88,18 @@ pub struct Host {
     pub socket_buffer: u64,
     /// Period of the scheduler's tick, at which waiting threads and pending softirqs get the CPU (s).
     #[serde(rename = "tick", with = "units::time_s", default = "default_tick")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub tick_s: f64,
     /// Distribution of the times above, of which they are the means; timers and tick excepted.
     #[serde(default = "default_service")]
     pub service: Service,
     /// R: mean length of the pauses in which the CPU is taken away (s); None: of none, or of those that `pause_times` measured.
     #[serde(rename = "pause", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub pause_s: Option<f64>,
     /// U: mean time between the end of one pause and the start of the next, by the clock, exponential (s).
     #[serde(rename = "pause_every", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub pause_every_s: Option<f64>,
     /// Distribution of the lengths of pauses; None: exponential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,6 +118,7 @@ pub struct Host {
     pub sender_queue: Option<u64>,
     /// What one transmit completion costs, at the protocol's level (s); None: nothing is sent.
     #[serde(rename = "transmit", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub transmit_s: Option<f64>,
     /// How much is sent; None: as much as is delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +129,44 @@ pub struct Host {
     /// Slots of the transmit ring, each held until its completion is done; None: [`Host::TRANSMIT_RING`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_ring: Option<u64>,
+}
+
+/// What a host file has where it names nothing: packets that cost nothing, in the usual sizes. Costs of a machine are for a preset, a file
+/// or calibration; this is what they are set on.
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            interrupt_s: 0.0,
+            interrupt_latency_s: 0.0,
+            protocol_s: 0.0,
+            per_byte_s: 0.0,
+            mask_s: 0.0,
+            poll_s: 0.0,
+            application_s: None,
+            applications: None,
+            context_switch_s: 0.0,
+            wakeup_s: 0.0,
+            cold_protocol_s: 0.0,
+            cold_application_s: 0.0,
+            socket_drop_cost: one(),
+            ring: default_ring(),
+            socket_buffer: default_socket_buffer(),
+            tick_s: default_tick(),
+            service: default_service(),
+            pause_s: None,
+            pause_every_s: None,
+            pause_times: None,
+            queues: None,
+            xoff: None,
+            xon: None,
+            sender_queue: None,
+            transmit_s: None,
+            transmit_load: None,
+            transmit_priority: None,
+            transmit_ring: None,
+        }
+    }
 }
 
 fn one() -> f64 {
@@ -202,33 +256,11 @@ impl Host {
         Self {
             name: "pentium4-2530mhz".to_owned(),
             interrupt_s: 3.73e-6,
-            interrupt_latency_s: 0.0,
             protocol_s: 5.25e-6,
             per_byte_s: 1.0 / 748e6,
             mask_s: 0.5e-6,
             poll_s: 1.59e-6,
-            application_s: None,
-            applications: None,
-            context_switch_s: 0.0,
-            wakeup_s: 0.0,
-            cold_protocol_s: 0.0,
-            cold_application_s: 0.0,
-            socket_drop_cost: 1.0,
-            ring: 1024,
-            socket_buffer: default_socket_buffer(),
-            tick_s: default_tick(),
-            service: Service::Exponential,
-            pause_s: None,
-            pause_every_s: None,
-            pause_times: None,
-            queues: None,
-            xoff: None,
-            xon: None,
-            sender_queue: None,
-            transmit_s: None,
-            transmit_load: None,
-            transmit_priority: None,
-            transmit_ring: None,
+            ..Self::default()
         }
     }
 

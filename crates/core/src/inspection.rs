@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What settings are wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
     /// Short waits.
@@ -37,6 +38,7 @@ impl std::fmt::Display for Objective {
 
 /// How much a remark matters; the order is that of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Packets are lost, or most of the speed is.
@@ -59,6 +61,7 @@ impl std::fmt::Display for Severity {
 
 /// One thing that looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remark {
     /// Identifier of the rule (kebab case); stable.
     pub rule: String,
@@ -79,6 +82,7 @@ pub struct Remark {
 
 /// A heading and what is said under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Section {
     /// The heading.
     pub heading: String,
@@ -90,6 +94,7 @@ pub struct Section {
 
 /// The page about a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sheet {
     /// Along the path of a packet.
     pub sections: Vec<Section>,

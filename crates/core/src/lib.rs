@@ -21,6 +21,8 @@
 //! | [`tuning`] | what `netcliff tune` proposes |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
+//! | [`drops`], [`filter`] | what `netcliff drops` shows of an interval; which packets are meant |
+//! | [`ledger`] | [`ledger::Ledger`]: where the packets of a trial went |
 //! | [`mod@watch`] | what `netcliff watch` shows of a moment, and its bottleneck |
 //! | [`warning`] | what works but is probably a mistake |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
@@ -59,13 +61,18 @@ pub mod capture;
 pub mod cpus;
 pub mod detail;
 pub mod difference;
+pub mod drops;
 pub mod engine;
 pub mod error;
 pub mod experiment;
+pub mod filter;
 pub mod finding;
+pub mod headroom;
 pub mod host;
 pub mod inspection;
+pub mod ledger;
 pub mod measure;
+pub mod metrics;
 pub mod net_dim;
 pub mod objective;
 pub mod outcome;

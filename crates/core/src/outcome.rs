@@ -11,6 +11,7 @@ pub use soundness::Unsound;
 
 /// Where a sampled figure's true value lies, with this confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Lower end, in the figure's unit.
     pub low: f64,
@@ -93,10 +94,23 @@ impl From<f64> for Figure {
 }
 
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum FigureText {
     Plain(f64),
     Sampled { value: f64, low: f64, high: f64, confidence: f64 },
+}
+
+/// A number, or what was sampled with its interval.
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Figure {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Figure".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        FigureText::json_schema(generator)
+    }
 }
 
 impl Serialize for Figure {
@@ -126,6 +140,7 @@ impl<'de> Deserialize<'de> for Figure {
 /// measured, to the moment when the application takes the packet from its socket (s): its work on the packet
 /// follows. [`Outcome::latency_to`] says which; [`Latency::done_mean`] goes on to the end of that work.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Mean (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +167,7 @@ pub struct Latency {
 
 /// Where the CPU's time went, as shares of one CPU; together 1 where all are present.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuShares {
     /// Interrupt handling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,6 +191,7 @@ pub struct CpuShares {
 
 /// Lost packets as fractions of the offered ones, by place.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Loss {
     /// At the receive ring or backlog.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,6 +206,7 @@ pub struct Loss {
 
 /// What became of the transmissions of a host that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Transmitted {
     /// Completions done (pps).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,6 +221,7 @@ pub struct Transmitted {
 
 /// What one of several applications got.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplicationOutcome {
     /// Which, from 0.
     pub application: u32,
@@ -228,6 +247,7 @@ pub struct ApplicationOutcome {
 
 /// What was found at one point. With an application, throughput counts what it consumed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outcome {
     /// Load that was really offered (pps); absent when it is the point's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

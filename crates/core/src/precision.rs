@@ -83,6 +83,7 @@ crate::record::serde_as_text!(Aims);
 
 /// What became of a precision that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Precision {
     /// Half width asked for: of the value, for shares of the CPU of one CPU.
     pub asked: f64,
@@ -98,6 +99,7 @@ pub struct Precision {
 
 /// How well a figure is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attained {
     /// Which.
     pub figure: Measure,

@@ -21,12 +21,22 @@ macro_rules! serde_as_text {
                 text.parse().map_err(serde::de::Error::custom)
             }
         }
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string"})
+            }
+        }
     };
 }
 pub(crate) use serde_as_text;
 
 /// Everything that explains a measured difference, as ordered facts: `kernel.release` -> `6.18.44`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Fingerprint {
     /// Fact by dotted name.
@@ -61,6 +71,7 @@ impl Fingerprint {
 
 /// Where an outcome comes from.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Provenance {
     /// netcliff's version.
     pub version: String,
@@ -84,6 +95,7 @@ pub struct Provenance {
 
 /// Point + engine + outcome + provenance: one line of `--json`, one row of the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// The configuration.
     pub point: Point,

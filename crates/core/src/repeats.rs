@@ -77,6 +77,7 @@ impl std::fmt::Display for Repeats {
 
 /// How well the mean of the repeats of a configuration is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Known {
     /// The figure, by its name in JSON.
     pub figure: String,

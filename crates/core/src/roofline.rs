@@ -13,6 +13,7 @@ pub const PARTS: [&str; 7] = ["link", "bus", "memory", "interrupts", "packet CPU
 
 /// The bounds of one host at some frame sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Roofline {
     /// Link speed (bit/s); None: not known, so not part of the bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,6 +43,7 @@ pub struct Roofline {
 
 /// The bounds at one frame size with one set of offloads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoofRow {
     /// The size that was asked for (bytes with FCS).
     pub asked_bytes: f64,
@@ -64,6 +66,7 @@ pub struct RoofRow {
 
 /// The bounds with as few interrupts as the model has at its cliff, where nobody measured how many there are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoofHighest {
     /// Frames an interrupt; None: the model has no answer for this host, so that interrupts cost nothing here.
     #[serde(default, skip_serializing_if = "Option::is_none")]

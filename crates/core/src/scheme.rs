@@ -86,6 +86,37 @@ pub struct Moderation {
     pub packet_timer_s: Option<f64>,
     /// At most one interrupt in so long, counted from its assertion (ITR, EITR; rx-usecs of Intel's drivers) (s).
     pub min_gap_s: Option<f64>,
+    /// How that is kept.
+    pub gap: Gap,
+}
+
+/// How a NIC keeps the gap between two interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gap {
+    /// Each interrupt starts one.
+    #[default]
+    Each,
+    /// An interrupt that waited for the end of a gap starts none, so that the next may follow at once; unmasking interrupts also for packets
+    /// that came since the last cause and that polls have taken. QEMU's e1000e with MSI-X up to 10.0 (hw/net/e1000e_core.c,
+    /// `e1000e_intrmgr_on_msix_throttling_timer`, `e1000e_msix_notify_one`).
+    Direct,
+    /// An interrupt that waited starts none; the end of each gap interrupts, packet or not; the interrupt is not masked while NAPI polls.
+    /// QEMU's igb from 8.0 to 10.0 (hw/net/igb_core.c, `igb_intrmgr_on_msix_throttling_timer`, `igb_msix_notify`).
+    Echo,
+}
+
+impl Gap {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Each, Self::Direct, Self::Echo];
+
+    /// As it is written in a scheme.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Each => "each",
+            Self::Direct => "direct",
+            Self::Echo => "echo",
+        }
+    }
 }
 
 impl Default for Napi {
@@ -253,6 +284,13 @@ impl Moderation {
                     "needs rx_usecs or packet_timer above 0: without a timer the last packets of a burst are never announced",
                 ));
             }
+        }
+        let named = |why: &str| Err(Invalid::new("gap", self.gap.name(), why));
+        if self.gap != Gap::Each && self.min_gap_s.is_none_or(|gap_s| gap_s <= 0.0) {
+            return named("needs min_gap above 0, the gap that it is about");
+        }
+        if self.gap == Gap::Echo && (self.has_timer() || self.frames.is_some()) {
+            return named("interrupts for each packet: leave out rx_frames, rx_usecs and packet_timer");
         }
         if backlog && *self != Self::default() {
             return Err(Invalid::new(

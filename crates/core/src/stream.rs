@@ -2,6 +2,8 @@
 //! greatest, and the formulas that turn counts into figures.
 
 mod frames;
+mod many;
+mod probe;
 mod row;
 mod wire;
 
@@ -10,11 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Fingerprint, Provenance};
 
 pub use frames::{DatagramFrames, ETHERNET_BYTES, datagram_frames, payload_share, wire_bytes};
-pub use row::{DatagramRow, DeviceRow, EndCpu, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow};
+pub use many::{AgentRow, IncastRow, ManyRow, jain};
+pub use probe::{ProbePhase, ProbePoint, ProbeQueue, ProbeRow, quantile, round_trips_per_minute};
+pub use row::{
+    DatagramRow, DeviceRow, EndCpu, FollowedRow, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow,
+};
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
 /// Median, least and greatest of repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// The median; the mean of the middle two of an even number.
     pub median: f64,
@@ -39,6 +46,7 @@ impl Spread {
 
 /// CPU time of one end of one repeat (s).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuTimes {
     /// In user mode (s).
     pub user_s: f64,
@@ -65,6 +73,7 @@ pub fn kernel_share(repeats: &[CpuTimes]) -> Option<f64> {
 
 /// A stream's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamReport {
     /// The configuration, by name.
     pub asked: Vec<(String, String)>,

@@ -21,6 +21,7 @@ pub const WIRE_OVERHEAD_BYTES: f64 = 20.0;
 
 /// Arrivals, sizes and load offered to a host over a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
     /// The arrival process.
@@ -33,6 +34,7 @@ pub struct Traffic {
     pub rate: Load,
     /// Link speed, for shares of line rate and ON/OFF sources (bit/s).
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub link_bps: f64,
     /// Flows that the packets belong to, by which a host with several queues spreads them; None: so many that they do not matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ use crate::inspection::Objective;
 
 /// One setting that would serve the objective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proposal {
     /// What is to be set.
     pub name: String,
@@ -29,6 +30,7 @@ pub struct Proposal {
 
 /// A plan for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanSheet {
     /// What it is for.
     pub objective: Objective,

@@ -11,6 +11,7 @@ const STOLEN: f64 = 0.1;
 
 /// A host between two readings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moment {
     /// Time between the readings (s).
     pub seconds: f64,
@@ -24,6 +25,7 @@ pub struct Moment {
 
 /// A CPU; times as shares of what was counted on it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuMoment {
     /// Number.
     pub cpu: u32,
@@ -59,6 +61,7 @@ impl CpuMoment {
 
 /// An interrupt.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterruptMoment {
     /// Whose it is.
     pub interface: String,
@@ -75,6 +78,7 @@ pub struct InterruptMoment {
 
 /// An interface.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterfaceMoment {
     /// Name.
     pub name: String,
@@ -106,10 +110,16 @@ impl InterfaceMoment {
     pub fn whole_name(&self) -> String {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
     }
+
+    /// Its receive queues, where the driver counts by queue.
+    pub fn receive_queues(&self) -> impl Iterator<Item = &QueueMoment> {
+        self.queues.iter().filter(|queue| queue.receive)
+    }
 }
 
 /// A queue.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueMoment {
     /// Number within its kind.
     pub queue: u32,
@@ -123,6 +133,12 @@ pub struct QueueMoment {
 }
 
 impl Moment {
+    /// Packets lost at rings and backlogs (packets/s).
+    pub fn lost_per_s(&self) -> f64 {
+        let rings: f64 = self.interfaces.iter().map(|one| one.ring_lost_per_s).sum();
+        rings + self.cpus.iter().map(|cpu| cpu.dropped_per_s).sum::<f64>()
+    }
+
     /// The bottleneck, as a sentence: losses first, then what is full.
     pub fn bottleneck(&self) -> String {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {

@@ -142,6 +142,13 @@ impl Ground {
         let addresses = self.addresses_now()?;
         let there = |index: u32| links.iter().find(|link| link.index == index);
         for index in self.devices.keys().copied().collect::<Vec<_>>() {
+            // What is named by its old name from now on is not found.
+            if let (Some(device), Some(link)) = (self.devices.get_mut(&index), there(index))
+                && device.name != link.name
+            {
+                let was = std::mem::replace(&mut device.name, link.name.clone());
+                said.push((index, format!("{was} was renamed to {}", link.name)));
+            }
             let notice = there(index).map_or(Notice::LinkGone { index }, |link| Notice::Link {
                 index,
                 up: link.is_up(),

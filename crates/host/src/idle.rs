@@ -125,12 +125,7 @@ fn latency() -> Option<File> {
 
 /// Makes the calling thread give way to all others.
 pub(crate) fn become_idle_class() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `parameters` is a valid sched_param; 0 means the calling thread.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    crate::schedule::set(nix::unistd::Pid::from_raw(0), libc::SCHED_IDLE, 0)
 }
 
 #[cfg(test)]

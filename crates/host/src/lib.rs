@@ -9,6 +9,8 @@
 //! - [`fingerprint`]: all of the above as one flat, ordered map, to compare two runs.
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
+//! - [`drops`]: what the host drops, by reason and place, and the ledger of a trial.
+//! - [`schedule`]: scheduling policies of threads.
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
 //! - [`files`]: files that others may have written, read up to a limit.
@@ -23,8 +25,10 @@
 pub mod cpu;
 pub mod device;
 pub mod disturbance;
+pub mod drops;
 pub mod files;
 pub mod fingerprint;
+pub mod firewall;
 pub mod ground;
 pub mod idle;
 pub mod inspect;
@@ -35,6 +39,7 @@ pub mod nic;
 pub mod process;
 mod procfs;
 mod rtnl;
+pub mod schedule;
 pub mod setting;
 pub mod softnet;
 pub mod testbed;

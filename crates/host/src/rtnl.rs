@@ -320,6 +320,24 @@ impl Rtnl {
         }
         Ok(qdiscs)
     }
+
+    /// Kind and drops of each qdisc of a link since it was made.
+    pub(crate) fn qdisc_drops(&mut self, index: u32) -> io::Result<Vec<(String, u64)>> {
+        let header = Tcmsg { ifindex: index as i32, ..Default::default() };
+        let request = tc::Request::new().op_getqdisc_dump(&header);
+        let mut replies = self.socket.request(&request)?;
+        let mut drops = Vec::new();
+        while let Some(reply) = replies.recv() {
+            let (header, attrs) = reply.map_err(explained)?;
+            if header.ifindex == index as i32
+                && let (Ok(kind), Ok(stats)) = (attrs.get_kind(), attrs.get_stats2())
+                && let Ok(queue) = stats.get_queue()
+            {
+                drops.push((kind.to_string_lossy().into_owned(), u64::from(queue.drops)));
+            }
+        }
+        Ok(drops)
+    }
 }
 
 fn xdp_mode(mode: Mode) -> u32 {

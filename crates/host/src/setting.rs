@@ -39,6 +39,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Something about the host that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Setting {
     /// A file below /proc/sys, /proc/irq or /sys.
@@ -96,6 +97,7 @@ pub enum Setting {
 
 /// A group of ethtool settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
     /// Interrupt coalescing.

@@ -1,5 +1,6 @@
 //! The host between two readings, for `netcliff watch`: [`Look`].
 
+mod counters;
 mod spaces;
 
 use crate::{
@@ -129,7 +130,6 @@ impl Look {
         let name = &port.nic.name;
         let grown = self.reading.until(&later.reading);
         let rate = |counter: &str| grown.of(name, counter) as f64 / seconds;
-        let ring = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
         InterfaceMoment {
             name: name.clone(),
             namespace: None,
@@ -138,7 +138,7 @@ impl Look {
             tx_pps: rate("tx_packets"),
             tx_bps: 8.0 * rate("tx_bytes"),
             // Drivers show one loss under several names.
-            ring_lost_per_s: ring.iter().map(|counter| rate(counter)).fold(0.0, f64::max),
+            ring_lost_per_s: counters::RING.iter().map(|counter| rate(counter)).fold(0.0, f64::max),
             dropped_per_s: rate("rx_dropped") + rate("tx_dropped"),
             link_bps: port.link_bps(),
             queues: self.queues(later, name, seconds),

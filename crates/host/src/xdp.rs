@@ -17,6 +17,8 @@ use crate::{nic::ethtool, rtnl::Rtnl};
 
 pub use calls::program_name;
 pub(crate) use program::redirect_to;
+#[cfg(test)]
+pub(crate) use {calls::attach, program::drop_all};
 
 /// Where a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! [`Bench`]: the measurements that calibration and search need, so that both can be tested against an exact fake.
 
+use netcliff_core::ledger::Ledger;
 use netcliff_core::{Figure, Outcome};
 use netcliff_wire::void::{Sides, Void};
 
@@ -166,6 +167,47 @@ pub struct SenderCeiling {
     pub method: String,
     /// Packets/s flat out, one value a repeat.
     pub pps: Vec<f64>,
+    /// Highest load allowed (pps); None: any.
+    pub most_pps: Option<f64>,
+}
+
+/// A ceiling within this share of the highest load allowed is that limit, not the sender's.
+const AT_LIMIT: f64 = 0.98;
+
+/// Highest load that may be offered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Highest {
+    /// The sender's ceiling (pps).
+    pub ceiling_pps: f64,
+    /// Highest load allowed (pps); None: any.
+    pub most_pps: Option<f64>,
+}
+
+impl Highest {
+    /// Of a sender that nothing limits (pps).
+    pub fn of_sender(ceiling_pps: f64) -> Self {
+        Self { ceiling_pps, most_pps: None }
+    }
+
+    /// Whether the limit is what keeps loads low.
+    pub fn is_limited(&self) -> bool {
+        self.most_pps.is_some_and(|most_pps| self.ceiling_pps >= AT_LIMIT * most_pps)
+    }
+
+    /// The highest load (pps).
+    pub fn pps(&self) -> f64 {
+        self.most_pps.filter(|_| self.is_limited()).unwrap_or(self.ceiling_pps)
+    }
+
+    /// The highest that a sender paces which reaches its ceiling only flat out, with this share of it (pps).
+    pub fn paced_pps(&self, share: f64) -> f64 {
+        self.most_pps.filter(|_| self.is_limited()).unwrap_or(share * self.ceiling_pps)
+    }
+
+    /// What it is called.
+    pub fn in_words(&self) -> &'static str {
+        if self.is_limited() { "--max-rate" } else { "the sender's ceiling" }
+    }
 }
 
 /// A host under test with a sender.
@@ -187,6 +229,14 @@ pub trait Bench {
     /// # Errors
     /// Stopped, or sender or sink failed.
     fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError>;
+
+    /// Offers one load and says where each packet went; None: this bench cannot tell.
+    ///
+    /// # Errors
+    /// As [`Bench::observe`].
+    fn ledger(&mut self, _spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
+        Ok(None)
+    }
 
     /// Slots of the receive backlog or ring.
     fn ring_slots(&self) -> Option<u64>;

@@ -27,6 +27,11 @@ pub use quantity::{Better, Class, Quantity};
 pub use read::{ReadError, Source};
 pub use rows::{Row, Verdict};
 
+#[cfg(test)]
+pub(crate) const fn goodput() -> Quantity {
+    quantity::GOODPUT
+}
+
 use context::{changed, notes};
 use gate::{detectable, judge};
 use rows::{correct, rows_of};
@@ -76,6 +81,7 @@ pub enum NotComparable {
 
 /// One of the two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Side {
     /// How the user named it.
     pub name: String,
@@ -87,6 +93,7 @@ pub struct Side {
 
 /// Result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// What kind of runs.
     pub kind: &'static str,

@@ -21,6 +21,7 @@ pub mod of;
 mod plan;
 mod reading;
 mod recorder;
+mod replayed;
 mod rough;
 mod stages;
 mod suggest;
@@ -36,16 +37,18 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
-use netcliff_core::{Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
+use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::nic::scheme::AsNapi;
 use netcliff_host::nic::{self, Nic};
+use netcliff_wire::replay::Replay;
 use netcliff_wire::schedule::Arrivals;
 
+use crate::account::Account;
 use crate::rfc2544::search::Goal;
-use crate::rig::{Rig, RigError, RigOptions};
+use crate::rig::{Between, Rig, RigError, RigOptions};
 use crate::trial::{TrialError, TrialSpec};
 use crate::wire_bench::WireBench;
 
@@ -56,6 +59,7 @@ pub use check::CheckSetup;
 pub(crate) use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
+pub use replayed::{mean_bytes, replayable};
 
 /// Options of `find`.
 #[derive(Debug, Clone)]
@@ -68,6 +72,8 @@ pub struct FindOptions {
     pub frame_bytes: u32,
     /// Arrival process.
     pub arrivals: Arrivals,
+    /// A capture whose times, sizes and flows are sent instead of `arrivals` of `frame_bytes`, as [`replayable`] gives it.
+    pub capture: Option<Arc<Capture>>,
     /// CPU time the application spends a packet beyond reading it (s).
     pub work_s: f64,
     /// Receive buffer to ask for (bytes).
@@ -94,6 +100,8 @@ pub struct FindOptions {
     pub rig: RigOptions,
     /// Set-ups to predict with this calibration and then to measure.
     pub checks: Vec<CheckSetup>,
+    /// Loads at which a check of the device's settings is measured besides (pps); empty: three shares of its cliff.
+    pub check_loads_pps: Vec<f64>,
     /// Whether the most promising suggestion is measured, too.
     pub try_suggestions: bool,
     /// Command line, for the provenance.
@@ -224,6 +232,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     };
     let basis = run.all()?;
     drop(run);
+    add_account(&mut finding, &rig, bench.account());
     drop(bench);
     // The checks build testbeds of their own, and there is one at a time.
     drop(rig);
@@ -241,13 +250,25 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     Ok(finding)
 }
 
+/// How latency is taken between two hosts, whose clocks are not compared.
+const LATENCY_METHOD: &str = "one-way within the host under test: kernel receive timestamp to the application's read, one clock; the wire and \
+                              the sender are not in it";
+
+/// What generators on other hosts and the device under test did.
+fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {
+    let Some(between) = rig.between() else { return };
+    finding.generator.each = account.generators();
+    finding.device = Some(account.device(&between.nic().name));
+    finding.host.limits.extend(account.allowance());
+}
+
 /// A finding without figures: the host and the configuration.
 fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
     let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
     let mut fingerprint = fingerprint::of_host(&inventory, &nics);
     if let Some(between) = rig.between() {
-        between.add_sender(&mut fingerprint);
+        between.add_senders(&mut fingerprint);
     }
     let (scheme, left_out) = match rig.between() {
         Some(between) => device_scheme(&inventory, between.nic(), between.is_backlog()),
@@ -266,7 +287,12 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     };
     Finding {
         host,
-        generator: GeneratorSummary { frame_bytes: options.frame_bytes, ..GeneratorSummary::default() },
+        generator: GeneratorSummary {
+            frame_bytes: options.frame_bytes,
+            flows: rig.between().map(Between::flows),
+            ..GeneratorSummary::default()
+        },
+        latency_method: rig.between().map(|_| LATENCY_METHOD.to_owned()),
         definition: Some(CliffDefinition {
             loss: plan.goal.loss_ratio,
             exceed: plan.goal.exceed_ratio,
@@ -293,13 +319,15 @@ pub(crate) fn cpu_name(inventory: &Inventory) -> String {
     format!("{} x {}", inventory.cpu.online.len(), inventory.cpu.model.as_deref().unwrap_or("unknown CPU"))
 }
 
+/// A host's kernel, likewise: `Linux 6.18.44`.
+pub fn kernel_name(inventory: &Inventory) -> String {
+    format!("Linux {}", inventory.kernel.release.as_deref().unwrap_or("of unknown release"))
+}
+
 fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
     HostSummary {
         cpu: cpu_name(inventory),
-        kernel: format!(
-            "Linux {}",
-            inventory.kernel.release.clone().unwrap_or_else(|| "of unknown release".to_owned())
-        ),
+        kernel: kernel_name(inventory),
         testbed: rig.describe(),
         driver: rig.driver(),
         limits: rig.limits.clone(),
@@ -309,6 +337,16 @@ fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
 
 /// Poisson or constant arrivals of the requested frames, at a placeholder load that every use replaces.
 fn traffic(options: &FindOptions) -> Traffic {
+    if let Some(capture) = &options.capture {
+        let (file, capture) = (capture.file.clone(), Some(Arc::clone(capture)));
+        return Traffic {
+            size: FrameSizes::Trace(capture.clone()),
+            arrivals: netcliff_core::Arrivals::Trace { file, speed: None, once: false, capture },
+            rate: Load::Pps(1.0),
+            link_bps: 10e9,
+            flows: None,
+        };
+    }
     Traffic {
         arrivals: match options.arrivals {
             Arrivals::Poisson => netcliff_core::Arrivals::Poisson,
@@ -344,6 +382,7 @@ fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
         receive_buffer_bytes: options.receive_buffer_bytes,
         seconds: plan.trial_s,
         seed: options.seed,
+        replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
     }
 }
 

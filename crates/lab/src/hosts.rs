@@ -8,6 +8,7 @@ use netcliff_host::inventory::Inventory;
 use netcliff_host::nic::has_made_up_speed;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::fingerprint::far_fingerprint;
+use netcliff_wire::transfer::Agent;
 
 use crate::rig::Rig;
 
@@ -54,6 +55,18 @@ impl Fingerprints {
                 Self { near, far: None, not_had: Some(not_had) }
             }
         }
+    }
+
+    /// The near end here, the far ends in several agents: this host, with the device towards the first.
+    pub fn with_agents(agents: &[Agent]) -> Self {
+        let inventory = Inventory::of_this_host();
+        let near = match agents.first() {
+            Some(agent) => fingerprint::towards(&inventory, agent.address),
+            None => fingerprint::of_host(&inventory, &[]),
+        };
+        let elsewhere = agents.iter().any(|agent| !agent.session.shares_clock());
+        let not_had = "the fingerprints of the agents' hosts: of several agents they are not kept".to_owned();
+        Self { near, far: None, not_had: elsewhere.then_some(not_had) }
     }
 
     /// The rate of the near end's device (bit/s); None if it is not known or the device has no line.

@@ -14,12 +14,15 @@
 //! | [`run`] | an experiment on model, simulator and wire, continued where it was stopped |
 //! | [`advise`] | settings for an objective: screened by the model, simulated, picked at a confidence |
 //! | [`limits`] | the roofline |
+//! | [`monitor`] | counters and headroom for a monitoring system |
 //! | [`rr`] | request/response between two ends on this host, or against an agent |
 //! | [`companion`] | the far end on this host as a process of its own |
 //! | [`cpus`] | the CPUs of both ends' hosts over the repeats of a test |
+//! | [`mod@headroom`] | how near this host is to its calibrated cliff now |
 //! | [`hosts`] | the fingerprints of both ends' hosts |
 //! | [`mod@compare`] | one run against another, point by point |
 //! | [`stream`] | bulk transfers: a sweep, metered |
+//! | [`mod@trend`] | the runs of one name over time, and where a figure changed its level |
 //! | [`tuning`] | what a tuning plan is expected to change, and the host measured with and without it in turns |
 //! | [`transfers`] | experiments of bulk transfers: settings varied by a design, and their effects |
 //! | [`store`] | records in SQLite |
@@ -28,6 +31,7 @@
 //! | [`stand`] | the devices, addresses and CPUs that a measurement depends on: what changed meanwhile |
 //! | [`stats`] | intervals and least squares |
 
+pub mod account;
 pub mod advise;
 mod alike;
 pub mod bench;
@@ -39,9 +43,11 @@ pub mod costs;
 pub mod cpus;
 pub mod find;
 pub mod forwarding;
+pub mod headroom;
 pub mod hosts;
 pub mod inputs;
 pub mod limits;
+pub mod monitor;
 pub mod repeats;
 pub mod rfc2544;
 pub mod rig;
@@ -53,6 +59,7 @@ pub mod store;
 pub mod stored;
 pub mod stream;
 pub mod transfers;
+pub mod trend;
 pub mod trial;
 pub mod tuning;
 pub mod wire_bench;

@@ -23,7 +23,9 @@ use netcliff_wire::thread::allowed_cpus;
 
 use crate::stand::{self, Stand};
 
-pub use between::{Between, BetweenError, BetweenOptions, SharedCarrier};
+pub use between::{
+    Between, BetweenError, BetweenOptions, LEAST_MOST_PPS, MOST_QUEUES, Sending, SharedCarrier, before_the_stack,
+};
 
 /// UDP port of the application.
 const PORT: u16 = 9000;
@@ -142,6 +144,8 @@ pub struct Rig {
     pub sender_cpu: u32,
     /// CPU of the host under test.
     pub host_cpu: u32,
+    /// Whether that was asked for.
+    pub host_cpu_named: bool,
     /// CPU of a sender on another host; None: as its agent chooses.
     pub far_sender_cpu: Option<u32>,
     /// What an earlier, killed run had left and what became of it.
@@ -220,6 +224,7 @@ impl Rig {
             ipv6,
             sender_cpu,
             host_cpu,
+            host_cpu_named: options.host_cpu.is_some(),
             far_sender_cpu,
             replayed,
             limits,

@@ -1,6 +1,7 @@
 //! Request/response with both ends placed: on this host in a testbed, or against an agent; [`Sweep`] repeats it.
 
 mod merge;
+mod several;
 mod sweep;
 
 use std::net::{IpAddr, SocketAddr};
@@ -18,16 +19,17 @@ use netcliff_wire::control::key::Token;
 use netcliff_wire::control::{CPU_METER, ControlError, RR_CPU_LISTS};
 use netcliff_wire::ground::FarGround;
 use netcliff_wire::rr::near::run;
-use netcliff_wire::rr::{Near, RrKind, Server, ServerCount, Target};
+use netcliff_wire::rr::{Near, Rendezvous, RrKind, Server, ServerCount, Target};
 use netcliff_wire::thread::{Placement, print_cpus};
 use netcliff_wire::{FarCpu, WireError};
 use serde::{Deserialize, Serialize};
 
 pub use merge::{RrSample, doubts, limited_by, merged};
-pub use netcliff_wire::rr::report::{Cost, HostCost, HostTicks, OneWay, Report, ThreadCost};
+pub use netcliff_wire::rr::report::{AgentShare, Cost, HostCost, HostTicks, OneWay, Report, ThreadCost, Together};
 pub use netcliff_wire::rr::settings::{Receive, Settings, Transport};
 pub use netcliff_wire::rr::{Interval, Intervals};
 pub use netcliff_wire::schedule::Arrivals;
+pub use several::several;
 pub use sweep::{RrRun, Sweep};
 
 use crate::companion::Companion;
@@ -53,6 +55,7 @@ pub enum RrError {
 
 /// A report with how it was produced, as `netcliff rr --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RrRecord {
     /// `rr`.
     pub kind: String,
@@ -80,6 +83,7 @@ pub struct RrRecord {
 
 /// Each CPU of both ends' hosts, as a row of `netcliff stream` has them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostCpus {
     /// Of this host, by the kernel's ticks.
@@ -207,6 +211,7 @@ fn in_rig<'a>(settings: &Settings, rig: &'a Rig, targets: Vec<Target>, token: To
         stop: &rig.stop,
         gone: None,
         intervals: None,
+        others: None,
     }
 }
 
@@ -220,6 +225,17 @@ pub fn there(
     meter: Preference,
     stop: &AtomicBool,
     intervals: Option<Intervals<'_>>,
+) -> Result<Report, RrError> {
+    there_together(settings, (session, address), meter, stop, (intervals, None))
+}
+
+/// The same, begun together with others.
+fn there_together(
+    settings: &Settings,
+    (session, address): (&mut Session, IpAddr),
+    meter: Preference,
+    stop: &AtomicBool,
+    (intervals, others): (Option<Intervals<'_>>, Option<&Rendezvous>),
 ) -> Result<Report, RrError> {
     settings.check()?;
     let same_host = session.shares_clock();
@@ -242,6 +258,7 @@ pub fn there(
         stop,
         gone: Some(session.gone()),
         intervals,
+        others,
     };
     let mut stand = Stand::on(&[Place::towards(address)]);
     let choice = start(meter, &[std::process::id()]).map_err(RrError::from);

@@ -78,6 +78,7 @@ pub fn has_records(kind: &str) -> bool {
 
 /// A run as `results list` shows it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSummary {
     /// Number of the run.
     pub id: i64,

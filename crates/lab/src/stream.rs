@@ -4,17 +4,18 @@
 //! (`meters`); `summary` turns the repeats of a configuration into a row.
 
 mod devices;
+mod far;
 mod live;
+mod many;
 mod meters;
 mod method;
+mod probe;
 mod samples;
 mod summary;
 mod testbed;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,21 +24,23 @@ use netcliff_core::stream::StreamReport;
 use netcliff_core::{Fingerprint, Provenance, units};
 use netcliff_host::cpu::{CpuSplit, Method as CpuMethod, Preference, system::SystemShares};
 use netcliff_host::disturbance::Disturbances;
-use netcliff_host::nic::path::is_own;
-use netcliff_host::{fingerprint, inventory::Inventory};
+use netcliff_host::inventory::Inventory;
 use netcliff_wire::WireError;
-use netcliff_wire::control::client::Session;
 use netcliff_wire::ground::FarGround;
-use netcliff_wire::transfer::{self, Channel, DatagramPath, ReceivePath, SendPath, Settings, Transfer};
+use netcliff_wire::transfer::{Channel, DatagramPath, ReceivePath, SendPath, Settings, Transfer};
 
 use crate::hosts::Fingerprints;
 use crate::repeats;
-use crate::stand::{Place, Stand, both};
+use crate::stand::Stand;
 
 pub use devices::Sides;
+pub use far::Far;
 pub use live::{Interval, Live, Told};
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
+pub use netcliff_wire::rr::Transport as ProbeTransport;
+pub use netcliff_wire::transfer::{Agent, Burst};
+pub use probe::ProbeOptions;
 pub use testbed::{in_testbed, placed};
 
 /// How a block travels: what a configuration of the sweep varies beside its size.
@@ -57,12 +60,15 @@ impl Path {
             Self::Stream(SendPath::WriteV) => "writev",
             Self::Stream(SendPath::SendFile { .. } | SendPath::SendOwnFile { .. }) => "sendfile",
             Self::Stream(SendPath::Splice) => "splice",
+            Self::Stream(SendPath::Ktls) => "ktls",
             Self::Stream(SendPath::ZeroCopy) => "zerocopy",
             Self::Stream(SendPath::Uring { zero_copy: false }) => "uring",
             Self::Stream(SendPath::Uring { zero_copy: true }) => "uring-zc",
             Self::Datagram(DatagramPath::Single) => "single",
             Self::Datagram(DatagramPath::Batch) => "batch",
             Self::Datagram(DatagramPath::Segmented) => "gso",
+            Self::Datagram(DatagramPath::SegmentedOut) => "gso-tx",
+            Self::Datagram(DatagramPath::SegmentedIn) => "gro-rx",
         }
     }
 }
@@ -92,6 +98,8 @@ pub struct StreamOptions {
     pub link_bps: Option<f64>,
     /// How CPU time is accounted beside the ticks.
     pub cpu: Preference,
+    /// Requests beside the transfers; None: none.
+    pub probe: Option<ProbeOptions>,
     /// Receives reports of intervals while it runs; None: none are made.
     pub live: Option<Live>,
     /// Ends the run early; what was measured is kept.
@@ -112,8 +120,9 @@ pub const MOST_READ_BYTES: usize = 128 << 10;
 /// fill, whatever the block, and a reader with a low-water mark takes what it was woken for at once.
 pub fn read_bytes(receive: ReceivePath, low_water_bytes: Option<u32>, block_bytes: usize) -> usize {
     match receive {
-        ReceivePath::Read if low_water_bytes.is_none() => block_bytes.min(MOST_READ_BYTES),
-        ReceivePath::Read | ReceivePath::Mapped | ReceivePath::Uring => MOST_READ_BYTES,
+        ReceivePath::Read | ReceivePath::Ktls if low_water_bytes.is_none() => block_bytes.min(MOST_READ_BYTES),
+        ReceivePath::Read | ReceivePath::Ktls => MOST_READ_BYTES,
+        ReceivePath::Truncate | ReceivePath::Mapped | ReceivePath::Uring => MOST_READ_BYTES,
     }
 }
 
@@ -126,7 +135,8 @@ impl StreamOptions {
         let mut refused = None;
         for config in configurations(self) {
             let (warm_up, settings) = config.settings(self);
-            match warm_up.iter().chain([&settings]).try_for_each(Settings::check) {
+            let probe = self.probe.as_ref().map_or(Ok(()), |probe| probe.check(&settings, self.time_s));
+            match probe.and_then(|()| warm_up.iter().chain([&settings]).try_for_each(Settings::check)) {
                 Ok(()) => return Ok(()),
                 Err(error) => refused = refused.or(Some(error)),
             }
@@ -162,7 +172,13 @@ impl Config {
         template.read_bytes = options.read_bytes.unwrap_or_else(read_bytes);
         template.stop = Some(Arc::clone(&options.stop));
         match (&self.path, &mut template.channel) {
-            (Path::Stream(path), _) => template.path = path.clone(),
+            (Path::Stream(path), _) => {
+                template.path = path.clone();
+                // Both ends do TLS.
+                if *path == SendPath::Ktls {
+                    template.receive = ReceivePath::Ktls;
+                }
+            }
             (Path::Datagram(wanted), Channel::Udp { path, .. }) => *path = *wanted,
             (Path::Datagram(_), _) => {}
         }
@@ -183,81 +199,8 @@ struct Repeat {
     exact: Vec<CpuSplit>,
     /// Sending and receiving side's devices.
     devices: Option<Sides>,
-}
-
-/// Where the far end is.
-#[derive(Debug)]
-pub enum Far<'a> {
-    /// In this process.
-    Here,
-    /// In an agent; the placement of the template's far end holds there, but for its namespace.
-    Agent {
-        /// The connection to it.
-        session: &'a mut Session,
-        /// Where the data goes.
-        address: IpAddr,
-    },
-}
-
-impl Far<'_> {
-    /// True where both ends' CPU time is counted by one kernel.
-    fn is_this_host(&self) -> bool {
-        match self {
-            Self::Here => true,
-            Self::Agent { session, .. } => session.shares_clock(),
-        }
-    }
-
-    /// What explains a difference to another run.
-    fn fingerprints(&mut self) -> Fingerprints {
-        match self {
-            Self::Here => Fingerprints::here(fingerprint::of_host(&Inventory::of_this_host(), &[])),
-            Self::Agent { session, address } => Fingerprints::with_agent(session, *address),
-        }
-    }
-
-    /// What a transfer depends on, on this host.
-    fn places(&self, settings: &Settings) -> Vec<Place> {
-        let address = match (&settings.channel, self) {
-            (Channel::Unix | Channel::Pipe, _) => return Vec::new(),
-            (_, Self::Agent { address, .. }) => *address,
-            (Channel::Tcp { address, .. } | Channel::Udp { address, .. }, Self::Here) => *address,
-        };
-        let of = |netns: &Option<PathBuf>| netns.clone().map_or_else(|| Place::towards(address), Place::whole);
-        match self {
-            Self::Here => vec![of(&settings.near.netns), of(&settings.far.netns)],
-            Self::Agent { .. } => vec![of(&settings.near.netns)],
-        }
-    }
-
-    /// Starts watching the far end's host; None if it is this one.
-    fn watch(&mut self) -> Option<FarGround> {
-        match self {
-            Self::Here => None,
-            Self::Agent { session, address } => Some(FarGround::on(session, *address)),
-        }
-    }
-
-    /// What has changed `here`, and at the far end since it was watched; None if nothing did.
-    fn changed(&mut self, there: Option<&FarGround>, here: Option<String>) -> Option<String> {
-        let far = match (self, there) {
-            (Self::Agent { session, .. }, Some(watched)) => watched.changed(session, here.as_deref()),
-            _ => None,
-        };
-        both(here, far)
-    }
-
-    /// True where the far end reads the counts of its own devices: they are not those that are read here.
-    fn counts_devices(&self) -> bool {
-        matches!(self, Self::Agent { address, .. } if !is_own(*address))
-    }
-
-    fn transfer(&mut self, settings: &Settings, watch: &mut dyn transfer::Watch) -> Result<Transfer, WireError> {
-        match self {
-            Self::Here => transfer::run(settings, watch),
-            Self::Agent { session, address } => transfer::run_with(settings, session, *address, watch),
-        }
-    }
+    /// Requests beside it.
+    probe: Option<probe::Probed>,
 }
 
 /// Measures the sweep with both ends here; `said` receives the progress.
@@ -379,7 +322,9 @@ fn measure(
     }
     let mut stand = Stand::on(&far.places(&settings));
     let there = far.watch();
+    meters.probe(options, &settings, far);
     let made = warm.and_then(|()| far.transfer(&settings, meters));
+    let probe = meters.probed(options);
     let changed = far.changed(there.as_ref(), stand.changed());
     meters.note(there.as_ref().and_then(FarGround::refusal));
     match made {
@@ -393,7 +338,7 @@ fn measure(
             let (ticks, exact, devices) = meters.take();
             let there = transfer.far.as_ref().and_then(|far| far.devices);
             let devices = devices.map(|sides| sides.with_far(there));
-            config.repeats.push(Repeat { transfer, ticks, exact, devices });
+            config.repeats.push(Repeat { transfer, ticks, exact, devices, probe });
         }
         Err(error) => {
             let error = match changed {

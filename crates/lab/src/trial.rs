@@ -4,17 +4,23 @@
 mod outcome;
 mod watching;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns, Visit};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
+use netcliff_host::nic::landing::vectors;
+use netcliff_host::nic::losses::Losses;
 use netcliff_host::nic::neighbour::Received;
 use netcliff_host::testbed::netns::Side;
 use netcliff_wire::WireError;
 use netcliff_wire::clock::ClockStamp;
 use netcliff_wire::frame::{Checksum, FrameSpec};
 use netcliff_wire::generator::GeneratorConfig;
-use netcliff_wire::load::{FarSource, Load, LoadRequest};
-use netcliff_wire::run::{Timing, WireFailure, WireRun, run_from};
+use netcliff_wire::load::{Load, LoadRequest};
+use netcliff_wire::replay::Replay;
+use netcliff_wire::run::{SinkWith, Timing, WireFailure, WireRun, run_to};
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::sink::{SinkConfig, Work};
 use netcliff_wire::source::{Here, Source};
@@ -44,6 +50,15 @@ pub struct TrialSpec {
     pub seconds: f64,
     /// Seed of the schedule.
     pub seed: u64,
+    /// Times, sizes and flows of a capture, at the load, instead of `arrivals` and `frame_bytes`; not by a generator elsewhere.
+    pub replay: Option<Arc<Replay>>,
+}
+
+impl TrialSpec {
+    /// The capture to send; None for frames of another size, by which the cost of a byte is measured.
+    fn replayed(&self) -> Option<&Arc<Replay>> {
+        self.replay.as_ref().filter(|replay| replay.mean_bytes() == self.frame_bytes as usize)
+    }
 }
 
 /// Why a trial has no result.
@@ -97,6 +112,10 @@ pub struct Trial {
     pub visits: Option<Vec<Visit>>,
     /// Packets that the interface received, and that it had no room for; None in a testbed, where the sender is told.
     pub received: Option<Received>,
+    /// What its driver counted as lost.
+    pub losses: Losses,
+    /// Its interrupts by number.
+    pub vectors: BTreeMap<u32, u64>,
     /// Other external influences.
     pub outside: Outside,
 }
@@ -182,18 +201,25 @@ fn once(
     let timing = Timing::measured(spec.seconds);
     let fail = |source: WireFailure| TrialError::Wire { rate_pps: spec.rate_pps, source: Box::new(source) };
     let failed = |error: WireError| fail(WireFailure::from(error));
-    let (sending, mut sink) = ends(rig, spec, timing);
-    sink.heartbeat = heartbeats.host.clone();
-    let application = sink.work.application(&sink.heartbeat).map_err(failed)?;
+    let (sending, sinks) = ends(rig, spec, timing);
+    let mut with: Vec<SinkWith> = Vec::new();
+    for (place, mut sink) in sinks.into_iter().enumerate() {
+        // Pauses are looked for on the CPU of the first.
+        if place == 0 {
+            sink.heartbeat = heartbeats.host.clone();
+        }
+        let application = sink.work.application(&sink.heartbeat).map_err(failed)?;
+        with.push((sink, application));
+    }
     let (clocks, turns) = (ClockStamp::now(), heartbeats.host.turns());
     let mut gate = Gate::new(&timing);
     let mut metered = Metered::default();
-    let received = rig.between().and_then(Between::received);
+    let counted = rig.between().map(|between| (between.received(), between.losses(), vectors(&between.nic().name)));
     let before = SystemStamp::now()?;
     // This thread watches every few milliseconds: beside the sender, never on the CPU under test.
     let _pinned = Pinned::to(rig.watching_cpu());
     let run = |source: &mut dyn Source| {
-        run_from(source, sink.clone(), application, timing, &rig.stop, |sent, delivered| {
+        run_to(source, with, timing, &rig.stop, |sent, delivered| {
             watch(sent, delivered);
             if let Some(meter) = meter.as_deref_mut() {
                 // How far a generator elsewhere is comes late.
@@ -203,10 +229,16 @@ fn once(
     };
     let wire = match sending {
         Sending::Here(generator) => {
-            let schedule = Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?;
+            let schedule: Box<dyn Iterator<Item = u64> + Send> = match spec.replayed() {
+                Some(replay) => Box::new(Arc::clone(replay).times(spec.rate_pps)),
+                None => Box::new(Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?),
+            };
             run(&mut Here::new(GeneratorConfig { heartbeat: heartbeats.sender.clone(), ..*generator }, schedule))
         }
-        Sending::There(between, request) => run(&mut FarSource::new(&mut **between.carrier(), request)),
+        Sending::There(between, requests) => {
+            let mut carriers = between.carriers();
+            run(&mut Between::source(&mut carriers, requests))
+        }
     };
     if rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(TrialError::Stopped);
@@ -233,6 +265,7 @@ fn once(
     };
     let visits = here.and_then(|(from, to)| heartbeats.host.visits(from, to));
     let is_elsewhere = rig.between().is_some();
+    let (received, losses, vectors) = counted_since(rig, counted);
     Ok(Trial {
         spec: spec.clone(),
         cpu,
@@ -242,10 +275,9 @@ fn once(
         sender_pauses: if is_elsewhere { None } else { paused(&heartbeats.sender) },
         visits: visits
             .map(|visits| visits.into_iter().map(|visit| Visit { time: by_sender(visit.time), ..visit }).collect()),
-        received: received.zip(rig.between().and_then(Between::received)).map(|(before, after)| Received {
-            packets: after.packets.saturating_sub(before.packets),
-            missed: after.missed.saturating_sub(before.missed),
-        }),
+        received,
+        losses,
+        vectors,
         outside: Outside {
             shortest_pause_s: heartbeats.host.shortest_ns().map(|ns| ns as f64 * 1e-9),
             sender_steal_share: if is_elsewhere { 0.0 } else { steal_of(rig.sender_cpu) },
@@ -255,6 +287,21 @@ fn once(
         },
         wire,
     })
+}
+
+/// What a device counted: packets, what was lost, interrupts by number.
+type Counted = (Option<Received>, Losses, BTreeMap<u32, u64>);
+
+/// What the device under test has counted since an earlier reading.
+fn counted_since(rig: &Rig, earlier: Option<Counted>) -> Counted {
+    let Some((between, (packets, lost, interrupts))) = rig.between().zip(earlier) else { return Counted::default() };
+    let received = packets.zip(between.received()).map(|(before, after)| Received {
+        packets: after.packets.saturating_sub(before.packets),
+        missed: after.missed.saturating_sub(before.missed),
+    });
+    let rose = |(irq, now): (u32, u64)| Some((irq, now.checked_sub(*interrupts.get(&irq)?)?));
+    let vectors = vectors(&between.nic().name).into_iter().filter_map(rose).collect();
+    (received, between.losses().since(&lost), vectors)
 }
 
 /// None below [`LEAST_TURNS`].
@@ -267,12 +314,12 @@ fn turns_per_s(from: Turns, to: Turns) -> Option<f64> {
 pub(crate) enum Sending<'a> {
     /// A generator in this process.
     Here(Box<GeneratorConfig>),
-    /// One in an agent.
-    There(&'a Between, LoadRequest),
+    /// Some in agents.
+    There(&'a Between, Vec<LoadRequest>),
 }
 
-/// Sender and sink of a trial.
-pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sending<'a>, SinkConfig) {
+/// Sender and sinks of a trial: one application for each queue that the load reaches.
+pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sending<'a>, Vec<SinkConfig>) {
     let (source, destination) = rig.addresses();
     // Different runs must not take each other's late packets for their own.
     let run_id = (spec.seed as u32) ^ (spec.rate_pps as u32).rotate_left(7);
@@ -284,7 +331,18 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
     sink.work = if spec.work_s > 0.0 { Work::CpuTime(spec.work_s) } else { Work::None };
     if let Some(between) = rig.between() {
         let load = Load::Paced { arrivals: spec.arrivals, rate_pps: spec.rate_pps, seed: spec.seed, timing };
-        return (Sending::There(between, between.request(frame_bytes, run_id, rig.far_sender_cpu, load)), sink);
+        sink.more_runs = between.more_runs(run_id);
+        let sinks = between.queues().iter().map(|queue| {
+            let mut sink = sink.clone();
+            sink.bind.set_port(queue.port);
+            // Where a CPU was named, all applications are on it.
+            if between.queues().len() > 1 && !rig.host_cpu_named {
+                sink.placement.cpu = queue.cpu.or(Some(rig.host_cpu)).map(|cpu| cpu as usize);
+            }
+            sink
+        });
+        let requests = between.requests(frame_bytes, run_id, rig.far_sender_cpu, load);
+        return (Sending::There(between, requests), sinks.collect());
     }
     let (source_mac, destination_mac) = rig.macs();
     let frame = FrameSpec {
@@ -292,9 +350,12 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
         destination_mac,
         source,
         destination,
+        more_flows: Vec::new(),
+        vlan: None,
         frame_bytes,
         checksum: Checksum::default(),
         run_id,
+        replay: spec.replayed().cloned(),
     };
     let mut generator = GeneratorConfig::new(rig.sender_interface(), frame);
     generator.placement =
@@ -302,5 +363,5 @@ pub(crate) fn ends<'a>(rig: &'a Rig, spec: &TrialSpec, timing: Timing) -> (Sendi
     if rig.is_loopback() {
         generator.method = Method::Socket;
     }
-    (Sending::Here(Box::new(generator)), sink)
+    (Sending::Here(Box::new(generator)), vec![sink])
 }

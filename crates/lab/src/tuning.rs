@@ -18,6 +18,7 @@ const CONFIDENCE: f64 = stats::CONFIDENCE;
 
 /// A figure that is measured, and which way is better.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Yardstick {
     /// Its place in the JSON of a command, or its name; empty: the last number that a command prints.
     pub figure: String,
@@ -27,6 +28,7 @@ pub struct Yardstick {
 
 /// A figure measured with and without a plan.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trial {
     /// Which figure.
     #[serde(flatten)]
@@ -44,6 +46,7 @@ pub struct Trial {
 
 /// Verdict on one figure, or on several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The interval lies wholly on the good side.

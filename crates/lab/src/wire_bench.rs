@@ -1,20 +1,23 @@
 //! [`WireBench`]: the [`Bench`] of real packets.
 
+mod ledger;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use netcliff_core::ledger::Ledger;
 use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::softnet::UdpCounters;
 use netcliff_wire::WireError;
 use netcliff_wire::generator::{self, Ceiling};
-use netcliff_wire::load::{Load, LoadRequest, far_ceiling};
+use netcliff_wire::load::{Carrier, Load, LoadRequest, far_ceilings};
 use netcliff_wire::run::{Timing, WireFailure};
-use netcliff_wire::transmit;
 
+use crate::account::Account;
 use crate::bench::{Bench, Observation, SenderCeiling};
-use crate::rig::Rig;
+use crate::rig::{Between, Rig};
 use crate::trial::{self, Heartbeats, Meter, Sending, TrialError, TrialSpec};
 
 /// Called every few milliseconds of a trial: load (pps), packets offered, packets delivered.
@@ -37,6 +40,7 @@ pub struct WireBench<'a> {
     /// Why better meters are not used, a sentence each.
     pub passed_over: Vec<String>,
     watch: Watch<'a>,
+    account: Account,
 }
 
 impl std::fmt::Debug for WireBench<'_> {
@@ -53,7 +57,17 @@ impl<'a> WireBench<'a> {
             Err(error) => (None, vec![error.to_string()]),
         };
         let heartbeats = Heartbeats::new(rig, meter.as_ref());
-        Self { rig, meter, heartbeats, passed_over, watch }
+        Self { rig, meter, heartbeats, passed_over, watch, account: Account::default() }
+    }
+
+    /// What generators and device under test did over all trials so far.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Highest load allowed (pps).
+    fn most_pps(&self) -> Option<f64> {
+        self.rig.between().and_then(Between::most_pps)
     }
 
     /// Heartbeat for a loop that keeps the host's CPU awake.
@@ -67,28 +81,40 @@ impl<'a> WireBench<'a> {
     }
 
     fn once(&mut self, spec: &TrialSpec, metered: bool) -> Result<trial::Trial, TrialError> {
+        // No trial is above the limit, whatever it is for.
+        let rate_pps = self.most_pps().map_or(spec.rate_pps, |most_pps| spec.rate_pps.min(most_pps));
+        let spec = &TrialSpec { rate_pps, ..spec.clone() };
         let Self { rig, meter, heartbeats, watch, .. } = self;
         let meter = if metered { meter.as_mut() } else { None };
-        trial::trial(rig, spec, meter, heartbeats, |offered, delivered| watch(spec.rate_pps, offered, delivered))
+        let trial =
+            trial::trial(rig, spec, meter, heartbeats, |offered, delivered| watch(spec.rate_pps, offered, delivered))?;
+        self.account.add(&trial);
+        Ok(trial)
     }
 }
 
 impl WireBench<'_> {
-    /// One flat-out run of the sender.
-    fn flat_out(&self, sending: &Sending<'_>) -> Result<Ceiling, TrialError> {
+    /// One flat-out run of the sender: of each generator where there are several.
+    fn flat_out(&self, sending: &Sending<'_>) -> Result<Vec<Ceiling>, TrialError> {
         let stop = || self.rig.stop.load(Ordering::Relaxed);
         let failed = |reason: WireError| {
             let source = Box::new(WireFailure::from(reason));
             TrialError::Wire { rate_pps: 0.0, source }
         };
-        let ceiling = match sending {
+        let ceilings = match sending {
             Sending::Here(config) => {
                 let config = (**config).clone();
-                generator::ceiling(config, CEILING_S, Arc::clone(&self.rig.stop)).map_err(|failure| failure.reason)
+                let ceiling = generator::ceiling(config, CEILING_S, Arc::clone(&self.rig.stop));
+                ceiling.map(|ceiling| vec![ceiling]).map_err(|failure| failure.reason)
             }
-            Sending::There(between, request) => {
-                let request = LoadRequest { load: Load::FlatOut { seconds: CEILING_S }, ..request.clone() };
-                far_ceiling(&mut **between.carrier(), &request, stop)
+            Sending::There(between, requests) => {
+                let mut carriers = between.carriers();
+                let load = Load::FlatOut { seconds: CEILING_S };
+                let asked = carriers.iter_mut().zip(requests).map(|(carrier, request)| {
+                    let carrier: &mut dyn Carrier = &mut ***carrier;
+                    (carrier, LoadRequest { load, ..request.clone() })
+                });
+                far_ceilings(asked.collect(), &stop)
             }
         };
         if stop() {
@@ -97,15 +123,7 @@ impl WireBench<'_> {
         if let Some(what) = self.rig.changed() {
             return Err(TrialError::Changed { rate_pps: 0.0, what });
         }
-        ceiling.map_err(failed)
-    }
-}
-
-fn method_in_words(method: transmit::Method) -> &'static str {
-    match method {
-        transmit::Method::PacketBatch => "AF_PACKET sendmmsg with PACKET_QDISC_BYPASS",
-        transmit::Method::PacketRing { .. } => "AF_PACKET transmit ring with PACKET_QDISC_BYPASS",
-        transmit::Method::Socket => "UDP socket, sendmmsg",
+        ceilings.map_err(failed)
     }
 }
 
@@ -124,16 +142,23 @@ impl Bench for WireBench<'_> {
             receive_buffer_bytes: 1 << 16,
             seconds: CEILING_S,
             seed: 0,
+            replay: None,
         };
         let (sending, _) = trial::ends(self.rig, &spec, Timing::measured(CEILING_S));
         let mut pps = Vec::new();
-        let mut method = None;
+        let mut methods: Vec<&str> = Vec::new();
         for _ in 0..CEILING_REPEATS {
-            let ceiling = trial::until_started(|| self.flat_out(&sending))?;
-            method = Some(ceiling.method);
-            pps.push(ceiling.offered_pps);
+            let each = trial::until_started(|| self.flat_out(&sending))?;
+            for ceiling in &each {
+                let words = ceiling.method.in_words();
+                if !methods.contains(&words) {
+                    methods.push(words);
+                }
+            }
+            pps.push(each.iter().map(|ceiling| ceiling.offered_pps).sum());
+            self.account.add_ceilings(&each);
         }
-        Ok(SenderCeiling { method: method.map(method_in_words).unwrap_or_default().to_owned(), pps })
+        Ok(SenderCeiling { method: methods.join(" and "), pps, most_pps: self.most_pps() })
     }
 
     fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
@@ -147,6 +172,11 @@ impl Bench for WireBench<'_> {
         let read_meanwhile = (CAPACITY_S / NOT_READING_S).ceil();
         let held = trial.wire.sender.frames.accepted as f64 - dropped - read_meanwhile;
         Ok((dropped > 0.0 && held >= 1.0).then_some(held))
+    }
+
+    fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
+        let rig = self.rig;
+        ledger::of_trial(rig, || self.once(spec, false)).map(Some)
     }
 
     fn ring_slots(&self) -> Option<u64> {

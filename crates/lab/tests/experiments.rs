@@ -183,6 +183,6 @@ fn every_stated_number_can_be_judged() {
 fn the_papers_figures_are_computed() {
     for (name, _, experiment) in files() {
         let Experiment::Grid(grid) = &experiment else { continue };
-        assert!(!grid.engines.contains(&EngineKind::Wire), "{name}");
+        assert!(grid.engines.contains(&EngineKind::Wire) != grid.devices.is_empty(), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! The exact models against the simulator on 350 points, every seed fixed: throughput, mean latency, CPU available and,
+//! The exact models against the simulator on 380 points, every seed fixed: throughput, mean latency, CPU available and,
 //! where the model has them, the quantiles of latency. A 99 % interval misses the truth once in a hundred times; how
 //! many misses all points together may have is a binomial bound.
 
@@ -195,6 +195,39 @@ fn general_times_and_frame_sizes() {
     assert!(points.len() >= 92, "{}", points.len());
     let (compared, _) = compare(&points, 20_000);
     assert!(compared >= 3 * 92, "{compared}");
+}
+
+/// napi behind a NIC's moderation: each condition alone and together, with and without an interrupt's delivery and a register write.
+fn moderated_points() -> Vec<Point> {
+    let schemes = [
+        "napi:weight=8,rx_usecs=50us",
+        "napi:weight=8,rx_usecs=80us,rx_frames=6",
+        "napi:weight=64,packet_timer=9us",
+        "napi:weight=64,packet_timer=9us,rx_usecs=40us,rx_frames=20",
+        "napi:weight=8,min_gap=60us",
+        "napi:weight=64,min_gap=200us",
+        "napi:weight=8,min_gap=60us,rx_usecs=30us",
+        "napi:weight=8,min_gap=60us,rx_usecs=90us,rx_frames=8",
+    ];
+    let mut points = Vec::new();
+    for scheme in schemes {
+        for (load_pps, ring) in [(20e3, 256), (110e3, 32), (150e3, 256), (220e3, 24)] {
+            let mut point = point(scheme, load_pps, ring);
+            if ring == 256 {
+                point.host.mask_s = 0.0;
+                point.host.interrupt_latency_s = 4e-6;
+            }
+            points.push(point);
+        }
+    }
+    points
+}
+
+#[test]
+fn moderated_napi() {
+    let points = moderated_points();
+    let (compared, _) = compare(&points, 70_000);
+    assert!(compared >= 3 * 32, "{compared}");
 }
 
 /// Several queues: each layout at loads around its cliff, with skewed flows and SMT siblings among them.

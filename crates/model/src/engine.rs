@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use netcliff_core::host::Applications;
 use netcliff_core::queues::{Map, Role, total::INTERPOLATED};
+use netcliff_core::scheme::Gap;
 use netcliff_core::{
     Arrivals, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Host, Latency, Outcome, Point, Scheme,
     Unsupported, queues,
@@ -246,11 +247,20 @@ impl ModelEngine {
                     .to_owned(),
             );
         }
-        if matches!(scheme, Scheme::Napi(_))
+        if matches!(scheme, Scheme::Napi(napi) if !napi.moderation.is_on())
             && let Some(note) = modulated::Phases::note(&work.shape)
         {
             exact = false;
             outcome.notes.push(note);
+        }
+        if let Scheme::Napi(napi) = scheme
+            && napi.moderation.gap != Gap::Each
+        {
+            exact = false;
+            outcome.notes.push(format!(
+                "gap={} is answered as if each interrupt started a gap; interrupts may come up to twice as often: the simulator has them",
+                napi.moderation.gap.name()
+            ));
         }
         if !exact {
             outcome.cpu_method = Some(APPROXIMATE.to_owned());

@@ -1,6 +1,7 @@
 //! [`Drawing`]: an experiment with its answers, ready to be drawn as text, SVG or HTML.
 
 pub(crate) mod stored;
+mod trend;
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks};
 use netcliff_core::{Dimension, EngineKind, Provenance};

@@ -234,5 +234,12 @@ pub fn printable(text: &str) -> String {
     text.chars().map(clean).collect()
 }
 
+/// Bytes in thousands, so that eight times of them in a second are the rate beside them.
+pub fn amount(bytes: u64) -> String {
+    let scales = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let scale = scales.into_iter().find(|(factor, _)| bytes as f64 >= *factor);
+    scale.map_or(format!("{bytes} B"), |(factor, unit)| format!("{} {unit}", significant(bytes as f64 / factor)))
+}
+
 #[cfg(test)]
 mod tests;

@@ -10,16 +10,20 @@
 //! | [`svg`] | findings, experiments and effects into pictures |
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
 //! | [`mod@detail`] | what a simulation shows beside its figures: queues, busy periods, series, differences |
+//! | [`builds`] | a comparison into what build servers read: JUnit, github-action-benchmark |
+//! | [`metrics`] | counters and headroom into the text that a monitoring system scrapes |
 //! | [`csv`] | records into CSV, a column a figure |
 //! | [`sheet`] | a finding into rows of model / sim / measured, and what was not measured |
 //! | [`drawing`] | an experiment and its answers: the figure that [`svg::experiment`], [`terminal::experiment`] and [`html::experiment`] draw |
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 
+pub mod builds;
 pub mod csv;
 pub mod detail;
 pub mod drawing;
 pub mod format;
 pub mod html;
+pub mod metrics;
 mod plot;
 pub mod sheet;
 pub mod svg;

@@ -3,6 +3,7 @@
 mod checks;
 mod culprit;
 mod disturbed;
+mod hosts;
 mod missing;
 mod rests;
 mod searched;
@@ -17,6 +18,7 @@ use crate::format::{self, Unit};
 pub use checks::{check, check_notes, median_error, worst_checks};
 pub use culprit::culprit;
 pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
+pub use hosts::device;
 pub use missing::not_had;
 pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
@@ -269,6 +271,7 @@ pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
         let lateness = format::quantity(lateness_s, Unit::Seconds);
         lines.push(("lateness", format!("p99 {lateness} behind schedule at the highest load it kept up with")));
     }
+    lines.extend(hosts::generators(finding));
     lines
 }
 

@@ -6,8 +6,10 @@ mod brief;
 mod chart;
 pub(crate) mod comparison;
 mod cpus;
+mod drops;
 mod experiment;
 pub(crate) mod forwarding;
+mod headroom;
 mod inspection;
 mod limits;
 pub mod live;
@@ -18,6 +20,7 @@ pub(crate) mod rfc2544;
 mod rr;
 mod stream;
 pub(crate) mod transfers;
+mod trend;
 mod tuning;
 
 use netcliff_core::Finding;
@@ -29,8 +32,10 @@ use page::{Page, Tone};
 pub use advice::{settings, settings_brief};
 pub use brief::brief;
 pub use comparison::{compare, compare_brief};
+pub use drops::{drops, paths};
 pub use experiment::experiment;
 pub use forwarding::forwarding;
+pub use headroom::headroom;
 pub use inspection::{inspection, inspection_brief};
 pub use limits::{limits, limits_brief};
 pub use plot::delivered as plot;
@@ -38,6 +43,7 @@ pub use rfc2544::{rfc2544, rfc2544_brief};
 pub use rr::{rr, rr_brief};
 pub use stream::{stream, stream_brief};
 pub use transfers::transfers;
+pub use trend::trend;
 pub use tuning::plan;
 
 /// A half width of the mean's interval from which the verdicts of `stream` and `rr` doubt it, as a share of the mean.
@@ -114,6 +120,9 @@ fn host(page: &mut Page, finding: &Finding) {
     {
         page.fact(name, if fact.is_empty() { "-" } else { fact });
     }
+    for (name, fact) in sheet::device(finding) {
+        page.fact(name, &fact);
+    }
     for (index, limit) in host.limits.iter().enumerate() {
         page.fact(if index == 0 { "limits" } else { "" }, limit);
     }
@@ -184,6 +193,12 @@ fn figures(page: &mut Page, finding: &Finding) {
     page.columns("LOST");
     page.paragraph(2, Tone::Faint, "at twice the cliff, as shares of the offered packets");
     page.rows(&sheet::loss(&finding.loss_at_twice));
+    if let Some(at) = &finding.ledger {
+        page.heading("WHERE EVERY PACKET WENT");
+        let load = format::quantity(at.load_pps, Unit::Pps);
+        page.paragraph(2, Tone::Faint, &format!("of a trial at {load}, warm-up included"));
+        drops::ledger(page, &at.ledger);
+    }
 }
 
 fn disturbance(page: &mut Page, finding: &Finding) {

@@ -193,7 +193,7 @@ fn captures() -> impl Strategy<Value = Arrivals> {
     let packet = (prop_oneof![Just(0), 100..100_000_u64], 64..1519_u32);
     proptest::collection::vec(packet, 2..300).prop_map(|packets| {
         let mut packets: Vec<Captured> =
-            packets.into_iter().map(|(gap_ns, bytes)| Captured { gap_ns, bytes }).collect();
+            packets.into_iter().map(|(gap_ns, bytes)| Captured { gap_ns, bytes, flow: None }).collect();
         packets[0].gap_ns += 1000;
         let capture = Some(Arc::new(Capture { file: "made".to_owned(), packets, flows: Vec::new(), sha256: None }));
         Arrivals::Trace { file: "made".to_owned(), speed: None, once: false, capture }

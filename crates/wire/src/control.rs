@@ -16,6 +16,7 @@
 //! | [`stream`] | TCP, or a pair of pipes (`ssh HOST netcliff agent --stdio`), read and written against a deadline |
 //! | [`key`] | the pre-shared key and tokens |
 
+pub mod activation;
 pub mod agent;
 pub mod channel;
 pub mod client;
@@ -52,6 +53,12 @@ pub const SHARED_THREADS: &str = "shared-threads";
 
 /// A feature of an agent: it counts packets and interrupts at its own devices beside a transfer.
 pub const DEVICE_COUNTS: &str = "device-counts";
+
+/// A feature of an agent: its ends of a transfer begin at a time that they are told.
+pub const COMMON_START: &str = "common-start";
+
+/// A feature of an agent: its threads of a transfer follow their flow's packets.
+pub const RX_CPU: &str = "rx-cpu";
 
 /// Port of an agent where none is given.
 pub const PORT: u16 = 9940;

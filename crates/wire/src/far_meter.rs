@@ -10,6 +10,7 @@ pub(crate) const FAR_METER_BYTES: u64 = 24 << 20;
 
 /// What the exact meter of the far end's host says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FarCpu {
     /// Each CPU over the far end's windows, by eBPF; the application is the agent.

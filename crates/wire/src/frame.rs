@@ -13,10 +13,13 @@
 //! There is no room for flags: warm-up and drain are told apart by the intended send time.
 
 use std::net::SocketAddrV4;
+use std::sync::Arc;
 
 use etherparse::PacketBuilder;
+use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
+use crate::replay::Replay;
 
 /// Smallest frame, FCS included \[bytes\].
 pub const MIN_FRAME_BYTES: usize = 64;
@@ -34,7 +37,11 @@ const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 const PAYLOAD_AT: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
-const CHECKSUM_AT: usize = PAYLOAD_AT - 2;
+const CHECKSUM_BYTES: usize = 2;
+const CHECKSUM_AT: usize = PAYLOAD_AT - CHECKSUM_BYTES;
+/// Where a tag goes, behind both hardware addresses, and its length.
+const TAG_AT: usize = 12;
+const TAG_BYTES: usize = 4;
 
 /// The UDP checksum of the frames sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,19 +77,36 @@ impl Header {
     /// Reads a UDP payload; `None` if it is not a frame of this run.
     #[inline]
     pub fn parse(payload: &[u8], run_id: u32) -> Option<Self> {
+        Self::parse_any(payload).filter(|(own, _)| *own == run_id).map(|(_, header)| header)
+    }
+
+    /// Reads a UDP payload as if it were a frame of some run, with the run's id; `None` if it is too short.
+    #[inline]
+    pub fn parse_any(payload: &[u8]) -> Option<(u32, Self)> {
         let bytes: &[u8; HEADER_BYTES] = payload.first_chunk()?;
         let (magic, rest) = bytes.split_first_chunk::<4>()?;
         let (sequence, intended) = rest.split_first_chunk::<6>()?;
-        if u32::from_be_bytes(*magic) != MAGIC ^ run_id {
-            return None;
-        }
         let [a, b, c, d, e, f] = *sequence;
-        Some(Self {
+        let header = Self {
             sequence: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             intended_ns: u64::from_be_bytes(*intended.first_chunk()?),
-        })
+        };
+        Some((u32::from_be_bytes(*magic) ^ MAGIC, header))
     }
 }
+
+/// UDP ports of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ports {
+    /// Where frames seem to come from.
+    pub source: u16,
+    /// Where they go.
+    pub destination: u16,
+}
+
+/// Most flows of one generator.
+pub const MOST_FLOWS: usize = 1024;
 
 /// Which frames to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,12 +119,18 @@ pub struct FrameSpec {
     pub source: SocketAddrV4,
     /// IPv4 destination address and UDP port: where the sink is bound.
     pub destination: SocketAddrV4,
-    /// Frame bytes including FCS, [`MIN_FRAME_BYTES`] to [`MAX_FRAME_BYTES`].
+    /// Ports of further flows between the same addresses; see [`flow_of`].
+    pub more_flows: Vec<Ports>,
+    /// 802.1Q tag; its 4 bytes come on top of `frame_bytes`.
+    pub vlan: Option<u16>,
+    /// Frame bytes including FCS and without a tag, [`MIN_FRAME_BYTES`] to [`MAX_FRAME_BYTES`].
     pub frame_bytes: usize,
     /// The UDP checksum.
     pub checksum: Checksum,
     /// Marks the frames of this run.
     pub run_id: u32,
+    /// Sizes and flows of a capture instead of `frame_bytes` and one source port.
+    pub replay: Option<Arc<Replay>>,
 }
 
 /// UDP payload bytes of a frame of this many bytes including FCS.
@@ -123,6 +153,16 @@ pub fn payload_bytes(frame_bytes: usize) -> Result<usize, WireError> {
 pub struct Template {
     bytes: Vec<u8>,
     run_id: u32,
+    /// Where our header begins.
+    payload_at: usize,
+    flows: Vec<Flow>,
+}
+
+/// What differs between the frames of two flows.
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    /// Source and destination port as on the wire.
+    ports: [u8; 4],
     /// Ones' complement sum of everything the checksum covers but our header; `None`: no checksum.
     base_sum: Option<u32>,
 }
@@ -133,22 +173,24 @@ impl Template {
     /// # Errors
     /// The frame size is out of range.
     pub fn new(spec: &FrameSpec) -> Result<Self, WireError> {
-        let payload = vec![0; payload_bytes(spec.frame_bytes)?];
-        let builder = PacketBuilder::ethernet2(spec.source_mac, spec.destination_mac)
-            .ipv4(spec.source.ip().octets(), spec.destination.ip().octets(), 64)
-            .udp(spec.source.port(), spec.destination.port());
-        let mut bytes = Vec::with_capacity(builder.size(payload.len()));
-        builder
-            .write(&mut bytes, &payload)
-            .map_err(|e| WireError::setting("frame", e, "a payload that fits an IPv4 datagram"))?;
-        // The library's checksum of the all-zero payload gives back the sum over the rest.
-        let checksum = u16::from_be_bytes([bytes[CHECKSUM_AT], bytes[CHECKSUM_AT + 1]]);
-        bytes[CHECKSUM_AT..PAYLOAD_AT].fill(0);
-        let base_sum = match spec.checksum {
-            Checksum::Computed => Some(u32::from(!checksum)),
-            Checksum::Zero => None,
-        };
-        Ok(Self { bytes, run_id: spec.run_id, base_sum })
+        if spec.more_flows.len() >= MOST_FLOWS {
+            let flows = spec.more_flows.len() + 1;
+            return Err(WireError::setting("flows", flows, format!("1 to {MOST_FLOWS} flows")));
+        }
+        let first = Ports { source: spec.source.port(), destination: spec.destination.port() };
+        let (mut bytes, flow) = one(spec, first)?;
+        let more = spec.more_flows.iter().map(|ports| one(spec, *ports).map(|(_, flow)| flow));
+        let flows = std::iter::once(Ok(flow)).chain(more).collect::<Result<Vec<_>, _>>()?;
+        let mut payload_at = PAYLOAD_AT;
+        if let Some(id) = spec.vlan {
+            if !(1..=4094).contains(&id) {
+                return Err(WireError::setting("vlan", id, "1 to 4094"));
+            }
+            let [high, low] = id.to_be_bytes();
+            bytes.splice(TAG_AT..TAG_AT, [0x81, 0x00, high, low]);
+            payload_at += TAG_BYTES;
+        }
+        Ok(Self { bytes, run_id: spec.run_id, payload_at, flows })
     }
 
     /// The frame without FCS, its header still zero.
@@ -156,20 +198,112 @@ impl Template {
         &self.bytes
     }
 
-    /// Writes the header, and the checksum if there is one, into a copy of this frame.
+    /// Bytes before the UDP payload.
+    pub fn payload_at(&self) -> usize {
+        self.payload_at
+    }
+
+    /// How many flows the frames belong to.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Writes the header, the ports where there are several flows, and the checksum if there is one, into a copy of this frame.
     ///
     /// # Panics
     /// `frame` is shorter than the 60 bytes every frame has.
     #[inline]
     pub fn stamp(&self, frame: &mut [u8], header: &Header) {
         let bytes = header.to_bytes(self.run_id);
-        frame[PAYLOAD_AT..PAYLOAD_AT + HEADER_BYTES].copy_from_slice(&bytes);
-        if let Some(base) = self.base_sum {
+        let at = self.payload_at;
+        frame[at..at + HEADER_BYTES].copy_from_slice(&bytes);
+        let flow = match &self.flows[..] {
+            [only] => only,
+            flows => {
+                let flow = &flows[flow_of(header.sequence, flows.len())];
+                frame[at - UDP_BYTES..at - UDP_BYTES + 4].copy_from_slice(&flow.ports);
+                flow
+            }
+        };
+        if let Some(base) = flow.base_sum {
             let checksum = !fold(base + sum(&bytes));
             // 0 would mean "none" (RFC 768): its other spelling is sent.
             let checksum = if checksum == 0 { 0xffff } else { checksum };
-            frame[CHECKSUM_AT..PAYLOAD_AT].copy_from_slice(&checksum.to_be_bytes());
+            frame[at - CHECKSUM_BYTES..at].copy_from_slice(&checksum.to_be_bytes());
         }
+    }
+}
+
+/// Which of several flows a frame belongs to: drawn by its sequence number, so that arrivals at random are at random in each flow, too
+/// (the mixing function of SplitMix64, Steele, Lea and Flood, OOPSLA 2014).
+#[inline]
+pub fn flow_of(sequence: u64, flows: usize) -> usize {
+    let mixed = (sequence ^ (sequence >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) % flows as u64) as usize
+}
+
+/// A frame of one flow without tag, its checksum left out, and what is its own.
+fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
+    let payload = vec![0; payload_bytes(spec.frame_bytes)?];
+    let builder = PacketBuilder::ethernet2(spec.source_mac, spec.destination_mac)
+        .ipv4(spec.source.ip().octets(), spec.destination.ip().octets(), 64)
+        .udp(ports.source, ports.destination);
+    let mut bytes = Vec::with_capacity(builder.size(payload.len()) + TAG_BYTES);
+    builder
+        .write(&mut bytes, &payload)
+        .map_err(|e| WireError::setting("frame", e, "a payload that fits an IPv4 datagram"))?;
+    // The library's checksum of the all-zero payload gives back the sum over the rest.
+    let checksum = u16::from_be_bytes([bytes[CHECKSUM_AT], bytes[CHECKSUM_AT + 1]]);
+    bytes[CHECKSUM_AT..PAYLOAD_AT].fill(0);
+    let base_sum = match spec.checksum {
+        Checksum::Computed => Some(u32::from(!checksum)),
+        Checksum::Zero => None,
+    };
+    let ([a, b], [c, d]) = (ports.source.to_be_bytes(), ports.destination.to_be_bytes());
+    Ok((bytes, Flow { ports: [a, b, c, d], base_sum }))
+}
+
+/// The frames of a run by their sequence numbers: all alike, or as a capture has them.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    kinds: Vec<Template>,
+    replay: Option<Arc<Replay>>,
+}
+
+impl Templates {
+    /// Builds the frames.
+    ///
+    /// # Errors
+    /// A frame size is out of range, or flows do not fit behind the source port.
+    pub fn new(spec: &FrameSpec) -> Result<Self, WireError> {
+        let Some(replay) = &spec.replay else {
+            return Ok(Self { kinds: vec![Template::new(spec)?], replay: None });
+        };
+        let kind = |kind: &crate::replay::Kind| {
+            let port = spec.source.port().checked_add(kind.flow);
+            let port = port
+                .ok_or_else(|| WireError::setting("source port", spec.source.port(), "room for 256 flows behind it"))?;
+            let source = SocketAddrV4::new(*spec.source.ip(), port);
+            Template::new(&FrameSpec { source, frame_bytes: kind.frame_bytes, replay: None, ..spec.clone() })
+        };
+        let kinds = replay.kinds().iter().map(kind).collect::<Result<_, _>>()?;
+        Ok(Self { kinds, replay: Some(Arc::clone(replay)) })
+    }
+
+    /// The frame of a sequence number; true where it is another than the one before may have been.
+    #[inline]
+    pub fn at(&self, sequence: u64) -> (&Template, bool) {
+        match &self.replay {
+            None => (&self.kinds[0], false),
+            Some(replay) => (&self.kinds[replay.kind_at(sequence)], true),
+        }
+    }
+
+    /// The longest one.
+    pub fn longest(&self) -> &Template {
+        // There is one at least.
+        self.kinds.iter().max_by_key(|template| template.bytes().len()).unwrap_or(&self.kinds[0])
     }
 }
 

@@ -18,16 +18,19 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::error::WireError;
 use crate::frame::FrameSpec;
-use crate::latency::Latency;
-use crate::thread::{CpuUse, Placement};
-use crate::transmit::{self, Method, SendOutcome, Transmit};
+use crate::thread::Placement;
+use crate::transmit::{self, Method, Transmit};
 
 mod ceiling;
+mod limits;
 mod pace;
+mod report;
 #[cfg(test)]
 mod tests;
 
 pub use ceiling::{Ceiling, ceiling};
+pub use limits::{BUCKET_NS, Lease};
+pub use report::{Gap, SenderFailure, SenderReport, SentSlot};
 
 /// Frames per kick when catching up, by default: a kick of 32 takes about 30 us, so the clock is
 /// never unread for longer, and 32 is a small part of a backlog of 1000.
@@ -48,24 +51,6 @@ const MOST_SLOTS: u64 = 360_000;
 /// Stalls kept of a run; later ones are only counted.
 const MOST_STALLS: usize = 10_000;
 
-/// Frames of one slot of the window, by intended send time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SentSlot {
-    /// Offered.
-    pub sent: u64,
-    /// Of these, how many left later than [`crate::void::LATE_NS`].
-    pub late: u64,
-}
-
-/// A time in which a thread or CPU did nothing [ns of `CLOCK_MONOTONIC`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gap {
-    /// Last heartbeat before it.
-    pub from_ns: u64,
-    /// First one after it.
-    pub to_ns: u64,
-}
-
 /// What to send with.
 #[derive(Debug, Clone)]
 pub struct GeneratorConfig {
@@ -83,6 +68,11 @@ pub struct GeneratorConfig {
     pub lateness_bound_s: f64,
     /// Beaten by the running thread, so that pauses of its CPU show.
     pub heartbeat: Heartbeat,
+    /// Highest rate [packets/s], however late the generator is; None: as fast as it can. Over any time T at most T +
+    /// [`BUCKET_NS`] of it.
+    pub most_pps: Option<f64>,
+    /// Ends it when nobody extends it.
+    pub lease: Lease,
 }
 
 impl GeneratorConfig {
@@ -96,6 +86,8 @@ impl GeneratorConfig {
             max_burst: DEFAULT_MAX_BURST,
             lateness_bound_s: DEFAULT_LATENESS_BOUND_S,
             heartbeat: Heartbeat::default(),
+            most_pps: None,
+            lease: Lease::default(),
         }
     }
 }
@@ -151,72 +143,6 @@ impl Window {
 pub struct SenderProgress {
     /// Frames offered so far.
     pub sent: AtomicU64,
-}
-
-/// How well the schedule was followed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SenderReport {
-    /// Rate of the schedule over the frames that were offered [packets/s]; `None` below two frames.
-    pub intended_pps: Option<f64>,
-    /// Rate at which they were offered [packets/s].
-    pub achieved_pps: Option<f64>,
-    /// All frames offered to the kernel, by what became of them.
-    pub frames: SendOutcome,
-    /// Frames of the measured window offered.
-    pub window_offered: u64,
-    /// Of these, what became of them.
-    pub window_frames: SendOutcome,
-    /// One past the highest sequence number used; all below it were offered.
-    pub next_sequence: u64,
-    /// Return of the call that transmitted a frame, minus its intended send time.
-    pub lateness: Latency,
-    /// Frames of the window by slots of [`SLOT_NS`].
-    pub slots: Vec<SentSlot>,
-    /// Times of more than [`STALL_NS`] between two looks at the clock: the sender's own stalls, at most the first 10 000.
-    pub stalls: Vec<Gap>,
-    /// Largest burst \[frames\].
-    pub largest_burst: u64,
-    /// Kicks by burst size: `burst_kicks[n]` kicks handed over n frames.
-    pub burst_kicks: Vec<u64>,
-    /// Times the ring had no free slot: a *sender* limit.
-    pub ring_full: u64,
-    /// How far behind its schedule the generator was when it stopped \[s\]; 0 when it finished.
-    pub behind_s: f64,
-    /// Whether achieved / intended >= [`KEPT_UP_SHARE`], the 99th percentile of lateness is within the
-    /// bound, and nothing was lost to the sender's own limits. If not, a loss says nothing about the
-    /// receiver.
-    pub kept_up: bool,
-    /// Whether every frame of the schedule left, at most 10 ms after its end: the whole load was offered, however late some of it.
-    pub sent_all: bool,
-    /// The bound on the 99th percentile of lateness used for `kept_up` \[s\].
-    pub lateness_bound_s: f64,
-    /// Whether the stop flag ended the run early.
-    pub stopped: bool,
-    /// First kick's time [ns of `CLOCK_MONOTONIC`].
-    pub first_kick_ns: Option<u64>,
-    /// Time after the last kick [ns of `CLOCK_MONOTONIC`].
-    pub last_kick_ns: Option<u64>,
-    /// CPU time of the sending thread. It spins: about one CPU, whatever the rate.
-    pub cpu: CpuUse,
-    /// How frames were handed over.
-    pub method: Method,
-}
-
-/// A generator that failed mid-run, with what it had measured.
-#[derive(Debug, thiserror::Error)]
-#[error("the generator stopped after {} frames: {reason}", measured.as_ref().map_or(0, |m| m.frames.total()))]
-pub struct SenderFailure {
-    /// Why.
-    #[source]
-    pub reason: WireError,
-    /// What was measured until then, if anything.
-    pub measured: Option<Box<SenderReport>>,
-}
-
-impl From<WireError> for SenderFailure {
-    fn from(reason: WireError) -> Self {
-        Self { reason, measured: None }
-    }
 }
 
 type Outcome = Result<SenderReport, SenderFailure>;
@@ -338,9 +264,17 @@ fn serve(
         let late_s = (now - span.start_ns) as f64 * 1e-9;
         return Err(WireError::StartMissed { late_s }.into());
     }
-    pace::follow(transmitter.as_mut(), schedule, span, config, stop, clock::monotonic_ns, |sent| {
+    let method = transmitter.method(config.method);
+    let outcome = pace::follow(transmitter.as_mut(), schedule, span, config, stop, clock::monotonic_ns, |sent| {
         progress.sent.store(sent, Ordering::Relaxed);
-    })
+    });
+    match outcome {
+        Ok(report) => Ok(SenderReport { method, ..report }),
+        Err(SenderFailure { reason, measured }) => {
+            let measured = measured.map(|report| Box::new(SenderReport { method, ..*report }));
+            Err(SenderFailure { reason, measured })
+        }
+    }
 }
 
 fn open(config: &GeneratorConfig) -> Result<Box<dyn Transmit>, WireError> {

@@ -13,6 +13,7 @@ pub struct Latency {
 
 /// Figures of a histogram, in seconds; each within 0.1 % of the sample it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {
     /// Number of samples.
     pub count: u64,
@@ -98,6 +99,7 @@ impl Latency {
 
 /// A histogram with its figures, to be kept: the counts give it back whole, so that runs can be merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRecord {
     /// The usual figures.
     #[serde(flatten)]

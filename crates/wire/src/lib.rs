@@ -16,7 +16,10 @@
 //! | [`control`] | the channel between two hosts: a client has an agent run the far end of a test |
 //! | [`device`] | an agent's device, changed for a client where its owner allows it |
 //! | [`fingerprint`] | facts of an agent's host that explain a difference to another run |
+//! | [`replay`] | times, sizes and flows of a capture |
+//! | [`common_clock`] | how an agent's clock differs from this host's |
 //! | [`rr`] | request/response: latency, rate and cost of a transaction |
+//! | [`scrape`] | a port that answers a monitoring system, and no other question |
 //! | [`transfer`] | a bulk transfer between two threads (TCP, Unix socket, pipe), bytes and CPU at both ends |
 //! | [`clock`], [`thread`] | clocks both ends share; CPU pinning, namespaces, CPU accounting |
 //!
@@ -27,6 +30,7 @@
 compile_error!("netcliff-wire drives Linux packet sockets and builds only on Linux");
 
 pub mod clock;
+pub mod common_clock;
 pub mod control;
 pub mod device;
 pub mod error;
@@ -38,10 +42,13 @@ pub mod generator;
 pub mod ground;
 pub mod latency;
 pub mod load;
+mod messages;
 mod pending;
+pub mod replay;
 pub mod rr;
 pub mod run;
 pub mod schedule;
+pub mod scrape;
 pub mod sink;
 mod sockopt;
 pub mod source;

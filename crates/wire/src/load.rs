@@ -2,19 +2,20 @@
 //!
 //! The agent ([`LoadKind`]) finds the host under test on a link of its own by neighbour discovery and sends what is asked for; the near end
 //! ([`FarSource`]) sees it as a [`Source`](crate::source::Source). The measured window lies in the agent's clock, which stamps the frames. The generator ends
-//! with its schedule, when it is told to, when the control connection ends, and when nobody has asked for its progress for
-//! [`UNHEARD_S`]: a cut cable does not leave a load behind.
+//! with its schedule, when it is told to, when the control connection ends, and by itself when nobody has asked for its progress for
+//! [`UNHEARD_S`]: a cut cable does not leave a load behind, whatever else waits for it. Several generators ([`Several`]) share a load.
 
 mod far;
 mod near;
 mod reverse;
-
+mod several;
 use std::net::SocketAddrV4;
 
 use netcliff_host::nic::neighbour::Neighbour;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
+use crate::frame::Ports;
 use crate::generator::{Ceiling, SenderReport, Window};
 use crate::run::Timing;
 use crate::schedule::Arrivals;
@@ -23,11 +24,12 @@ use crate::transmit::Method;
 pub use far::{LoadKind, Permission};
 pub use near::{Asked, Carrier, FarSource, far_ceiling};
 pub use reverse::{Desk, Hand, Order, Piece, Reverse};
+pub use several::{Several, far_ceilings};
 
 /// Name of the kind on the control channel.
 pub const LOAD: &str = "load";
-/// A generator whose progress nobody has asked for this long stops \[s\].
-pub const UNHEARD_S: f64 = 1.0;
+/// A generator whose progress nobody has asked for this long stops \[s\]: within a second, its last kick included.
+pub const UNHEARD_S: f64 = 0.95;
 
 /// The frames that an agent shall send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +43,18 @@ pub struct LoadRequest {
     pub interface: Option<String>,
     /// UDP port that the frames seem to come from.
     pub source_port: u16,
+    /// Ports of further flows; see [`crate::frame::flow_of`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_flows: Vec<Ports>,
+    /// Tag the frames with this VLAN, whose device there leads to the host under test, and send them by the device below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// How frames are handed over; None: as [`Method::default`] says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<Method>,
+    /// Highest rate [packets/s]; the agent may have a lower one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_pps: Option<f64>,
     /// Frame bytes, FCS included.
     pub frame_bytes: usize,
     /// Marks the frames of this run.
@@ -88,7 +102,7 @@ impl Load {
 }
 
 /// What an agent says before it sends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadReady {
     /// The measured window by the agent's clock; None where all is sent at once.
     pub window: Option<Window>,
@@ -96,6 +110,9 @@ pub struct LoadReady {
     pub way: Way,
     /// How frames are handed over.
     pub method: Method,
+    /// Highest rate that this generator offers, the request's or the agent's own [packets/s]; None: as fast as it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_pps: Option<f64>,
 }
 
 /// The generator's end of the link.
@@ -133,6 +150,9 @@ pub struct LoadReport {
     /// Its highest rate, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
+    /// How late its thread was to its start, where that is why \[s\].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_s: Option<f64>,
     /// Why there is no report, or not a whole one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,

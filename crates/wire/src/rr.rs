@@ -11,6 +11,7 @@
 //! | [`near`] | the requesting end: flows, the measured window, its results |
 //! | [`server`] | the answering end |
 //! | `live` | transactions of each interval while it runs |
+//! | [`probe`] | single requests beside other traffic, and the queues on its way |
 //! | [`report`] | what was measured |
 
 mod closed;
@@ -19,6 +20,8 @@ mod flow;
 mod live;
 pub mod near;
 mod open;
+pub mod probe;
+mod rendezvous;
 pub mod report;
 pub mod server;
 pub mod settings;
@@ -27,8 +30,9 @@ mod socket;
 mod tests;
 
 pub use live::{Interval, Intervals};
-pub use near::{Far, Near, Target};
-pub use report::{Report, ServerCount};
+pub use near::{Far, Near, OTHER_GAVE_UP, Target};
+pub use rendezvous::Rendezvous;
+pub use report::{AgentShare, Report, ServerCount, Together};
 pub use server::{RrKind, Server};
 pub use settings::{MOST_RATE_PER_S, Receive, Settings, Transport};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::error::WireError;
 use crate::generator::{GeneratorConfig, SenderFailure, SenderReport, Span, Window};
 use crate::latency::Latency;
 use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
-use crate::source::{Here, Source};
+use crate::source::{Here, Part, Source};
 
 /// Time from the order to the first frame \[ns\]: waking the generator's thread takes less.
 pub(crate) const LEAD_NS: u64 = 50_000_000;
@@ -95,6 +95,9 @@ pub struct WireRun {
     pub accounting: PacketAccounting,
     /// Length of the window, up to the last frame if the run was stopped in it \[s\].
     pub measured_s: f64,
+    /// What each generator on another host did.
+    #[serde(skip)]
+    pub parts: Vec<Part>,
 }
 
 impl WireRun {
@@ -183,15 +186,33 @@ pub fn run_from(
     stop: &Arc<AtomicBool>,
     watch: impl FnMut(u64, u64),
 ) -> Result<WireRun, WireFailure> {
+    run_to(source, vec![(sink, application)], timing, stop, watch)
+}
+
+/// A sink's configuration and what its application does.
+pub type SinkWith = (SinkConfig, Box<dyn Application>);
+
+/// As [`run_from`], with several sinks, each of which reads flows of its own; their reports are added up.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_to(
+    source: &mut dyn Source,
+    sinks: Vec<SinkWith>,
+    timing: Timing,
+    stop: &Arc<AtomicBool>,
+    watch: impl FnMut(u64, u64),
+) -> Result<WireRun, WireFailure> {
     timing.span_after(LEAD_NS)?;
-    // The sink has a flag of its own: it must outlive a stopped generator to drain.
-    let sink = Sink::spawn_with(sink, application, Arc::default())?;
-    let outcome = start(source, &sink, timing).map(|window| {
-        wait(source, &sink, stop, watch);
+    // Sinks have flags of their own: they must outlive a stopped generator to drain.
+    let spawn = |(sink, application): SinkWith| Sink::spawn_with(sink, application, Arc::default());
+    let sinks = sinks.into_iter().map(spawn).collect::<Result<Vec<Sink>, _>>()?;
+    let outcome = start(source, &sinks, timing).map(|window| {
+        wait(source, &sinks, stop, watch);
         (source.finish(), window)
     });
     let drain_s = if outcome.is_ok() { timing.drain_s } else { 0.0 };
-    let received = sink.finish(drain_s).map(|report| by_clock_of(source, report));
+    let received = finish(sinks, drain_s).map(|report| by_clock_of(source, report));
     let (sent, window) = match outcome {
         Ok(outcome) => outcome,
         Err(reason) => return Err(failure(Err(reason.into()), received)),
@@ -199,9 +220,38 @@ pub fn run_from(
     match (sent, received) {
         (Ok(sender), Ok(sink)) => {
             let measured_s = measured_s(&sender, window);
-            Ok(WireRun { accounting: account(&sender, &sink), sender, sink, measured_s })
+            Ok(WireRun { accounting: account(&sender, &sink), sender, sink, measured_s, parts: source.parts() })
         }
         (sent, received) => Err(failure(sent, received)),
+    }
+}
+
+/// Lets all sinks drain, the first one's time being everyone's, and adds up what they measured.
+fn finish(sinks: Vec<Sink>, drain_s: f64) -> Result<SinkReport, SinkFailure> {
+    let began = Instant::now();
+    let left_s = || (drain_s - began.elapsed().as_secs_f64()).max(0.0);
+    let mut whole: Option<SinkReport> = None;
+    let mut failed = None;
+    for outcome in sinks.into_iter().map(|sink| sink.finish(left_s())) {
+        let report = match outcome {
+            Ok(report) => report,
+            Err(SinkFailure { reason, measured }) => {
+                failed.get_or_insert(reason);
+                let Some(report) = measured else { continue };
+                *report
+            }
+        };
+        match &mut whole {
+            Some(whole) => whole.add(&report),
+            None => whole = Some(report),
+        }
+    }
+    match (failed, whole) {
+        (None, Some(report)) => Ok(report),
+        (reason, whole) => Err(SinkFailure {
+            reason: reason.unwrap_or_else(|| WireError::died("sink", &"there was none")),
+            measured: whole.map(Box::new),
+        }),
     }
 }
 
@@ -213,20 +263,22 @@ fn by_clock_of(source: &dyn Source, report: SinkReport) -> SinkReport {
     SinkReport { end_to_end: Latency::new(), send_to_kernel: Latency::new(), ..report }
 }
 
-fn start(source: &mut dyn Source, sink: &Sink, timing: Timing) -> Result<Window, WireError> {
-    let window = source.prepare(timing)?;
-    sink.measure(window);
+fn start(source: &mut dyn Source, sinks: &[Sink], timing: Timing) -> Result<Window, WireError> {
+    let windows = source.prepare(timing)?;
+    let first = windows.first().copied().ok_or_else(|| WireError::died("generator", &"there was none"))?;
+    sinks.iter().for_each(|sink| sink.measure_each(windows.clone()));
     source.start()?;
-    Ok(window)
+    Ok(first)
 }
 
 /// Watches both ends until the generator ends; a dead sink or the caller's flag stops it.
-fn wait(source: &mut dyn Source, sink: &Sink, stop: &AtomicBool, mut watch: impl FnMut(u64, u64)) {
+fn wait(source: &mut dyn Source, sinks: &[Sink], stop: &AtomicBool, mut watch: impl FnMut(u64, u64)) {
     while !source.is_finished() {
-        if stop.load(Ordering::Relaxed) || sink.is_finished() {
+        if stop.load(Ordering::Relaxed) || sinks.iter().any(Sink::is_finished) {
             source.stop();
         }
-        watch(source.sent(), sink.progress().delivered.load(Ordering::Relaxed));
+        let delivered = sinks.iter().map(|sink| sink.progress().delivered.load(Ordering::Relaxed)).sum();
+        watch(source.sent(), delivered);
         std::thread::sleep(Duration::from_millis(WATCH_MS));
     }
 }

@@ -9,6 +9,7 @@ use crate::error::WireError;
 
 /// The law of the gaps between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// Equal gaps.

@@ -49,6 +49,8 @@ pub struct SinkConfig {
     pub bind: SocketAddrV4,
     /// Frames of this run are ours, all others are foreign.
     pub run_id: u32,
+    /// Those of further generators, each with sequence numbers and a window of its own.
+    pub more_runs: Vec<u32>,
     /// How packets are read.
     pub reader: Reader,
     /// What the application does with each packet.
@@ -71,6 +73,7 @@ impl SinkConfig {
             placement: Placement::default(),
             bind,
             run_id,
+            more_runs: Vec::new(),
             reader: Reader::Recvmsg,
             work: Work::None,
             receive_buffer_bytes: None,
@@ -88,8 +91,8 @@ pub struct SinkProgress {
     pub delivered: AtomicU64,
     /// When to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 while no end is set.
     drain_until_ns: AtomicU64,
-    /// The measured window; set once.
-    window: OnceLock<Window>,
+    /// The measured window by each generator's clock; set once.
+    windows: OnceLock<Vec<Window>>,
 }
 
 /// A sink that failed mid-run, with what it had measured.
@@ -170,7 +173,12 @@ impl Sink {
     /// Sets the window: packets count by their *intended* send time. Call it before the run starts; a sink has one
     /// window, and a second call changes nothing.
     pub fn measure(&self, window: Window) {
-        let _ = self.progress.window.set(window);
+        self.measure_each(vec![window]);
+    }
+
+    /// The same of several generators: a window by each one's clock, in the order of their run ids.
+    pub fn measure_each(&self, windows: Vec<Window>) {
+        let _ = self.progress.windows.set(windows);
     }
 
     /// Live counters.

@@ -8,6 +8,10 @@ use libc::{c_int, c_void, socklen_t};
 /// `struct sk_meminfo` as numbers (include/uapi/linux/sock_diag.h: SK_MEMINFO_VARS), and the place of what was dropped.
 const SK_MEMINFO_VARS: usize = 9;
 const SK_MEMINFO_DROPS: usize = 8;
+/// Bytes that a socket has received and not handed over, and those it has to send, with their overhead.
+const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+const SK_MEMINFO_WMEM_ALLOC: usize = 2;
+const SK_MEMINFO_WMEM_QUEUED: usize = 5;
 
 /// Reads an option into `bytes`: how many of them the kernel wrote.
 ///
@@ -32,10 +36,23 @@ pub(crate) fn int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c
 /// Packets that a socket has dropped since it was made (no room, or a bad checksum), modulo 2^32; None where the kernel does
 /// not report it (before Linux 4.12).
 pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+    Some(meminfo(socket)?[SK_MEMINFO_DROPS])
+}
+
+/// Memory that a socket holds (bytes), overhead included: what it has received and its program has not read, and what it has to send.
+/// None where the kernel does not report it. The kernel answers without the socket's lock.
+pub(crate) fn queued(socket: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let all = meminfo(socket)?;
+    // A stream's data counts as queued until it is acknowledged, a datagram's as allocated until the device is done with it.
+    let to_send = all[SK_MEMINFO_WMEM_QUEUED].max(all[SK_MEMINFO_WMEM_ALLOC]);
+    Some((all[SK_MEMINFO_RMEM_ALLOC].into(), to_send.into()))
+}
+
+fn meminfo(socket: BorrowedFd<'_>) -> Option<[u32; SK_MEMINFO_VARS]> {
     let mut bytes = [0; SK_MEMINFO_VARS * size_of::<u32>()];
     let written = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;
     let (numbers, _) = bytes.as_chunks();
-    (written == bytes.len()).then(|| u32::from_ne_bytes(numbers[SK_MEMINFO_DROPS]))
+    (written == bytes.len()).then(|| std::array::from_fn(|at| u32::from_ne_bytes(numbers[at])))
 }
 
 #[cfg(test)]

@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::WireError;
 use crate::generator::{Generator, GeneratorConfig, RunningGenerator, SenderFailure, SenderReport, Span, Window};
 use crate::run::{LEAD_NS, Timing};
+use crate::transmit::Method;
 
 /// What sends the frames of one measurement after the other.
 pub trait Source {
-    /// Gets ready to send, once, and says which intended send times are the measured window, by the clock that stamps the frames.
+    /// Gets ready to send, once, and says which intended send times are the measured window: by the clock that stamps the frames, one for
+    /// each generator, in the order of their run ids.
     ///
     /// # Errors
     /// It cannot be set up.
-    fn prepare(&mut self, timing: Timing) -> Result<Window, WireError>;
+    fn prepare(&mut self, timing: Timing) -> Result<Vec<Window>, WireError>;
 
     /// Lets it send.
     ///
@@ -37,8 +39,45 @@ pub trait Source {
     /// It failed on the way; what it had measured is in the error.
     fn finish(&mut self) -> Result<SenderReport, SenderFailure>;
 
+    /// What each generator on another host did, once they have ended.
+    fn parts(&self) -> Vec<Part> {
+        Vec::new()
+    }
+
     /// False where the frames are stamped by another clock than this host's `CLOCK_MONOTONIC`.
     fn shares_clock(&self) -> bool;
+}
+
+/// One generator's part of a measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Where it is.
+    pub at: String,
+    /// How frames were handed over.
+    pub method: Method,
+    /// Rate of its schedule [packets/s].
+    pub intended_pps: Option<f64>,
+    /// Rate at which they were offered [packets/s].
+    pub achieved_pps: Option<f64>,
+    /// Its stalls.
+    pub stalls: u64,
+    /// The longest \[s\].
+    pub longest_stall_s: f64,
+}
+
+impl Part {
+    /// That of a report.
+    pub fn of(at: String, report: &SenderReport) -> Self {
+        let lengths = report.stalls.iter().map(|stall| stall.to_ns.saturating_sub(stall.from_ns));
+        Self {
+            at,
+            method: report.method,
+            intended_pps: report.intended_pps,
+            achieved_pps: report.achieved_pps,
+            stalls: report.stalls.len() as u64,
+            longest_stall_s: lengths.max().unwrap_or(0) as f64 * 1e-9,
+        }
+    }
 }
 
 /// A generator in this process, for one measurement.
@@ -77,12 +116,12 @@ fn out_of_turn() -> WireError {
 }
 
 impl<S: Iterator<Item = u64> + Send + 'static> Source for Here<S> {
-    fn prepare(&mut self, timing: Timing) -> Result<Window, WireError> {
+    fn prepare(&mut self, timing: Timing) -> Result<Vec<Window>, WireError> {
         let State::New(schedule) = std::mem::replace(&mut self.state, State::Over) else { return Err(out_of_turn()) };
         let generator = Generator::prepare(self.config.clone(), Arc::clone(&self.stop))?;
         let span = timing.span_after(self.lead_ns)?;
         self.state = State::Ready(generator, schedule, span);
-        Ok(span.window)
+        Ok(vec![span.window])
     }
 
     fn start(&mut self) -> Result<(), WireError> {

@@ -110,8 +110,7 @@ pub(crate) struct RealtimeGuard {
 
 impl RealtimeGuard {
     pub(crate) fn begin() -> Self {
-        // SAFETY: 0 is the calling thread.
-        let ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;
+        let ordinary = netcliff_host::schedule::policy().is_ok_and(|policy| policy == libc::SCHED_OTHER);
         Self { changed: ordinary && schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1), _here: PhantomData }
     }
 }
@@ -127,9 +126,7 @@ impl Drop for RealtimeGuard {
 
 /// Gives the calling thread a scheduling policy; false if it has not the right.
 fn schedule(policy: libc::c_int, level: libc::c_int) -> bool {
-    let parameters = libc::sched_param { sched_priority: level };
-    // SAFETY: the pointer is to a valid sched_param that outlives the call; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+    netcliff_host::schedule::set(Pid::from_raw(0), policy, level).is_ok()
 }
 
 /// Threads that ended on another CPU than they were pinned to, a phrase each.
@@ -194,6 +191,20 @@ pub struct CpuUse {
     pub voluntary_switches: u64,
     /// Times the thread was preempted.
     pub involuntary_switches: u64,
+}
+
+impl CpuUse {
+    /// With what a thread that ran beside it used.
+    #[must_use]
+    pub fn beside(&self, other: &Self) -> Self {
+        Self {
+            wall_s: self.wall_s.max(other.wall_s),
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+        }
+    }
 }
 
 /// A reading of the calling thread's meters; two make a [`CpuUse`].

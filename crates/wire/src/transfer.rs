@@ -12,6 +12,8 @@
 //! | `settings` | the settings of a transfer, checked |
 //! | `open`, [`options`] | the channels and their socket options, requested and in force |
 //! | `path`, `zero_copy`, `uring` | how a sender hands its bytes to the kernel |
+//! | `follow` | a worker so many CPUs from its flow's packets |
+//! | `ktls` | TLS by the kernel |
 //! | `mapped`, `uring` | receiving without copies, and without a call each time |
 //! | `pace` | datagrams at a rate, without bursts |
 //! | `error_queue` | the kernel's reports on earlier sends |
@@ -22,10 +24,12 @@
 //! | `together`, `turns`, `wake`, `ledger` | a thread that serves several flows: by turns, by epoll, and what each costs |
 //! | `local` | both halves here |
 //! | `near`, `far`, `far_end_request`, `join`, `admit` | a half here and a half in an agent: client, server and request; data connections |
+//! | `many`, `start`, `burst` | several agents at once: a common start, and bursts that begin together |
 //! | `live` | what moved in each interval while it runs |
 //! | [`tcp_info`] | what the kernel reports of a connection |
 
 mod admit;
+mod burst;
 mod conduct;
 mod conductor;
 mod datagram;
@@ -33,12 +37,15 @@ mod end;
 mod error_queue;
 mod far;
 mod far_end_request;
+mod follow;
 mod gate;
 pub mod hardware;
 mod join;
+mod ktls;
 mod ledger;
 mod live;
 mod local;
+mod many;
 mod mapped;
 mod meter;
 mod near;
@@ -51,6 +58,7 @@ mod remote_tests;
 mod sampler;
 mod send_file;
 mod settings;
+mod start;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
@@ -61,6 +69,7 @@ mod wake;
 mod zero_copy;
 
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,17 +77,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 
+pub use burst::{Burst, MOST_BURSTS};
 pub use datagram::{DatagramPath, Datagrams};
 pub use end::End;
 pub use far::{Congestion, TransferKind};
 pub use far_end_request::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};
+pub use follow::Followed;
 pub use live::Interval;
+pub use many::{Agent, AgentPart, Many, run_many};
 pub use mapped::Mapped;
 pub use meter::{Common, Window};
 pub use near::{FarHost, run_with};
 pub use options::{InForce, SocketOptions};
 pub use pace::Pacing;
+pub(crate) use pace::wait_until;
 pub use settings::Settings;
+pub use start::StartTime;
 pub use tcp_info::TcpSample;
 pub use zero_copy::Completions;
 
@@ -144,6 +158,8 @@ pub enum SendPath {
     },
     /// vmsplice(2) into a pipe and splice(2) out of it.
     Splice,
+    /// write(2) to a socket that makes TLS records of it (kTLS, AES-128-GCM); it is received by [`ReceivePath::Ktls`].
+    Ktls,
     /// send(2) with MSG_ZEROCOPY; completions are awaited and counted.
     ZeroCopy,
     /// io_uring: up to 64 blocks a system call, with or without a copy.
@@ -162,6 +178,10 @@ pub enum ReceivePath {
     Read,
     /// TCP_ZEROCOPY_RECEIVE, and read(2) for what does not fill pages of its own.
     Mapped,
+    /// recv(2) with MSG_TRUNC: what has come is let go of without a copy, of datagrams all but their number.
+    Truncate,
+    /// read(2) from a socket that opens TLS records (kTLS).
+    Ktls,
     /// One io_uring receive that goes on by itself, into buffers of the read size.
     Uring,
 }
@@ -214,6 +234,9 @@ pub struct Transfer {
     /// The far end's host, where it is in an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarHost>,
+    /// With several agents: how they began, and whose flows are whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub many: Option<Many>,
 }
 
 /// Is notified when the windows open and close, on the thread that called [`run`].
@@ -226,6 +249,15 @@ pub trait Watch {
     fn interval(&self) -> Option<Duration> {
         None
     }
+    /// All ends have come and wait for a common start, where there is to be one.
+    fn gathered(&mut self) {}
+    /// True: it is given the sockets of the ends that are here.
+    fn observes(&self) -> bool {
+        false
+    }
+    /// Called once, before anything moves, with duplicates of these sockets: of a sender, or not. They have to be let go of in
+    /// [`Watch::closed`], so that the connections can end.
+    fn sockets(&mut self, _: Vec<(bool, OwnedFd)>) {}
     /// Called with what moved in an interval of the open windows, right after it; for the last one after [`Watch::closed`].
     fn passed(&mut self, _: &Interval) {}
 }
@@ -239,5 +271,6 @@ impl Watch for () {}
 /// A setting is out of its range, a thread can not be placed, or the kernel refuses a call before anything was
 /// measured. Later failures are in [`Transfer::cut_short`].
 pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
+    settings.check_ends()?;
     local::run(settings, settings.spans()?, watch)
 }

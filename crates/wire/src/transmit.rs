@@ -1,9 +1,10 @@
-//! Handing frames to the kernel, three ways behind one trait.
+//! Handing frames to the kernel, four ways behind one trait.
 //!
 //! | method | how | use |
 //! | --- | --- | --- |
 //! | [`Method::PacketRing`] | AF_PACKET transmit ring (TPACKET_V2), PACKET_QDISC_BYPASS | the default into a veth |
 //! | [`Method::PacketBatch`] | `sendmmsg` on an AF_PACKET socket, PACKET_QDISC_BYPASS | comparison, and the lightest for the receiver |
+//! | [`Method::Xdp`] | AF_XDP socket, zero-copy where the driver can | a NIC's full rate; opening it sets up the driver's queue anew |
 //! | [`Method::Socket`] | `sendmmsg` on a connected UDP socket | loopback, no privileges |
 //!
 //! The ring is the default because it reaches further. Measured side by side (64-byte frames, veth, RPS to the other
@@ -30,11 +31,13 @@ use crate::frame::{FrameSpec, Header};
 mod batch;
 pub(crate) mod interface;
 mod ring;
+mod xdp;
 
 pub use batch::Batch;
 pub use interface::mac_address;
 pub(crate) use ring::RawRing;
 pub use ring::Ring;
+pub use xdp::Xdp;
 
 /// How frames are handed to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,8 +51,27 @@ pub enum Method {
         /// more than all backlogs on the way hold (twice netdev_max_backlog, i.e. 2000).
         slots: u32,
     },
+    /// AF_XDP socket on the interface's first queue.
+    Xdp {
+        /// Whether the driver reads the frames in place; None where that is not known yet: a request.
+        zero_copy: Option<bool>,
+    },
     /// `sendmmsg` on a connected UDP socket.
     Socket,
+}
+
+impl Method {
+    /// How frames are sent, in words.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::PacketBatch => "AF_PACKET sendmmsg with PACKET_QDISC_BYPASS",
+            Self::PacketRing { .. } => "AF_PACKET transmit ring with PACKET_QDISC_BYPASS",
+            Self::Xdp { zero_copy: Some(true) } => "AF_XDP (zero-copy)",
+            Self::Xdp { zero_copy: Some(false) } => "AF_XDP (copy)",
+            Self::Xdp { zero_copy: None } => "AF_XDP",
+            Self::Socket => "UDP socket, sendmmsg",
+        }
+    }
 }
 
 impl Default for Method {
@@ -114,6 +136,11 @@ pub trait Transmit: Send {
     /// # Errors
     /// The interface or socket is unusable (down, removed); staged frames are lost.
     fn kick(&mut self) -> Result<SendOutcome, WireError>;
+
+    /// The method in use, of the one asked for.
+    fn method(&self, asked: Method) -> Method {
+        asked
+    }
 }
 
 /// Opens a transmitter in the calling thread's network namespace.
@@ -133,6 +160,7 @@ pub fn open(
     Ok(match method {
         Method::PacketBatch => Box::new(Batch::packet(interface, frame, max_burst)?),
         Method::PacketRing { slots } => Box::new(Ring::open(interface, frame, max_burst, slots)?),
+        Method::Xdp { .. } => Box::new(Xdp::open(interface, frame, max_burst)?),
         Method::Socket => Box::new(Batch::udp(frame, max_burst)?),
     })
 }

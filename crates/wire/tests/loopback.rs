@@ -21,9 +21,12 @@ fn packets_pass_and_are_accounted_for() {
         destination_mac: [0; 6],
         source: "127.0.0.1:0".parse().expect("an address"),
         destination: address,
+        more_flows: Vec::new(),
+        vlan: None,
         frame_bytes: 64,
         checksum: Checksum::Zero,
         run_id: RUN_ID,
+        replay: None,
     };
     let generator = GeneratorConfig { method: Method::Socket, ..GeneratorConfig::new("lo", frame) };
     let schedule = Schedule::new(Arrivals::Constant, 5_000.0, 1, 0).expect("legal");

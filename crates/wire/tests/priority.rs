@@ -35,6 +35,7 @@ fn a_spinning_server_answers_over_tcp() {
         same_host: true,
         stop: &stop,
         gone: None,
+        others: None,
     };
     let report = run(&settings, near, &mut || None, None).expect("it runs");
     assert_eq!(report.partial, None);

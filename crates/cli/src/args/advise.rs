@@ -4,7 +4,10 @@ use clap::{Args, ValueEnum};
 use netcliff_core::experiment::{Rates, Share};
 use netcliff_core::objective::figure;
 use netcliff_core::{Arrivals, Constraint, FrameSizes, Goal, Load, Measure, Scheme, units};
+use netcliff_host::testbed::vm::Model;
 use netcliff_lab::advise::Indifference;
+
+use super::GuestArgs;
 
 /// `netcliff advise`.
 #[derive(Debug, Args)]
@@ -15,6 +18,7 @@ use netcliff_lab::advise::Indifference;
   netcliff advise --rate 100kpps --minimise p99 --subject-to 'available>=30%'
   netcliff advise --rates 20kpps..160kpps:8 --objective cpu --json
   netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi
+  netcliff advise --host last-find --rate 10kpps --objective cpu --try vm:e1000e  # after find --testbed vm:e1000e
 
 The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before it is kept.
 Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that
@@ -91,12 +95,24 @@ pub struct AdviseArgs {
     /// Seed of every random stream
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
     pub seed: u64,
+    /// Try the advised setting on a driver in a guest of QEMU, vm:e1000e, vm:igb or vm:vmxnet3, and print its measured effect beside the
+    /// predicted one; only what that driver can set is advised
+    #[arg(long = "try", value_name = "TESTBED", value_parser = guest, conflicts_with_all = ["interface", "all_schemes"], help_heading = "Trial")]
+    pub try_in: Option<Model>,
+    /// What the guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// Print all that was found: the figure, settings off the front, what has no answer
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,
     /// One JSON object, or one a line with --rates
     #[arg(long)]
     pub json: bool,
+}
+
+fn guest(text: &str) -> Result<Model, String> {
+    let form = || "expected vm: and a driver, such as vm:e1000e".to_owned();
+    text.strip_prefix("vm:").ok_or_else(form)?.parse().map_err(|error: netcliff_core::ParseError| error.to_string())
 }
 
 /// A goal with constraints of its own.

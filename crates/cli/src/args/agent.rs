@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, builder::ArgPredicate};
 use netcliff_core::units;
 
+use super::MetricsArgs;
 use super::numbers::{self, whole};
 
 /// `netcliff agent`.
@@ -19,6 +20,8 @@ use super::numbers::{self, whole};
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key
   # which may change the settings of this device
   netcliff agent --listen 0.0.0.0:9940 --key netcliff.key --allow-settings eth0
+  # which may send by eth1, and no more than that
+  netcliff agent --key netcliff.key --allow-find eth1 --max-rate 200kpps
   ssh HOST netcliff agent --stdio  # what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
@@ -33,6 +36,8 @@ pub struct AgentArgs {
     /// File with the key that clients must have too; only its owner may be able to read it
     #[arg(long, value_name = "FILE", conflicts_with = "stdio")]
     pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Write a new key to this file and end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "stdio"])]
     pub make_key: Option<PathBuf>,
@@ -50,6 +55,9 @@ pub struct AgentArgs {
     /// root and --key; with --stdio all interfaces may be used
     #[arg(long, value_name = "IF", value_parser = numbers::device, conflicts_with = "stdio")]
     pub allow_find: Vec<String>,
+    /// Highest rate of packets that `netcliff find` of clients may send from here, or to this host; a client's own may be lower
+    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, allow_hyphen_values = true)]
+    pub max_rate: Option<f64>,
     /// Let clients ask for this congestion control of TCP beside those of the sysctl net.ipv4.tcp_allowed_congestion_control
     /// (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with = "stdio")]

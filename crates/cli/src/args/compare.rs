@@ -14,6 +14,7 @@ use netcliff_core::units;
   netcliff compare 12 15 --html diff.html
   netcliff compare old-kernel new-kernel  # runs kept with --name
   netcliff compare before.json after.json --fail-if-slower 5%  # in a build
+  netcliff compare before.json after.json --fail-if-slower 5% --junit out.xml
   netcliff stream --json > before.json  # what such a file is
 
 B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown
@@ -36,6 +37,15 @@ pub struct CompareArgs {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
+    /// Write a test case a figure in JUnit's XML, which build servers show
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write the figures of B that are better when more as JSON for github-action-benchmark (tool: customBiggerIsBetter)
+    #[arg(long, value_name = "FILE")]
+    pub benchmark_bigger: Option<PathBuf>,
+    /// Likewise those that are better when less (tool: customSmallerIsBetter)
+    #[arg(long, value_name = "FILE")]
+    pub benchmark_smaller: Option<PathBuf>,
     /// Write a self-contained page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

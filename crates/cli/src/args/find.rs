@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_host::testbed::vm::Model;
 use netcliff_lab::find::CheckSetup;
+use netcliff_lab::rig::MOST_QUEUES;
 
 /// `netcliff find`.
 #[derive(Debug, Args)]
@@ -22,6 +24,8 @@ use netcliff_lab::find::CheckSetup;
   netcliff find --check size=512B --check work=2us --check backlog=200
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
+  # two generators share the load, none of it above 500 kpps
+  netcliff find --if eth0 --from db1 --from db2 --ssh --max-rate 500kpps
   # what moderation would make of it
   netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
@@ -41,6 +45,12 @@ pub struct FindArgs {
     /// Frame size, FCS included
     #[arg(long, default_value = "64B", value_parser = frame_bytes, help_heading = "Load and application")]
     pub size: u32,
+    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), around and around, stretched or pressed to each load
+    ///
+    /// Headers are the test's: each flow has a source port of its own, up to 256. Frames longer than 1518 bytes are cut. The simulator
+    /// computes with the same capture.
+    #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
+    pub traffic: Option<PathBuf>,
     /// Arrival process of the sender
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson, help_heading = "Load and application")]
     pub arrivals: Arrivals,
@@ -77,12 +87,12 @@ pub struct FindArgs {
     /// where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU.
     #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = place, help_heading = "Testbed")]
     pub testbed: FindTestbed,
-    /// Kernel of a guest, a bzImage [default: the newest in /boot]
-    #[arg(long, value_name = "FILE", help_heading = "Testbed", hide_short_help = true)]
-    pub vm_kernel: Option<PathBuf>,
-    /// Directory of its modules [default: beside it, or /lib/modules/RELEASE]
-    #[arg(long, value_name = "DIR", help_heading = "Testbed", hide_short_help = true)]
-    pub vm_modules: Option<PathBuf>,
+    /// Open QEMU's monitor at this abstract UNIX socket: `socat - ABSTRACT-CONNECT:NAME`
+    #[arg(long, value_name = "NAME", value_parser = socket_name, help_heading = "Testbed", hide_short_help = true)]
+    pub vm_monitor: Option<String>,
+    /// What a guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// Parameters of the guest's driver, as modprobe takes them, such as RxIntDelay=32
     #[arg(
         long,
@@ -105,9 +115,9 @@ pub struct FindArgs {
     /// Interface of this host that the load takes, with --from or --of
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends to this one: `netcliff agent` runs there
+    /// Host that sends to this one, by `netcliff agent` there (repeatable)
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
-    pub from: Option<String>,
+    pub from: Vec<String>,
     /// Host under test that this one sends to: `netcliff agent` runs there
     #[arg(
         long,
@@ -126,6 +136,20 @@ pub struct FindArgs {
     /// Interface there to send by, with --from [default: by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
+    /// Highest load that is offered, whatever the hosts could do; agents may have a lower one of their own
+    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts", hide_short_help = true)]
+    pub max_rate: Option<f64>,
+    /// Spread the load over so many receive queues: flows are chosen by what the queues count in short trials, and each queue has an
+    /// application of its own [default: 1, one flow]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
+    pub queues: Option<u32>,
+    /// How frames are sent
+    #[arg(long, value_enum, default_value_t = SendBy::Packet, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
+    pub send_by: SendBy,
+    /// 802.1Q tag on what is sent: the way to the host under test leads by this VLAN's device, and frames leave by the one below it, such as
+    /// a NIC that AF_XDP can use; the 4 bytes come on top of --size
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
+    pub vlan: Option<u16>,
     /// Load also the interface that carries the control connection, which may be cut off
     #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
@@ -155,7 +179,15 @@ pub struct FindArgs {
     /// Print the finding as one JSON object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Where the HTML page goes [default: netcliff/reports in the XDG data directory; none with --no-store]
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
+    pub live: bool,
+    /// The HTML page [default: in the XDG data directory; none with --no-store]
+    ///
+    /// Its directory is netcliff/reports there.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// Write the picture of offered against delivered load
@@ -169,6 +201,17 @@ pub struct FindArgs {
     pub wait: WaitArgs,
 }
 
+/// Ways to send to another host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SendBy {
+    /// AF_PACKET transmit ring
+    Packet,
+    /// AF_XDP on the first queue, zero-copy where the driver can; each trial sets that queue up anew, and the link may be down meanwhile
+    Xdp,
+    /// UDP socket: one flow, the kernel makes the headers
+    Socket,
+}
+
 /// Arrival processes that can be sent.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Arrivals {
@@ -178,6 +221,15 @@ pub enum Arrivals {
     Constant,
 }
 
+/// A name that QEMU's options and a socket's address can hold.
+fn socket_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if (1..=64).contains(&text.len()) && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("expected up to 64 letters, digits, '-', '_' or '.', such as cable".to_owned())
+}
+
 /// Testbeds of `find`.
 #[derive(Debug, Clone, Copy)]
 pub enum FindTestbed {
@@ -185,6 +237,11 @@ pub enum FindTestbed {
     Here(Testbed),
     /// A guest with this NIC
     Vm(Model),
+}
+
+fn own_traffic(text: &str) -> Result<PathBuf, String> {
+    let file = text.strip_prefix("pcap:").filter(|file| !file.is_empty());
+    file.map(PathBuf::from).ok_or_else(|| "expected pcap: and a capture, such as pcap:own.pcapng".to_owned())
 }
 
 fn place(text: &str) -> Result<FindTestbed, String> {

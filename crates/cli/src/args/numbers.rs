@@ -38,6 +38,50 @@ pub fn cpu_lists_or_any(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> 
     }
 }
 
+/// CPUs of an end's threads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cpus {
+    /// These; none: any.
+    List(Vec<usize>),
+    /// So many CPUs from the one that handles the flow's packets.
+    Rx(u32),
+}
+
+impl Cpus {
+    /// The list; empty where there is none.
+    pub fn list(&self) -> &[usize] {
+        if let Self::List(cpus) = self { cpus } else { &[] }
+    }
+
+    /// The distance from the packets' CPU.
+    pub fn rx(&self) -> Option<u32> {
+        if let Self::Rx(distance) = self { Some(*distance) } else { None }
+    }
+}
+
+/// Sender's and receiver's CPUs: lists, `rx+N`, or `any` for both.
+pub fn cpus_or_any(text: &str) -> Result<(Cpus, Cpus), String> {
+    let rx = |text: &str| -> Option<Result<Cpus, String>> {
+        let rest = text.trim().strip_prefix("rx")?;
+        let number =
+            if rest.is_empty() { Some(0) } else { rest.strip_prefix('+').and_then(|number| number.parse().ok()) };
+        let fits = number.filter(|number| *number as usize <= MOST_CPUS);
+        Some(fits.map(Cpus::Rx).ok_or_else(|| format!("'{text}': expected rx or rx+N, such as rx+1")))
+    };
+    if !text.split(',').any(|end| end.trim().starts_with("rx")) {
+        return cpu_lists_or_any(text).map(|(sender, receiver)| (Cpus::List(sender), Cpus::List(receiver)));
+    }
+    let accepted = || "expected sender and receiver, such as 0,rx+1 or rx+1,rx+1".to_owned();
+    let (sender, receiver) =
+        text.split_once(',').filter(|(_, receiver)| !receiver.contains(',')).ok_or_else(accepted)?;
+    let end = |text: &str| match rx(text) {
+        Some(rx) => rx,
+        None if text.trim() == "any" => Ok(Cpus::List(Vec::new())),
+        None => cpu_list(text).map(Cpus::List).ok_or_else(accepted),
+    };
+    Ok((end(sender)?, end(receiver)?))
+}
+
 /// `0`, `0-3`, `0+2`.
 fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu <= MOST_CPUS);

@@ -138,6 +138,12 @@ pub struct Rfc2544Args {
     /// One JSON object
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with_all = ["verbose", "csv"], help_heading = "Output")]
+    pub live: bool,
     /// The tables as CSV, a row a frame size and figure
     #[arg(long, help_heading = "Output")]
     pub csv: bool,

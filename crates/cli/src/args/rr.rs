@@ -23,6 +23,7 @@ use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
   # against `netcliff agent` there
   netcliff rr --to 192.0.2.7 --key netcliff.key
   netcliff rr --ssh root@db1 --crr  # starts the agent by ssh
+  netcliff rr --to db1 --to db2 --key netcliff.key  # both from one time on
 
 Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the
 requests behind it, and each counts its wait (no coordinated omission). Repeats of a configuration
@@ -101,6 +102,12 @@ pub struct RrArgs {
     /// One JSON object a configuration, with the histograms
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
+    pub live: bool,
     /// Keep the result in the record store
     #[arg(long, help_heading = "Output")]
     pub save: bool,

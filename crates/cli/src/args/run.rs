@@ -6,6 +6,7 @@ use clap::Args;
 use netcliff_core::experiment::Share;
 use netcliff_core::{EngineKind, FrameSizes};
 
+use super::guest::GuestArgs;
 use super::numbers::{self, whole};
 use super::wait::WaitArgs;
 use super::{FarArgs, Testbed};
@@ -68,6 +69,9 @@ pub struct RunArgs {
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]
     pub far: FarArgs,
+    /// What a guest of an experiment of devices is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// Devices whose offloads, coalescing, MTU, speed and duplex an experiment to an agent may change: this host's, and with --ssh
     /// the far host's too (with --to it is the agent's --allow-settings). All is set back. Needs root at both ends
     #[arg(long, value_name = "IF[,FAR_IF]", value_delimiter = ',', value_parser = numbers::device, help_heading = "Ends")]
@@ -75,6 +79,12 @@ pub struct RunArgs {
     /// One record a line; of transfers one object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "csv", help_heading = "Output")]
+    pub live: bool,
     /// The records as CSV
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub csv: bool,

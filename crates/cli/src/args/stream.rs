@@ -31,6 +31,11 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
   # against `netcliff agent` there
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir
   netcliff stream --ssh root@db1 --reverse  # starts the agent by ssh; it sends
+  # many to one: agents send, and start together; incast
+  netcliff stream --to 192.0.2.7 --to 192.0.2.8 --key netcliff.key --reverse
+  netcliff stream --to a --to b --reverse --burst 64KiB --every 10ms
+  # latency idle, loaded and recovering, and the queue that grew
+  netcliff stream --to 192.0.2.7 --key netcliff.key --probe
   # 64 flows, two pinned threads an end
   netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3
 
@@ -63,7 +68,7 @@ pub struct StreamArgs {
         hide_short_help = true
     )]
     pub namespaces: Vec<String>,
-    /// Where both ends are: namespaces joined by veth, sender and receiver on a CPU each [default: this namespace]
+    /// Both ends in namespaces joined by veth, a CPU each [default: this namespace]
     #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
     pub testbed: Option<Testbed>,
     /// The link of --testbed netns.
@@ -88,11 +93,11 @@ pub struct StreamArgs {
     ///
     /// Of near and far end with --direction both. Several for the threads in turn: 0-3,4-7 or 0+2,1+3. Default: with both
     /// ends here the first and the last CPU, of several flows the first half and the last; any with an agent, --bidir and
-    /// the old methods.
-    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpu_lists_or_any, help_heading = "Transfer")]
-    pub cpu: Option<(Vec<usize>, Vec<usize>)>,
-    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: a full frame of 1500, 1472B or
-    /// 1452B with IPv6; 64KiB for the old methods]
+    /// the old methods. rx+N: each thread N CPUs from the one on which the kernel handles its flow's packets (SO_INCOMING_CPU), such as
+    /// 0,rx+1; -v tells which.
+    #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpus_or_any, help_heading = "Transfer")]
+    pub cpu: Option<(numbers::Cpus, numbers::Cpus)>,
+    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: 1472B, IPv6 1452B; old methods: 64KiB]
     #[arg(long, value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
     pub block: Option<Blocks>,
     /// Size of one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
@@ -101,10 +106,10 @@ pub struct StreamArgs {
     /// SO_RCVLOWAT: a waiting receiver is woken when so much is there, and reads up to 128KiB [default: by any byte]
     #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
     pub low_water: Option<u64>,
-    /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says) or uring
+    /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says), trunc or uring
     #[arg(long, value_enum, default_value_t = ReceiveName::Read, help_heading = "Transfer", hide_short_help = true)]
     pub receive: ReceiveName,
-    /// How blocks are sent: write, writev, sendfile, splice, zerocopy, uring, uring-zc; UDP: single, batch, gso
+    /// How blocks are sent; UDP: single, batch, gso, gso-tx (UDP_SEGMENT alone), gro-rx (UDP_GRO)
     #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Transfer")]
     pub path: Vec<PathName>,
     /// File for --path sendfile [default: each sender makes a temporary one of --file-size; an agent opens no other]
@@ -137,6 +142,27 @@ pub struct StreamArgs {
     /// sent and not received; with --json to stderr. TCP_INFO is read as often, and every 100ms.
     #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
     pub interval: Option<numbers::LineInterval>,
+    /// Incast: each flow sends so much at once, all flows together, each --every; agents send (--reverse)
+    ///
+    /// Whole blocks [default of --block: the burst, at most 1MiB]. Shown is the time from the common beginning of a burst until its last
+    /// byte was read.
+    #[arg(long, value_parser = bytes, value_name = "SIZE", requires_all = ["to", "every"], conflicts_with = "bytes", help_heading = "Transfer", hide_short_help = true)]
+    pub burst: Option<u64>,
+    /// Time from the beginning of one burst to that of the next
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "burst", help_heading = "Transfer", hide_short_help = true)]
+    pub every: Option<f64>,
+    /// Requests beside the transfer: latency idle and loaded, the queue that grew
+    ///
+    /// A request of 64 bytes each --probe-every, by a flow of its own, before, during and after each repeat, by udp (or tcp). An agent answers them in a
+    /// session of its own.
+    #[arg(long, value_enum, value_name = "udp|tcp", num_args = 0..=1, require_equals = true, default_missing_value = "udp", hide_possible_values = true, help_heading = "Measurement")]
+    pub probe: Option<ProbeBy>,
+    /// Gap between two requests, 1ms to 1s [default: 20ms]
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Measurement", hide_short_help = true)]
+    pub probe_every: Option<f64>,
+    /// Time of requests alone before and after each repeat [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Measurement", hide_short_help = true)]
+    pub probe_around: Option<f64>,
     /// End a transfer after this long without progress
     #[arg(long, default_value = "5s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub stall: f64,
@@ -176,6 +202,12 @@ pub struct StreamArgs {
     /// One JSON object
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
+    /// One JSON object a line as things happen, the result last; to stderr with --json
+    ///
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
+    /// dropped and counted.
+    #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
+    pub live: bool,
     /// Keep the result in the record store
     #[arg(long, help_heading = "Output")]
     pub save: bool,
@@ -197,6 +229,15 @@ pub enum Carrier {
     Unix,
     /// A pipe: no network
     Pipe,
+}
+
+/// What carries requests beside a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProbeBy {
+    /// Datagrams
+    Udp,
+    /// A connection
+    Tcp,
 }
 
 /// Who paces a stream.
@@ -230,6 +271,8 @@ pub enum PathName {
     Sendfile,
     /// vmsplice(2) and splice(2)
     Splice,
+    /// TLS by the kernel at both ends (AES-128-GCM)
+    Ktls,
     /// MSG_ZEROCOPY
     Zerocopy,
     /// io_uring, many blocks a call
@@ -242,6 +285,10 @@ pub enum PathName {
     Batch,
     /// UDP_SEGMENT and UDP_GRO
     Gso,
+    /// UDP_SEGMENT; received datagram by datagram
+    GsoTx,
+    /// UDP_GRO; sent datagram by datagram
+    GroRx,
 }
 
 /// Ways of receiving by name.
@@ -249,6 +296,8 @@ pub enum PathName {
 pub enum ReceiveName {
     /// read(2)
     Read,
+    /// MSG_TRUNC: no copy
+    Trunc,
     /// TCP_ZEROCOPY_RECEIVE: pages mapped, where they can be
     Zerocopy,
     /// io_uring, one receive that goes on by itself

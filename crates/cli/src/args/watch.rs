@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::numbers;
+use super::{MetricsArgs, numbers};
 use clap::Args;
 
 /// What to watch, and how often.
@@ -15,6 +15,7 @@ use clap::Args;
   netcliff watch --all  # containers' and netcliff's namespaces, too
   netcliff watch --if eth0 --interval 500ms --record load.jsonl
   netcliff watch --once --json | jq -r .bottleneck
+  netcliff watch --metrics 9941  # http://127.0.0.1:9941/metrics, no screen
 
 Keys: ? explains keys and columns, q quit, p pause, s sort by load or number, r start and stop recording
 (with --record), arrows, PgUp, PgDn and Home move the rows of tables that do not fit.
@@ -25,20 +26,28 @@ pub struct WatchArgs {
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
     /// Also the devices of all other network namespaces: the named ones, and those of running netcliffs; others' need root
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["metrics", "metrics_file"])]
     pub all: bool,
     /// Time between readings, 100ms to 60s
     #[arg(long, default_value = "1s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
     pub interval: Duration,
     /// One moment, then end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "metrics")]
     pub once: bool,
     /// One JSON object a moment instead of the screen
-    #[arg(long)]
+    #[arg(long, conflicts_with = "metrics")]
     pub json: bool,
+    /// The same as events of --live, which a reader that is slow or gone does not hold up (docs/json.md)
+    #[arg(long, conflicts_with = "json")]
+    pub live: bool,
     /// Append each moment as a line of JSON to this file; on the screen `r` starts and stops it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "metrics")]
     pub record: Option<PathBuf>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+    /// Write the metrics to this file at each interval instead, for a textfile collector (NAME.prom); with --once: once
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "record", "metrics"])]
+    pub metrics_file: Option<PathBuf>,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,7 @@
 //! `netcliff advise`.
 
+mod trial;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,12 +39,23 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         let mut advice = found.map_err(explain)?;
         with_commands(&mut advice, device);
         advice.provenance = provenance(args, started.elapsed().as_secs_f64());
-        if args.json {
+        if args.json && args.try_in.is_none() {
             output::json_line(&advice)?;
         }
         all.push(advice);
     }
-    if !args.json {
+    if let Some(model) = args.try_in {
+        let tried = all.iter().map(|advice| trial::of(advice, args, model)).collect::<anyhow::Result<Vec<_>>>()?;
+        if args.json {
+            let each = all.iter().zip(&tried);
+            return each
+                .clone()
+                .try_for_each(|(advice, tried)| output::json_line(&trial::WithTrial { advice, tried }))
+                .map(|()| said(&all));
+        }
+        output::data(&report::terminal::settings_brief(&all, &overall(&all), output::style()))?;
+        tried.iter().try_for_each(|tried| output::data(&tried.page()))?;
+    } else if !args.json {
         let page = if args.verbose { report::terminal::settings } else { report::terminal::settings_brief };
         output::data(&preset_caution(args.host.as_deref(), store))?;
         output::data(&page(&all, &overall(&all), output::style()))?;
@@ -117,7 +130,11 @@ fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow
     let question = |rate| -> anyhow::Result<Question> {
         let traffic = inputs::traffic(&args.arrivals, &args.size, Some(rate), args.link).map_err(output::usage)?;
         traffic.validate().map_err(output::usage)?;
-        let candidates = chosen(args, &candidates(&host, &traffic), device)?;
+        let mut grid = candidates(&host, &traffic);
+        if args.try_in.is_some() {
+            grid.extend(trial::gaps());
+        }
+        let candidates = chosen(args, &grid, device)?;
         let constraints = constraints.clone();
         Ok(Question { host: host.clone(), traffic, goal, constraints, candidates, settings })
     };
@@ -140,7 +157,10 @@ fn chosen(args: &AdviseArgs, grid: &[Scheme], device: Device<'_>) -> anyhow::Res
         let accepted = names.join(", ");
         return Err(output::usage(format!("--candidates {unknown:?}: expected all, or names of {accepted}")));
     }
-    let can_be = |scheme: &&Scheme| args.all_schemes || offered(scheme, device).is_ok();
+    let can_be = |scheme: &&Scheme| match args.try_in {
+        Some(model) => trial::setting(scheme, model).is_ok(),
+        None => args.all_schemes || offered(scheme, device).is_ok(),
+    };
     for name in args.candidates.iter().filter(|name| *name != "all") {
         let mut own = grid.iter().filter(|scheme| scheme.name() == name).peekable();
         let why = own.peek().and_then(|scheme| offered(scheme, device).err()).unwrap_or_default();

@@ -4,11 +4,14 @@ use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use anyhow::Context;
 use netcliff_host::journal::StateDir;
 use netcliff_lab::find::far::FindKind;
+use netcliff_wire::common_clock::ClockService;
+use netcliff_wire::control::activation;
 use netcliff_wire::control::agent::{Agent, Event, Log, Settings, give_back_to_the_kernel, serve_pipes};
 use netcliff_wire::control::far::{Kind, Service};
 use netcliff_wire::control::key::Key;
@@ -21,8 +24,9 @@ use netcliff_wire::load::{LoadKind, Permission};
 use netcliff_wire::rr::RrKind;
 use netcliff_wire::transfer::{Congestion, TransferKind};
 
-use super::stop_on_signal;
-use crate::args::AgentArgs;
+use super::metrics::{self, Counts};
+use super::{refuse_low_rate, stop_on_signal};
+use crate::args::{AgentArgs, StoreArgs};
 use crate::output;
 
 /// The tests an agent can run.
@@ -42,8 +46,8 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
     vec![
         Arc::new(RrKind),
         Arc::new(TransferKind { congestion }),
-        Arc::new(LoadKind { permission: permission.clone(), netns: None }),
-        Arc::new(FindKind { permission, settings }),
+        Arc::new(LoadKind { permission: permission.clone(), netns: None, most_pps: args.max_rate }),
+        Arc::new(FindKind { permission, settings, most_pps: args.max_rate }),
     ]
 }
 
@@ -54,7 +58,8 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
             "--allow-find {interface}: without --key every user of this host could send by it; give --key FILE"
         )));
     }
-    let mut services: Vec<Arc<dyn Service>> = vec![Arc::new(FingerprintService), Arc::new(GroundService)];
+    let mut services: Vec<Arc<dyn Service>> =
+        vec![Arc::new(ClockService), Arc::new(FingerprintService), Arc::new(GroundService)];
     let Some(device) = &args.allow_settings else { return Ok(services) };
     if args.key.is_none() && !args.stdio {
         return Err(output::usage(format!(
@@ -68,7 +73,7 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
 }
 
 /// Serves clients until it is stopped, or writes a key.
-pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &AgentArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.make_key {
         Key::make(path)?;
         output::say(format!(
@@ -86,15 +91,28 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
         serve_one(args, &std::io::stdin(), &std::io::stdout())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let agent = listen(args, settings(args)?)?;
+    let settings = settings(args)?;
+    let (counts, stop) = (Counts::default(), Arc::clone(&settings.stop));
+    let agent = listen(args, settings, &counts)?;
     for address in agent.addresses()? {
         output::say(format!("netcliff: agent listens on {address}"));
     }
-    agent.run()?;
+    let metrics = args.metrics.metrics;
+    let scrapes = metrics.map(|address| metrics::scrapes(address, &[], store, Some(counts))).transpose()?;
+    std::thread::scope(|scope| {
+        if let Some(scrapes) = &scrapes {
+            scope.spawn(|| scrapes.run(&stop));
+        }
+        let ended = agent.run();
+        // Where it ended by itself, the other port is closed, too.
+        stop.store(true, Ordering::Relaxed);
+        ended
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn settings(args: &AgentArgs) -> anyhow::Result<Settings> {
+    refuse_low_rate(args.max_rate)?;
     give_back_to_the_kernel();
     let usual = Limits::default();
     Ok(Settings {
@@ -124,9 +142,33 @@ pub(super) fn serve_one(args: &AgentArgs, read: &impl AsFd, write: &impl AsFd) -
     Ok(serve_pipes(stream, args.data_at, &settings, &silent)?)
 }
 
-fn listen(args: &AgentArgs, settings: Settings) -> anyhow::Result<Agent> {
-    let log: Log = Arc::new(|event: &Event<'_>| output::say(format!("netcliff: {}", told(event))));
-    let bound = if args.listen.is_empty() {
+/// Says what happens, and counts it.
+fn log(counts: &Counts) -> Log {
+    let counts = Arc::clone(counts);
+    Arc::new(move |event: &Event<'_>| {
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Refused(_) => counts.refused += 1,
+            Event::Started { kind, .. } => *counts.started.entry((*kind).to_owned()).or_default() += 1,
+            Event::Ended { .. } => counts.ended += 1,
+        }
+        drop(counts);
+        output::say(format!("netcliff: {}", told(event)));
+    })
+}
+
+/// Listens where systemd listened already, else where it is told to.
+fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Result<Agent> {
+    let log = log(counts);
+    let activated = activation::listeners().map_err(output::usage)?;
+    let bound = if !activated.is_empty() {
+        if let Some(address) = args.listen.first() {
+            return Err(output::usage(format!(
+                "--listen {address}: systemd has passed sockets; leave --listen out, and set ListenStream= of netcliff-agent.socket"
+            )));
+        }
+        Agent::of(activated, settings, log)
+    } else if args.listen.is_empty() {
         let usual = [SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)), SocketAddr::from((Ipv6Addr::LOCALHOST, PORT))];
         match Agent::bind(&usual, settings.clone(), Arc::clone(&log)) {
             // A host may have no IPv6; if the reason is another, IPv4 alone fails too.

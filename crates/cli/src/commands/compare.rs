@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use netcliff_lab::compare::{Measured, Outcome, ReadError, Source, compare};
+use netcliff_lab::compare::{Better, Measured, Outcome, ReadError, Source, compare};
 use netcliff_report as report;
 
 use super::{open_store, refuse_unwritable, store_path, write};
@@ -15,13 +15,22 @@ const INCONCLUSIVE: u8 = 3;
 
 /// Compares two runs and prints the result.
 pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
-    refuse_unwritable(args.html.as_deref())?;
+    let files = [&args.html, &args.junit, &args.benchmark_bigger, &args.benchmark_smaller];
+    files.into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     let sources = [&args.a, &args.b].map(|text| Source::parse(text));
     let [a, b] = sources.each_ref().map(|source| read(source, store_args));
     let found = compare(&a?, &b?, args.fail_if_slower).map_err(output::usage)?;
     if let Some(path) = &args.html {
         write(path, &report::html::compare(&found))?;
         output::say(format!("netcliff: the page is in {}", path.display()));
+    }
+    if let Some(path) = &args.junit {
+        write(path, &report::builds::junit(&found))?;
+    }
+    for (path, better) in [(&args.benchmark_bigger, Better::More), (&args.benchmark_smaller, Better::Less)] {
+        if let Some(path) = path {
+            write(path, &format!("{}\n", report::builds::benchmark(&found, better)))?;
+        }
     }
     if args.json {
         output::json_line(&found)?;

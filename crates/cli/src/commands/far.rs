@@ -1,6 +1,7 @@
 //! The connection to an agent, by TCP or by ssh.
 
 mod guest;
+mod loaded;
 mod ssh;
 
 use std::fmt::{self, Debug, Formatter};
@@ -18,11 +19,14 @@ use netcliff_wire::load::{Asked, Carrier, LoadReady, LoadReport, LoadRequest};
 use crate::args::FarArgs;
 use crate::output;
 pub use guest::Guest;
+pub use loaded::Loaded;
 use ssh::Ssh;
 
 /// Silence after which the far end counts as gone where devices are changed (s): a link is down for seconds, and what was sent
 /// meanwhile comes late.
 const CHANGING_S: f64 = 20.0;
+/// The same of `find` (s): both ends have ended within 5 s, also where a killed process takes long to close its connections.
+const FIND_S: f64 = 4.0;
 
 /// An agent that answered.
 pub struct FarSession {
@@ -41,10 +45,11 @@ impl FarSession {
 
     /// Connects to a host, or runs an agent there by ssh, for a test that needs no address for its data.
     pub fn of_host(host: &str, ssh: bool, key: Option<&Path>) -> anyhow::Result<Self> {
-        let named = Some(host.to_owned());
+        let named = host.to_owned();
         let data_to = ssh.then(|| "127.0.0.1".to_owned());
-        let (to, ssh) = if ssh { (None, named) } else { (named, None) };
-        Self::open(&FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) })
+        let (to, ssh) = if ssh { (Vec::new(), Some(named)) } else { (vec![named], None) };
+        let args = FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) };
+        Self::within(&args, &[], Limits { silence_s: FIND_S, ..Limits::default() })
     }
 
     /// Connects as the options say, to change these devices: this host's and the far host's, which an agent that is started by ssh then
@@ -52,9 +57,12 @@ impl FarSession {
     pub fn open_changing(args: &FarArgs, devices: &[String]) -> anyhow::Result<Self> {
         let usual = Limits::default();
         let silence_s = if devices.is_empty() { usual.silence_s } else { CHANGING_S };
-        let limits = Limits { silence_s, ..usual };
+        Self::within(args, devices, Limits { silence_s, ..usual })
+    }
+
+    fn within(args: &FarArgs, devices: &[String], limits: Limits) -> anyhow::Result<Self> {
         let version = env!("CARGO_PKG_VERSION");
-        let (session, ssh) = match (&args.to, &args.ssh) {
+        let (session, ssh) = match (args.to.first(), &args.ssh) {
             (Some(target), _) => {
                 let key = args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?;
                 (Session::connect(target, key.as_ref(), version, limits)?, None)
@@ -76,11 +84,26 @@ impl FarSession {
         Ok(Self { session, address, ssh })
     }
 
+    /// The session, and what is to be closed after it was dropped.
+    pub fn split(self) -> (Session, FarEnding) {
+        (self.session, FarEnding(self.ssh))
+    }
+
     /// Ends the session and waits for ssh.
     pub fn close(self) -> anyhow::Result<()> {
         // The far end leaves when its pipes close.
         drop(self.session);
         self.ssh.map_or(Ok(()), Ssh::close)
+    }
+}
+
+/// What a session ran over.
+pub struct FarEnding(Option<Ssh>);
+
+impl FarEnding {
+    /// Waits for ssh; the session must have been dropped.
+    pub fn close(self) -> anyhow::Result<()> {
+        self.0.map_or(Ok(()), Ssh::close)
     }
 }
 

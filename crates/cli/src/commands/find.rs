@@ -1,31 +1,35 @@
 //! `netcliff find`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use netcliff_core::Finding;
+use netcliff_core::{Capture, Finding};
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
-use netcliff_lab::find::of::{NearEnd, OfError, find_of};
-use netcliff_lab::find::{FindError, FindOptions, check, find};
-use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions};
+use netcliff_lab::find::of::{NearEnd, find_of};
+use netcliff_lab::find::{FindError, FindOptions, check, find, mean_bytes, replayable};
+use netcliff_lab::inputs;
+use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
+use netcliff_wire::transmit::Method;
 
 use super::far::{FarSession, Guest};
 use super::{
-    command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable,
-    stop_on_signal, warn_of_load, write, write_temporary, write_told,
+    command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
+    refuse_unwritable, stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
-use crate::args::{FindArgs, FindTestbed, StoreArgs};
+use crate::args::{FindArgs, FindTestbed, SendFrames, StoreArgs};
+use crate::live;
 use crate::output;
 use crate::progress::Progress;
 
 /// Finds the cliff and prints the result.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "find")?;
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
@@ -34,11 +38,12 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     if args.interface.is_none() {
         check(&checked(args)).map_err(explain)?;
     }
+    let capture = args.traffic.as_deref().map(captured).transpose()?;
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
     let hosts = Hosts::of(args)?;
     warn_of_load();
-    let options = options(args, hosts.between());
+    let options = options(args, capture.as_ref().map(|(capture, _)| capture), hosts.between());
     let run_id = store.as_ref().map(|s| s.begin("find", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut progress = Progress::new(kept);
@@ -49,7 +54,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         let _ = if progress.records == 0 { store.remove(&[run]).map(drop) } else { store.finish(run, true, None) };
     }
     let mut finding = found?;
-    finding.host.limits.extend(own_namespace);
+    finding.host.limits.extend(own_namespace.into_iter().chain(capture.map(|(_, told)| told)));
     let lost = progress.store_failure.take().or_else(|| kept.and_then(|kept| keep(kept, &finding).err()));
     show(args, &finding, run_id)?;
     if let Some(why) = lost {
@@ -61,6 +66,13 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}"));
     }
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))
+}
+
+/// The capture that is replayed, and how it is.
+fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
+    let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
+    let (capture, told) = replayable(capture);
+    Ok((Arc::new(capture), told))
 }
 
 /// The hosts of a run.
@@ -82,20 +94,27 @@ impl Hosts {
         }
         let Some(interface) = &args.interface else { return Ok(Self::This) };
         let open = |host: &str| FarSession::of_host(host, args.ssh, args.key.as_deref());
-        match (&args.from, &args.of) {
-            (Some(host), _) => Ok(Self::From(BetweenOptions {
-                interface: interface.clone(),
-                carrier: Arc::new(Mutex::new(Box::new(open(host)?))),
-                their_interface: args.their_if.clone(),
-                by_control_link: args.i_know,
-            })),
-            (None, Some(host)) => {
+        let sending = sending(args)?;
+        match (&args.from[..], &args.of) {
+            ([_, ..], _) => {
+                let carrier = |host: &String| -> anyhow::Result<SharedCarrier> {
+                    Ok(Arc::new(Mutex::new(Box::new(open(host)?))))
+                };
+                Ok(Self::From(BetweenOptions {
+                    interface: interface.clone(),
+                    carriers: args.from.iter().map(carrier).collect::<Result<_, _>>()?,
+                    their_interface: args.their_if.clone(),
+                    by_control_link: args.i_know,
+                    sending,
+                }))
+            }
+            ([], Some(host)) => {
                 let own = neighbour::own_end(interface).map_err(output::usage)?;
                 let (interface, by_control_link) = (interface.clone(), args.i_know);
-                let near = NearEnd { interface, address: own.address, netns: None, by_control_link };
+                let near = NearEnd { interface, address: own.address, netns: None, by_control_link, sending };
                 Ok(Self::Of(Box::new(open(host)?), near))
             }
-            (None, None) => Err(output::usage(format!(
+            ([], None) => Err(output::usage(format!(
                 "--if {interface}: --from HOST says which host sends to this one, --of HOST which one this one sends to; \
                  `netcliff agent --allow-find IF` runs there"
             ))),
@@ -121,16 +140,33 @@ impl Hosts {
     }
 }
 
+/// How the load between two hosts is sent.
+fn sending(args: &FindArgs) -> anyhow::Result<Sending> {
+    let queues = args.queues.unwrap_or(1);
+    let method = match args.send_by {
+        SendFrames::Packet => None,
+        SendFrames::Xdp => Some(Method::Xdp { zero_copy: None }),
+        SendFrames::Socket => Some(Method::Socket),
+    };
+    if method == Some(Method::Socket) && (queues > 1 || args.vlan.is_some()) {
+        let what = if queues > 1 { format!("--queues {queues}") } else { "--vlan".to_owned() };
+        return Err(output::usage(format!(
+            "{what} takes frames that netcliff makes itself: leave --send-by socket out, or give --send-by xdp"
+        )));
+    }
+    refuse_low_rate(args.max_rate)?;
+    Ok(Sending { most_pps: args.max_rate, queues, method, vlan: args.vlan })
+}
+
 /// The guest that is asked for.
 fn guest_options(args: &FindArgs) -> Option<VmOptions> {
     let FindTestbed::Vm(model) = args.testbed else { return None };
     Some(VmOptions {
-        model,
-        kernel: args.vm_kernel.clone(),
-        modules: args.vm_modules.clone(),
+        monitor: args.vm_monitor.clone(),
         parameters: args.vm_driver.clone(),
         cpus: args.vm_cpus,
         sender_cpu: args.sender_cpu,
+        ..args.guest.of(model)
     })
 }
 
@@ -140,21 +176,16 @@ fn find_in(
     stop: &AtomicBool,
     observer: &mut Progress<'_>,
 ) -> anyhow::Result<Finding> {
-    let (interface, address) = guest.vm.near_end();
-    let near = NearEnd { interface, address, netns: Some(guest.vm.netns()), by_control_link: false };
-    match find_of(&mut guest.session, options, &near, stop, observer) {
-        Ok(mut finding) => {
-            finding.host.limits.append(&mut guest.limits);
-            Ok(finding)
-        }
-        Err(error @ OfError::Failed { .. }) => Err(error.into()),
-        Err(error) => Err(guest.explained(error.into())),
-    }
+    let near = guest.near_end();
+    let found = find_of(&mut guest.session, options, &near, stop, observer);
+    let mut finding = found.map_err(|error| guest.of_run(error))?;
+    finding.host.limits.append(&mut guest.limits);
+    Ok(finding)
 }
 
 /// The options as far as this host can check them: a guest has CPUs and a NIC of its own.
 fn checked(args: &FindArgs) -> FindOptions {
-    let mut options = options(args, None);
+    let mut options = options(args, None, None);
     if matches!(args.testbed, FindTestbed::Vm(_)) {
         options.rig.host_cpu = None;
         options.checks.retain(|setup| setup.settings().is_empty());
@@ -162,12 +193,13 @@ fn checked(args: &FindArgs) -> FindOptions {
     options
 }
 
-fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
+fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<BetweenOptions>) -> FindOptions {
     use crate::args::{Arrivals, Testbed};
     FindOptions {
+        capture: capture.cloned(),
         quick: args.quick,
         loss: args.loss,
-        frame_bytes: args.size,
+        frame_bytes: capture.map_or(args.size, |capture| mean_bytes(capture)),
         arrivals: match args.arrivals {
             Arrivals::Poisson => netcliff_wire::schedule::Arrivals::Poisson,
             Arrivals::Constant => netcliff_wire::schedule::Arrivals::Constant,
@@ -199,6 +231,7 @@ fn options(args: &FindArgs, between: Option<BetweenOptions>) -> FindOptions {
             ..RigOptions::default()
         },
         checks: args.check.clone(),
+        check_loads_pps: Vec::new(),
         try_suggestions: args.try_suggestions,
         command: command_line(),
         started_unix_s: now_unix_s(),
@@ -233,6 +266,8 @@ fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
 fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Result<()> {
     if args.json {
         output::json_line(finding)?;
+    } else if args.live {
+        live::result(finding, finding.partial)?;
     } else {
         let page = if args.verbose { report::terminal::finding } else { report::terminal::brief };
         output::data(&page(finding, output::style()))?;
@@ -250,7 +285,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
         None => write_default(&page, finding, run_id)?,
     };
     let line = format!("Report: {}", path.display());
-    if args.json {
+    if args.json || args.live {
         output::say(line)
     } else {
         output::sentences(&(line + "\n"))?

@@ -25,11 +25,14 @@ const MEMORY_TIME: Duration = Duration::from_millis(500);
 
 /// Prints the bounds of the described host.
 pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let Described { system, origins, interrupts_known } =
+    let Described { system, origins, interrupts_known, scheme } =
         if args.this_host { this_host(args, store)? } else { by_hand(args, store)? };
     let sizes = if args.sizes.is_empty() { USUAL_SIZES_BYTES.to_vec() } else { args.sizes.clone() };
     let unknown = system.cpu.as_ref().filter(|_| !interrupts_known);
-    let interrupts = unknown.map(|host| Interrupts::of(host, &sizes));
+    let interrupts = unknown.map(|host| match scheme {
+        Some(scheme) => Interrupts::under(scheme, host, &sizes),
+        None => Interrupts::of(host, &sizes),
+    });
     let found = roofline(&system, &sizes, &args.offload, interrupts.as_ref());
     if found.parts().is_empty() {
         return Err(output::usage(format!(
@@ -92,7 +95,7 @@ fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> 
     }
     let mut found = describe(&inspection, args.interface.as_deref(), memory_bytes_per_s, costs.as_ref())
         .map_err(|error| output::usage(format!("--if: {error}")))?;
-    let Described { system: given, interrupts_known, origins } =
+    let Described { system: given, interrupts_known, origins, .. } =
         by_hand(&LimitsArgs { interface: None, ..args.clone() }, store)?;
     found.interrupts_known |= interrupts_known;
     found.origins.extend(origins);
@@ -150,6 +153,7 @@ fn by_hand(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> {
         system,
         origins: run.and_then(measured_cliff).into_iter().collect(),
         interrupts_known: given.is_some(),
+        scheme: None,
     })
 }
 

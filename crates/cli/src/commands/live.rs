@@ -36,6 +36,9 @@ impl Lines {
 }
 
 fn written(to_stderr: bool, text: &str) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
     if to_stderr {
         return io::stderr().lock().write_all(text.as_bytes());
     }

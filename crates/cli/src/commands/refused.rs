@@ -28,6 +28,11 @@ pub const STREAM: &[(&str, &str)] = &[
     ("receive", "--receive"),
     ("file size", "--file-size"),
     ("file to be read cold", "--file"),
+    ("probe", "--probe"),
+    ("burst", "--burst"),
+    ("every", "--every"),
+    ("probe-every", "--probe-every"),
+    ("probe-around", "--probe-around"),
 ];
 
 /// Those of `netcliff rr`.

@@ -3,6 +3,7 @@
 mod export;
 mod list;
 pub(super) mod show;
+mod trend;
 
 use std::process::ExitCode;
 
@@ -17,6 +18,9 @@ use crate::output;
 
 /// Lists, shows, exports, names or removes what the store holds.
 pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    if let ResultsAction::Trend(trend) = &args.action {
+        return trend::run(trend, store_args);
+    }
     if let ResultsAction::Show { html, svg, .. } = &args.action {
         [html, svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
     }
@@ -49,6 +53,8 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
                 write_told("figure", path, &figure)?;
             }
         }
+        // Above: its NAME is an argument, and it has an exit code of its own.
+        ResultsAction::Trend(_) => {}
         ResultsAction::Export { run, output, force, .. } => export::export(&store, run.as_deref(), output, *force)?,
         ResultsAction::Import { files } => export::import(&store, files, store_args.name.is_some())?,
         ResultsAction::Rename { run, to } => store.rename(pick(&store, Some(run))?.id, Some(to))?,

@@ -29,6 +29,7 @@ use super::{
     warn_of_load, write,
 };
 use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, StoreArgs, Test};
+use crate::live;
 use crate::output;
 use progress::Progress;
 
@@ -37,6 +38,7 @@ const SHORT_SETTLE_S: f64 = 0.2;
 
 /// Tests a device and prints the results.
 pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "rfc2544")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     let settings = settings(args);
@@ -98,6 +100,8 @@ fn keep((store, run): (&Store, i64), host: &Fingerprint, found: &Rfc2544Report) 
 fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
     if args.json {
         output::json_line(found)?;
+    } else if args.live {
+        live::result(found, found.partial.is_some())?;
     } else if args.csv {
         output::data(&report::csv::rfc2544(found))?;
     } else {

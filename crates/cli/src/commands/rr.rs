@@ -5,14 +5,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use anyhow::Context;
 use netcliff_core::Provenance;
 use netcliff_host::inventory::Inventory;
 use netcliff_lab::companion::Companion;
 use netcliff_lab::hosts::Fingerprints;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
 use netcliff_lab::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRun, Settings, Sweep};
+use netcliff_lab::stream::Agent;
 use netcliff_report as report;
 use netcliff_report::terminal::live::RrLines;
+use serde_json::json;
 
 use super::far::FarSession;
 use super::live::Lines;
@@ -20,10 +23,13 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Arrivals, BusyPoll, RrArgs, StoreArgs, Testbed, Transport};
+use crate::args::{Arrivals, BusyPoll, FarArgs, RrArgs, StoreArgs, Testbed, Transport};
+use crate::live;
 use crate::output;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Interval of lines of --live without --interval (s).
+const LIVE_S: f64 = 1.0;
 /// The shortest interval of lines (s).
 const LEAST_INTERVAL_S: f64 = 0.001;
 /// The program that runs, even where the file it came from has been replaced since.
@@ -31,6 +37,7 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures and prints the results.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "rr")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     args.far.check()?;
@@ -100,7 +107,15 @@ struct Live {
 impl Live {
     /// Starts them if the options ask for them.
     fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
-        let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
+        let asked_s = args.interval.and_then(|interval| interval.0);
+        if args.live {
+            let (to, lines) = Lines::start(args.json, |told: &Told| {
+                live_line(told);
+                String::new()
+            })?;
+            return Ok(Some(Self { every: Duration::from_secs_f64(asked_s.unwrap_or(LIVE_S)), to, lines }));
+        }
+        let Some(interval_s) = asked_s else { return Ok(None) };
         let mut text = RrLines::default();
         let (to, lines) = Lines::start(args.json, move |told: &Told| match told {
             Told::Repeat(settings) => {
@@ -144,6 +159,9 @@ fn refuse(args: &RrArgs) -> anyhow::Result<()> {
     {
         return Err(output::usage(format!("--interval {interval_s}s: expected at least 1ms, such as 1")));
     }
+    if args.far.to.len() > 1 && args.interval.and_then(|interval| interval.0).is_some() {
+        return Err(output::usage("--interval: several agents are told of in the end; leave it out, or give one --to"));
+    }
     if args.rate.is_none() && args.arrivals.is_some() {
         return Err(output::usage("--arrivals is for the gaps of an open loop: add --rate"));
     }
@@ -160,7 +178,29 @@ fn provenance(settings: &Settings) -> Provenance {
     }
 }
 
+/// A report of a running test as an event.
+fn live_line(told: &Told) {
+    match told {
+        Told::Repeat(settings) => {
+            live::tell(
+                "repeat",
+                || json!({"flows": settings.flows, "depth": settings.depth, "rate_per_s": settings.rate_per_s}),
+            );
+        }
+        Told::Passed(passed) => live::tell("interval", || {
+            json!({
+                "from_s": passed.from_s, "to_s": passed.to_s, "transactions": passed.transactions,
+                "rate_per_s": passed.rate_per_s(), "mean_s": passed.mean_s, "max_s": passed.max_s,
+                "timeouts": passed.timeouts,
+            })
+        }),
+    }
+}
+
 fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
+    if args.live && !args.json {
+        return live::result(found, found.partial);
+    }
     if args.json {
         found.not_had.iter().for_each(|why| output::say(format!("netcliff: not measured: {why}")));
         return found.rows.iter().try_for_each(output::json_line);
@@ -261,6 +301,10 @@ fn there(
         return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
     }
     let (_lock, beside) = args.wait.hold()?;
+    let agents = args.far.several();
+    if !agents.is_empty() {
+        return of_several(args, sweep, (provenance, beside), stop, agents);
+    }
     let mut far = FarSession::open(&args.far)?;
     let (meter, address) = (args.cpu_meter.preference(), far.address);
     let fingerprints = Fingerprints::with_agent(&mut far.session, address);
@@ -272,6 +316,33 @@ fn there(
     far.close()?;
     let mut found = measured?;
     // In the testbed the rig reports them.
+    let limits: Vec<String> =
+        Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).collect();
+    found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));
+    Ok(found)
+}
+
+/// Several agents, which are asked from one time on.
+fn of_several(
+    args: &RrArgs,
+    sweep: &Sweep,
+    (provenance, beside): (Provenance, Vec<String>),
+    stop: &AtomicBool,
+    agents: Vec<FarArgs>,
+) -> anyhow::Result<RrRun> {
+    let open = |far: FarArgs| {
+        let name = far.to.concat();
+        let opened = FarSession::open(&far).with_context(|| format!("--to {name}"))?;
+        let address = opened.address;
+        let (session, _) = opened.split();
+        Ok(Agent { name, session, address })
+    };
+    let mut agents: Vec<Agent> = agents.into_iter().map(open).collect::<anyhow::Result<_>>()?;
+    let fingerprints = Fingerprints::with_agents(&agents);
+    let meter = args.cpu_meter.preference();
+    let mut found = measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
+        rr::several(settings, &mut agents, meter, stop)
+    })?;
     let limits: Vec<String> =
         Inventory::of_this_host().limits().iter().map(ToString::to_string).chain(beside).collect();
     found.rows.iter_mut().for_each(|row| row.report.notes.extend(limits.iter().cloned()));

@@ -1,5 +1,6 @@
 //! `netcliff run`.
 
+mod device;
 mod formulas;
 mod forwarding;
 mod kept;
@@ -21,14 +22,17 @@ use netcliff_lab::rig::{Rig, RigOptions};
 use netcliff_lab::run::{Answer, Changes, Plan, compute, measure};
 use netcliff_lab::store::{Held, RunState, Store};
 use netcliff_lab::wire_bench::WireBench;
+use serde_json::json;
 
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_unwritable, stop_on_signal};
 use crate::args::{RunArgs, StoreArgs};
+use crate::live;
 use crate::output;
 use crate::progress::Points;
 
 /// Runs an experiment and prints the results.
 pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "run")?;
     args.wait.begin();
     let path = args.file.display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
@@ -113,27 +117,32 @@ fn points(
     provenance: Provenance,
 ) -> anyhow::Result<ExitCode> {
     let wanted = |task: &netcliff_core::experiment::Task| task.answerer.engine == EngineKind::Wire;
-    if plan.tasks.iter().any(wanted) {
+    let guests = device::guests(args, &plan.grid)?;
+    if plan.tasks.iter().any(wanted) || !guests.is_empty() {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
     let store = open_store(store_args)?.naming(experiment_name(&args.file));
     let (held, records) = take_up(args, &store, &plan, &provenance)?;
     let stop = stop_on_signal()?;
-    let progress = Points::new(plan.tasks.len(), records.len());
+    let points = Points::new(plan.tasks.len(), records.len());
     let mut run = Run {
         plan: Arc::new(plan),
         store: &store,
         held: &held,
         provenance,
         stop,
-        points: progress,
+        points,
         records,
         passed_over: BTreeMap::new(),
         store_failure: None,
     };
-    run.computed(args.threads);
-    run.measured();
+    if run.plan.grid.devices.is_empty() {
+        run.computed(args.threads);
+        run.measured();
+    } else {
+        device::measured(&mut run, &guests);
+    }
     run.points.finish();
     let state = run.state();
     let kept = store.set_state(held.run, state);
@@ -204,6 +213,14 @@ impl Run<'_> {
     }
 
     fn keep(&mut self, index: usize, answer: Answer) {
+        live::tell("point", || {
+            let (state, record, why) = match &answer {
+                Answer::Had(record) => ("done", Some(record), None),
+                Answer::Declined(why) => ("declined", None, Some(why)),
+                Answer::Failed(why) => ("failed", None, Some(why)),
+            };
+            json!({"point": index, "points": self.plan.tasks.len(), "state": state, "record": record, "why": why})
+        });
         match answer {
             Answer::Had(record) => {
                 if let Err(error) = self.store.add_task(self.held.run, index, &record)

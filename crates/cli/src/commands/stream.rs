@@ -5,30 +5,43 @@ mod checks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anyhow::Context;
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
-use netcliff_lab::stream::{self, Far, Live, Path, StreamOptions};
+use netcliff_lab::stream::{self, Agent, Burst, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, Told};
 use netcliff_report as report;
 use netcliff_report::terminal::live::StreamLines;
 use netcliff_wire::thread;
 use netcliff_wire::transfer::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
+use serde_json::json;
 
-use super::far::FarSession;
+use super::far::{FarEnding, FarSession};
 use super::live::Lines;
 use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StoreArgs, StreamArgs, Testbed, Way};
+use crate::args::{
+    Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way,
+};
+use crate::live;
 use crate::output;
 
 /// How often TCP_INFO is read at least (s).
 const TCP_INFO_S: f64 = 0.1;
+/// A burst of up to so much is one block (bytes).
+const BURST_BLOCK_BYTES: usize = 1 << 20;
+/// Interval of lines of --live without --interval (s).
+const LIVE_S: f64 = 1.0;
+/// Gap between requests beside a transfer, and time of requests alone (s): fifty requests before and after each repeat, which take some
+/// 0.4 % of a CPU (docs/results/2026-11-25-stream/threads.sh).
+const PROBE_EVERY_S: f64 = 0.02;
+const PROBE_AROUND_S: f64 = 1.0;
 /// A temporary file where no size is given (bytes).
 const FILE_BYTES: u64 = 64 << 20;
 /// MTU of the testbed if none is given.
@@ -36,6 +49,7 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Measures a sweep of transfers and prints the results.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, args.json, "stream")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
     args.far.check()?;
@@ -46,17 +60,28 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     options.check().map_err(|error| refused::explained(error, refused::STREAM))?;
     // A testbed has the lock itself.
     let (_lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
-    let mut agent = if args.far.is_asked() { Some(FarSession::open(&args.far)?) } else { None };
-    if let (Some(agent), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =
-        (&agent, &mut options.template.channel)
+    let mut agents = agents(args)?;
+    let one = args.far.is_asked() && agents.is_empty();
+    let mut agent = if one { Some(FarSession::open(&args.far)?) } else { None };
+    let there = agent.as_ref().map(|agent| agent.address).or(agents.first().map(|agent| agent.address));
+    if let (Some(there), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =
+        (there, &mut options.template.channel)
     {
-        *address = agent.address;
+        *address = there;
+    }
+    // Requests are a test of their own, and a session has one at a time.
+    let mut asker = None;
+    if let Some(probe) = options.probe.as_mut().filter(|_| one) {
+        let (session, ending) = FarSession::open(&args.far)?.split();
+        probe.far = Some(Arc::new(Mutex::new(session)));
+        asker = Some(ending);
     }
     let rig = rig(args, &stop)?;
     let store = if args.save { Some(open_store(store_args)?) } else { None };
     let run_id = store.as_ref().map(|s| s.begin("stream", &options.command, options.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut far = match &mut agent {
+        None if !agents.is_empty() => Far::Agents(&mut agents),
         None => Far::Here,
         Some(agent) => Far::Agent { session: &mut agent.session, address: agent.address },
     };
@@ -67,8 +92,10 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         None => stream::run_with(&options, &mut far, &mut said),
     };
     agent.map_or(Ok(()), FarSession::close)?;
+    drop(agents);
     // The sender of reports must be dropped first.
     drop(options);
+    asker.map_or(Ok(()), FarEnding::close)?;
     lines.into_iter().for_each(Lines::end);
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Nothing was measured; the run's own error matters more than one here.
@@ -85,6 +112,18 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
+/// Several agents, each connected to; none with one far end.
+fn agents(args: &StreamArgs) -> anyhow::Result<Vec<Agent>> {
+    let open = |far: FarArgs| {
+        let name = far.to.concat();
+        let opened = FarSession::open(&far).with_context(|| format!("--to {name}"))?;
+        let address = opened.address;
+        let (session, _) = opened.split();
+        Ok(Agent { name, session, address })
+    };
+    args.far.several().into_iter().map(open).collect()
+}
+
 /// The testbed that the options name.
 fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>> {
     let place = match args.testbed {
@@ -97,8 +136,8 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
     };
     let options = RigOptions {
         place,
-        sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first_cpu(sender)),
-        host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first_cpu(receiver)),
+        sender_cpu: args.cpu.as_ref().and_then(|(sender, _)| first_cpu(sender.list())),
+        host_cpu: args.cpu.as_ref().and_then(|(_, receiver)| first_cpu(receiver.list())),
         link: args.bed.options(Some(ETHERNET_MTU_BYTES), args.ipv6),
         ..RigOptions::default()
     };
@@ -110,14 +149,44 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
 
 /// Starts lines of intervals, if the options ask for them.
 fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Option<Lines>> {
-    let Some(interval_s) = args.interval.and_then(|interval| interval.0) else { return Ok(None) };
+    let asked_s = args.interval.and_then(|interval| interval.0);
+    if args.live {
+        let (to, lines) = Lines::start(args.json, |told| {
+            live_line(told);
+            String::new()
+        })?;
+        options.live = Some(Live { every: Duration::from_secs_f64(asked_s.unwrap_or(LIVE_S)), to });
+        return Ok(Some(lines));
+    }
+    let Some(interval_s) = asked_s else { return Ok(None) };
     let mut text = StreamLines::new(args.channel == Carrier::Udp);
     let (to, lines) = Lines::start(args.json, move |told| text.lines(told))?;
     options.live = Some(Live { every: Duration::from_secs_f64(interval_s), to });
     Ok(Some(lines))
 }
 
+/// A report of a running sweep as an event.
+fn live_line(told: &Told) {
+    match told {
+        Told::Repeat { path, block_bytes, repeat } => {
+            live::tell("repeat", || json!({"path": path, "block_bytes": block_bytes, "repeat": repeat}));
+        }
+        Told::Passed(passed) => live::tell("interval", || {
+            let rate = |bytes: Option<u64>| bytes.map(|bytes| passed.rate_bps(bytes));
+            json!({
+                "from_s": passed.from_s, "to_s": passed.to_s, "sent_bytes": passed.sent_bytes,
+                "received_bytes": passed.received_bytes, "sent_bps": rate(passed.sent_bytes),
+                "received_bps": rate(passed.received_bytes), "retransmissions": passed.retransmissions,
+                "rtt_s": passed.rtt_s,
+            })
+        }),
+    }
+}
+
 fn show(args: &StreamArgs, found: &StreamReport) -> anyhow::Result<()> {
+    if args.live && !args.json {
+        return live::result(found, found.partial);
+    }
     if args.json {
         return output::json_line(found);
     }
@@ -153,6 +222,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     (template.flows, template.threads) = (args.flows, args.threads);
     template.receive = match args.receive {
         ReceiveName::Read => ReceivePath::Read,
+        ReceiveName::Trunc => ReceivePath::Truncate,
         ReceiveName::Zerocopy => ReceivePath::Mapped,
         ReceiveName::Uring => ReceivePath::Uring,
     };
@@ -164,8 +234,14 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     template.direction = direction.unwrap_or_default();
     checks::all(args, direction, &template, &paths)?;
     place(args, &mut template)?;
+    if let Some((bytes, every_s)) = args.burst.zip(args.every) {
+        let every_ns = Duration::from_secs_f64(every_s).as_nanos().try_into().unwrap_or(u64::MAX);
+        template.burst = Some(Burst { bytes, every_ns });
+    }
     let given = args.block.as_ref().map(|blocks| blocks.0.clone());
-    let blocks_bytes = given.unwrap_or_else(|| vec![args.method.default_block_bytes(&template.channel)]);
+    let burst = args.burst.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes <= BURST_BLOCK_BYTES);
+    let usual = || burst.unwrap_or_else(|| args.method.default_block_bytes(&template.channel));
+    let blocks_bytes = given.unwrap_or_else(|| vec![usual()]);
     Ok(StreamOptions {
         template,
         method: args.method,
@@ -183,6 +259,15 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
             Meter::Procfs => Preference::Only(CpuMethod::Procfs),
             Meter::Soaker => Preference::Only(CpuMethod::Soaker),
         },
+        probe: args.probe.map(|by| ProbeOptions {
+            transport: match by {
+                ProbeBy::Udp => ProbeTransport::Udp,
+                ProbeBy::Tcp => ProbeTransport::Tcp,
+            },
+            every_s: args.probe_every.unwrap_or(PROBE_EVERY_S),
+            around_s: args.probe_around.unwrap_or(PROBE_AROUND_S),
+            far: None,
+        }),
         live: None,
         stop,
         command: command_line(),
@@ -211,6 +296,7 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
     let path = match name {
         PathName::Write => Path::Stream(SendPath::Write),
         PathName::Writev => Path::Stream(SendPath::WriteV),
+        PathName::Ktls => Path::Stream(SendPath::Ktls),
         PathName::Splice => Path::Stream(SendPath::Splice),
         PathName::Zerocopy => Path::Stream(SendPath::ZeroCopy),
         PathName::Uring => Path::Stream(SendPath::Uring { zero_copy: false }),
@@ -222,10 +308,15 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
         PathName::Single => Path::Datagram(DatagramPath::Single),
         PathName::Batch => Path::Datagram(DatagramPath::Batch),
         PathName::Gso => Path::Datagram(DatagramPath::Segmented),
+        PathName::GsoTx => Path::Datagram(DatagramPath::SegmentedOut),
+        PathName::GroRx => Path::Datagram(DatagramPath::SegmentedIn),
     };
     if matches!(path, Path::Datagram(_)) != udp {
-        let accepted =
-            if udp { "single, batch or gso" } else { "write, writev, sendfile, splice, zerocopy, uring or uring-zc" };
+        let accepted = if udp {
+            "single, batch, gso, gso-tx or gro-rx"
+        } else {
+            "write, writev, sendfile, splice, ktls, zerocopy, uring or uring-zc"
+        };
         return Err(output::usage(format!("--path {}: this channel has {accepted}", path.name())));
     }
     Ok(path)
@@ -234,9 +325,12 @@ fn path(args: &StreamArgs, name: PathName, udp: bool) -> anyhow::Result<Path> {
 /// CPUs and namespaces of both ends.
 fn place(args: &StreamArgs, template: &mut Settings) -> anyhow::Result<()> {
     let direction = args.method.direction().unwrap_or(template.direction);
-    if let Some((sender, receiver)) = &args.cpu.clone().or_else(|| usual_cpus(args, direction)) {
+    let usual = || usual_cpus(args, direction).map(|(sender, receiver)| (Cpus::List(sender), Cpus::List(receiver)));
+    if let Some((sender, receiver)) = &args.cpu.clone().or_else(usual) {
         let far_sends = direction == Direction::Receive;
         let (near, far) = if far_sends { (receiver, sender) } else { (sender, receiver) };
+        (template.near_rx, template.far_rx) = (near.rx(), far.rx());
+        let (near, far) = (near.list(), far.list());
         (template.near.cpu, template.far.cpu) = (near.first().copied(), far.first().copied());
         (template.near_cpus, template.far_cpus) = (several(near), several(far));
     }

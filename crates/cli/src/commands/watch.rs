@@ -16,8 +16,10 @@ use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::watch::{Look, namespaces_refused};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use serde::Serialize;
+use serde_json::json;
 
-use crate::args::WatchArgs;
+use crate::args::{StoreArgs, WatchArgs};
+use crate::live;
 use crate::output;
 use keys::Keys;
 use screen::View;
@@ -39,14 +41,21 @@ const USUAL_COLUMNS: usize = 80;
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// Watches until a key, a signal or the end of stdout ends it, or what is watched is gone.
-pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    if let Some(address) = args.metrics.metrics {
+        return super::metrics::serve(address, args, store);
+    }
+    if let Some(path) = &args.metrics_file {
+        return super::metrics::write_file(path, args, store);
+    }
+    live::start(args.live, false, "watch")?;
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
-    let ports = ports(args, &host)?;
+    let ports = super::headroom::ports(&args.interfaces, &host)?;
     if let Some(why) = args.all.then(namespaces_refused).flatten() {
         output::say(format!("netcliff: {why}"));
     }
-    if !args.json && !args.once && !std::io::stdout().is_terminal() {
-        return Err(output::usage("stdout is no terminal: give --once or --json"));
+    if !args.json && !args.live && !args.once && !std::io::stdout().is_terminal() {
+        return Err(output::usage("stdout is no terminal: give --once, --json or --live"));
     }
     let mut recorder = args.record.as_ref().map(|path| {
         OpenOptions::new()
@@ -56,7 +65,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
             .map_err(|error| output::usage(format!("--record {}: {error}", path.display())))
     });
     let mut recorder = recorder.take().transpose()?;
-    if args.json || args.once {
+    if args.json || args.live || args.once {
         return lines(args, ports, recorder.as_mut());
     }
     let stop = Arc::<AtomicBool>::default();
@@ -70,7 +79,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     ctrlc::set_handler(end).context("cannot watch for signals")?;
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let mut gone = Vec::new();
-    let ended = live(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
+    let ended = on_screen(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
     // A terminal that is gone needs no restoring.
     let _ = ratatui::try_restore();
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
@@ -105,17 +114,6 @@ fn look(args: &WatchArgs, ports: &[&Port]) -> anyhow::Result<Look> {
     Ok(if args.all { look.and_elsewhere() } else { look })
 }
 
-fn ports<'a>(args: &WatchArgs, host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
-    if args.interfaces.is_empty() {
-        return Ok(host.main_ports());
-    }
-    let find = |name: &String| {
-        host.port(name)
-            .ok_or_else(|| output::usage(format!("--if {name}: there is no such interface; `ip link` lists them")))
-    };
-    args.interfaces.iter().map(find).collect()
-}
-
 fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File>) -> anyhow::Result<ExitCode> {
     let mut before = look(args, &ports)?;
     loop {
@@ -129,7 +127,12 @@ fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File
         if let Some(file) = &mut recorder {
             file.write_all(text.as_bytes())?;
         }
-        if args.json {
+        if args.live {
+            live::tell("moment", || json!({"bottleneck": moment.bottleneck(), "moment": moment}));
+            if !live::is_read() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        } else if args.json {
             output::data(&text)?;
         } else {
             let view = View { moment, all: args.all, ..View::default() };
@@ -159,7 +162,7 @@ fn line(moment: &Moment) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&whole)? + "\n")
 }
 
-fn live(
+fn on_screen(
     args: &WatchArgs,
     mut ports: Vec<&Port>,
     mut recorder: Option<&mut File>,

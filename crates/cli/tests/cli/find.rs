@@ -268,6 +268,8 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
         (["--host-cpu", "8000"], ["CPU 8000 cannot be used", "choose one of these"]),
         (["--width", "0%"], ["width = 0%", "above 0%"]),
         (["--exceed", "100%"], ["exceed ratio = 100%", "below 100%"]),
+        (["--traffic", "pcap:/no/such"], ["/no/such", "No such file"]),
+        (["--traffic", "pcap:/etc/hosts"], ["/etc/hosts", "neither pcap nor pcapng"]),
     ] {
         let out = home.netcliff([&["find", "--quick"], &args[..]].concat()).output().expect("it runs");
         let said = String::from_utf8_lossy(&out.stderr);

@@ -42,19 +42,26 @@ fn set(space: &str, args: &str) {
     assert!(ip(&all), "ip {}", all.join(" "));
 }
 
+/// Where a second one does.
+const SECOND: &str = "10.97.0.2:9941";
+
 /// An agent at the far end, by the second link or by both.
 fn agent(bed: &Bed, home: &Home, key: &str, more: &[&str]) -> Running {
-    let args = [&["agent", "--listen", "0.0.0.0:9940", "--key", key], more].concat();
+    agent_at(bed, home, key, "0.0.0.0:9940", more)
+}
+
+fn agent_at(bed: &Bed, home: &Home, key: &str, address: &str, more: &[&str]) -> Running {
+    let args = [&["agent", "--listen", address, "--key", key], more].concat();
     let mut agent = Running::of(bed.inside(1, home, &[], &args));
     agent.until("agent listens on", PATIENCE);
     agent
 }
 
-/// Packets that an end receives are steered to CPU 1, as in the testbed.
-fn steer(bed: &Bed, home: &Home, end: usize) {
+/// Packets that an end receives are steered to CPUs: with mask 2 to CPU 1, as in the testbed.
+fn steer(bed: &Bed, home: &Home, end: usize, mask: &str) {
     let device = bed.ends()[end].1;
     let file = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
-    let set = bed.inside(end, home, &["sh", "-c", "echo 2 >$0", &file], &[]).status().expect("a shell");
+    let set = bed.inside(end, home, &["sh", "-c", "echo $0 >$1", mask, &file], &[]).status().expect("a shell");
     assert!(set.success(), "RPS can not be set");
 }
 
@@ -80,9 +87,11 @@ fn a_generator_in_an_agent_loads_this_host() {
     let Some((bed, _turn)) = bed("from") else { return };
     let (near, far) = (Home::new(), Home::new());
     let key = key(&far);
-    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
-    steer(&bed, &near, 0);
-    let args = find(&["--from", CONTROL, "--key", &key]);
+    // Two generators, of which one lets nobody send more than 60 kpps: both together send twice that.
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0", "--max-rate", "60kpps"]);
+    let _other = agent_at(&bed, &far, &key, SECOND, &["--allow-find", "far0"]);
+    steer(&bed, &near, 0, "2");
+    let args = find(&["--from", CONTROL, "--from", SECOND, "--key", &key, "--max-rate", "150kpps"]);
     let mut run = Running::of(bed.inside(0, &near, &[], &args));
     // It is whole in the test below.
     run.until("measuring the cliff", WHOLE);
@@ -92,6 +101,21 @@ fn a_generator_in_an_agent_loads_this_host() {
     assert!(testbed.contains("near0 of this host, load from 10.97.0.2") && testbed.contains("on CPU 1"), "{testbed}");
     assert_eq!(finding["host"]["driver"], "veth, process_backlog on CPU 1");
     assert!(finding["host"].get("at").is_none(), "it is this host");
+    let generator = &finding["generator"];
+    assert_eq!(number_at(&finding, "/generator/max_rate_pps"), 120e3, "{generator}");
+    assert!(number_at(&finding, "/generator/ceiling_pps") < 121e3, "{generator}");
+    assert_eq!(generator["flows"], "2 flows to one queue, backlog of CPU 1 (counted)");
+    let each = generator["each"].as_array().expect("both");
+    assert_eq!(each.len(), 2, "{generator}");
+    for (one, at) in each.iter().zip([CONTROL, SECOND]) {
+        assert_eq!(one["at"], at);
+        assert!(number_at(one, "/offered_pps") < 70e3 && number_at(one, "/achieved_pps") > 1e3, "{one}");
+        assert!(one["stalls"].is_u64() && number_at(one, "/trials") > 5.0, "{one}");
+    }
+    assert_eq!(finding["device"]["interface"], "near0");
+    assert!(number_at(&finding, "/device/received") > 1e4, "{}", finding["device"]);
+    assert!(finding["latency_method"].as_str().is_some_and(|how| how.contains("one clock")));
+    assert!(finding["fingerprint"]["sender2.kernel.release"].is_string());
 }
 
 #[test]
@@ -100,7 +124,7 @@ fn this_host_loads_that_of_an_agent() {
     let (near, far) = (Home::new(), Home::new());
     let key = key(&far);
     let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
-    steer(&bed, &near, 1);
+    steer(&bed, &near, 1, "2");
     let args = find(&["--of", CONTROL, "--key", &key]);
     let finding = found(&Running::of(bed.inside(0, &near, &[], &args)).end(WHOLE));
     assert_eq!(finding["partial"], false);
@@ -130,6 +154,13 @@ fn what_cannot_be_loaded_is_a_sentence() {
             (&["find", "--if", "a", "--from", "h", "--of", "i"], &["--of"]),
             (&["find", "--if", "none0", "--of", "127.0.0.1"], &["none0 does not exist here"]),
             (&["agent", "--allow-find", "eth0"], &["--allow-find eth0", "--key FILE"]),
+            (&["agent", "--max-rate", "100pps"], &["--max-rate 100pps", "2kpps or more"]),
+            (&["find", "--if", "a", "--from", "h", "--max-rate", "1kpps"], &["--max-rate 1kpps", "2kpps or more"]),
+            (
+                &["find", "--if", "a", "--from", "h", "--queues", "2", "--send-by", "socket"],
+                &["--queues 2", "--send-by xdp"],
+            ),
+            (&["find", "--max-rate", "200kpps"], &["--if <IF>"]),
         ],
     );
     let from = |agent: &Running, more: &[&str], words: &[&str]| {
@@ -167,6 +198,142 @@ fn what_cannot_be_loaded_is_a_sentence() {
     from(&agent, &["--size", "1518B"], &["near0", "MTU 1000"]);
 }
 
+/// A run from CONTROL that is ended once it looks for the cliff; what it found by then.
+fn begun(bed: &Bed, home: &Home, key: &str, more: &[&str]) -> Value {
+    let args = find(&[&["--from", CONTROL, "--key", key], more].concat());
+    let mut run = Running::of(bed.inside(0, home, &[], &args));
+    run.until("looking for the rough cliff", PATIENCE);
+    run.signal("INT");
+    let ended = run.end(PATIENCE);
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {}", ended.stderr))
+}
+
+/// A run from CONTROL that cannot begin says why.
+fn refused(bed: &Bed, home: &Home, key: &str, more: &[&str], words: &[&str]) {
+    let args = find(&[&["--from", CONTROL, "--key", key], more].concat());
+    let ended = Running::of(bed.inside(0, home, &[], &args)).end(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    words.iter().for_each(|word| assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr));
+}
+
+#[test]
+fn flows_reach_the_queues_asked_for_by_the_method_asked_for() {
+    let Some((bed, _turn)) = bed("queues") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0", "--allow-find", "far0.5"]);
+    steer(&bed, &near, 0, "2");
+    refused(
+        &bed,
+        &near,
+        &key,
+        &["--queues", "2"],
+        &["--queues 2: packets of near0 reach 1 (CPU backlogs)", "rps_cpus"],
+    );
+    refused(&bed, &near, &key, &["--vlan", "5"], &["far0 leads to the host under test", "type vlan id 5"]);
+    steer(&bed, &near, 0, "3");
+    let by_xdp = has(Need::Xdp);
+    let method = if by_xdp { "xdp" } else { "packet" };
+    let finding = begun(&bed, &near, &key, &["--queues", "2", "--send-by", method]);
+    assert_eq!(finding["generator"]["flows"], "2 flows to 2 queues (counted)", "{}", finding["generator"]);
+    let said = finding["generator"]["method"].as_str().expect("a method");
+    assert!(said.starts_with(if by_xdp { "AF_XDP (copy)" } else { "AF_PACKET" }), "{said}");
+    let testbed = finding["host"]["testbed"].as_str().expect("a line");
+    assert!(testbed.contains("2 queues, an application each: CPU ") && testbed.contains("CPU 0"), "{testbed}");
+    let socket = begun(&bed, &near, &key, &["--send-by", "socket", "--max-rate", "50kpps"]);
+    assert_eq!(socket["generator"]["method"], "UDP socket, sendmmsg");
+    if !has(Need::Vlan) {
+        return;
+    }
+    for ((space, device, _), address) in bed.ends().into_iter().zip(["10.95.0.1/24", "10.95.0.2/24"]) {
+        set(space, &format!("link add link {device} name {device}.5 type vlan id 5"));
+        set(space, &format!("addr add {address} dev {device}.5"));
+        set(space, &format!("link set {device}.5 up"));
+    }
+    let tagged =
+        ["find", "--quick", "--trial", "100ms", "--json", "--if", "near0.5", "--sender-cpu", "0", "--vlan", "5"];
+    let mut run = Running::of(bed.inside(0, &near, &[], &[&tagged[..], &["--from", CONTROL, "--key", &key]].concat()));
+    run.until("looking for the rough cliff", PATIENCE);
+    run.signal("INT");
+    let finding: Value = serde_json::from_str(&run.end(PATIENCE).stdout).expect("what was found until then");
+    let testbed = finding["host"]["testbed"].as_str().expect("a line");
+    assert!(testbed.contains("VLAN 5") && finding["device"]["interface"] == "near0", "{testbed}");
+}
+
+/// `nft` at the near end.
+fn nft(bed: &Bed, rule: &str) {
+    let args = ["netns", "exec", bed.ends()[0].0, "nft", rule];
+    assert!(ip(&args), "nft {rule}");
+}
+
+#[test]
+fn what_drops_the_load_or_cuts_it_off_is_named() {
+    let Some((bed, _turn)) = bed("faults") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+    steer(&bed, &near, 0, "2");
+    if has(Need::Nftables) {
+        nft(&bed, "add table inet t");
+        nft(&bed, "add chain inet t in { type filter hook input priority 0; }");
+        nft(&bed, "add rule inet t in tcp dport 9000 drop");
+        nft(&bed, "add rule inet t in udp dport { 53, 9000 } drop");
+        refused(&bed, &near, &key, &[], &["0 of ", "UDP port 9000", "nft: table inet t, chain in drops udp dport"]);
+        nft(&bed, "delete table inet t");
+    }
+    // The cable is pulled, or the interface gets another name, while the load runs.
+    for (space, change, back, words) in [
+        (1, "link set far0 down", "link set far0 up", ["near0", "carrier"]),
+        (0, "link set near0 name near9", "link set near9 name near0", ["near0", "near9"]),
+    ] {
+        let args = find(&["--from", CONTROL, "--key", &key]);
+        let mut run = Running::of(bed.inside(0, &near, &[], &args));
+        run.until("looking for the rough cliff", PATIENCE);
+        let name = bed.ends()[space].0;
+        if !ip(&[&["-n", name], &change.split(' ').collect::<Vec<_>>()[..]].concat()) {
+            // Before Linux 6.2 an interface that is up keeps its name.
+            run.signal("INT");
+            run.end(PATIENCE);
+            continue;
+        }
+        let began = Instant::now();
+        let ended = run.end(PATIENCE);
+        assert!(began.elapsed() < GONE, "{change}: {:?}", began.elapsed());
+        set(name, back);
+        assert_eq!(ended.status.code(), Some(1), "{change}: {}", ended.stderr);
+        let said = ended.stderr + &ended.stdout;
+        words.iter().for_each(|word| assert!(said.contains(word), "{change}: {word}: {said}"));
+    }
+}
+
+#[test]
+fn a_cut_control_connection_ends_the_load_within_a_second() {
+    let Some((bed, _turn)) = bed("cut") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+    // This end sends, and waits for an agent that it cannot hear of any more. A trial takes longer than the test.
+    let long =
+        ["find", "--quick", "--trial", "20s", "--json", "--if", "near0", "--sender-cpu", "0", "--max-rate", "20kpps"];
+    let mut run = Running::of(bed.inside(0, &near, &[], &[&long[..], &["--of", CONTROL, "--key", &key]].concat()));
+    run.until("calibrating", PATIENCE);
+    assert!(within(GONE, || !is_silent(&bed, &near, 1)), "there is no load");
+    set(bed.ends()[0].0, "link set near1 down");
+    let cut = Instant::now();
+    let (mut last, mut changed) = (received(&bed, &near, 1), cut);
+    while cut.elapsed() < Duration::from_millis(1600) {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = received(&bed, &near, 1);
+        if now > last + 2 {
+            (last, changed) = (now, Instant::now());
+        }
+    }
+    let took = changed - cut;
+    assert!(took < Duration::from_millis(1100), "the load went on for {took:?}");
+    let ended = run.end(Duration::from_secs(12));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+}
+
 /// The check that turns GRO of an end over, and its value before and during it.
 fn other_gro(bed: &Bed, end: usize) -> (&'static str, [&'static str; 2]) {
     match bed.offloads(end).contains("generic-receive-offload: on") {
@@ -180,7 +347,7 @@ fn settings_of_the_far_host_are_checks_that_are_set_back() {
     let Some((bed, _turn)) = bed("checks") else { return };
     let (near, far) = (Home::new(), Home::new());
     let key = key(&far);
-    steer(&bed, &near, 1);
+    steer(&bed, &near, 1, "2");
     let found_there = bed.offloads(1);
     let (gro, [before, during]) = other_gro(&bed, 1);
     let checks = ["--of", CONTROL, "--key", &key, "--check", "rx-usecs=100", "--check", gro];
@@ -222,7 +389,7 @@ fn a_run_that_is_killed_within_a_check_leaves_a_journal() {
     let (near, far) = (Home::new(), Home::new());
     let key = key(&far);
     let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
-    steer(&bed, &near, 0);
+    steer(&bed, &near, 0, "2");
     let found_here = bed.offloads(0);
     let (gro, _) = other_gro(&bed, 0);
     let mut run = Running::of(bed.inside(0, &near, &[], &find(&["--from", CONTROL, "--key", &key, "--check", gro])));

@@ -43,22 +43,25 @@ fn what_a_guest_needs_is_named() {
             (&["find", "--testbed", "vm:e1000e", "--vm-kernel", "/dev/null"], &["/dev/null", "bzImage"]),
         ],
     );
-    let lacks = |path: &str, words: &[&str]| {
+    let lacks = |path: &str, given: &[&str], words: &[&str]| {
         let mut find = home.netcliff(["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel]);
-        let output = find.env("PATH", path).output().expect("it runs");
+        let output = find.args(given).env("PATH", path).output().expect("it runs");
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{told}");
         words.iter().for_each(|word| assert!(told.contains(word), "{word}: {told}"));
     };
-    lacks("/nonexistent", &["qemu-system-x86_64 cannot be run", "install it"]);
+    lacks("/nonexistent", &[], &["qemu-system-x86_64 cannot be run", "install it"]);
     // A QEMU that has the device, and modules that are missing.
     let qemu = dir.path().join("qemu-system-x86_64");
-    fs::write(&qemu, "#!/bin/sh\necho 'name \"e1000e\"'\n").expect("a script");
+    fs::write(&qemu, "#!/bin/sh\necho 'e1000e options:'\n").expect("a script");
     fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).expect("it may be run");
     let first = format!("{}:/usr/bin:/bin", dir.path().display());
-    lacks(&first, &["/lib/modules/1.2.3", "--vm-modules DIR"]);
-    fs::write(&qemu, "#!/bin/sh\necho 'name \"rtl8139\"'\n").expect("a script");
-    lacks(&first, &["has no e1000e"]);
+    lacks(&first, &[], &["/lib/modules/1.2.3", "--vm-modules DIR"]);
+    let named = qemu.display().to_string();
+    lacks("/usr/bin:/bin", &["--vm-qemu", &named], &["/lib/modules/1.2.3"]);
+    lacks(&first, &["--vm-qemu", "/nonexistent/qemu"], &["/nonexistent/qemu cannot be run", "--vm-qemu PATH"]);
+    fs::write(&qemu, "#!/bin/sh\necho \"$2: not found\" >&2\n").expect("a script");
+    lacks(&first, &[], &["has no e1000e"]);
 }
 
 /// The kernel of guests: NETCLIFF_TEST_KERNEL, or one of this host. None where there is no QEMU or no kernel with modules.

@@ -1,5 +1,11 @@
 //! `-i`: a line an interval while `stream` and `rr` run.
 
+use std::io::Read;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use crate::common::Home;
 
 /// Lines of a text that tell of an interval, such as `  0.00-0.20 s ...`.
@@ -49,4 +55,109 @@ fn json_stays_alone_on_stdout() {
         serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("one object");
         assert!(intervals(&told).len() >= 2, "{command:?}: {told}");
     }
+}
+
+/// Lines of `--live` as JSON objects.
+fn events(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+fn event(line: &Value) -> &str {
+    line["event"].as_str().unwrap_or_default()
+}
+
+/// Keys of each event, as docs/json.md has them.
+const KEYS: [(&str, &[&str]); 13] = [
+    ("begin", &["schema", "command", "command_line", "version"]),
+    ("message", &["message"]),
+    ("stage", &["stage"]),
+    ("repeat", &[]),
+    ("interval", &["from_s", "to_s"]),
+    ("trial", &["load_pps"]),
+    ("record", &["record"]),
+    ("size", &["frame"]),
+    ("search", &["frame", "round", "rounds"]),
+    ("point", &["point", "points", "state", "record", "why"]),
+    ("moment", &["bottleneck", "moment"]),
+    ("dropped", &["lines"]),
+    ("result", &["partial", "result"]),
+];
+
+/// All lines are objects of the documented form, the first one begins, and the last one is the result.
+fn documented(command: &[&str], lines: &[Value]) {
+    for line in lines {
+        let (_, keys) = KEYS.iter().find(|(name, _)| *name == event(line)).unwrap_or_else(|| panic!("{line}"));
+        assert!(line["unix_s"].is_f64() && line["elapsed_s"].is_f64(), "{line}");
+        assert!(keys.iter().all(|key| line.get(key).is_some()), "{command:?}: {line}");
+    }
+    let (first, last) = (lines.first().expect("lines"), lines.last().expect("lines"));
+    assert_eq!((event(first), &first["schema"], &first["command"]), ("begin", &json!(1), &json!(command[0])));
+    assert_eq!((event(last), &last["partial"]), ("result", &json!(false)), "{last}");
+}
+
+#[test]
+fn events_are_lines_with_the_result_at_the_end() {
+    let home = Home::new();
+    for (command, _) in COMMANDS {
+        let lines = events(&home.stdout([command, &["-i", "0.2", "--live"]].concat()));
+        documented(command, &lines);
+        let of = |name: &str| lines.iter().filter(|line| event(line) == name).count();
+        assert_eq!(of("repeat"), 2, "{command:?}");
+        assert!((2..=8).contains(&of("interval")), "{command:?}");
+        let rows = lines.last().and_then(|line| line["result"]["rows"].as_array().cloned()).expect("rows");
+        assert_eq!(rows.len(), 1, "{command:?}");
+    }
+    // With --json the lines are on stderr, and stdout is what it is without them.
+    let output = home.netcliff([COMMANDS[0].0, &["--live", "--json"]].concat()).output().unwrap();
+    serde_json::from_slice::<Value>(&output.stdout).expect("one object");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('{')).collect();
+    assert!(lines.iter().any(|line| line.contains("\"event\":\"interval\"")), "{told}");
+    let run = ["run", "fig-7a", "--engine", "model", "--live", "--no-such"];
+    assert_eq!(home.netcliff(run).output().unwrap().status.code(), Some(2));
+    let command = ["run", "fig-7a", "--engine", "model", "--live"];
+    let lines = events(&home.stdout(command));
+    documented(&command, &lines);
+    assert!(lines.iter().any(|line| event(line) == "point" && line["state"] == "done"), "points");
+    let moments = events(&home.stdout(["watch", "--live", "--once", "--interval", "100ms"]));
+    assert!(moments.iter().any(|line| event(line) == "moment"), "{moments:?}");
+}
+
+/// An error ends the lines, too, and says what is on stderr.
+#[test]
+fn an_error_is_the_last_line() {
+    let home = Home::new();
+    let out = home.netcliff(["stream", "--to", "127.0.0.1:1", "--live"]).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    let lines = events(&String::from_utf8_lossy(&out.stdout));
+    let last = lines.last().expect("a line");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((event(last), &last["usage"]), ("error", &json!(false)), "{last}");
+    assert!(
+        said.contains(last["message"].as_str().expect("a message").get(..20).expect("a sentence")),
+        "{last} {said}"
+    );
+}
+
+/// A reader that closes its pipe, and one that does not read until the end: the measurement is the same, is kept, and ends in its time.
+#[test]
+fn readers_that_leave_or_do_not_read_change_nothing() {
+    let home = Home::new();
+    let command = ["stream", "--time", "700ms", "--repeats", "1", "-i", "1ms", "--live", "--save"];
+    let spawn =
+        || home.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netcliff starts");
+    let mut leaves = spawn();
+    drop(leaves.stdout.take());
+    let ended = leaves.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let mut slow = spawn();
+    let mut out = slow.stdout.take().expect("piped");
+    std::thread::sleep(Duration::from_millis(2500));
+    let mut text = String::new();
+    out.read_to_string(&mut text).expect("text");
+    assert!(slow.wait().expect("it ends").success());
+    let lines = events(&text);
+    documented(&command, &lines);
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert_eq!(runs.iter().map(|run| run["state"].as_str()).collect::<Vec<_>>(), [Some("done"); 2]);
 }

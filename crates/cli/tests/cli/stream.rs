@@ -394,3 +394,90 @@ fn rings_and_mapped_pages_by_name() {
     );
     assert!(page.contains("paced to 50") && page.contains("late by"), "{page}");
 }
+
+/// Latency idle, loaded and recovering, by both transports, on this host and against an agent.
+#[test]
+fn requests_beside_a_transfer_are_told_by_phase() {
+    let home = Home::new();
+    let (_agent, address) = agent(&home, &[]);
+    let to = ["--to", address.as_str()];
+    for (probe, far) in [("--probe", &[][..]), ("--probe=tcp", &to)] {
+        let asked = [probe, "--probe-every", "5ms", "--probe-around", "100ms", "--repeats", "1"];
+        let args = [&SHORT[..], &asked, far].concat();
+        let found = home.json([&args[..], &["--json"]].concat());
+        let row = &found["rows"][0]["probe"];
+        for phase in ["idle", "loaded", "recovering"] {
+            assert!(number_at(row, &format!("/{phase}/sent")) >= 3.0, "{probe} {phase}: {row}");
+            let [p50, p99, max] = ["p50_s", "p99_s", "max_s"].map(|key| number_at(row, &format!("/{phase}/{key}")));
+            assert!(p50 > 0.0 && p50 <= p99 && p99 <= max, "{probe} {phase}: {row}");
+            assert!(number_at(row, &format!("/{phase}/round_trips_per_minute")) > 60.0, "{row}");
+        }
+        assert!(row["grew"].as_str().is_some_and(|grew| !grew.is_empty()), "{row}");
+        assert!(row["over_time"].as_array().is_some_and(|points| points.len() >= 10), "{row}");
+        assert!(row["queues"].is_array(), "{row}");
+        let page = home.stdout([&args[..], &["-v"]].concat());
+        for part in ["LATENCY UNDER LOAD", "idle", "loaded", "recovering", "Queue that grew", "0 s: the windows open"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    }
+    refusals(
+        &home,
+        2,
+        &[
+            (&["stream", "--probe", "--channel", "pipe"], &["--probe", "tcp, mptcp or udp"]),
+            (&["stream", "--probe", "--probe-every", "1us"], &["--probe-every 1us", "1ms to 1s"]),
+            (&["stream", "--probe-around", "1s"], &["--probe"]),
+            (&["stream", "--probe", "--probe-every", "1ms", "-t", "1200s"], &["--probe-every", "ask less often"]),
+            (&["stream", "--to", "a", "--to", "b", "--probe"], &["--to a, b", "--probe"]),
+            (&["stream", "--to", "a", "--to", "b", "--method", "ttcp"], &["--to a, b", "--method ttcp"]),
+            (&["stream", "--to", "a", "--burst", "64KiB", "--every", "1ms"], &["--burst", "--reverse"]),
+            (&["stream", "--to", "a", "-R", "--burst", "64KiB"], &["--every"]),
+            (
+                &["stream", "--to", "a", "-R", "--burst", "3KiB", "--block", "2KiB", "--every", "1ms"],
+                &["--burst", "whole blocks"],
+            ),
+            (&["stream", "--cpu", "0,rx+x"], &["rx+N"]),
+            (&["stream", "--cpu", "rx+1"], &["0,rx+1"]),
+            (&["stream", "--channel", "pipe", "--cpu", "0,rx"], &["--cpu rx", "no packets"]),
+            (&["stream", "--flows", "2", "--threads", "1", "--cpu", "0,rx"], &["--threads 1", "cpu rx"]),
+            (&["stream", "--channel", "unix", "--receive", "trunc"], &["--receive", "TCP"]),
+            (&["stream", "--channel", "udp", "--path", "gro-rx", "--receive", "trunc"], &["--receive", "UDP_GRO"]),
+        ],
+    );
+}
+
+/// Ten agents send to this host: they start together, what each sent is what was received of it, and the sum is the sum.
+#[test]
+fn ten_senders_to_one_start_together_and_add_up() {
+    let home = Home::new();
+    let agents: Vec<_> = (0..10).map(|_| agent(&home, &[])).collect();
+    let to: Vec<&str> = agents.iter().flat_map(|(_, address)| ["--to", address.as_str()]).collect();
+    let burst = ["--burst", "64KiB", "--every", "20ms"];
+    for more in [&[][..], &burst] {
+        let short = ["stream", "--time", "200ms", "--warmup", "50ms", "--cpu-meter", "procfs", "--reverse"];
+        let found = home.json([&short[..], &to, &["--repeats", "1", "--json"], more].concat());
+        assert_eq!(found["partial"], false, "{found}");
+        let many = &found["rows"][0]["many"];
+        let rows = many["agents"].as_array().expect("agents");
+        assert_eq!(rows.len(), 10);
+        for (row, (_, address)) in rows.iter().zip(&agents) {
+            assert_eq!(row["agent"], address.as_str());
+            assert!(number_at(row, "/sent_bytes") > 0.0, "{row}");
+            assert_eq!(row["sent_bytes"], row["received_bytes"], "{row}");
+            assert!(row["retransmissions"].is_u64(), "{row}");
+        }
+        let jain = number_at(many, "/jain");
+        assert!((0.1..=1.0 + 1e-9).contains(&jain), "{many}");
+        // Within a millisecond on a machine that is not busy with other tests (docs/results/2026-11-25-stream).
+        assert!(number_at(many, "/start_skew_s/max") < 0.5, "{many}");
+        assert_eq!(many["clock_error_s"], 0.0);
+        if !more.is_empty() {
+            assert!(number_at(many, "/incast/whole") >= 2.0, "{many}");
+            assert_eq!(many["incast"]["flows"], 10);
+            assert!(number_at(many, "/incast/until_last_byte_s/median") > 0.0, "{many}");
+        }
+    }
+    let page = home.stdout([&["rr", "--time", "200ms", "--repeats", "1"], &to[..]].concat());
+    assert!(page.contains("AGENTS") && page.contains("Jain's index") && page.contains(&agents[9].1), "{page}");
+}

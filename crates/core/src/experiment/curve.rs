@@ -8,6 +8,7 @@ use crate::outcome::Figure;
 
 /// An engine with what it is told beyond the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answerer {
     /// Which world.
     pub engine: EngineKind,
@@ -28,6 +29,7 @@ impl std::fmt::Display for Answerer {
 
 /// A point of a curve in base units.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dot {
     /// Place on the x axis.
     pub x: f64,
@@ -37,6 +39,7 @@ pub struct Dot {
 
 /// One line of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
     /// What varies between curves: scheme, host, traffic.
     pub name: String,

@@ -10,6 +10,7 @@ pub const CONFIGURATIONS_AT_MOST: usize = 4096;
 
 /// How configurations are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {
     /// Every combination.

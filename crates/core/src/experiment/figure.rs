@@ -9,6 +9,7 @@ use crate::measure::{Dimension, Measure};
 
 /// Linear or logarithmic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// Equal steps.
@@ -64,6 +65,7 @@ crate::record::serde_as_text!(Across);
 
 /// `[figure]` of a grid: what is drawn over what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FigureSection {
     /// What goes along the x axis.
@@ -105,6 +107,7 @@ fn throughput() -> Measure {
 
 /// `[figure]` of an experiment whose axes are given by its kind.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
     /// Scale of the x axis.
@@ -188,6 +191,7 @@ pub struct Axes {
 
 /// `[[mark]]`: a number that somebody has stated. With x and y a point, with one of them a line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MarkSection {
     /// Place on the x axis, with its unit.

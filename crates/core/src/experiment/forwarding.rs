@@ -20,6 +20,7 @@ const ROUNDS_AT_MOST: u32 = 1000;
 
 /// One way to set the router up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetUp {
     /// What it is called in tables and figures.
@@ -42,6 +43,7 @@ fn route() -> String {
 
 /// An experiment of forwarding, as its file says it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Forwarding {
     /// What the experiment shows, one line.

@@ -3,16 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Answerer, Curve, Dot};
+use super::device::DeviceSection;
 use super::figure::{Across, Axes, Axis, FigureSection, MarkSection};
 use super::file::BadValue;
 use super::hosts::{HostSection, Variant};
 use super::values::{OneOrMore, Rates, Share};
 use super::{KindTag, PACKETS_RANGE};
 use crate::engine::{EngineKind, Fidelity, Point};
+use crate::host::Host;
 use crate::measure::Dimension;
 use crate::outcome::Outcome;
 use crate::queues::Flows;
-use crate::scheme::Scheme;
+use crate::scheme::{Napi, Scheme};
 use crate::traffic::{Arrivals, FrameSizes, Load, Traffic};
 use crate::units;
 
@@ -21,6 +23,7 @@ const POINTS_AT_MOST: usize = 1_000_000;
 
 /// The traffic of a grid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSection {
     /// Arrival processes; several make a dimension of the grid.
@@ -54,6 +57,7 @@ fn exact() -> OneOrMore<Fidelity> {
 
 /// A grid of points, the engines that answer it, how precisely, and how it is drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
     /// What the experiment shows, one line.
@@ -66,10 +70,15 @@ pub struct Grid {
     /// The model's fidelity; several are drawn side by side.
     #[serde(default = "exact")]
     pub fidelity: OneOrMore<Fidelity>,
-    /// The hosts.
+    /// The hosts; not with devices.
+    #[serde(default, skip_serializing_if = "HostSection::is_absent")]
     pub host: HostSection,
-    /// Schemes to compare.
+    /// Schemes to compare; not with devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schemes: Vec<Scheme>,
+    /// Real NICs in several settings, in place of hosts and schemes.
+    #[serde(default, rename = "device", skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceSection>,
     /// Their names in the figure, in the same order; the schemes themselves if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
@@ -106,14 +115,17 @@ pub struct Task {
     pub answerer: Answerer,
     /// Place on the x axis.
     pub x: f64,
-    /// What is asked.
+    /// What is asked; of a device's points host and scheme are known once it is calibrated.
     pub point: Point,
+    /// Places of the device and of its setting, where it is of one.
+    pub device: Option<(usize, usize)>,
 }
 
-/// The points of one curve: its name and (x, point) by rising index.
+/// The points of one curve: its name, (x, point) by rising index, device and setting.
 struct Line {
     name: String,
     points: Vec<(f64, Point)>,
+    device: Option<(usize, usize)>,
 }
 
 impl Grid {
@@ -133,14 +145,15 @@ impl Grid {
     /// # Errors
     /// What makes a point impossible, and where it stands in the file.
     pub fn tasks(&self) -> Result<Vec<Task>, BadValue> {
-        let lines = self.lines()?;
+        let lines = if self.devices.is_empty() { self.lines()? } else { self.device_lines()? };
         let answerers = self.answerers();
         let mut tasks = Vec::new();
         for line in lines {
             for answerer in &answerers {
                 for (x, point) in &line.points {
                     let curve = line.name.clone();
-                    tasks.push(Task { index: tasks.len(), curve, answerer: *answerer, x: *x, point: point.clone() });
+                    let (index, device) = (tasks.len(), line.device);
+                    tasks.push(Task { index, curve, answerer: *answerer, x: *x, point: point.clone(), device });
                 }
             }
         }
@@ -221,6 +234,41 @@ impl Grid {
         }
     }
 
+    /// A line a setting of each device. Host and scheme stand in for those that are not known yet.
+    fn device_lines(&self) -> Result<Vec<Line>, BadValue> {
+        if self.host != HostSection::default() || !self.schemes.is_empty() {
+            let message = "schemes: a [[device]] has its own scheme and is calibrated: leave out schemes and [host]";
+            return Err(BadValue::at("", "schemes", message));
+        }
+        self.devices.iter().enumerate().try_for_each(|(index, device)| device.check(index))?;
+        let TrafficSection { arrivals, sizes, rates, flows, link } = &self.traffic;
+        let ([arrivals], [size @ FrameSizes::Fixed(_)], None) = (&*arrivals.0, &*sizes.0, flows) else {
+            let message = "sizes: with a [[device]] expected one frame size, one arrival process and no flows";
+            return Err(BadValue::at("traffic", "sizes", message));
+        };
+        if self.figure.x != Across::Rate {
+            return Err(BadValue::at("figure", "x", "figure.x: with a [[device]] expected \"rate\""));
+        }
+        let link_bps = units::parse_bps(link).map_err(|error| BadValue::at("traffic", "link", error))?;
+        let mut lines = Vec::new();
+        for (at, device) in self.devices.iter().enumerate() {
+            for (place, setting) in device.settings.iter().enumerate() {
+                let mut points = Vec::new();
+                for rate in &rates.0 {
+                    let traffic =
+                        Traffic { arrivals: arrivals.clone(), size: size.clone(), rate: *rate, link_bps, flows: None };
+                    let point =
+                        Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Napi(Napi::default()), traffic };
+                    points.push((self.x(&point)?, point));
+                }
+                let name =
+                    if self.devices.len() > 1 { format!("{}, {setting}", device.name()) } else { setting.clone() };
+                lines.push(Line { name, points, device: Some((at, place)) });
+            }
+        }
+        Ok(lines)
+    }
+
     fn lines(&self) -> Result<Vec<Line>, BadValue> {
         let hosts = self.host.variants()?;
         let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
@@ -252,7 +300,7 @@ impl Grid {
                             let (name, x) = (self.name(index, variant, &point), self.x(&point)?);
                             match lines.iter_mut().find(|line| line.name == name) {
                                 Some(line) => line.points.push((x, point)),
-                                None => lines.push(Line { name, points: vec![(x, point)] }),
+                                None => lines.push(Line { name, points: vec![(x, point)], device: None }),
                             }
                         }
                     }

@@ -8,6 +8,7 @@ use crate::host::Host;
 
 /// The hosts of an experiment: a preset, changes to it, and what varies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HostSection {
     /// Name of a preset.
@@ -35,6 +36,11 @@ impl Variant {
 }
 
 impl HostSection {
+    /// True where the file has none.
+    pub(super) fn is_absent(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Every combination of what varies; the host alone where nothing does.
     pub(super) fn variants(&self) -> Result<Vec<Variant>, BadValue> {
         let name = &self.preset;

@@ -14,6 +14,7 @@ use crate::units;
 
 /// The traffic of a formula: a rate, no arrival process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FluidTraffic {
     /// Frame sizes; they enter through their mean.
@@ -35,6 +36,7 @@ fn gigabit() -> String {
 
 /// `[[polling]]`: a host that polls by a timer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PollingSection {
     /// T: period of the timer.
@@ -59,6 +61,7 @@ pub struct Polled {
 
 /// Formulas instead of engines; no queue, no randomness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Mlfrr {
     /// What the experiment shows, one line.

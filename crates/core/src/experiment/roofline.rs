@@ -15,6 +15,7 @@ use crate::units;
 
 /// Bounds by formula; no queue, no randomness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Roofline {
     /// What the experiment shows, one line.

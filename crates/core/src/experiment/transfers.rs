@@ -24,6 +24,7 @@ pub use setting::{Key, Setting};
 
 /// How an experiment of transfers is drawn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TransferFigure {
     /// The setting along the x axis; without it there are tables only.
@@ -48,6 +49,7 @@ pub struct TransferFigure {
 
 /// An experiment of transfers, as its file says it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Transfers {
     /// What the experiment shows, one line.

@@ -82,6 +82,18 @@ crate::record::serde_as_text!(Share);
 #[serde(transparent)]
 pub struct OneOrMore<T>(pub Vec<T>);
 
+#[cfg(feature = "schema")]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for OneOrMore<T> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("OneOrMore_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let one = generator.subschema_for::<T>();
+        schemars::json_schema!({"anyOf": [one, {"type": "array", "items": one}]})
+    }
+}
+
 impl<'de, T: Deserialize<'de> + std::str::FromStr<Err = ParseError>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         struct Visitor<T>(std::marker::PhantomData<T>);

@@ -6,6 +6,7 @@ use crate::outcome::Figure;
 
 /// What was moved between the rows of the measured split, and what it has beside them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuMeasured {
     /// Time of each interrupt that was moved to the interrupt row from the application or idle time it hit (s).
     pub hidden_s: f64,
@@ -17,6 +18,7 @@ pub struct CpuMeasured {
 
 /// Shares of one CPU that no row of model and simulation has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuBesides {
     /// Offered load (pps).
     pub load_pps: f64,

@@ -6,6 +6,7 @@ use crate::outcome::Figure;
 
 /// What came from outside in the trials of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disturbance {
     /// Length of all measured windows (s).
     pub measured_s: f64,
@@ -38,6 +39,7 @@ pub const MOST_TASKS: usize = 5;
 
 /// What a task took of the host's CPU.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskTime {
     /// Its name, as `ps` has it.
     pub task: String,
@@ -49,6 +51,7 @@ pub struct TaskTime {
 
 /// Times in which a CPU or thread was away.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pauses {
     /// How many.
     pub count: u64,
@@ -80,6 +83,7 @@ pub struct Pauses {
 
 /// The longest pause of its CPU that a host survives at a load, as a fluid and from empty queues (docs/theory/pauses.md).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PauseBudget {
     /// Share of the cliff.
     pub share: f64,
@@ -96,6 +100,7 @@ pub struct PauseBudget {
 
 /// A buffer between the wire and the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Buffer {
     /// The receive ring (the backlog where there is no NIC), which fills in a pause.
@@ -106,6 +111,7 @@ pub enum Buffer {
 
 /// Pauses of similar lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthBin {
     /// Shortest (s); the longest is twice that.
     pub from_s: f64,
@@ -156,6 +162,7 @@ fn bins(sorted: &[f64], shortest_s: f64) -> Vec<LengthBin> {
 
 /// A trial in which the clocks did not agree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockJump {
     /// When it ended, from the start of the run (s).
     pub at_s: f64,
@@ -166,6 +173,7 @@ pub struct ClockJump {
 /// How fast the host's CPU was. By the loop that keeps it awake (a fixed piece of work, without interruptions), and by what a packet
 /// took in protocol processing, re-estimated from each trial's own polls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Speed {
     /// Pieces of work a second, median over the trials of the searches; None: the CPU was not kept awake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,6 +203,7 @@ pub struct Speed {
 
 /// The speed in one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpeedAt {
     /// When it ended, from the start of the run (s).
     pub at_s: f64,
@@ -215,6 +224,7 @@ pub struct SpeedAt {
 
 /// How the speed changed over the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drift {
     /// Change of the speed from the first trial to the last as a share, by a line through all: of 1 over [`Speed::slowness`] where trials
     /// tell it, else of the loop's turns.

@@ -88,3 +88,9 @@ fn what_a_host_does_besides_receiving_round_trips() {
     assert_eq!(Host::from_toml("host.toml", &text).unwrap(), host);
     assert!(!toml::to_string(&Host::pentium4_2530mhz()).unwrap().contains("transmit"));
 }
+
+#[test]
+fn a_file_that_names_nothing_is_the_default() {
+    let read: Host = toml::from_str("protocol = \"0s\"").expect("a host file");
+    assert_eq!(read, Host::default());
+}

@@ -8,6 +8,7 @@ use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 
 /// What a vector does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Reception, and with [`super::Map::Pairing`] transmit completions too.
@@ -21,6 +22,7 @@ pub const INTERPOLATED: &str = "latency quantiles over all queues are interpolat
 
 /// One vector's part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueOutcome {
     /// The queue, from 0.
     pub queue: u32,

@@ -59,6 +59,8 @@ fn impossible_parameters_name_value_and_range() {
         ("napi:rx_frames=8,rx_usecs=0s,min_gap=9us", "rx_frames = 8: needs rx_usecs or packet_timer above 0"),
         ("napi:min_gap=1e9s", "min_gap = 1000000000s: must be 0s, or a time from"),
         ("napi:backlog,min_gap=20us", "backlog = true: has no NIC in front of it"),
+        ("napi:gap=direct", "gap = direct: needs min_gap above 0"),
+        ("napi:min_gap=20us,gap=echo,rx_usecs=5us", "gap = echo: interrupts for each packet"),
         ("napi:backlog,rx_frames=1", "backlog = true: has no NIC in front of it"),
         ("hybrid:up=100kpps,down=110kpps", "down = 110kpps: must not be above up (100kpps)"),
         ("dim:start=9", "dim start = 9"),
@@ -75,9 +77,10 @@ proptest::proptest! {
         timers in proptest::array::uniform3(proptest::option::of(0.0..1e-2_f64)),
         weight in 1..500_u64,
         threaded: bool,
+        gap in proptest::sample::select(Gap::ALL.as_slice()),
     ) {
         let [absolute_timer_s, packet_timer_s, min_gap_s] = timers;
-        let moderation = Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s };
+        let moderation = Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s, gap };
         let scheme = Scheme::Napi(Napi { weight, threaded, moderation, ..Napi::default() });
         proptest::prop_assert_eq!(parse(&scheme.to_string()), scheme);
     }

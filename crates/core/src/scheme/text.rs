@@ -1,6 +1,6 @@
 //! Schemes as text.
 
-use super::{Coalesce, Dim, DimProfile, Hybrid, Moderation, Napi, Scheme};
+use super::{Coalesce, Dim, DimProfile, Gap, Hybrid, Moderation, Napi, Scheme};
 use crate::error::ParseError;
 use crate::params::{self, Params};
 use crate::units::{print_pps, print_time_s};
@@ -61,8 +61,15 @@ fn napi(params: &mut Params<'_>) -> Result<Napi, ParseError> {
             absolute_timer_s: params.time_s("rx_usecs")?,
             packet_timer_s: params.time_s("packet_timer")?,
             min_gap_s: params.time_s("min_gap")?,
+            gap: gap(params)?,
         },
     })
+}
+
+fn gap(params: &mut Params<'_>) -> Result<Gap, ParseError> {
+    let Some(text) = params.take("gap") else { return Ok(Gap::default()) };
+    let found = Gap::ALL.into_iter().find(|gap| gap.name() == text);
+    found.ok_or_else(|| ParseError::new("scheme `gap`", text, "expected each, direct or echo"))
 }
 
 fn coalesce(params: &mut Params<'_>) -> Result<Coalesce, ParseError> {
@@ -141,6 +148,7 @@ fn napi_pairs(napi: &Napi) -> Pairs {
         ("rx_usecs", moderation.absolute_timer_s.map(print_time_s)),
         ("packet_timer", moderation.packet_timer_s.map(print_time_s)),
         ("min_gap", moderation.min_gap_s.map(print_time_s)),
+        ("gap", (moderation.gap != Gap::Each).then(|| moderation.gap.name().to_owned())),
     ]
 }
 

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Spread, TcpRow, UdpRow};
+use super::{ManyRow, ProbeRow, Spread, TcpRow, UdpRow};
 use crate::cpus::{CpuRow, ExactRow};
 use crate::repeats::Known;
 
 /// One block size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamRow {
     /// How blocks were sent.
     pub path: String,
@@ -81,10 +82,20 @@ pub struct StreamRow {
     /// How well paced senders of datagrams kept to their rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingRow>,
+    /// Threads that followed their flow's packets, of the last repeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<FollowedRow>,
+    /// Each of several agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub many: Option<ManyRow>,
+    /// Latency of requests beside it, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeRow>,
 }
 
 /// One repeat's figures; absent what could not be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct StreamSample {
     /// Payload by the method's clock (bit/s).
@@ -128,8 +139,26 @@ pub struct StreamSample {
     pub delivered_wire_bps: Option<f64>,
 }
 
+/// A thread that was placed by where the kernel handles its flow's packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FollowedRow {
+    /// Its flow, from 1.
+    pub flow: usize,
+    /// `sender` or `receiver`.
+    pub end: String,
+    /// The CPU that handled the flow's packets (SO_INCOMING_CPU).
+    pub incoming_cpu: usize,
+    /// The NAPI of its receive queue, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub napi_id: Option<u32>,
+    /// The thread's CPU.
+    pub cpu: usize,
+}
+
 /// One end's threads, by getrusage: without softirqs that ran for them elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndCpu {
     /// CPU time over wall time, all threads together.
     pub busy: Option<Spread>,
@@ -148,6 +177,7 @@ pub struct EndCpu {
 /// Counts of both sides' devices, a far end's own by itself, and of this host's CPUs. A device counts what the stack hands it:
 /// with TSO or GSO one packet may become many frames.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceRow {
     /// Packets sent (1/s).
     pub packets_per_s: Option<Spread>,
@@ -178,6 +208,7 @@ pub struct DeviceRow {
 
 /// Datagrams of all repeats and flows, warm-up included, as the receiver saw them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatagramRow {
     /// Sent.
     pub sent: u64,
@@ -206,6 +237,7 @@ fn is_zero(count: &u64) -> bool {
 
 /// MSG_ZEROCOPY in all repeats and flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZeroCopyRow {
     /// Calls that asked for it.
     pub asked: u64,
@@ -217,6 +249,7 @@ pub struct ZeroCopyRow {
 
 /// TCP_ZEROCOPY_RECEIVE in all repeats and flows, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappedRow {
     /// Bytes whose pages were mapped.
     pub mapped_bytes: u64,
@@ -226,6 +259,7 @@ pub struct MappedRow {
 
 /// Pacing by the senders themselves: a value a repeat and flow, warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacingRow {
     /// Payload of each flow asked for (bit/s).
     pub asked_bps: f64,

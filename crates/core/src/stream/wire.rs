@@ -6,6 +6,7 @@ use super::Spread;
 
 /// TCP_INFO over the windows, all flows together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TcpRow {
     /// Segments retransmitted, in all flows and repeats.
     pub retransmissions: u64,
@@ -46,6 +47,7 @@ pub struct TcpRow {
 
 /// TCP_INFO at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TcpInterval {
     /// Since the window opened (s).
     pub at_s: f64,
@@ -64,6 +66,7 @@ pub struct TcpInterval {
 
 /// One flow in intervals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TcpFlow {
     /// True where the near end sends.
     pub forward: bool,
@@ -77,6 +80,7 @@ pub struct TcpFlow {
 
 /// The flows that were asked in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TcpFlows {
     /// Since the window opened (s), when the first of them was asked.
     pub at_s: f64,
@@ -100,6 +104,7 @@ pub struct TcpFlows {
 /// Datagrams as frames over the windows, all flows together: Ethernet without VLAN tags, each fragment and each segment of
 /// UDP_SEGMENT a frame of its own, none shorter than the least frame.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UdpRow {
     /// MTU of the path as the sender's kernel has it (bytes), the least of the flows.
     pub mtu_bytes: u64,

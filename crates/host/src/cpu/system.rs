@@ -16,6 +16,7 @@ pub struct SystemStamp {
 /// One CPU's time between two readings, as shares (0 to 1) of what the kernel counted on it. Guest time is
 /// contained in user and nice, once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SystemShares {
     /// The CPU.
     pub cpu: usize,
@@ -64,6 +65,22 @@ impl SystemStamp {
         let stat = read_file("/proc/stat")?;
         let read = |cpu| Ok((cpu, kernel_counts::ticks(&stat, cpu)?));
         Ok(Self { cpus: online_cpus().into_iter().map(read).collect::<Result<_, MeterError>>()? })
+    }
+
+    /// Time of each CPU since boot by mode (s); niced time is in `user`, waiting for disks in `idle`.
+    pub fn seconds(&self) -> Vec<(u32, [(&'static str, f64); 6])> {
+        let of = |ticks: &Ticks| {
+            let seconds = |ticks: u64| kernel_counts::share(0, ticks, 1.0);
+            [
+                ("user", seconds(ticks.user + ticks.nice)),
+                ("system", seconds(ticks.system)),
+                ("irq", seconds(ticks.irq)),
+                ("softirq", seconds(ticks.softirq)),
+                ("steal", seconds(ticks.steal)),
+                ("idle", seconds(ticks.idle + ticks.iowait)),
+            ]
+        };
+        self.cpus.iter().map(|(cpu, ticks)| (u32::try_from(*cpu).unwrap_or(u32::MAX), of(ticks))).collect()
     }
 
     /// What each CPU of both readings did in between; CPUs on which no tick was counted are left out.

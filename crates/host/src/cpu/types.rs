@@ -6,6 +6,7 @@ use std::fmt;
 
 /// How CPU time was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// eBPF programs at the kernel's own transitions: exact and exclusive.
@@ -90,6 +91,7 @@ pub enum MeterError {
 
 /// Whose time counts as the application's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Watch {
     /// All threads of a process, by process id.
@@ -121,6 +123,7 @@ pub struct MeterSpec {
 /// By eBPF `interrupt + protocol + transmit + softirq_other + application + ksoftirqd + other + idle +
 /// unaccounted` is 1. The other methods' shares need not sum to 1; see their modules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shares {
     /// Hard interrupts: devices, timer, IPIs.
     pub interrupt: Option<f64>,
@@ -168,6 +171,7 @@ impl Shares {
 
 /// What happened on one CPU during the interval; counts, `None`: this method cannot tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counters {
     /// NAPI polls (per-CPU backlog and devices) that ran on this CPU.
     pub polls: Option<u64>,
@@ -237,6 +241,7 @@ impl Counters {
 
 /// A sampled figure: mean and the half-width of its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
@@ -250,6 +255,7 @@ pub struct Estimate {
 
 /// Which poll of a batch. They differ in what the time from the previous event holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PollKind {
     /// First of a NET_RX softirq that found the CPU idle: includes entry and cold caches.
@@ -269,6 +275,7 @@ impl PollKind {
 
 /// All polls of one kind that processed the same number of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PollCell {
     /// Which poll of a batch.
     pub kind: PollKind,
@@ -288,6 +295,7 @@ pub struct PollCell {
 
 /// How long polls took, by packets processed. Empty cells are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PollTable {
     /// The cells that were hit.
     pub cells: Vec<PollCell>,
@@ -311,6 +319,7 @@ impl PollTable {
 
 /// What one CPU did between two marks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuSplit {
     /// The CPU.
     pub cpu: usize,

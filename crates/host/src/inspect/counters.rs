@@ -32,6 +32,7 @@ const TOO_LONG: [&str; 3] = ["FragFails", "FragCreates", "ReasmReqds"];
 
 /// Counters at one time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
     /// Time since boot (s).
     pub uptime_s: Option<f64>,
@@ -46,6 +47,7 @@ pub struct Reading {
 
 /// What grew between two readings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Growth {
     /// Time between them (s).
     pub seconds: f64,

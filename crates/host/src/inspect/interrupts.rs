@@ -16,6 +16,7 @@ use std::{
 
 /// Which packets a queue or an interrupt is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Received ones.
@@ -28,6 +29,7 @@ pub enum Direction {
 
 /// An interrupt of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Irq {
     /// Its number.
     pub number: u32,
@@ -54,6 +56,7 @@ impl Irq {
 
 /// A queue and what serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuePath {
     /// Receive or transmit.
     pub direction: Direction,

@@ -28,6 +28,7 @@ use std::{collections::BTreeMap, io, path::Path, thread, time::Duration};
 
 /// A host along the path of a packet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inspection {
     /// Processors, kernel, memory, sysctls, load.
     pub host: Inventory,
@@ -45,6 +46,7 @@ pub struct Inspection {
 
 /// An interface and where its packets are worked on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Port {
     /// As the kernel describes it.
     pub nic: Nic,

@@ -11,6 +11,7 @@ pub(super) const FILTERS: &[&str] =
 
 /// What may look at each packet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Network {
     /// Netfilter parts that are loaded as modules or show files of their own.
     pub netfilter: Vec<String>,

@@ -21,6 +21,7 @@ const TCP_INFO: u8 = 1 << 1;
 
 /// How an MTU is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Known {
     /// The route was given it.
@@ -33,6 +34,7 @@ pub enum Known {
 
 /// A path that takes less than the interface it leaves by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NarrowPath {
     /// Where it leads: an address, a net, or `default`.
     pub destination: String,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// How an interface works, as `--scheme` takes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortScheme {
     /// The interface.
     pub interface: String,

@@ -9,6 +9,7 @@ use std::{
 
 /// Processors, their speed and their sleep.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cpu {
     /// Model name.
     pub model: Option<String>,
@@ -56,6 +57,7 @@ pub struct Cpu {
 
 /// An idle state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleState {
     /// Name, for example `C6`.
     pub name: String,
@@ -70,6 +72,7 @@ pub struct IdleState {
 
 /// A level of data or unified cache.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cache {
     /// 1 is the nearest.
     pub level: u32,

@@ -7,6 +7,7 @@ use std::{io::Read, path::Path};
 
 /// The kernel and how it was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// Release, as `uname -r`.
     pub release: Option<String>,

@@ -51,6 +51,7 @@ pub fn tells_load(warning: &str) -> bool {
 
 /// One thing that limits what a figure from this host means. `Display` gives a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum Limitation {
     /// The host is a guest.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 /// What else runs on the host.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Load average over 1, 5 and 15 minutes (runnable tasks).
     pub average: Option<[f64; 3]>,

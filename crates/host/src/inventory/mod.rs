@@ -65,6 +65,7 @@ pub const SYSCTLS: &[&str] = &[
 
 /// What this host is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inventory {
     /// Processors, their speed and their sleep.
     pub cpu: Cpu,

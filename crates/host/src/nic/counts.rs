@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, fs, io, path::Path};
 
 /// The devices of a network namespace added up, what its IP layer was handed, and how often the host was told of packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceCounts {
     /// Packets sent.
     pub tx_packets: u64,

@@ -93,6 +93,7 @@ pub(super) fn fill(nic: &mut Nic) {
 
 /// Who can put a time on frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeStamps {
     /// The device, on frames that arrive.
     pub hardware_receive: bool,

@@ -145,7 +145,7 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
 ///
 /// # Errors
 /// The driver has none, or too many.
-pub(super) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
+pub(crate) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
     let mut asked = CounterCount { cmd: ETHTOOL_GSSET_INFO, reserved: 0, sets: 1 << ETH_SS_STATS, count: 0 };
     call(name, &mut asked)?;
     let count = asked.count as usize;

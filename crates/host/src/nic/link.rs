@@ -15,6 +15,7 @@ const DUPLEX: [&str; 2] = ["half", "full"];
 
 /// A speed with a duplex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LinkMode {
     /// Speed (Mbit/s).

@@ -5,19 +5,24 @@
 
 pub mod counts;
 pub mod ethtool;
-mod ioctl;
+pub(crate) mod ioctl;
+pub mod landing;
 pub mod link;
+pub mod losses;
 pub mod moderation;
 pub mod neighbour;
 pub mod netdev;
 mod numbered;
 pub mod own_counts;
+pub mod parameters;
 pub mod path;
 pub mod phc;
+pub mod queues;
 pub mod scheme;
 pub mod slot;
 pub mod stamping;
 mod sysfs;
+pub mod vlan;
 
 pub(crate) use ioctl::set_rss_table;
 pub(crate) use sysfs::message_interrupts;
@@ -33,6 +38,7 @@ const TC_H_ROOT: u32 = 0xffff_ffff;
 
 /// One network interface.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Nic {
     /// Interface name.
     pub name: String,
@@ -56,9 +62,12 @@ pub struct Nic {
     pub firmware: Option<String>,
     /// Bus address, for example a PCI address.
     pub bus: Option<String>,
-    /// QEMU emulates it, as one of Intel's.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub is_qemus: bool,
+    /// QEMU emulates it, as one of Intel's: the version of its machine, (0, 0) if that is not reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<(u32, u32)>,
+    /// Numbers that this process gave its driver's module, where it loaded it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, u32>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// Qdiscs, root first.
@@ -140,6 +149,7 @@ pub struct Nic {
 
 /// Receive-side scaling of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rss {
     /// Hash function bit (1 Toeplitz, 2 XOR, 4 CRC32), `ETH_RSS_HASH_*`.
     pub hash_function: Option<u32>,
@@ -154,6 +164,7 @@ pub struct Rss {
 
 /// One step of adaptive coalescing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profile {
     /// Delay of the interrupt (us).
     pub usecs: u32,
@@ -241,10 +252,6 @@ fn from_link(link: &RawLink) -> Nic {
         master: link.master,
         ..Nic::default()
     }
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// IF_OPER_* of linux/if.h.

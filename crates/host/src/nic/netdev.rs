@@ -9,6 +9,7 @@ use std::io;
 
 /// A NAPI instance.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Napi {
     /// NAPI id.
     pub id: u32,
@@ -28,6 +29,7 @@ pub struct Napi {
 
 /// A setting of one NAPI instance, by the kernel's name (Documentation/netlink/specs/netdev.yaml).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NapiKey {
     /// Empty polls before interrupts are enabled again.
@@ -83,6 +85,7 @@ pub fn set_napi(id: u32, key: NapiKey, value: u32) -> io::Result<()> {
 
 /// A receive or transmit queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Queue {
     /// Number within its kind.
     pub id: u32,

@@ -22,7 +22,7 @@ use super::{
     netdev::{Napi as Instance, NapiKey},
 };
 use crate::inventory::Inventory;
-use netcliff_core::scheme::{Moderation, Napi};
+use netcliff_core::scheme::{Gap, Moderation, Napi};
 
 /// Drivers whose `rx-usecs-high` is a smallest gap of both directions together (INTRL), also while `adaptive-rx` is off.
 const SECOND_GAP: [&str; 2] = ["i40e", "ice"];
@@ -38,6 +38,14 @@ const VMXNET3_STATIC_S: f64 = 4e-3;
 /// `set_interrupt_cause`; e1000e_core.c, E1000E_MIN_XITR).
 const QEMU_GAP_S: f64 = 128e-6;
 const QEMU_GAP: [&str; 2] = ["e1000", "e1000e"];
+/// The last QEMU whose e1000e and igb keep their gaps in ways of their own ([`Gap`]); seen: 7.2.22 and 10.0.13.
+const QEMU_OLD: (u32, u32) = (10, 0);
+/// Its igb takes four units of 256 ns a microsecond of rx-usecs (hw/net/igb_core.c, `igb_intrmgr_rearm_timer`; the driver's register has
+/// quarters of a microsecond).
+const QEMU_IGB_UNIT_NS: f64 = 1024.0;
+/// Unit of the registers RDTR and RADV, and what both drivers write into RADV by default.
+const RDTR_UNIT_NS: f64 = 1024.0;
+const DEFAULT_RADV: f64 = 8.0;
 
 /// Divided by, since the nearest number to 50e-6 is 50 / 1e6, not 50 * 1e-6, and schemes are printed exactly.
 const US_PER_S: f64 = 1e6;
@@ -63,10 +71,13 @@ impl Nic {
         if self.refuses_coalescing().is_some() {
             return Ok(Moderation::default());
         }
+        let driver = self.driver.as_deref().unwrap_or_default();
+        if let ("e1000", Some(gap_s)) = (driver, self.gap_of_qemus_e1000_s()) {
+            return Ok(Moderation { min_gap_s: Some(gap_s), ..Moderation::default() });
+        }
         if self.coalesce.is_empty() {
             return Err(self.unreported());
         }
-        let driver = self.driver.as_deref().unwrap_or_default();
         self.fixed(driver)?;
         let value = |key: &str| self.coalesce.get(key).copied().unwrap_or(0);
         let usecs = |us: u32| (us > 0).then(|| f64::from(us) / US_PER_S);
@@ -82,10 +93,23 @@ impl Nic {
         if self.spaces_interrupts() {
             let second = if SECOND_GAP.contains(&driver) { value("rx-usecs-high") } else { 0 };
             let gap_s = usecs(value("rx-usecs").max(second));
-            let least_s = (self.is_qemus && QEMU_GAP.contains(&driver)).then_some(QEMU_GAP_S);
+            if let ("igb", Some(version)) = (driver, self.qemu)
+                && version <= QEMU_OLD
+            {
+                // The driver writes 1 for 0 (igb_write_itr).
+                let units = f64::from(value("rx-usecs").max(1));
+                let min_gap_s = Some(units * QEMU_IGB_UNIT_NS / NS_PER_S);
+                return Ok(Moderation { min_gap_s, gap: Gap::Echo, ..Moderation::default() });
+            }
+            let least_s = (self.qemu.is_some() && QEMU_GAP.contains(&driver)).then_some(QEMU_GAP_S);
             // None is below any gap.
             let min_gap_s = if gap_s > least_s { gap_s } else { least_s };
-            return Ok(Moderation { min_gap_s, ..Moderation::default() });
+            let [packet_timer_s, absolute_timer_s] = self.timers_of_qemus_e1000e_s(driver);
+            let gap = match (driver, self.qemu) {
+                ("e1000e", Some(version)) if version <= QEMU_OLD && self.has_message_vectors() => Gap::Direct,
+                _ => Gap::Each,
+            };
+            return Ok(Moderation { frames: None, absolute_timer_s, packet_timer_s, min_gap_s, gap });
         }
         // Each packet is announced, whatever the timer.
         if value("rx-frames") == 1 {
@@ -102,8 +126,40 @@ impl Nic {
             frames,
             absolute_timer_s: timer_s.filter(|_| !from_last),
             packet_timer_s: timer_s.filter(|_| from_last),
-            min_gap_s: None,
+            ..Moderation::default()
         })
+    }
+
+    /// The gap of QEMU's e1000 (s), where what its module was given is known: the shorter of ITR and, with RDTR, RADV, which it takes for a
+    /// second ITR (hw/net/e1000.c, `set_interrupt_cause`), 128 us at least.
+    fn gap_of_qemus_e1000_s(&self) -> Option<f64> {
+        self.qemu?;
+        let per_s = self.parameters.get("InterruptThrottleRate").copied().filter(|rate| *rate == 0 || *rate >= 100)?;
+        let itr_s = (per_s > 0).then(|| 1.0 / f64::from(per_s));
+        let [_, radv_s] = self.timers_s();
+        Some(itr_s.into_iter().chain(radv_s).reduce(f64::min).unwrap_or(0.0).max(QEMU_GAP_S))
+    }
+
+    /// RDTR and RADV as its module was given them (s); None both without RDTR.
+    fn timers_s(&self) -> [Option<f64>; 2] {
+        let units = |name: &str| self.parameters.get(name).map(|units| f64::from(*units) * RDTR_UNIT_NS / NS_PER_S);
+        let rdtr_s = units("RxIntDelay").filter(|time_s| *time_s > 0.0);
+        let radv_s = units("RxAbsIntDelay").or(Some(DEFAULT_RADV * RDTR_UNIT_NS / NS_PER_S));
+        [rdtr_s, radv_s.filter(|time_s| rdtr_s.is_some() && *time_s > 0.0)]
+    }
+
+    /// Timers since the last and the first packet that QEMU's e1000e keeps (s): none with MSI-X (hw/net/e1000e_core.c,
+    /// `e1000e_intrmgr_delay_rx_causes`).
+    fn timers_of_qemus_e1000e_s(&self, driver: &str) -> [Option<f64>; 2] {
+        match driver {
+            "e1000e" if self.qemu.is_some() && !self.has_message_vectors() => self.timers_s(),
+            _ => [None; 2],
+        }
+    }
+
+    /// False where the module was told to use MSI or a wire (IntMode of e1000e).
+    fn has_message_vectors(&self) -> bool {
+        !matches!(self.parameters.get("IntMode"), Some(0 | 1))
     }
 
     /// Errors: the delay follows the load.
@@ -151,6 +207,7 @@ impl Nic {
         let moderation = self.napi_moderation().ok()?;
         let driver = self.driver.as_deref().unwrap_or("this driver");
         let beside = match driver {
+            "e1000" | "e1000e" if !self.parameters.is_empty() => return None,
             "e1000" => {
                 "the timers RDTR and RADV (module parameters RxIntDelay, 0 by default, and RxAbsIntDelay), which e1000 does not report"
             }

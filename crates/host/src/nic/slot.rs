@@ -5,6 +5,7 @@ use std::path::Path;
 
 /// A PCI Express link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slot {
     /// 1 to 6.
     pub generation: u32,

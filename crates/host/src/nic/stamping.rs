@@ -50,7 +50,7 @@ impl Stamping {
     /// There is no such interface, or its driver does not stamp or does not report.
     pub fn of(interface: &str) -> io::Result<Self> {
         let mut config = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
-        ioctl::request(interface, libc::SIOCGHWTSTAMP, &mut config)?;
+        ioctl::request(interface, libc::SIOCGHWTSTAMP as libc::Ioctl, &mut config)?;
         Ok(Self { transmit: config.tx_type, receive: config.rx_filter, flags: config.flags })
     }
 
@@ -61,7 +61,8 @@ impl Stamping {
     /// The driver cannot, or the right is missing (CAP_NET_ADMIN).
     pub fn set(self, interface: &str) -> io::Result<()> {
         let mut config = libc::hwtstamp_config { flags: self.flags, tx_type: self.transmit, rx_filter: self.receive };
-        ioctl::request(interface, libc::SIOCSHWTSTAMP, &mut config)
+        // Requests are of another type in each C library.
+        ioctl::request(interface, libc::SIOCSHWTSTAMP as libc::Ioctl, &mut config)
     }
 }
 

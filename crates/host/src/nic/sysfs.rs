@@ -22,9 +22,10 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
         .ok()
         .and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
     nic.driver = driver.or_else(|| nic.driver.take());
+    nic.parameters = super::parameters::of(nic.driver.as_deref().unwrap_or_default());
     // The kernel says -1 for "no node"; that is None here. A virtio device's node is its PCI function's.
     nic.numa_node = procfs::number(device.join("numa_node")).or_else(|| procfs::number(device.join("../numa_node")));
-    nic.is_qemus = is_qemus(&device, sys);
+    nic.qemu = is_qemus(&device, sys).then(|| machine_version(sys).unwrap_or_default());
     nic.pcie = slot::slot(&nic.name, sys);
     nic.pcie_max = slot::widest(&nic.name, sys);
     if nic.driver.as_deref() == Some("virtio_net") && virtio_delays(&device) == Some(false) {
@@ -70,6 +71,13 @@ fn is_qemus(device: &Path, sys: &Path) -> bool {
         && identifier("vendor").as_deref() == Some("0x8086")
         && (identifier("subsystem_vendor").as_deref() == Some("0x1af4")
             || identifier("subsystem_device").as_deref() == Some("0x0000"))
+}
+
+/// The version in the name of QEMU's machine: `pc-q35-7.2`.
+fn machine_version(sys: &Path) -> Option<(u32, u32)> {
+    let machine = procfs::text(sys.join("class/dmi/id/product_version"))?;
+    let (major, minor) = machine.rsplit('-').next()?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 impl Nic {
@@ -137,5 +145,8 @@ mod tests {
             files.iter().for_each(|(name, text)| fs::write(device.join(name), format!("{text}\n")).unwrap());
             assert_eq!(is_qemus(&device, root.path()), emulated, "{maker} {vendor} {subsystem:?}");
         }
+        assert_eq!(machine_version(root.path()), None);
+        fs::write(dmi.join("product_version"), "pc-q35-10.0\n").unwrap();
+        assert_eq!(machine_version(root.path()), Some((10, 0)));
     }
 }

@@ -54,3 +54,31 @@ fn parameters(bytes_per_s: u32, limit_bytes: u32) -> TcTbfQopt {
     raw[24..28].copy_from_slice(&limit_bytes.to_ne_bytes());
     TcTbfQopt::new_from_array(raw)
 }
+
+/// What a qdisc holds now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawBacklog {
+    pub index: u32,
+    pub kind: String,
+    pub bytes: u32,
+    pub packets: u32,
+}
+
+impl Rtnl {
+    /// What each link's root qdisc holds (its children's included), and each child's of a root that keeps no account of its own, such
+    /// as mq.
+    pub(crate) fn backlogs(&mut self) -> io::Result<Vec<RawBacklog>> {
+        let request = tc::Request::new().op_getqdisc_dump(&Tcmsg::default());
+        let mut replies = self.socket.request(&request)?;
+        let mut found = Vec::new();
+        while let Some(reply) = replies.recv() {
+            let (header, attrs) = reply.map_err(explained)?;
+            let is_root = header.parent == TC_H_ROOT;
+            let queue = attrs.get_stats2().and_then(|stats| stats.get_queue()).ok();
+            let (Some(queue), true) = (queue, is_root) else { continue };
+            let kind = attrs.get_kind().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default();
+            found.push(RawBacklog { index: header.ifindex as u32, kind, bytes: queue.backlog, packets: queue.qlen });
+        }
+        Ok(found)
+    }
+}

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs, io};
 
 /// A table of counters: rows by name, columns by CPU (`/proc/interrupts`, `/proc/softirqs`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PerCpu {
     /// CPU of each column; offline CPUs have none.
     pub cpus: Vec<u32>,
@@ -15,6 +16,7 @@ pub struct PerCpu {
 
 /// One row of a [`PerCpu`] table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Counts, one a column.
     pub counts: Vec<u64>,

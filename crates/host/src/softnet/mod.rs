@@ -3,12 +3,14 @@
 //! All are counters since boot (or since the namespace was made); the `since` methods give what
 //! happened between two readings.
 
+mod ip;
 mod irq;
 mod udp;
 
 #[cfg(test)]
 mod tests;
 
+pub use ip::IpDrops;
 pub use irq::{PerCpu, Row, interrupts, parse_per_cpu, softirqs};
 pub use udp::{UdpCounters, parse_snmp};
 
@@ -18,6 +20,7 @@ use std::{fs, io};
 /// One CPU's line of `/proc/net/softnet_stat` (net/core/net-procfs.c). The kernel prints the low 32
 /// bits of each counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SoftnetStat {
     /// CPU number; the line number where the kernel (before 5.14) does not print it.
     pub cpu: u32,

@@ -5,6 +5,7 @@ use std::{collections::HashMap, fs, io};
 
 /// The `Udp:` lines of `/proc/net/snmp`; see the kernel's snmp_counter.rst. (datagrams)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UdpCounters {
     /// Delivered to a socket and read by the application.
     pub in_datagrams: u64,

@@ -104,6 +104,10 @@ impl FromStr for Model {
 pub struct VmOptions {
     /// The guest's NIC.
     pub model: Model,
+    /// The program; None: `qemu-system-x86_64` of the PATH.
+    pub qemu: Option<PathBuf>,
+    /// Abstract UNIX socket of QEMU's monitor (HMP); None: it has none.
+    pub monitor: Option<String>,
     /// A bzImage; None: the newest below /boot.
     pub kernel: Option<PathBuf>,
     /// The directory of its modules; None: that of its release, beside it or of this host.
@@ -166,7 +170,7 @@ impl Vm {
     /// See [`VmError`].
     pub fn boot(options: &VmOptions, acceleration: Acceleration) -> Result<Self, VmError> {
         let kernel = kernel::find(options)?;
-        machine::check(options.model)?;
+        machine::check(options)?;
         let modules = kernel.modules(options)?;
         let image = image::of_this_program(&modules, &options.parameters)?;
         let tap = Tap::make()?;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where reception and transmit completions of a queue go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {
     /// Both on one CPU, one a core: packets that are forwarded stay in its caches (figure 6).
@@ -57,6 +58,7 @@ pub struct Queues {
 
 /// The CPU of each queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Assignment {
     /// Of receive queue 0, 1, ...
     pub receive: Vec<u32>,

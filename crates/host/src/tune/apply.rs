@@ -24,6 +24,7 @@ const CARRIER_TIME: Duration = Duration::from_secs(10);
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Applied {
     /// What was set.
     pub setting: Setting,

@@ -143,7 +143,7 @@ fn load_with(program: &[u64], name: &str, prog_flags: u32) -> io::Result<OwnedFd
 }
 
 /// Attaches a program for as long as the link is open.
-pub(super) fn attach(program: &OwnedFd, index: u32, mode: Mode) -> io::Result<OwnedFd> {
+pub(crate) fn attach(program: &OwnedFd, index: u32, mode: Mode) -> io::Result<OwnedFd> {
     let flags = match mode {
         Mode::Native => NATIVE,
         Mode::Generic => GENERIC,

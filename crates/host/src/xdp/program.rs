@@ -42,6 +42,16 @@ pub(crate) fn redirect_to(index: u32, mode: Mode) -> io::Result<OwnedFd> {
     }
 }
 
+/// Loads `return XDP_DROP;`.
+#[cfg(test)]
+pub(crate) fn drop_all() -> io::Result<OwnedFd> {
+    const DROP: i32 = 1;
+    let mut program = Assembler::default();
+    program.set(Reg(0), DROP);
+    program.exit();
+    calls::load(&program.finish(), "netcliff_drop")
+}
+
 /// UDP over IPv4 or IPv6, tagged or not, goes to the socket of its queue with the time before it; all else, and the frames
 /// of queues without a socket, to the kernel: it still answers ARP and neighbour solicitations.
 pub(super) fn to_sockets(map: i32) -> Vec<u64> {

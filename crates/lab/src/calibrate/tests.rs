@@ -119,7 +119,7 @@ impl Bench for Exact {
     }
 
     fn ceiling(&mut self, _: u32) -> Result<SenderCeiling, TrialError> {
-        Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![1e6] })
+        Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![1e6], most_pps: None })
     }
 
     fn socket_capacity(&mut self, _: &TrialSpec) -> Result<Option<f64>, TrialError> {
@@ -144,6 +144,7 @@ pub fn base() -> TrialSpec {
         receive_buffer_bytes: 1 << 20,
         seconds: 0.5,
         seed: 1,
+        replay: None,
     }
 }
 

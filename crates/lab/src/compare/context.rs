@@ -7,6 +7,7 @@ use super::{Calibrated, Measured, Row, Verdict};
 
 /// A setting that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Its name.
     pub name: String,

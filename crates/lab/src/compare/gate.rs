@@ -15,6 +15,7 @@ const POWER: f64 = 0.8;
 
 /// Result of B against the bar as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Every figure of speed is shown to be slower by less than the bar.
@@ -27,6 +28,7 @@ pub enum Outcome {
 
 /// The answer to `--fail-if-slower`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gate {
     /// Which of the three.
     pub outcome: Outcome,
@@ -42,6 +44,7 @@ pub struct Gate {
 
 /// Result of a figure against the bar.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Standing {
     /// True: the value is slower by more than the bar.
     pub beyond: bool,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
     /// The more the better.
@@ -16,6 +17,7 @@ pub enum Better {
 
 /// Class of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// How fast: rates and latencies. These count for `--fail-if-slower`.
@@ -26,6 +28,7 @@ pub enum Class {
 
 /// A figure by its name in JSON, with what it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantity {
     /// The name, with its unit.
     #[serde(rename = "figure")]

@@ -10,6 +10,7 @@ use crate::stats::contrast::{holm, p_same, relative_change};
 
 /// Verdict on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// B is better, beyond what chance explains.
@@ -26,6 +27,7 @@ pub enum Verdict {
 
 /// A figure of a point that both runs have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// The point.
     pub point: String,

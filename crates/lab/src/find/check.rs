@@ -14,7 +14,7 @@ use netcliff_host::tune::device::Made;
 use super::cliff::{self, Question};
 use super::conclude::Merged;
 use super::engines::Predictor;
-use super::later::{Later, ceiling_pps};
+use super::later::{Later, highest};
 use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
 use super::stages::Basis;
@@ -30,7 +30,8 @@ use setup::Predicted;
 /// Load of the reference trials, as a share of the cliff of the calibrated set-up: their packets cost nearly what those at the cliff do, and none
 /// is lost.
 const REFERENCE_SHARE: f64 = 0.8;
-/// Loads of a check of the device, as shares of the cliff that was measured with it: interrupts a packet fall with the load.
+/// Loads of a check of the device, as shares of the cliff that was measured with it, where none are given: interrupts a packet fall with the
+/// load.
 const BELOW: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Runs every check; a stop or failure leaves the rest out and says so.
@@ -109,8 +110,7 @@ fn one(
     bench.enter(Stage::Search);
     bench.calibrated(basis.calibrated.costs, base(options, plan));
     let reference = reference(options, plan, finding);
-    let question =
-        Question { reference, ..plan.question(spec.clone(), ceiling_pps(finding), expected_pps, capacity_pps) };
+    let question = Question { reference, ..plan.question(spec.clone(), highest(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     let present = basis.calibrated.at_present(&bench.at_present(), options.work_s, options.seed);
     if let Some(present) = &present {
@@ -140,7 +140,7 @@ fn one(
     if device.is_some() {
         check.below = below(&computed, is_predicted, bench, &spec, cliff.value, asked).map_err(told)?;
     }
-    let highest_pps = ceiling_pps(finding);
+    let highest_pps = highest(finding).pps();
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
         let load_pps = multiple * cliff.value;
         if is_predicted {
@@ -185,7 +185,7 @@ fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<
     }
 }
 
-/// What the device and the engines do at loads below its cliff. Loads that the sender did not keep up with are left out.
+/// What the device and the engines do at the loads asked for, or below its cliff. Loads that the sender did not keep up with are left out.
 fn below(
     computed: &Predictor,
     is_predicted: bool,
@@ -195,8 +195,9 @@ fn below(
     asked: &Asked<'_>,
 ) -> Result<Vec<SweepPoint>, TrialError> {
     let mut points = Vec::new();
-    for share in BELOW {
-        let load_pps = share * cliff_pps;
+    let shares = BELOW.map(|share| share * cliff_pps);
+    let given = asked.options.check_loads_pps.as_slice();
+    for load_pps in if given.is_empty() { shares.as_slice() } else { given }.iter().copied() {
         if is_predicted {
             for (engine, outcome) in at(computed, load_pps, asked.stop) {
                 points.push(SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome });

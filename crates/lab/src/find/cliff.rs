@@ -40,6 +40,8 @@ pub struct Question {
     pub goal: Goal,
     /// Loads that may be tried.
     pub range: Range,
+    /// Whether `--max-rate`, and not the sender, is what bounds them.
+    pub limited: bool,
     /// Where the cliff is expected (pps).
     pub near_pps: f64,
     /// What the host serves (pps), for the time that queues take to drain.
@@ -61,6 +63,8 @@ pub struct Cliffs {
     goal: Option<Goal>,
     /// Highest load of the question (pps): the sender's ceiling.
     ceiling_pps: f64,
+    /// Whether `--max-rate` is what it is.
+    limited: bool,
     /// Every trial with its reading.
     pub trials: Vec<(Observation, Reading)>,
     /// True: the user ended it; what was found until then is here.
@@ -85,7 +89,12 @@ struct Search {
 /// # Errors
 /// A trial failed. A stop is no error: what was found until then is kept.
 pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, TrialError> {
-    let mut cliffs = Cliffs { goal: Some(question.goal), ceiling_pps: question.range.max_pps, ..Cliffs::default() };
+    let mut cliffs = Cliffs {
+        goal: Some(question.goal),
+        ceiling_pps: question.range.max_pps,
+        limited: question.limited,
+        ..Cliffs::default()
+    };
     for number in 0..question.searches {
         if number >= LEAST_SEARCHES && cliffs.trials.len() as u32 >= question.most_trials {
             break;
@@ -201,12 +210,12 @@ impl Trials<'_> {
 impl Cliffs {
     /// The host's own cliff with its interval (pps), or why there is none.
     pub fn own(&self) -> Result<Figure, String> {
-        figure(&self.own, over(&self.own), self.ceiling_pps)
+        figure(&self.own, over(&self.own), (self.ceiling_pps, self.limited))
     }
 
     /// The cliff as experienced, likewise.
     pub fn experienced(&self) -> Result<Figure, String> {
-        figure(&self.experienced, self.over_experienced(), self.ceiling_pps)
+        figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
     }
 
     /// Share of the slots of all trials that the host's own cliff leaves out.
@@ -289,13 +298,13 @@ fn bounds(searches: &[Search], over: &Bracketed, ceiling_pps: f64) -> CliffBound
     }
 }
 
-fn figure(searches: &[Search], over: Option<Bracketed>, ceiling_pps: f64) -> Result<Figure, String> {
+fn figure(searches: &[Search], over: Option<Bracketed>, highest: (f64, bool)) -> Result<Figure, String> {
     let over = over.ok_or("stopped before a search was finished")?;
     let Bracketed { value, low, high, confidence } = over;
     match (value, low, high) {
         (Some(value), Some(low), Some(high)) => Ok(Figure::between(value, low, high, confidence)),
         // An end that no trial bounds is no number: `searches` has the other one.
         (Some(value), ..) => Ok(Figure::exact(value)),
-        (None, low, high) => Err(open(searches, low, high, ceiling_pps)),
+        (None, low, high) => Err(open(searches, low, high, highest)),
     }
 }

@@ -254,7 +254,7 @@ impl Bench for Fake {
     }
 
     fn ceiling(&mut self, _: u32) -> Result<SenderCeiling, TrialError> {
-        Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![self.ceiling_pps; 3] })
+        Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![self.ceiling_pps; 3], most_pps: None })
     }
 
     fn socket_capacity(&mut self, _: &TrialSpec) -> Result<Option<f64>, TrialError> {

@@ -12,16 +12,19 @@ use netcliff_wire::control::far::{Context, FarEnd, Kind};
 use netcliff_wire::control::message::ClockId;
 use netcliff_wire::load::{Desk, Order, Permission, Reverse};
 use netcliff_wire::schedule::Arrivals;
+use netcliff_wire::transmit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CheckSetup, FindOptions, Idle, Observer, find};
-use crate::rig::{BetweenOptions, RigOptions};
+use crate::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
 
 /// Name of the kind on the control channel.
 pub const FIND: &str = "find";
 /// What a run holds: the simulator's packets, the meter's tables (bytes).
 const MEMORY_BYTES: u64 = 256 << 20;
+/// Loads of a check that a client may ask for.
+const LOADS_AT_MOST: usize = 1000;
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,7 +48,17 @@ pub struct FindRequest {
     sender_cpu: Option<u32>,
     host_cpu: Option<u32>,
     checks: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    check_loads_pps: Vec<f64>,
     try_suggestions: bool,
+    #[serde(default, skip_serializing_if = "is_one")]
+    queues: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_rate_pps: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<transmit::Method>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vlan: Option<u16>,
     command: String,
     started_unix_s: f64,
     /// The client's end of the link.
@@ -68,9 +81,14 @@ pub struct SenderEnd {
     pub fingerprint: Fingerprint,
 }
 
+/// What an agent without the field has: one queue.
+fn is_one(queues: &u32) -> bool {
+    *queues <= 1
+}
+
 impl FindRequest {
-    /// What these options ask of another host.
-    pub fn of(options: &FindOptions, sender: SenderEnd) -> Self {
+    /// What these options, and a load sent like this, ask of another host.
+    pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
         Self {
             quick: options.quick,
             loss: options.loss,
@@ -93,7 +111,12 @@ impl FindRequest {
             sender_cpu: options.rig.sender_cpu,
             host_cpu: options.rig.host_cpu,
             checks: options.checks.iter().map(|check| check.name().to_owned()).collect(),
+            check_loads_pps: options.check_loads_pps.clone(),
             try_suggestions: options.try_suggestions,
+            queues: sending.queues,
+            max_rate_pps: sending.most_pps,
+            method: sending.method,
+            vlan: sending.vlan,
             command: options.command.clone(),
             started_unix_s: options.started_unix_s,
             sender,
@@ -102,7 +125,12 @@ impl FindRequest {
 
     fn options(&self, between: BetweenOptions) -> Result<FindOptions, String> {
         let checks = self.checks.iter().map(|check| check.parse());
+        let loads = &self.check_loads_pps;
+        if loads.len() > LOADS_AT_MOST || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
+            return Err(format!("{FIND}: check_loads_pps: expected up to {LOADS_AT_MOST} loads above 0 pps"));
+        }
         Ok(FindOptions {
+            capture: None,
             quick: self.quick,
             loss: self.loss,
             frame_bytes: self.frame_bytes,
@@ -125,6 +153,7 @@ impl FindRequest {
                 ..RigOptions::default()
             },
             checks: checks.collect::<Result<_, _>>().map_err(|error: netcliff_core::ParseError| error.to_string())?,
+            check_loads_pps: self.check_loads_pps.clone(),
             try_suggestions: self.try_suggestions,
             command: self.command.clone(),
             started_unix_s: self.started_unix_s,
@@ -165,6 +194,8 @@ pub struct FindKind {
     pub permission: Permission,
     /// Interfaces whose settings checks may change.
     pub settings: Permission,
+    /// Highest load that clients may ask for (pps); None: any.
+    pub most_pps: Option<f64>,
 }
 
 impl Kind for FindKind {
@@ -189,9 +220,15 @@ impl Kind for FindKind {
         };
         let options = request.options(BetweenOptions {
             interface,
-            carrier: Arc::new(Mutex::new(Box::new(carrier))),
+            carriers: vec![Arc::new(Mutex::new(Box::new(carrier)))],
             their_interface: Some(sender.interface.clone()),
             by_control_link: sender.by_control_link,
+            sending: Sending {
+                most_pps: request.max_rate_pps.into_iter().chain(self.most_pps).reduce(f64::min),
+                queues: request.queues.min(MOST_QUEUES),
+                method: request.method,
+                vlan: request.vlan,
+            },
         })?;
         self.allows(&options.checks, &options.rig)?;
         Ok(Box::new(FarFind::start(options, desk)?))

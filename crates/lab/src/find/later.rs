@@ -10,8 +10,9 @@ use netcliff_core::Finding;
 use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
 use super::recorder::Recorder;
-use super::stages::Basis;
+use super::stages::{self, Basis};
 use super::{FindOptions, missing};
+use crate::bench::Highest;
 use crate::rig::{Rig, RigOptions};
 use crate::wire_bench::WireBench;
 
@@ -70,9 +71,9 @@ impl Later<'_, '_> {
     }
 }
 
-/// The most that the sender offers (pps).
-pub fn ceiling_pps(finding: &Finding) -> f64 {
-    finding.generator.ceiling_pps.map_or(f64::INFINITY, |figure| figure.value)
+/// The highest load that could be offered.
+pub fn highest(finding: &Finding) -> Highest {
+    stages::highest(finding).unwrap_or(Highest::of_sender(f64::INFINITY))
 }
 
 /// Runs everything requested; what was not reached is in `missing` with the reason.

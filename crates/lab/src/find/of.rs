@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::far::{FIND, FindProgress, FindReport, FindRequest, SenderEnd};
 use super::{FindOptions, Observer};
+use crate::rig::Sending;
 
 /// Interval between two looks at the generator here; the far end is asked as often.
 const LOOK: Duration = Duration::from_millis(20);
@@ -32,6 +33,8 @@ pub struct NearEnd {
     pub netns: Option<PathBuf>,
     /// It may carry the control connection, too.
     pub by_control_link: bool,
+    /// How the load is sent.
+    pub sending: Sending,
 }
 
 impl NearEnd {
@@ -79,8 +82,8 @@ pub fn find_of(
 ) -> Result<Finding, OfError> {
     // Where it is between processes of one host, the control connection has no link of its own.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
-    let mut hand = Hand::new(near.netns.clone(), control);
-    session.start(FIND, &FindRequest::of(options, near.sender()))?;
+    let mut hand = Hand::new(near.netns.clone(), control, near.sending.most_pps);
+    session.start(FIND, &FindRequest::of(options, near.sending, near.sender()))?;
     let last = loop {
         let began = Instant::now();
         if stop.load(Ordering::Relaxed) {

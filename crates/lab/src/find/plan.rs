@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::cliff::Question;
 use super::{FindOptions, Observer, stages, tried};
+use crate::bench::Highest;
 use crate::calibrate;
 use crate::rfc2544::search::Goal;
 use crate::trial::TrialSpec;
@@ -75,13 +76,14 @@ impl Plan {
         }
     }
 
-    /// The searches of this plan, for trials like `base` of a sender with this ceiling, begun at `near_pps`.
-    pub fn question(&self, base: TrialSpec, ceiling_pps: f64, near_pps: f64, capacity_pps: f64) -> Question {
+    /// The searches of this plan, for trials like `base` up to the highest load, begun at `near_pps`.
+    pub fn question(&self, base: TrialSpec, highest: Highest, near_pps: f64, capacity_pps: f64) -> Question {
         Question {
             reference: None,
             base,
             goal: self.goal,
-            range: stages::range(ceiling_pps),
+            range: stages::range(highest),
+            limited: highest.is_limited(),
             near_pps,
             capacity_pps,
             searches: self.searches,

@@ -4,6 +4,8 @@ mod summary;
 
 use std::time::Instant;
 
+use netcliff_core::ledger::Ledger;
+
 use super::experienced::Measured;
 use super::fluid::Away;
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span, Visit};
@@ -206,6 +208,10 @@ impl Bench for Recorder<'_> {
 
     fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
         self.bench.socket_capacity(spec)
+    }
+
+    fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
+        self.bench.ledger(spec)
     }
 
     fn ring_slots(&self) -> Option<u64> {

@@ -2,11 +2,10 @@
 
 use netcliff_wire::void::Void;
 
-use super::stages;
 use crate::bench::Bench;
 use crate::rfc2544::search::Goal;
 use crate::rfc2544::search::mlr::{self, Mlr};
-use crate::rfc2544::trial::{Answer, Trial};
+use crate::rfc2544::trial::{Answer, Range, Trial};
 use crate::trial::{TrialError, TrialSpec};
 
 /// One short trial judges a load, and what it loses is far past any noise.
@@ -30,8 +29,8 @@ pub struct Rough {
     pub capacity_pps: f64,
 }
 
-/// Searches below `most_pps`, the highest load that the sender paces (pps).
-pub fn search(bench: &mut dyn Bench, base: &TrialSpec, most_pps: f64) -> Result<Rough, TrialError> {
+/// Searches these loads.
+pub fn search(bench: &mut dyn Bench, base: &TrialSpec, range: Range) -> Result<Rough, TrialError> {
     let mut number = 0;
     let mut ask = |seconds: f64, rate_pps: f64| -> Result<Answer, TrialError> {
         number += 1;
@@ -43,7 +42,6 @@ pub fn search(bench: &mut dyn Bench, base: &TrialSpec, most_pps: f64) -> Result<
         let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
         Ok(Answer::of(trial, too_slow.as_ref()))
     };
-    let range = stages::range(most_pps / stages::PACED_SHARE);
     let mlr = Mlr { goals: vec![GOAL], range, start_pps: None, at_most_s: Some(AT_MOST_S) };
     let searched = mlr::search(&mlr, &mut ask)?;
     let (lower, upper) = searched.found.first().map_or((None, None), |found| (found.lower_pps, found.upper_pps));

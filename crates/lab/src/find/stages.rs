@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::finding::{LatencyAt, SweepPoint};
+use netcliff_core::ledger::TrialLedger;
 use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
@@ -14,7 +15,7 @@ use super::plan::{MULTIPLES, Plan, Progress};
 use super::recorder::{Recorder, Stage};
 use super::rough::{self, Rough};
 use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, experienced, missing, suggest};
-use crate::bench::{Bench, Observation};
+use crate::bench::{Bench, Highest, Observation};
 use crate::calibrate::{self, Calibrated};
 use crate::rfc2544::trial::Range;
 use crate::stats;
@@ -88,9 +89,9 @@ impl Run<'_, '_> {
 
     fn stages(&mut self) -> Result<Option<Basis>, Halt> {
         self.stage("measuring the sender alone");
-        let ceiling_pps = self.ceiling()?;
+        let highest = self.ceiling()?;
         self.stage("looking for the rough cliff");
-        let rough = rough::search(&mut self.bench, &base(self.options, self.plan), PACED_SHARE * ceiling_pps)?;
+        let rough = rough::search(&mut self.bench, &base(self.options, self.plan), range(highest))?;
         Unresolved::check(&self.plan.goal, rough.capacity_pps).map_err(Halt::Unresolved)?;
         self.stage("calibrating");
         self.bench.enter(Stage::Calibration);
@@ -102,7 +103,7 @@ impl Run<'_, '_> {
         }
         self.stage("measuring the cliff");
         self.bench.enter(Stage::Search);
-        let cliffs = self.measure_cliff(&rough, ceiling_pps)?;
+        let cliffs = self.measure_cliff(&rough, highest)?;
         let present = calibrated.as_ref().and_then(|calibrated| self.at_present(calibrated));
         let computed = match (computed, &present) {
             (Some(computed), Some(present)) => Some(self.predicted_at_present(computed, present)?),
@@ -121,10 +122,11 @@ impl Run<'_, '_> {
         self.bench.enter(Stage::Sweep);
         let seams =
             calibrated.as_ref().map(|own| Seams { hidden_s: own.hidden_s, poll_s: own.calibration.host.poll_s });
-        let swept = self.sweep(centre_pps, ceiling_pps, seams)?;
+        let swept = self.sweep(centre_pps, highest, seams)?;
         self.finding.cpu_measured = seams.and_then(|seams| bookkeeping::measured(&swept, seams));
         self.finding.contradictions =
             contradict::all(&swept, &cliffs.trials, self.finding, &self.plan.goal, rough.capacity_pps);
+        self.ledger(centre_pps, highest.pps())?;
         self.bench.enter(Stage::Idle);
         self.other_idle(IDLE_SHARE * centre_pps)?;
         if let Some(computed) = &computed {
@@ -169,16 +171,26 @@ impl Run<'_, '_> {
         }
     }
 
-    fn ceiling(&mut self) -> Result<f64, Halt> {
+    fn ceiling(&mut self) -> Result<Highest, Halt> {
         let ceiling = self.bench.ceiling(self.options.frame_bytes)?;
-        self.finding.generator.method = ceiling.method;
-        self.finding.generator.ceiling_pps = stats::median(&ceiling.pps);
-        stats::median(&ceiling.pps)
-            .map(|figure| figure.value)
-            .ok_or_else(|| Halt::Failed("the sender sent nothing".into()))
+        let generator = &mut self.finding.generator;
+        generator.method = ceiling.method;
+        generator.ceiling_pps = stats::median(&ceiling.pps);
+        generator.max_rate_pps = ceiling.most_pps;
+        let highest = highest(self.finding).ok_or_else(|| Halt::Failed("the sender sent nothing".into()))?;
+        self.finding.generator.limited_by_max_rate = highest.is_limited();
+        Ok(highest)
     }
 
     fn calibrate(&mut self, rough_pps: f64) -> Result<Option<Calibrated>, Halt> {
+        let queues = self.options.rig.between.as_ref().map_or(1, |between| between.sending.queues);
+        if queues > 1 {
+            let why = format!("--queues {queues}: costs are those of one queue on one CPU; several are measured only");
+            for figure in ["calibration", "cliff_pps.model", "cliff_pps.sim"] {
+                missing(self.finding, figure, why.clone());
+            }
+            return Ok(None);
+        }
         let backlog = !matches!(&self.finding.setup.scheme, Scheme::Napi(napi) if !napi.backlog);
         let plan = calibrate::Plan { rounds: self.plan.calibration_rounds, rough_pps, backlog };
         let base = base(self.options, self.plan);
@@ -212,11 +224,11 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn measure_cliff(&mut self, rough: &Rough, ceiling_pps: f64) -> Result<Cliffs, Halt> {
+    fn measure_cliff(&mut self, rough: &Rough, highest: Highest) -> Result<Cliffs, Halt> {
         let expected = self.expected().filter(|pps| (1.0 / NEAR..NEAR).contains(&(pps / rough.cliff_pps)));
         let base = base(self.options, self.plan);
         let near_pps = expected.unwrap_or(rough.cliff_pps);
-        let question = self.plan.question(base, ceiling_pps, near_pps, rough.capacity_pps);
+        let question = self.plan.question(base, highest, near_pps, rough.capacity_pps);
         let cliffs = cliff::search(&mut self.bench, &question)?;
         for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]
         {
@@ -232,14 +244,14 @@ impl Run<'_, '_> {
     }
 
     /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike; all of them, by load.
-    fn sweep(&mut self, centre_pps: f64, ceiling_pps: f64, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
+    fn sweep(&mut self, centre_pps: f64, highest: Highest, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
         let base = base(self.options, self.plan);
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
         let mut seen: Vec<Vec<Observation>> = vec![Vec::new(); loads.len()];
         let mut outcome = Ok(());
         'rounds: for round in 0..self.plan.repeats {
             for (place, &rate_pps) in loads.iter().enumerate() {
-                if rate_pps > ceiling_pps {
+                if rate_pps > highest.pps() {
                     continue;
                 }
                 let seed = base.seed + 5000 + u64::from(round) * 101 + place as u64;
@@ -261,8 +273,9 @@ impl Run<'_, '_> {
         for (load_pps, observations) in loads.iter().zip(&seen) {
             match conclude::merge(observations) {
                 Some(merged) => self.finding.sweep.push(merged.into_point(*load_pps)),
-                None if *load_pps > ceiling_pps => {
-                    let why = format!("{load_pps:.0} pps is above the sender's ceiling of {ceiling_pps:.0} pps");
+                None if *load_pps > highest.pps() => {
+                    let (what, highest_pps) = (highest.in_words(), highest.pps());
+                    let why = format!("{load_pps:.0} pps is above {what} of {highest_pps:.0} pps");
                     missing(self.finding, "sweep.wire", why);
                 }
                 None => {}
@@ -271,6 +284,19 @@ impl Run<'_, '_> {
         let lateness = seen.iter().flatten().filter(|o| o.void().is_none()).filter_map(|o| o.lateness_p99_s);
         self.finding.generator.lateness_p99_s = lateness.reduce(f64::max);
         outcome.map(|()| seen.into_iter().flatten().collect())
+    }
+
+    /// A trial past the cliff of which every packet is accounted for. It is apart from the others, because to be told of each drop costs time.
+    fn ledger(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<(), Halt> {
+        self.stage("accounting for the packets of a trial");
+        let rate_pps = (2.0 * centre_pps).min(ceiling_pps);
+        let spec = TrialSpec { rate_pps, seed: self.options.seed + 60_000, ..base(self.options, self.plan) };
+        match self.bench.ledger(&spec) {
+            Ok(ledger) => self.finding.ledger = ledger.map(|ledger| TrialLedger { load_pps: rate_pps, ledger }),
+            Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
+            Err(error) => missing(self.finding, "ledger", error.to_string()),
+        }
+        Ok(())
     }
 
     /// A short trial each way of idling.
@@ -351,7 +377,14 @@ impl Run<'_, '_> {
     }
 }
 
-/// Loads that a search for the cliff may try, of a sender with this ceiling (pps).
-pub fn range(ceiling_pps: f64) -> Range {
-    Range { min_pps: LEAST_PPS.min(0.5 * PACED_SHARE * ceiling_pps), max_pps: PACED_SHARE * ceiling_pps }
+/// Loads that a search for the cliff may try.
+pub fn range(highest: Highest) -> Range {
+    let max_pps = highest.paced_pps(PACED_SHARE);
+    Range { min_pps: LEAST_PPS.min(0.5 * max_pps), max_pps }
+}
+
+/// The highest load that could be offered; None before that was measured.
+pub(super) fn highest(finding: &Finding) -> Option<Highest> {
+    let ceiling_pps = finding.generator.ceiling_pps?.value;
+    Some(Highest { ceiling_pps, most_pps: finding.generator.max_rate_pps })
 }

@@ -12,7 +12,7 @@ use super::cliff::{self, Cliffs, Question};
 use super::fake::{Fake, Random};
 use super::reading::{self, Reading};
 use super::{Unresolved, rough, stages};
-use crate::bench::{Bench, Slot, Slots, Span, Visit};
+use crate::bench::{Bench, Highest, Slot, Slots, Span, Visit};
 use crate::rfc2544::search::Goal;
 use crate::rfc2544::trial::{Answer, Why};
 use crate::trial::TrialSpec;
@@ -31,6 +31,7 @@ pub(super) fn spec(seconds: f64, seed: u64) -> TrialSpec {
         receive_buffer_bytes: 1 << 20,
         seconds,
         seed,
+        replay: None,
     }
 }
 
@@ -53,12 +54,14 @@ fn full() -> Goal {
 pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) -> Cliffs {
     let base = spec(goal.final_trial_s, seed);
     let ceiling_pps = fake.ceiling(64).unwrap().pps[0];
-    let rough = rough::search(fake, &base, stages::PACED_SHARE * ceiling_pps).unwrap();
+    let range = stages::range(Highest::of_sender(ceiling_pps));
+    let rough = rough::search(fake, &base, range).unwrap();
     let question = Question {
         reference: None,
         base,
         goal,
-        range: stages::range(ceiling_pps),
+        range,
+        limited: false,
         near_pps: rough.cliff_pps,
         capacity_pps: rough.capacity_pps,
         searches,

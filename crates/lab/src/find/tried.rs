@@ -4,7 +4,7 @@ use netcliff_core::finding::{Change, Tried};
 use netcliff_core::{Figure, Finding};
 
 use super::cliff::{self, Question};
-use super::later::{Later, ceiling_pps};
+use super::later::{Later, highest};
 use super::recorder::{Recorder, Stage};
 use super::{base, missing};
 use crate::rig::RigOptions;
@@ -99,7 +99,7 @@ fn cliff_pps(
 ) -> Result<f64, String> {
     bench.enter(Stage::Search);
     let capacity_pps = later.basis.capacity_pps.max(near_pps);
-    let own = later.plan.question(spec, ceiling_pps(finding), near_pps, capacity_pps);
+    let own = later.plan.question(spec, highest(finding), near_pps, capacity_pps);
     let question = Question { searches: 1, ..own };
     let cliffs = cliff::search(bench, &question).map_err(|error| error.to_string())?;
     if cliffs.stopped {

@@ -11,6 +11,7 @@ use crate::stats;
 
 /// A setting that a plan made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Which one.
     pub name: String,
@@ -22,6 +23,7 @@ pub struct Change {
 
 /// What limited a throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// The router: a higher load was offered and not forwarded.
@@ -53,6 +55,7 @@ impl Bound {
 
 /// Limit of a gain if the tester limited one of its throughputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GainLimit {
     /// The set-up's throughput is a lower limit: so is the gain.
@@ -76,6 +79,7 @@ impl GainLimit {
 
 /// Result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardingSample {
     /// The round, from 1.
     pub round: u32,
@@ -122,6 +126,7 @@ impl ForwardingSample {
 
 /// A set-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetUpReport {
     /// What it is called.
     pub name: String,
@@ -137,6 +142,7 @@ pub struct SetUpReport {
 
 /// A frame size in a set-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardingRow {
     /// The frames.
     pub frame: FrameSize,
@@ -170,6 +176,7 @@ pub struct ForwardingRow {
 
 /// Report of an experiment of forwarding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardingReport {
     /// `forwarding`.
     pub kind: String,

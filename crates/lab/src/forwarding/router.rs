@@ -20,6 +20,7 @@ pub trait Router: Device {
 
 /// How a router is set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct About {
     /// The device, in a line.
     pub device: String,

@@ -86,9 +86,10 @@ fn units_per_s(if_tsresol: u8) -> Option<i128> {
 #[derive(Default)]
 struct Recording {
     interfaces: Vec<Interface>,
-    /// (time (ns), frame bytes).
-    packets: Vec<(i128, u32)>,
-    flows: HashMap<(SocketAddr, SocketAddr), u64>,
+    /// (time (ns), frame bytes, number of its flow).
+    packets: Vec<(i128, u32, Option<u32>)>,
+    /// Number, in the order of the first packets, and packets.
+    flows: HashMap<(SocketAddr, SocketAddr), (u32, u64)>,
 }
 
 impl Recording {
@@ -151,20 +152,24 @@ impl Recording {
             return Err(self.damaged(&format!("it claims {length} bytes")));
         }
         let at_ns = units * 1_000_000_000 / interface.units_per_s + i128::from(interface.offset_s) * 1_000_000_000;
-        self.packets.push((at_ns, bytes));
         let sliced =
             if ethernet { LaxSlicedPacket::from_ethernet(data).ok() } else { LaxSlicedPacket::from_ip(data).ok() };
+        let mut flow = None;
         if let Some(tuple) = sliced.as_ref().and_then(tuple)
             && (self.flows.len() < MOST_FLOWS || self.flows.contains_key(&tuple))
         {
-            *self.flows.entry(tuple).or_default() += 1;
+            let next = self.flows.len() as u32;
+            let (number, packets) = self.flows.entry(tuple).or_insert((next, 0));
+            *packets += 1;
+            flow = Some(*number);
         }
+        self.packets.push((at_ns, bytes, flow));
         Ok(())
     }
 
     /// Several interfaces need not write in order: packets are sorted by time, which keeps equal times in their order.
     fn finish(mut self, path: &str, sha256: String) -> Result<Capture, String> {
-        self.packets.sort_by_key(|(at_ns, _)| *at_ns);
+        self.packets.sort_by_key(|(at_ns, ..)| *at_ns);
         let (Some(first), Some(last)) = (self.packets.first(), self.packets.last()) else {
             return Err("holds no packet".to_owned());
         };
@@ -177,18 +182,23 @@ impl Recording {
         }
         let mean_ns = span_ns / (self.packets.len() as u64 - 1);
         let mut before = first.0 - i128::from(mean_ns.max(1));
-        let captured = self.packets.iter().map(|(at_ns, bytes)| {
-            let gap_ns = u64::try_from(at_ns - before).unwrap_or(0);
-            before = *at_ns;
-            Captured { gap_ns, bytes: *bytes }
-        });
-        let packets = captured.collect();
-        let mut flows: Vec<CapturedFlow> = self
+        let mut flows: Vec<(u32, CapturedFlow)> = self
             .flows
             .into_iter()
-            .map(|((source, destination), packets)| CapturedFlow { source, destination, packets })
+            .map(|((source, destination), (number, packets))| (number, CapturedFlow { source, destination, packets }))
             .collect();
-        flows.sort_by_key(|flow| (std::cmp::Reverse(flow.packets), flow.source, flow.destination));
+        flows.sort_by_key(|(_, flow)| (std::cmp::Reverse(flow.packets), flow.source, flow.destination));
+        let mut places = vec![0; flows.len()];
+        for (place, (number, _)) in flows.iter().enumerate() {
+            places[*number as usize] = place as u32;
+        }
+        let captured = self.packets.iter().map(|(at_ns, bytes, flow)| {
+            let gap_ns = u64::try_from(at_ns - before).unwrap_or(0);
+            before = *at_ns;
+            Captured { gap_ns, bytes: *bytes, flow: flow.map(|number| places[number as usize]) }
+        });
+        let packets = captured.collect();
+        let flows = flows.into_iter().map(|(_, flow)| flow).collect();
         Ok(Capture { file: path.to_owned(), packets, flows, sha256: Some(sha256) })
     }
 }

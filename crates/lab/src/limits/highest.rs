@@ -36,7 +36,8 @@ impl Interrupts {
         Self::under(Scheme::Napi(Napi::default()), host, sizes_bytes)
     }
 
-    fn under(scheme: Scheme, host: &Host, sizes_bytes: &[u32]) -> Self {
+    /// Under a scheme, such as that of a NIC with its moderation.
+    pub fn under(scheme: Scheme, host: &Host, sizes_bytes: &[u32]) -> Self {
         let mut sizes_bytes = sizes_bytes.to_vec();
         sizes_bytes.sort_unstable();
         sizes_bytes.dedup();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use netcliff_core::parts::Memory;
-use netcliff_core::{Bus, Figure, units};
+use netcliff_core::{Bus, Figure, Scheme, units};
 use netcliff_host::inspect::{Direction, Inspection, Port};
 
 use super::System;
@@ -18,6 +18,8 @@ pub struct Described {
     pub origins: Vec<(String, String)>,
     /// True: frames an interrupt are given or measured, not one for lack of knowledge.
     pub interrupts_known: bool,
+    /// How the interface works, its moderation included; None: no interface, or settings that no scheme holds.
+    pub scheme: Option<Scheme>,
 }
 
 /// The parts of an inspected host: link and slot of an interface (else of the first hardware that is up), the CPUs that take
@@ -60,6 +62,9 @@ pub fn describe(
         let of = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs that take its interrupts") };
         say("CPU", format!("costs of find run {run} ({}), {of}", calibration.cpu_method));
     }
+    let works = port.filter(|port| port.nic.is_physical());
+    let works = works.map(|port| port.nic.napi_scheme(&inspection.host.napi(port.nic.uses_backlog())));
+    let scheme = works.filter(|works| works.lacks.is_none()).map(|works| Scheme::Napi(works.napi));
     origins.extend(found.and_then(measured_cliff));
     let system = System {
         link_bps,
@@ -70,7 +75,7 @@ pub fn describe(
         frames_per_interrupt: found.and_then(Found::packets_per_interrupt).unwrap_or(1.0),
     };
     let interrupts_known = found.is_some_and(|found| found.packets_per_interrupt.is_some());
-    Ok(Described { system, origins, interrupts_known })
+    Ok(Described { system, origins, interrupts_known, scheme })
 }
 
 /// The measured cliff of a `find` as a fact beside the bounds.
@@ -164,6 +169,19 @@ mod tests {
         assert!(found.origins[3].1.contains("find run 3") && found.origins[3].1.contains("2 CPUs"), "{found:?}");
         let error = describe(&inspection(), Some("eth9"), None, None).unwrap_err();
         assert!(error.contains("eth9"), "{error}");
+    }
+
+    /// A NIC's own moderation is in the scheme; one that follows the load is in none.
+    #[test]
+    fn the_scheme_is_the_interfaces() {
+        let mut moderated = inspection();
+        moderated.ports[0].nic.driver = Some("igb".into());
+        moderated.ports[0].nic.coalesce = [("rx-usecs".to_owned(), 100)].into();
+        let scheme = |inspection: &Inspection| describe(inspection, None, None, None).unwrap().scheme;
+        let told = scheme(&moderated).expect("a scheme").to_string();
+        assert!(told.contains("min_gap=100us"), "{told}");
+        moderated.ports[0].nic.coalesce = [("rx-usecs".to_owned(), 3)].into();
+        assert_eq!(scheme(&moderated), None);
     }
 
     #[test]

@@ -38,6 +38,7 @@ impl Costs {
 
 /// A throughput from costs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Predicted {
     /// Load at which the costs were taken (pps).
     pub load_pps: f64,

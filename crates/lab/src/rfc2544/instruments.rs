@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// How the frames of a run were sent, received and stamped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Instruments {
     /// Ways of sending, in the order of first use: long frames may take another way than short ones.
     pub sent_by: Vec<Sending>,

@@ -14,6 +14,7 @@ use super::trial::{Answer, Trial};
 
 /// Frame loss at falling loads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LossCurve {
     /// Trials by falling load.
     pub trials: Vec<Trial>,
@@ -96,6 +97,7 @@ pub fn loss_curve<E>(
 
 /// RFC 9004's result for one frame size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BackToBack {
     /// Longest burst without loss of each repeat (frames).
     pub bursts: Vec<u64>,
@@ -208,6 +210,7 @@ fn longest_burst<E>(bursts: Bursts, ask: &mut impl FnMut(u64) -> Result<bool, E>
 
 /// Latency of one repeat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRepeat {
     /// The tagged frame's, as RFC 2544 has it (s).
     pub tagged_s: f64,
@@ -240,6 +243,7 @@ impl LatencyRepeat {
 
 /// Latency at a load over repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Load (pps): RFC 2544 asks for the throughput.
     pub load_pps: f64,

@@ -12,6 +12,7 @@ use super::settings::{FrameSize, Settings};
 
 /// The report, as `--json` prints it and the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rfc2544Report {
     /// `rfc2544`.
     pub kind: String,
@@ -45,6 +46,7 @@ pub struct Rfc2544Report {
 
 /// Results for one frame size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeReport {
     /// The frames.
     pub frame: FrameSize,
@@ -164,6 +166,7 @@ impl SizeReport {
 
 /// Results for one of several goals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GoalReport {
     /// The goal.
     pub goal: Goal,
@@ -190,6 +193,7 @@ impl GoalReport {
 
 /// One of several searches of a frame size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchTurn {
     /// The round, from 1.
     pub round: u32,
@@ -207,6 +211,7 @@ pub struct SearchTurn {
 
 /// What limits a throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The device: a higher load was offered and not forwarded.
@@ -229,6 +234,7 @@ impl std::fmt::Display for Limit {
 
 /// A share of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LineShare {
     /// The line (bit/s).
     pub line_bps: f64,
@@ -240,6 +246,7 @@ pub struct LineShare {
 
 /// Counts over all trials of a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seen {
     /// Trials, void ones too.
     pub trials: u64,
@@ -257,6 +264,7 @@ pub struct Seen {
 
 /// Accuracy of a constant load's schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pacing {
     /// 99th percentile of a frame's lateness, the worst of the trials (s).
     pub lateness_p99_s: f64,

@@ -20,6 +20,7 @@ pub use goal::Goal;
 
 /// Result of a search for one goal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Found {
     /// Relevant lower bound (pps): the highest load that upheld the goal below every load that failed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,6 +37,7 @@ pub struct Found {
 
 /// How a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// Both bounds, as close as requested (RFC 9971: a regular result).
@@ -87,6 +89,7 @@ impl std::fmt::Display for End {
 
 /// A search's results with their trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Searched {
     /// One a goal, in the order of the goals.
     pub found: Vec<Found>,

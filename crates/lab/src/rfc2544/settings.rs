@@ -22,6 +22,7 @@ pub const JUMBO_BYTES: u32 = 9018;
 
 /// Which of RFC 2544's tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tests {
     /// Throughput (26.1). The others need it, except loss.
     pub throughput: bool,
@@ -42,6 +43,7 @@ impl Tests {
 
 /// How throughput is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchBy {
     /// RFC 2544's bisection: every trial is a full one.
@@ -54,6 +56,7 @@ pub enum SearchBy {
 
 /// Everything that makes a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
     /// Which tests.
     pub tests: Tests,

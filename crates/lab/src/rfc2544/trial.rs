@@ -9,6 +9,7 @@ use super::search::End;
 
 /// Counts of one trial at a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trial {
     /// Intended load (pps).
     pub load_pps: f64,
@@ -86,6 +87,7 @@ impl std::fmt::Display for Why {
 
 /// Loads that a search may try.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Range {
     /// Lowest (pps), above 0.
     pub min_pps: f64,

@@ -1,4 +1,7 @@
-//! The link between this host, which is under test, and another that sends: an interface of this one, and a generator in an agent there.
+//! The link between this host, which is under test, and others that send: an interface of this one, and generators in agents there.
+
+mod lost;
+mod probe;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
@@ -6,26 +9,18 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netcliff_core::Fingerprint;
+use netcliff_host::nic::landing::Place;
+use netcliff_host::nic::losses::{Cause, Losses};
 use netcliff_host::nic::neighbour::{self, NoNeighbour, OwnEnd, Received};
 use netcliff_host::nic::{self, Nic};
-use netcliff_host::softnet::softnet_stats;
+use netcliff_wire::frame::Ports;
 use netcliff_wire::generator::DEFAULT_MAX_BURST;
-use netcliff_wire::load::{Carrier, FarSource, Load, LoadRequest};
-use netcliff_wire::run::{Timing, WireFailure, run_from};
-use netcliff_wire::schedule::Arrivals;
-use netcliff_wire::sink::{SinkConfig, Work};
+use netcliff_wire::load::{Carrier, FarSource, Load, LoadRequest, Several};
+use netcliff_wire::transmit::Method;
 
 use super::{PORT, SOURCE_PORT};
 
-/// Load and length of the trial that shows whether packets arrive, and on which CPU.
-const PROBE_PPS: f64 = 2000.0;
-const PROBE_S: f64 = 0.3;
-/// Marks its frames.
-const PROBE_RUN: u32 = 0x7072_6f62;
-/// Fewest of its packets that must arrive.
-const ARRIVED_SHARE: f64 = 0.5;
-/// Smallest frame (bytes).
-const SMALLEST_BYTES: usize = 64;
+pub use probe::PROBE_PPS as LEAST_MOST_PPS;
 
 /// A generator in an agent, used by one trial after the other.
 pub type SharedCarrier = Arc<Mutex<Box<dyn Carrier>>>;
@@ -35,13 +30,31 @@ pub type SharedCarrier = Arc<Mutex<Box<dyn Carrier>>>;
 pub struct BetweenOptions {
     /// Interface of this host.
     pub interface: String,
-    /// The generator.
-    pub carrier: SharedCarrier,
+    /// The generators, which share the load.
+    pub carriers: Vec<SharedCarrier>,
     /// Interface there; None: by the routes there.
     pub their_interface: Option<String>,
     /// The interface may carry the control connection, too.
     pub by_control_link: bool,
+    /// How the load is sent.
+    pub sending: Sending,
 }
+
+/// How a load is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sending {
+    /// Highest rate of all generators together (pps); each agent may have a lower one of its own.
+    pub most_pps: Option<f64>,
+    /// Receive queues that the flows reach; 0 and 1: one flow.
+    pub queues: u32,
+    /// How frames are handed over; None: by an AF_PACKET ring.
+    pub method: Option<Method>,
+    /// Tag of the frames, put on by the generator.
+    pub vlan: Option<u16>,
+}
+
+/// Most receive queues that are looked for.
+pub const MOST_QUEUES: u32 = 64;
 
 /// Why a link cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,12 +71,14 @@ pub enum BetweenError {
         reason: String,
     },
     /// Its packets do not come.
-    #[error("{arrived} of {sent} packets from {peer} to {address}, UDP port {PORT}, came to the application: {why}")]
+    #[error("{arrived} of {sent} packets from {peer} to {address}, UDP port {port}, came to the application: {why}")]
     Lost {
         /// Where they come from.
         peer: String,
         /// Where they go.
         address: Ipv4Addr,
+        /// Their port.
+        port: u16,
         /// Packets read.
         arrived: u64,
         /// Packets sent.
@@ -71,9 +86,32 @@ pub enum BetweenError {
         /// Where they were last seen.
         why: String,
     },
+    /// Flows cannot be aimed at queues.
+    #[error("{0}")]
+    Queues(String),
     /// It was stopped meanwhile.
     #[error("stopped")]
     Stopped,
+}
+
+/// A generator, and what it sends.
+#[derive(Debug)]
+struct Lane {
+    peer: String,
+    facts: Fingerprint,
+    /// One for each queue.
+    flows: Vec<Ports>,
+}
+
+/// A receive queue that the load reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reached {
+    /// The queue; None: it could not be told, and one flow reaches one.
+    pub place: Option<Place>,
+    /// CPU that does its protocol work, where that could be told.
+    pub cpu: Option<u32>,
+    /// UDP port of its flows, where an application of its own reads.
+    pub port: u16,
 }
 
 /// A link that works.
@@ -81,15 +119,19 @@ pub enum BetweenError {
 pub struct Between {
     options: BetweenOptions,
     own: OwnEnd,
+    /// The device whose queues packets land on: below the interface where that is a VLAN's.
     nic: Nic,
-    peer: String,
-    sender: Fingerprint,
+    lanes: Vec<Lane>,
+    queues: Vec<Reached>,
     /// Whether packets go through the per-CPU backlog.
     backlog: bool,
+    /// Highest load that all generators offer together (pps).
+    most_pps: Option<f64>,
 }
 
 impl Between {
-    /// Makes sure that packets arrive; also returns the CPU that does most of their protocol work.
+    /// Makes sure that packets arrive, and finds the flows that reach the queues asked for; also returns the CPU that does most of the
+    /// protocol work of the first.
     ///
     /// # Errors
     /// See [`BetweenError`].
@@ -99,83 +141,67 @@ impl Between {
         stop: &Arc<AtomicBool>,
     ) -> Result<(Self, Option<u32>), BetweenError> {
         let own = neighbour::own_end(&options.interface)?;
-        let nic = nic::read(&options.interface, Path::new("/sys")).map_err(|source| {
-            let interface = own.address;
-            NoNeighbour::Unknown { address: interface, source }
-        })?;
-        let (peer, sender) = {
-            let mut carrier = lock(&options.carrier);
-            (carrier.peer(), carrier.fingerprint().unwrap_or_default())
+        let nic = device(&options.interface).map_err(|source| NoNeighbour::Unknown { address: own.address, source })?;
+        let lane = |carrier: &SharedCarrier| {
+            let mut carrier = lock(carrier);
+            Lane { peer: carrier.peer(), facts: carrier.fingerprint().unwrap_or_default(), flows: Vec::new() }
         };
+        let lanes: Vec<Lane> = options.carriers.iter().map(lane).collect();
         let backlog = through_backlog(&nic);
-        let link = Self { options: options.clone(), own, nic, peer, sender, backlog };
-        let cpu = link.probe(sender_cpu, stop)?;
+        let options = options.clone();
+        let mut link = Self { options, own, nic, lanes, queues: Vec::new(), backlog, most_pps: None };
+        link.most_pps = link.options.sending.most_pps;
+        link.find_flows(sender_cpu, stop)?;
+        let cpu = link.queues.first().and_then(|queue| queue.cpu);
         Ok((link, cpu))
     }
 
-    /// The CPU that packets of the test's flow land on.
-    fn probe(&self, sender_cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Result<Option<u32>, BetweenError> {
-        let timing = Timing::measured(PROBE_S);
-        let load = Load::Paced { arrivals: Arrivals::Constant, rate_pps: PROBE_PPS, seed: 1, timing };
-        let request = self.request(SMALLEST_BYTES, PROBE_RUN, sender_cpu, load);
-        let before = (softnet_stats().unwrap_or_default(), self.received());
-        let mut carrier = self.carrier();
-        let mut source = FarSource::new(&mut **carrier, request);
-        let sink = SinkConfig::new(self.address(), PROBE_RUN);
-        let application = Work::None.application(&sink.heartbeat).map_err(|error| self.failed(error))?;
-        let run = run_from(&mut source, sink, application, timing, stop, |_, _| ());
-        let run = run.map_err(|WireFailure { reason, .. }| self.failed(reason))?;
-        if stop.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(BetweenError::Stopped);
-        }
-        let (sent, arrived) = (run.sender.frames.total(), run.sink.delivered);
-        if (arrived as f64) < ARRIVED_SHARE * sent as f64 {
-            let seen =
-                self.received().zip(before.1).map(|(after, before)| after.packets.saturating_sub(before.packets));
-            let (peer, address) = (self.peer.clone(), self.own.address);
-            return Err(BetweenError::Lost { peer, address, arrived, sent, why: self.where_lost(seen, sent) });
-        }
-        let after = softnet_stats().unwrap_or_default();
-        let processed = after.iter().filter_map(|after| {
-            let earlier = before.0.iter().find(|before| before.cpu == after.cpu)?;
-            Some((after.since(earlier).processed, after.cpu))
-        });
-        Ok(processed.max().map(|(_, cpu)| cpu))
+    fn failed(&self, lane: usize, reason: impl std::fmt::Display) -> BetweenError {
+        let peer = self.lanes.get(lane).map_or_else(String::new, |lane| lane.peer.clone());
+        BetweenError::Generator { peer, reason: reason.to_string() }
     }
 
-    /// Where packets that did not come were last seen.
-    fn where_lost(&self, seen: Option<u64>, sent: u64) -> String {
-        let interface = &self.options.interface;
-        match seen {
-            Some(seen) if (seen as f64) < ARRIVED_SHARE * sent as f64 => {
-                format!(
-                    "{interface} received {seen} packets meanwhile, so they were lost before it: is it the right link?"
-                )
-            }
-            Some(seen) => format!(
-                "{interface} received {seen} packets meanwhile, so this host drops them: look for a rule (`nft list ruleset`), \
-                 an XDP program (`ip link show {interface}`), or reverse path filtering (net.ipv4.conf.{interface}.rp_filter)"
-            ),
-            None => "the kernel does not report what the interface received".to_owned(),
-        }
+    /// All generators, locked.
+    pub fn carriers(&self) -> Vec<MutexGuard<'_, Box<dyn Carrier>>> {
+        self.options.carriers.iter().map(lock).collect()
     }
 
-    fn failed(&self, reason: impl std::fmt::Display) -> BetweenError {
-        BetweenError::Generator { peer: self.peer.clone(), reason: reason.to_string() }
+    /// The generators as one source of frames.
+    pub fn source<'a>(carriers: &'a mut [MutexGuard<'_, Box<dyn Carrier>>], requests: Vec<LoadRequest>) -> Several<'a> {
+        let each = carriers.iter_mut().zip(requests);
+        Several::new(each.map(|(carrier, request)| FarSource::new(&mut ***carrier, request)).collect())
     }
 
-    /// The generator.
-    pub fn carrier(&self) -> MutexGuard<'_, Box<dyn Carrier>> {
-        lock(&self.options.carrier)
+    /// What the generators are asked for: equal shares of the load, each with a run id and a seed of its own.
+    pub fn requests(&self, frame_bytes: usize, run_id: u32, cpu: Option<u32>, load: Load) -> Vec<LoadRequest> {
+        let share = |place: usize| match load {
+            Load::Paced { arrivals, rate_pps, seed, timing } => Load::Paced {
+                arrivals,
+                rate_pps: rate_pps / self.lanes.len() as f64,
+                seed: seed + LANE_SEED * place as u64,
+                timing,
+            },
+            flat_out @ Load::FlatOut { .. } => flat_out,
+        };
+        let each = self.lanes.iter().enumerate();
+        each.map(|(place, lane)| self.request(frame_bytes, run_of(run_id, place), cpu, share(place), &lane.flows))
+            .collect()
     }
 
-    /// What the generator is asked for.
-    pub fn request(&self, frame_bytes: usize, run_id: u32, cpu: Option<u32>, load: Load) -> LoadRequest {
+    /// What one generator is asked for.
+    fn request(&self, frame_bytes: usize, run_id: u32, cpu: Option<u32>, load: Load, flows: &[Ports]) -> LoadRequest {
+        let usual = Ports { source: SOURCE_PORT, destination: PORT };
+        let first = flows.first().copied().unwrap_or(usual);
+        let sending = self.options.sending;
         LoadRequest {
-            destination: self.address(),
+            destination: SocketAddrV4::new(self.own.address, first.destination),
             destination_mac: Some(self.own.mac),
             interface: self.options.their_interface.clone(),
-            source_port: SOURCE_PORT,
+            source_port: first.source,
+            more_flows: flows.get(1..).unwrap_or_default().to_vec(),
+            vlan: sending.vlan,
+            method: sending.method,
+            most_pps: sending.most_pps.map(|most_pps| most_pps / self.lanes.len() as f64),
             frame_bytes,
             run_id,
             max_burst: DEFAULT_MAX_BURST,
@@ -183,6 +209,21 @@ impl Between {
             by_control_link: self.options.by_control_link,
             load,
         }
+    }
+
+    /// Run ids of the generators beyond the first, for one that has this.
+    pub fn more_runs(&self, run_id: u32) -> Vec<u32> {
+        (1..self.lanes.len()).map(|place| run_of(run_id, place)).collect()
+    }
+
+    /// The queues that the load reaches, each with the port that its application reads from.
+    pub fn queues(&self) -> &[Reached] {
+        &self.queues
+    }
+
+    /// Highest load that may be offered (pps), by `--max-rate` here or of an agent; None: as much as the generators can.
+    pub fn most_pps(&self) -> Option<f64> {
+        self.most_pps
     }
 
     /// Where the application is bound.
@@ -203,20 +244,28 @@ impl Between {
         &self.options.interface
     }
 
-    /// The interface as it was found.
+    /// The device whose queues packets land on, as it was found: below the interface where that is a VLAN's.
     pub fn nic(&self) -> &Nic {
         &self.nic
     }
 
-    /// Adds the facts of the host that sends to those of this one.
-    pub fn add_sender(&self, fingerprint: &mut Fingerprint) {
-        let facts = self.sender.facts.iter().map(|(name, fact)| (format!("sender.{name}"), fact.clone()));
-        fingerprint.facts.extend(facts);
+    /// Adds the facts of the hosts that send to those of this one.
+    pub fn add_senders(&self, fingerprint: &mut Fingerprint) {
+        for (place, lane) in (1..).zip(&self.lanes) {
+            let prefix = if place == 1 { "sender".to_owned() } else { format!("sender{place}") };
+            let facts = lane.facts.facts.iter().map(|(name, fact)| (format!("{prefix}.{name}"), fact.clone()));
+            fingerprint.facts.extend(facts);
+        }
     }
 
     /// What the interface has received so far.
     pub fn received(&self) -> Option<Received> {
-        neighbour::received(&self.options.interface)
+        neighbour::received(&self.nic.name)
+    }
+
+    /// What its driver has counted as lost so far; none where it counts nothing of its own.
+    pub fn losses(&self) -> Losses {
+        Losses::read(&self.nic.name).unwrap_or_default()
     }
 
     /// Whether packets go through the per-CPU backlog: RPS, or a virtual link without NAPI.
@@ -226,8 +275,43 @@ impl Between {
 
     /// One line on where packets travel.
     pub fn describe(&self, host_cpu: u32) -> String {
-        let (interface, peer) = (&self.options.interface, &self.peer);
-        format!("{interface} of this host, load from {peer}; protocol and application on CPU {host_cpu}")
+        let interface = &self.options.interface;
+        let peers: Vec<&str> = self.lanes.iter().map(|lane| lane.peer.as_str()).collect();
+        let tag = self.options.sending.vlan.map_or_else(String::new, |id| format!(", VLAN {id}"));
+        let (peers, at) = (peers.join(" and "), self.at(host_cpu));
+        format!("{interface} of this host, load from {peers}{tag}; {at}")
+    }
+
+    /// Where the load is received and read.
+    fn at(&self, host_cpu: u32) -> String {
+        match &self.queues[..] {
+            [] | [_] => format!("protocol and application on CPU {host_cpu}"),
+            queues => {
+                let each: Vec<String> = queues
+                    .iter()
+                    .map(|queue| match (queue.place, queue.cpu) {
+                        (Some(Place::Backlog(cpu)), _) => format!("CPU {cpu}"),
+                        (Some(place), Some(cpu)) => format!("{place} on CPU {cpu}"),
+                        (Some(place), None) => place.to_string(),
+                        (None, _) => "one that could not be told".to_owned(),
+                    })
+                    .collect();
+                format!("{} queues, an application each: {}", queues.len(), each.join(", "))
+            }
+        }
+    }
+
+    /// One line on the load, for the page.
+    pub fn flows(&self) -> String {
+        match &self.queues[..] {
+            [] => String::new(),
+            [one] => {
+                let place = one.place.map_or_else(String::new, |place| format!(", {place} (counted)"));
+                let flows = self.lanes.len();
+                format!("{flows} flow{} to one queue{place}", if flows == 1 { "" } else { "s" })
+            }
+            queues => format!("{} flows to {} queues (counted)", queues.len() * self.lanes.len(), queues.len()),
+        }
     }
 
     /// One line on driver and reception.
@@ -236,6 +320,28 @@ impl Between {
         let how = if self.backlog { "process_backlog" } else { "its own NAPI" };
         format!("{driver}, {how} on CPU {host_cpu}")
     }
+}
+
+/// Seeds of the generators' schedules are so far apart.
+const LANE_SEED: u64 = 7_919_000_017;
+
+/// The run id of a generator, for a first one that has this.
+fn run_of(run_id: u32, place: usize) -> u32 {
+    run_id.wrapping_add(place as u32)
+}
+
+/// The device below an interface that is a VLAN's, or itself.
+fn device(interface: &str) -> std::io::Result<Nic> {
+    let sys = Path::new("/sys");
+    let nic = nic::read(interface, sys)?;
+    let Some(below) = nic.lower.filter(|_| nic.kind.as_deref() == Some("vlan")) else { return Ok(nic) };
+    let below = nic::read_all(sys)?.into_iter().find(|other| other.index == below);
+    Ok(below.unwrap_or(nic))
+}
+
+/// What a device lost for want of room, or by an XDP program: before any queue of the kernel.
+pub fn before_the_stack(losses: &Losses) -> u64 {
+    losses.packets(Cause::NoRoom) + losses.packets(Cause::Xdp)
 }
 
 fn lock(carrier: &SharedCarrier) -> MutexGuard<'_, Box<dyn Carrier>> {

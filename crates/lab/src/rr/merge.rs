@@ -4,12 +4,14 @@ use netcliff_host::cpu::{CpuSplit, Method};
 use netcliff_wire::latency::{LatencyRecord, LatencySummary};
 use serde::{Deserialize, Serialize};
 
+use super::several;
 use super::{Cost, HostCost, HostCpus, HostTicks, OneWay, Receive, Report, ThreadCost};
 use crate::cpus;
 use crate::hosts::{BUSY, STEAL};
 
 /// One repeat's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RrSample {
     /// Length of its window (s).
     pub window_s: f64,
@@ -85,12 +87,14 @@ pub fn merged(repeats: &[Report]) -> Option<Report> {
         cost: cost(repeats),
         ticks: HostTicks::default(),
         refused: sum(|report| report.refused),
+        began_ns: None,
+        together: several::merged(repeats),
         partial: repeats.iter().find_map(|report| report.partial.clone()),
         notes: notes(repeats),
     })
 }
 
-fn histograms<'a>(records: impl Iterator<Item = Option<&'a LatencyRecord>>) -> Option<LatencyRecord> {
+pub(super) fn histograms<'a>(records: impl Iterator<Item = Option<&'a LatencyRecord>>) -> Option<LatencyRecord> {
     let merged = records.flatten().map(LatencyRecord::latency).reduce(|mut sum, next| {
         sum.merge(&next);
         sum
@@ -253,6 +257,8 @@ mod tests {
             cost: Cost { client_threads: Some(cost), ..Cost::default() },
             ticks: HostTicks::default(),
             refused: 0,
+            began_ns: None,
+            together: None,
             partial: None,
             notes: vec!["a note".to_owned()],
         }

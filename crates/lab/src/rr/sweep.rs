@@ -29,6 +29,7 @@ pub struct Sweep {
 
 /// Result of a sweep, as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RrRun {
     /// `rr`.
     pub kind: String,

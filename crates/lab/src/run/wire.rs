@@ -77,5 +77,5 @@ fn spec(task: &Task, seed: u64) -> Result<TrialSpec, Unsupported> {
     };
     let rate_pps = traffic.rate_pps().ok_or_else(|| decline("the offered rate is not known".to_owned()))?;
     let (receive_buffer_bytes, seconds) = (RECEIVE_BUFFER_BYTES, TRIAL_S);
-    Ok(TrialSpec { rate_pps, arrivals, frame_bytes, work_s: 0.0, receive_buffer_bytes, seconds, seed })
+    Ok(TrialSpec { rate_pps, arrivals, frame_bytes, work_s: 0.0, receive_buffer_bytes, seconds, seed, replay: None })
 }

@@ -54,13 +54,14 @@ impl Devices {
         let address = match (&options.template.channel, far) {
             (Channel::Unix | Channel::Pipe, _) => return None,
             (_, Far::Agent { address, .. }) => *address,
+            (_, Far::Agents(agents)) => agents.first()?.address,
             (Channel::Tcp { address, .. } | Channel::Udp { address, .. }, Far::Here) => *address,
         };
         let (near, far_netns) = (&options.template.near.netns, &options.template.far.netns);
         // To an address of its own a namespace always speaks through lo.
         let loopback = match far {
             Far::Here => address.is_loopback() || near == far_netns,
-            Far::Agent { .. } => is_own(address),
+            Far::Agent { .. } | Far::Agents(_) => is_own(address),
         };
         let place = |netns: &Option<PathBuf>| Place { netns: netns.clone(), loopback };
         let there = if far.counts_devices() { None } else { Some(place(far_netns)) };

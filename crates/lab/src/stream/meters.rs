@@ -1,12 +1,14 @@
 //! CPU time and device counts over the windows of a transfer.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use netcliff_host::cpu::system::{SystemShares, SystemStamp};
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Method, Watch as WatchTask};
-use netcliff_wire::transfer::{Interval, Watch};
+use netcliff_wire::transfer::{Interval, Settings, Watch};
 
 use super::devices::{Devices, Sides};
+use super::probe::{self, Probed, Probing};
 use super::{Far, Live, StreamOptions, Told};
 
 /// What was metered of one transfer.
@@ -20,6 +22,8 @@ pub struct Meters {
     devices_from: Option<Sides>,
     metered: Metered,
     live: Option<Live>,
+    /// Requests beside the transfer that is being made.
+    probing: Option<Probing>,
     /// What could not be metered, with the reason.
     pub not_had: Vec<String>,
 }
@@ -43,7 +47,8 @@ impl Meters {
         };
         let devices = Devices::of(options, far);
         let live = options.live.clone();
-        Self { exact, devices, from: None, devices_from: None, metered: Metered::default(), live, not_had }
+        let metered = Metered::default();
+        Self { exact, devices, from: None, devices_from: None, metered, live, probing: None, not_had }
     }
 
     /// Something else that is not available, once.
@@ -61,6 +66,26 @@ impl Meters {
     /// What was metered since the windows opened, once.
     pub(super) fn take(&mut self) -> Metered {
         std::mem::take(&mut self.metered)
+    }
+
+    /// Starts requests beside a transfer that is about to be made, and waits for those that go before it.
+    pub(super) fn probe(&mut self, options: &StreamOptions, settings: &Settings, far: &Far<'_>) {
+        let Some(asked) = &options.probe else { return };
+        match Probing::start(asked, settings, far) {
+            Ok(mut probing) => {
+                probe::rest(asked.around_s, &options.stop);
+                probing.begins();
+                self.probing = Some(probing);
+            }
+            Err(error) => self.once(format!("latency under load: {error}")),
+        }
+    }
+
+    /// Waits for the requests that follow the transfer; all of them.
+    pub(super) fn probed(&mut self, options: &StreamOptions) -> Option<Probed> {
+        let (asked, probing) = (options.probe.as_ref()?, self.probing.take()?);
+        probe::rest(asked.around_s, &options.stop);
+        Some(probing.end())
     }
 
     fn once(&mut self, why: String) {
@@ -81,7 +106,18 @@ impl Watch for Meters {
         }
     }
 
+    fn observes(&self) -> bool {
+        self.probing.is_some()
+    }
+
+    fn sockets(&mut self, sockets: Vec<(bool, OwnedFd)>) {
+        if let Some(probing) = &self.probing {
+            probing.sockets(sockets);
+        }
+    }
+
     fn opened(&mut self) {
+        self.probing.iter_mut().for_each(Probing::opened);
         self.metered = Metered::default();
         self.devices_from = self.devices.as_ref().map(Devices::read);
         if let Some(Err(why)) = self.exact.as_mut().map(|meter| meter.mark()) {
@@ -91,6 +127,7 @@ impl Watch for Meters {
     }
 
     fn closed(&mut self) {
+        self.probing.iter_mut().for_each(Probing::closed);
         if let (Some(from), Ok(to)) = (&self.from, SystemStamp::now()) {
             self.metered.0 = from.until(&to);
         }

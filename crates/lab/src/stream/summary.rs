@@ -9,15 +9,17 @@ mod wire;
 
 use std::collections::BTreeSet;
 
-use netcliff_core::stream::{Spread, StreamReport, StreamRow};
+use netcliff_core::stream::{FollowedRow, Spread, StreamReport, StreamRow};
 use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::Method as CpuMethod;
-use netcliff_wire::transfer::{End, Flow, Window, hardware};
+use netcliff_wire::transfer::{End, Flow, Followed, Window, hardware};
 
 use crate::cpus;
 use crate::hosts::Fingerprints;
 use crate::repeats::known;
 
+use super::many;
+use super::probe;
 use super::samples::samples;
 use super::{Config, Far, Meters, Repeat, StreamOptions, provenance};
 use asked::{asked, in_force};
@@ -144,11 +146,29 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         zero_copy: zero_copy(repeats),
         mapped: mapped(repeats),
         pacing: pacing(repeats),
+        followed: followed(repeats),
+        many: many::row(options, repeats),
+        probe: probe::row(options, repeats, receiver_median(&receiver_bps)),
         sender_bps: Spread::of(sender_bps),
         receiver_bps: Spread::of(receiver_bps),
         limited_by: None,
     };
     StreamRow { limited_by: limit::limited_by(options, &row), ..row }
+}
+
+/// Where threads were placed that followed their flow's packets, in the last repeat.
+fn followed(repeats: &[Repeat]) -> Vec<FollowedRow> {
+    let flows = repeats.last().map_or(&[][..], |repeat| &repeat.transfer.flows[..]);
+    let of = |flow: usize, end: &str, counted: &End| {
+        let Followed { incoming_cpu, napi_id, cpu } = counted.followed?;
+        Some(FollowedRow { flow: flow + 1, end: end.to_owned(), incoming_cpu, napi_id, cpu })
+    };
+    let both = |(at, flow): (usize, &Flow)| [of(at, "sender", &flow.sender), of(at, "receiver", &flow.receiver)];
+    flows.iter().enumerate().flat_map(both).flatten().collect()
+}
+
+fn receiver_median(bps: &[f64]) -> Option<f64> {
+    Spread::of(bps.iter().copied()).map(|spread| spread.median).filter(|bps| *bps > 0.0)
 }
 
 fn windows(repeats: &[Repeat], end: fn(&Flow) -> &End) -> impl Iterator<Item = &Window> {

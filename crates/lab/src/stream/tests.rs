@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use netcliff_core::stream::Spread;
-use netcliff_wire::transfer::Direction;
+use netcliff_wire::transfer::{self, Direction};
 
 use super::*;
 
@@ -19,6 +19,7 @@ pub(super) fn options(method: Method) -> StreamOptions {
         bytes: None,
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),
+        probe: None,
         live: None,
         stop: Arc::default(),
         command: "netcliff stream".to_owned(),

@@ -40,11 +40,18 @@ fn paths() -> Vec<Path> {
         SendPath::WriteV,
         SendPath::SendOwnFile { bytes: OWN_FILE_BYTES, cold: false },
         SendPath::Splice,
+        SendPath::Ktls,
         SendPath::ZeroCopy,
         SendPath::Uring { zero_copy: false },
         SendPath::Uring { zero_copy: true },
     ];
-    let datagrams = [DatagramPath::Single, DatagramPath::Batch, DatagramPath::Segmented];
+    let datagrams = [
+        DatagramPath::Single,
+        DatagramPath::Batch,
+        DatagramPath::Segmented,
+        DatagramPath::SegmentedOut,
+        DatagramPath::SegmentedIn,
+    ];
     stream.into_iter().map(Path::Stream).chain(datagrams.map(Path::Datagram)).collect()
 }
 
@@ -153,6 +160,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
         bytes: None,
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),
+        probe: None,
         live: None,
         stop: Arc::clone(place.stop()),
         command: provenance.command.clone(),

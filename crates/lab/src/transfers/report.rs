@@ -27,6 +27,7 @@ const EFFECTS: [TransferMeasure; 3] =
 
 /// A factor with its levels as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FactorLevels {
     /// The setting.
     pub key: Key,
@@ -36,6 +37,7 @@ pub struct FactorLevels {
 
 /// One configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransferRow {
     /// The level of each factor, in their order.
     pub levels: Vec<String>,
@@ -76,6 +78,7 @@ pub(super) fn values(samples: &[StreamSample], measure: TransferMeasure, carries
 
 /// What a level of a factor does to a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Effect {
     /// The factor.
     pub factor: Key,
@@ -98,6 +101,7 @@ pub struct Effect {
 
 /// Report of an experiment of transfers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransferReport {
     /// `transfer`.
     pub kind: String,

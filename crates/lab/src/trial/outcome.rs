@@ -3,12 +3,14 @@
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use netcliff_host::cpu::heartbeat::{self, Pause};
 use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind, Reception};
+use netcliff_host::nic::losses::Cause;
 use netcliff_wire::generator::{SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
 use netcliff_wire::void::{LATE_NS, Sides, Void};
 
 use super::Trial;
 use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span, Visit};
+use crate::rig::before_the_stack;
 
 impl Trial {
     /// The trial as calibration and search need it.
@@ -147,7 +149,8 @@ impl Trial {
 
     /// Packets of the window that the interface had no room for, as far as its own counters tell: they count the whole run.
     fn missed(&self) -> u64 {
-        let missed = self.received.map_or(0, |received| received.missed) as f64;
+        let known = self.received.map_or(0, |received| received.missed);
+        let missed = known.max(before_the_stack(&self.losses)) as f64;
         let in_window = self.wire.accounting.offered as f64 / self.wire.sender.frames.total().max(1) as f64;
         ((missed * in_window).round() as u64).min(self.wire.accounting.elsewhere)
     }
@@ -163,6 +166,14 @@ impl Trial {
             }
             None => {}
         }
+        notes.extend(self.losses.each().filter_map(|(name, cause, packets)| {
+            let what = match cause {
+                Cause::NoRoom | Cause::Waited | Cause::Other => return None,
+                Cause::Xdp => "an XDP program of the interface dropped packets",
+                Cause::Allowance => "the cloud's allowance was exceeded, which is no limit of this host",
+            };
+            Some(format!("{what} ({name} rose by {packets})"))
+        }));
         if self.steal_share > 0.01 {
             notes.push(format!("the hypervisor took {:.1} % of the host's CPU", 100.0 * self.steal_share));
         }

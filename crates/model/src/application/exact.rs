@@ -30,7 +30,7 @@ use netcliff_core::{Host, Scheme};
 use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::TimeShape;
 use crate::schemes::modulated::{Chain, Phases, Role};
-use crate::schemes::{self, Gathering, LARGEST_WEIGHT, Work};
+use crate::schemes::{self, AsTimer, Gathering, LARGEST_WEIGHT, Work};
 use band::{Extent, longest_progress};
 use budget::Budget;
 use excursion::{Costs, Excursion};
@@ -79,6 +79,8 @@ pub struct Near {
     pub cold: bool,
     /// Polls are taken to use up their weight at random.
     pub polls: bool,
+    /// The NIC's moderation is taken as one timer of the same mean time.
+    pub moderation: bool,
 }
 
 impl Solved {
@@ -159,6 +161,16 @@ fn wait(gathering: &Gathering) -> Wait {
     }
 }
 
+/// What a NIC in front of NAPI waits for.
+fn timer(nic: &AsTimer) -> Wait {
+    let AsTimer { timer_s, from_last, frames: packets, .. } = *nic;
+    match (timer_s > 0.0, from_last) {
+        (false, _) => Wait::Nothing,
+        (true, false) => Wait::Timer { timer_s, packets },
+        (true, true) => Wait::PacketTimer { timer_s, packets, drops_restart: false },
+    }
+}
+
 /// Solves it; None where there is no such chain, where it would take much longer than half a second, or where a figure is
 /// beyond a double. `ring` solves the ring alone.
 pub fn solve(
@@ -168,10 +180,19 @@ pub fn solve(
     work: &Work,
     ring: &dyn Fn() -> Option<Ring>,
 ) -> Option<Solved> {
+    let moderation = match scheme {
+        Scheme::Napi(napi) if napi.moderation.is_on() => Some(schemes::napi_as_timer(work, napi)?),
+        _ => None,
+    };
     if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = scheme {
         return clocked::solve(scheme, host, application_s, work);
     }
-    let whole = |plan: Plan| solve_plan(&plan, scheme, host, application_s, work, &Budget::whole());
+    let whole = |mut plan: Plan| {
+        plan.wait = moderation.map_or(plan.wait, |nic| timer(&nic));
+        let mut solved = solve_plan(&plan, scheme, host, application_s, work, &Budget::whole())?;
+        solved.near.moderation = moderation.is_some_and(|nic| !nic.is_exact);
+        Some(solved)
+    };
     Plan::of(scheme, work).and_then(whole).or_else(|| {
         let plan = matches!(scheme, Scheme::Napi(_)).then(|| Plan::at_random(scheme, work, &ring()?))??;
         whole(plan)
@@ -204,7 +225,7 @@ fn solve_plan(
     let totals = Sweep { excursion: &excursion, stage: plan.stage, most, budget }.totals(&free.begun)?;
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
-    let near = Near { cold: is_cold, polls: plan.again.is_some() };
+    let near = Near { cold: is_cold, polls: plan.again.is_some(), moderation: false };
     Some(answer(scheme, work, (plan, &excursion.chain), &free, &totals, near)).filter(Solved::is_finite)
 }
 

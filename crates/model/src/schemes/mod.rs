@@ -26,7 +26,9 @@ use crate::engine::Fidelity;
 use crate::queue::arrivals::TimeShape;
 pub(crate) use gathered::Gathering;
 pub use hybrid::switching_pps;
-pub(crate) use napi::{LARGEST_WEIGHT, at_random as napi_at_random, full_polls as napi_full_polls};
+pub(crate) use napi::{
+    AsTimer, LARGEST_WEIGHT, as_timer as napi_as_timer, at_random as napi_at_random, full_polls as napi_full_polls,
+};
 use num_complex::Complex64;
 pub(crate) use ticks::{Ticked, Ticks};
 
@@ -119,7 +121,8 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
         Scheme::Hybrid(hybrid) => hybrid::supported(hybrid, fidelity, service),
         Scheme::Napi(napi) => {
             napi::supported(napi, fidelity)?;
-            phases_only(scheme, service)
+            // Behind a NIC's moderation other times are an M/G/1/K, which takes any.
+            if napi.moderation.is_on() { Ok(()) } else { phases_only(scheme, service) }
         }
         Scheme::Napi2007 { .. } if fidelity == Fidelity::Paper => {
             Err("the paper has no formula for napi-2007: use fidelity exact".to_owned())
@@ -165,6 +168,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         }
         (Scheme::Coalesce(coalesce), _) if coalesce.masked => afford::mg1k(scheme, work, load)?,
         (Scheme::Dim(_), _) => afford::mg1k(scheme, work, load)?,
+        (Scheme::Napi(napi), _) if napi.moderation.is_on() => afford::mg1k(scheme, work, load)?,
         (Scheme::Polling { .. }, Fidelity::Paper) => {
             afford::mg1k(scheme, &Work { shape: TimeShape::Deterministic, ..work.clone() }, load)?;
         }

@@ -33,7 +33,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
     match scheme {
         Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => {}
         Scheme::Napi(own) => {
-            napi::supported(own, fidelity)?;
+            napi::supported_without_moderation(own, fidelity)?;
             if (LARGEST_WEIGHT + 1..=napi::LARGEST_WEIGHT).contains(&own.weight) {
                 return Err(format!(
                     "napi under mmpp arrivals is solved for weights up to {LARGEST_WEIGHT}, not {}: use the simulator",

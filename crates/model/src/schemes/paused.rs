@@ -27,7 +27,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses:
     let scheme_stages = match scheme {
         Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => 2,
         Scheme::Napi(own) => {
-            napi::supported(own, fidelity)?;
+            napi::supported_without_moderation(own, fidelity)?;
             napi::chain_phases(own)
         }
         other => {

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use netcliff_core::Finding;
+use netcliff_core::ledger::TrialLedger;
 
 use crate::format::{self, Unit};
 use crate::sheet::{self, Cell, ENGINES, Row};
@@ -33,6 +34,7 @@ pub fn section(finding: &Finding) -> Markup {
                     }
                 }
             }
+            @if let Some(at) = &finding.ledger { (ledger(at)) }
             @if let Some(note) = sheet::cpu_note(finding) { p.note { "CPU, " (note) "." } }
             @if !finding.checks.is_empty() { p.note { "Checks: " (sheet::CHECK_NOTE) "." } }
             @for check in &finding.checks {
@@ -68,5 +70,28 @@ pub fn content(cell: Option<&Cell>) -> Markup {
                 @if let Some(ends) = &cell.interval { " " span.interval { (ends) } }
             }
         }
+    }
+}
+
+/// Where the packets of a trial past the cliff went.
+fn ledger(at: &TrialLedger) -> Markup {
+    let ledger = &at.ledger;
+    let share = |packets: u64| {
+        if ledger.sent == 0 { String::new() } else { format::share(packets as f64 / ledger.sent as f64) }
+    };
+    html! {
+        h3 { "Where every packet went" }
+        table {
+            thead { tr { th { "of " (ledger.sent) " packets at " (format::quantity(at.load_pps, Unit::Pps)) } th { "packets" } th { "share" } th { "counted by" } } }
+            tbody {
+                tr { th { "delivered" } td { (ledger.delivered) } td { (share(ledger.delivered)) } td { "the receiver" } }
+                @for row in &ledger.dropped {
+                    tr { th { (row.place.name()) ": " (row.reason) } td { (row.packets) } td { (share(row.packets)) } td { (row.source) } }
+                }
+                tr { th { "still inside" } td { (ledger.inside) } td { (share(ledger.inside)) } td { "" } }
+                tr { th { "unexplained" } td { (ledger.unexplained) } td { "" } td { (ledger.method) } }
+            }
+        }
+        @for limit in &ledger.limits { p.note { (limit) "." } }
     }
 }

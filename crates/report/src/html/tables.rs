@@ -48,7 +48,7 @@ pub fn setup(finding: &Finding) -> Markup {
     html! {
         section #setup {
             h2 { "Configuration and host" }
-            (facts(sheet::setup(finding).into_iter().chain(sheet::generator(finding).into_iter().map(prefixed))))
+            (facts(sheet::setup(finding).into_iter().chain(sheet::generator(finding).into_iter().map(prefixed)).chain(sheet::device(finding))))
             @if !limits.is_empty() {
                 h3 { "What limits this run" }
                 ul { @for limit in limits { li { (limit) } } }

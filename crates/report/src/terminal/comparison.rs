@@ -1,6 +1,6 @@
 //! [`compare`]: what `netcliff compare` prints.
 
-use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Row, Side, Verdict};
+use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Quantity, Row, Side, Verdict};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -178,7 +178,12 @@ fn line(row: &Row) -> String {
 
 /// The figure's name for people.
 pub fn name(row: &Row) -> String {
-    match row.quantity.name {
+    words_of(&row.quantity)
+}
+
+/// A figure's name for people.
+pub fn words_of(quantity: &Quantity) -> String {
+    match quantity.name {
         "goodput_bps" => "goodput",
         "sender_us_per_kib" => "sender us/KiB",
         "receiver_us_per_kib" => "recv us/KiB",

@@ -119,7 +119,13 @@ fn bindings(row: &RoofRow) -> String {
 
 /// What each end of the ranges assumes, and what `predict` says of the smallest frames.
 fn assumed(roofline: &Roofline, small: &RoofRow) -> String {
-    let scheme = roofline.highest_by.as_ref().map_or("napi", netcliff_core::Scheme::name);
+    let scheme = match &roofline.highest_by {
+        Some(netcliff_core::Scheme::Napi(napi)) if napi.moderation.is_on() => {
+            netcliff_core::Scheme::Napi(napi.clone()).to_string()
+        }
+        Some(scheme) => scheme.name().to_owned(),
+        None => "napi".to_owned(),
+    };
     let highest = small.highest.as_ref();
     let most = match highest.and_then(|highest| highest.frames_per_interrupt) {
         Some(frames) => {

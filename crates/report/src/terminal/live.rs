@@ -55,7 +55,7 @@ impl StreamLines {
         let mut line = format!("  {:<15}", span(interval.from_s, interval.to_s));
         for bytes in [interval.received_bytes, interval.sent_bytes].into_iter().flatten() {
             let rate = format::quantity(interval.rate_bps(bytes), Unit::Bps);
-            line += &format!("{:>9}{rate:>13}", amount(bytes));
+            line += &format!("{:>9}{rate:>13}", format::amount(bytes));
         }
         if self.shows_loss(interval) {
             let lost = interval.sent_bytes.zip(interval.received_bytes).filter(|(sent, _)| *sent > 0);
@@ -117,14 +117,6 @@ impl RrLines {
 /// `0.00-1.00 s`.
 fn span(from_s: f64, to_s: f64) -> String {
     format!("{from_s:.2}-{to_s:.2} s")
-}
-
-/// Bytes in thousands, so that eight times of them in a second are the rate beside them.
-fn amount(bytes: u64) -> String {
-    let scales = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let scale = scales.into_iter().find(|(factor, _)| bytes as f64 >= *factor);
-    scale
-        .map_or(format!("{bytes} B"), |(factor, unit)| format!("{} {unit}", format::significant(bytes as f64 / factor)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use netcliff_lab::rr::{
     Arrivals, Cost, HostCost, HostCpus, OneWay, Receive, RrRecord, RrRun, RrSample, Settings, ThreadCost, Transport,
 };
 
+mod agents;
 mod brief;
 
 pub use brief::rr_brief;
@@ -37,6 +38,7 @@ fn one(page: &mut Page, record: &RrRecord) {
     head(page, record);
     figures(page, record);
     latency(page, record);
+    agents::agents(page, record);
     cost(page, &report.cost);
     hosts(page, &record.cpus);
     if !report.notes.is_empty() {

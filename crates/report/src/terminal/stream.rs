@@ -5,6 +5,8 @@ use netcliff_core::stream::{Spread, StreamReport, StreamRow};
 use netcliff_core::units;
 
 mod brief;
+mod many;
+mod probe;
 mod wire;
 
 pub use brief::stream_brief;
@@ -33,12 +35,29 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     received(&mut page, report);
     wire::datagrams(&mut page, report);
     pacing(&mut page, report);
+    followed(&mut page, report);
+    many::agents(&mut page, report);
+    probe::whole(&mut page, report);
     page.list("WARNINGS", &report.warnings);
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
     let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
     page.list("NOT MEASURED", &missing);
     page.finish()
+}
+
+/// Threads that followed their flow's packets.
+fn followed(page: &mut Page, report: &StreamReport) {
+    for row in &report.rows {
+        for placed in &row.followed {
+            let queue = placed.napi_id.map_or(String::new(), |id| format!(", NAPI {id}"));
+            let text = format!(
+                "flow {}: the {} ran on CPU {}; its packets came in on CPU {}{queue}",
+                placed.flow, placed.end, placed.cpu, placed.incoming_cpu
+            );
+            page.fact(&name(row), &text);
+        }
+    }
 }
 
 /// How well paced senders kept to their rate.

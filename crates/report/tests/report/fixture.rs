@@ -139,6 +139,7 @@ pub fn livelocking() -> Finding {
             ceiling_pps: Some(Figure::sampled(906e3, 6e3, 0.95)),
             lateness_p99_s: Some(3.2e-6),
             frame_bytes: 64,
+            ..GeneratorSummary::default()
         },
         cliff_pps: from_each(|fluid| fluid.figure(fluid.cliff_pps())),
         peak_pps: from_each(|fluid| fluid.figure(1.004 * fluid.cliff_pps())),

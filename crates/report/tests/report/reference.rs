@@ -22,6 +22,8 @@ const JSON: &[(&str, &[&str])] = &[
     ("`limits`", &["core/src/roofline.rs"]),
     ("`inspect` and the fingerprint of a host", &["host/src/inventory", "host/src/nic", "host/src/inspect"]),
     ("`watch`", &["core/src/watch.rs"]),
+    ("`drops`, and the ledger of a trial", &["core/src/drops.rs", "core/src/ledger.rs"]),
+    ("`headroom`", &["core/src/headroom.rs"]),
     ("`tune`", &["core/src/tuning.rs", "host/src/tune", "lab/src/tuning.rs"]),
     (
         "`rr`",
@@ -32,6 +34,7 @@ const JSON: &[(&str, &[&str])] = &[
     ("`rfc2544`", &["lab/src/rfc2544"]),
     ("`compare`", &["lab/src/compare.rs", "lab/src/compare"]),
     ("`results list`", &["lab/src/store.rs"]),
+    ("`results trend`", &["lab/src/trend.rs"]),
 ];
 
 /// Keys of schemes that are not called as the field they set, without its unit.

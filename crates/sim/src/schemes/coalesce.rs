@@ -3,6 +3,8 @@
 //!
 //! Count and timers start anew when an interrupt's handling ends; what arrived during it is announced with it.
 
+use netcliff_core::scheme::Gap;
+
 use super::{Policy, preemptible};
 use crate::clock::{Clock, NEVER};
 use crate::machine::{Arrival, Machine, Watch};
@@ -23,6 +25,9 @@ pub(crate) struct Moderation {
     /// The interrupt is due but waits for the gap to end.
     held_until: u64,
     gap_ends: u64,
+    /// How the gap is kept; the interrupt that comes now waited for the end of one.
+    rule: Gap,
+    waited: bool,
 }
 
 impl Moderation {
@@ -38,6 +43,8 @@ impl Moderation {
             packet_at: NEVER,
             held_until: NEVER,
             gap_ends: 0,
+            rule: Gap::Each,
+            waited: false,
         }
     }
 
@@ -48,7 +55,20 @@ impl Moderation {
 
     /// That of a NIC in front of NAPI.
     pub(super) fn of_nic(nic: &netcliff_core::Moderation, clock: Clock) -> Self {
-        Self::of_times(nic.frames, [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s], clock)
+        let times_s = [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s];
+        Self { rule: nic.gap, ..Self::of_times(nic.frames, times_s, clock) }
+    }
+
+    /// How it keeps its gap.
+    #[inline]
+    pub(super) fn rule(&self) -> Gap {
+        self.rule
+    }
+
+    /// True while an interrupt waits for the end of a gap.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.held_until != NEVER
     }
 
     /// With an absolute timer, a packet timer and a gap (s); None and 0 are off.
@@ -88,6 +108,7 @@ impl Moderation {
     /// A timer is due, or the count is full; true if the interrupt may come now, else it is held until the gap ends.
     #[inline]
     pub(crate) fn fire(&mut self, now: u64) -> bool {
+        self.waited = self.held_until != NEVER;
         (self.absolute_at, self.packet_at, self.held_until) = (NEVER, NEVER, NEVER);
         if now < self.gap_ends {
             self.held_until = self.gap_ends;
@@ -113,7 +134,13 @@ impl Moderation {
     #[inline]
     pub(super) fn assert(&mut self, now: u64) {
         self.mask();
-        self.gap_ends = now + self.gap;
+        if self.rule == Gap::Each || !std::mem::take(&mut self.waited) {
+            self.gap_ends = now + self.gap;
+            if self.rule == Gap::Echo {
+                // Its end comes, whatever comes until then.
+                self.held_until = self.gap_ends;
+            }
+        }
     }
 
     /// The interrupt is unmasked over `packets` that no poll has taken: they are counted and timed as if they came now. True if they

@@ -6,6 +6,7 @@
 //! must run; then ksoftirqd is woken.
 
 mod busy;
+mod gaps;
 mod threads;
 
 use netcliff_core::{Host, Napi};
@@ -47,6 +48,10 @@ struct Linux {
     slice: u64,
     /// NAPI_STATE_SCHED: masked, owned by a poll to come.
     scheduled: bool,
+    /// NAPI_STATE_MISSED: an interrupt that is not masked came meanwhile.
+    missed: bool,
+    /// Packets accepted when the NIC last had a cause to interrupt.
+    cause_at: u64,
     /// When the interrupt that is on its way, or the timer of a deferred one, is handled [ticks]; [`NEVER`] if none is.
     interrupt_due: u64,
     /// What is due is the timer.
@@ -92,6 +97,8 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,
         slice: clock.whole(SLICE_S),
         scheduled: false,
+        missed: false,
+        cause_at: 0,
         interrupt_due: NEVER,
         deferring: false,
         defer_hard_irqs: napi.defer_hard_irqs,
@@ -142,7 +149,7 @@ impl Linux {
         let missed = self.nic.timer() < now;
         let asserts = if machine.arrival_due() && !missed {
             match machine.take_arrival() {
-                Arrival::Accepted if !self.scheduled => self.nic.packet(now),
+                Arrival::Accepted if !self.scheduled || self.echoes() => self.packet(machine),
                 // Count and timers are for packets, the gap is for every interrupt.
                 Arrival::Completion if !self.scheduled => self.nic.fire(now),
                 _ => false,
@@ -156,6 +163,9 @@ impl Linux {
 
     /// The NIC asserts its interrupt, and masks it: it is handled at once or when it is delivered. True in the former case.
     fn assert<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
+        if self.scheduled {
+            return self.again(machine);
+        }
         self.scheduled = true;
         self.nic.assert(machine.now);
         let delivery = machine.times.delivery.next();
@@ -175,14 +185,16 @@ impl Linux {
         // The timer finds the NIC masked already.
         let timer = std::mem::take(&mut self.deferring);
         let mean = if timer { machine.times.interrupt.mean_ticks() } else { self.interrupt_ticks };
-        let handling = machine.times.interrupt.next_of_mean(mean);
-        machine.spend(Account::Interrupt, handling);
+        let latched = self.handle(machine, mean);
         if self.threaded {
             self.wake_kernel_thread(machine);
         } else {
             self.pending = true;
         }
         machine.transmit_interrupts();
+        if latched {
+            self.again(machine);
+        }
     }
 
     /// wakeup_softirqd, or the wake-up of the NAPI thread.
@@ -263,7 +275,7 @@ impl Linux {
     fn poll_once<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> (u64, bool) {
         machine.counts.polls += 1;
         let overhead = machine.times.poll.next();
-        machine.spend(Account::Poll, overhead);
+        self.spend(machine, Account::Poll, overhead);
         let before = machine.completions_before();
         let mut clean = before != Some(true) || self.clean_transmit(machine);
         let work = if self.backlog { self.process_backlog(machine) } else { self.poll_ring(machine, weight) };
@@ -316,7 +328,7 @@ impl Linux {
 
     fn process<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let work = machine.protocol_work();
-        machine.spend(Account::Protocol, work);
+        self.spend(machine, Account::Protocol, work);
         machine.uncounted = machine.uncounted.saturating_sub(1);
         if machine.finish_packet() {
             self.woken_from_idle |= self.current == Thread::Idle;
@@ -326,6 +338,15 @@ impl Linux {
     /// napi_complete_done, then the driver unmasks; packets that came meanwhile interrupt at once. While hard interrupts
     /// are deferred the NIC stays masked and a timer schedules the next poll.
     fn complete<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) {
+        if std::mem::take(&mut self.missed) {
+            // It stays scheduled and is polled again (napi_complete_done).
+            if self.threaded {
+                self.wake_kernel_thread(machine);
+            } else {
+                self.pending = true;
+            }
+            return;
+        }
         if work > 0 {
             self.defers_left = self.defer_hard_irqs;
         }
@@ -345,7 +366,8 @@ impl Linux {
             machine.spend(Account::Poll, unmask);
         }
         self.scheduled = false;
-        let packets = self.nic.unmask(machine.ring.len(), machine.now);
+        let causes = self.causes_at_unmask(machine);
+        let packets = self.nic.unmask(causes, machine.now);
         if packets || (machine.completion_due() && self.nic.fire(machine.now)) {
             self.nic.assert(machine.now);
             self.interrupt(machine);

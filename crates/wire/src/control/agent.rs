@@ -83,13 +83,22 @@ impl Agent {
     pub fn bind(addresses: &[SocketAddr], settings: Settings, log: Log) -> Result<Self, ControlError> {
         let mut listeners = Vec::new();
         for &address in addresses {
-            if settings.key.is_none() && !address.ip().to_canonical().is_loopback() {
-                return Err(ControlError::Unprotected { address });
-            }
-            let failed = || ControlError::system(format!("listen on {address}"));
-            let listener = TcpListener::bind(address).map_err(failed())?;
-            listener.set_nonblocking(true).map_err(failed())?;
-            listeners.push(listener);
+            // Not even for a moment.
+            protected(address, &settings)?;
+            listeners.push(TcpListener::bind(address).map_err(ControlError::system(format!("listen on {address}")))?);
+        }
+        Self::of(listeners, settings, log)
+    }
+
+    /// Takes over sockets that listen already, on the same condition.
+    ///
+    /// # Errors
+    /// One that other hosts reach without a key, or the kernel does not report where one listens.
+    pub fn of(listeners: Vec<TcpListener>, settings: Settings, log: Log) -> Result<Self, ControlError> {
+        for listener in &listeners {
+            let address = listener.local_addr().map_err(ControlError::system("ask for the own address"))?;
+            protected(address, &settings)?;
+            listener.set_nonblocking(true).map_err(ControlError::system(format!("listen on {address}")))?;
         }
         let memory = Memory::of(settings.limits.memory_bytes);
         Ok(Self { listeners, settings, log, memory })
@@ -177,6 +186,12 @@ impl Agent {
             (self.log)(&Event::Refused(&ControlError::system("start a thread for a client")(error)));
         }
     }
+}
+
+/// Refuses an address that other hosts reach, unless they need a key.
+fn protected(address: SocketAddr, settings: &Settings) -> Result<(), ControlError> {
+    let is_open = settings.key.is_none() && !address.ip().to_canonical().is_loopback();
+    if is_open { Err(ControlError::Unprotected { address }) } else { Ok(()) }
 }
 
 /// Serves one client over stdin and stdout, which whoever started this (such as ssh) protects. Data is taken at `data_at`, or

@@ -11,6 +11,7 @@ const TRACKED: usize = 1 << 22;
 
 /// Counts of frames at the sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Arrived {
     /// Different frames of the trial that came whole.
     pub frames: u64,

@@ -74,6 +74,7 @@ pub enum Stamp {
 
 /// How frames are to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SendBy {
     /// AF_XDP where it is available, else AF_PACKET.
@@ -87,6 +88,7 @@ pub enum SendBy {
 
 /// What sends frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Sending {
     /// An AF_PACKET transmit ring.
@@ -109,6 +111,7 @@ impl std::fmt::Display for Sending {
 
 /// How frames are to be taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReceiveBy {
     /// AF_XDP on a device whose driver runs XDP programs, else AF_PACKET.
@@ -148,6 +151,7 @@ impl ReceiveBy {
 
 /// What takes frames in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Receiving {
     /// An AF_PACKET receive ring.

@@ -24,6 +24,7 @@ use crate::error::WireError;
 
 /// Whose clock the latency of tagged frames is taken with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamps {
     /// The sending program's, to the sink's ring.
@@ -111,6 +112,7 @@ impl Stamped {
 
 /// Stamps of tagged frames that were asked for and cannot be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Absent {
     /// Frames whose leaving nobody told.
     pub left: u32,

@@ -9,9 +9,12 @@ fn spec(frame_bytes: usize, checksum: Checksum) -> FrameSpec {
         destination_mac: [2, 0, 0, 0, 0, 2],
         source: "10.1.2.3:1024".parse().expect("an address"),
         destination: "10.1.2.4:9000".parse().expect("an address"),
+        more_flows: Vec::new(),
+        vlan: None,
         frame_bytes,
         checksum,
         run_id: 7,
+        replay: None,
     }
 }
 
@@ -44,6 +47,44 @@ fn sizes_out_of_range_say_what_is_accepted() {
     for size in [0, 63, 9019] {
         let error = Template::new(&spec(size, Checksum::Zero)).unwrap_err().to_string();
         assert!(error.contains(&size.to_string()) && error.contains("64 to 9018"), "{error}");
+    }
+}
+
+#[test]
+fn frames_of_several_flows_are_drawn_and_carry_the_tag() {
+    let more_flows = vec![Ports { source: 7, destination: 9001 }, Ports { source: 8, destination: 9002 }];
+    for checksum in [Checksum::Computed, Checksum::Zero] {
+        let spec = FrameSpec { more_flows: more_flows.clone(), vlan: Some(5), ..spec(64, checksum) };
+        let template = Template::new(&spec).expect("legal");
+        let mut frame = template.bytes().to_vec();
+        assert_eq!((frame.len(), template.flows(), template.payload_at()), (64, 3, 46));
+        let mut of_flow = [0; 3];
+        for sequence in 0..3000 {
+            let flow = flow_of(sequence, 3);
+            of_flow[flow] += 1;
+            let ports = [(1024, 9000), (7, 9001), (8, 9002)][flow];
+            template.stamp(&mut frame, &Header { sequence, intended_ns: 77 });
+            let packet = SlicedPacket::from_ethernet(&frame).expect("a frame");
+            assert_eq!(packet.vlan_ids().first().map(|id| id.value()), Some(5));
+            let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp))) = (packet.net, packet.transport) else {
+                panic!("not UDP over IPv4")
+            };
+            assert_eq!((udp.source_port(), udp.destination_port()), ports);
+            if checksum == Checksum::Computed {
+                let computed = udp.to_header().calc_checksum_ipv4(&ip.header().to_header(), udp.payload());
+                assert_eq!(Ok(udp.checksum()), computed);
+            }
+            assert_eq!(Header::parse(udp.payload(), 7).map(|header| header.sequence), Some(sequence));
+        }
+        // Binomial of mean 1000 and standard deviation 26; the draw is fixed.
+        assert!(of_flow.iter().all(|frames| (900..1100).contains(frames)), "{of_flow:?}");
+    }
+    for (spec, word) in [
+        (FrameSpec { vlan: Some(4095), ..spec(64, Checksum::Zero) }, "1 to 4094"),
+        (FrameSpec { more_flows: vec![more_flows[0]; MOST_FLOWS], ..spec(64, Checksum::Zero) }, "1 to 1024 flows"),
+    ] {
+        let error = Template::new(&spec).expect_err("too much").to_string();
+        assert!(error.contains(word), "{error}");
     }
 }
 

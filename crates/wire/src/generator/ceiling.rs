@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Generator, GeneratorConfig, SenderFailure, SenderReport, Span, Window};
 use crate::clock;
 use crate::error::WireError;
+use crate::schedule::{Arrivals, Schedule};
 use crate::transmit::{Method, SendOutcome};
 
 /// Time from the order to the first frame \[ns\].
@@ -30,7 +31,7 @@ pub struct Ceiling {
     pub seconds: f64,
 }
 
-/// Sends for `seconds` as fast as the generator can, in bursts of `max_burst`.
+/// Sends for `seconds` as fast as the generator can, in bursts of `max_burst`, or on schedule at `config.most_pps` where that is set.
 ///
 /// The frames carry `config.frame.run_id`: give it another than the measurement's, so that a sink
 /// counts them as foreign. What the receiver does matters: a refused frame costs the sender another amount than
@@ -44,7 +45,7 @@ pub fn ceiling(config: GeneratorConfig, seconds: f64, stop: Arc<AtomicBool>) -> 
         return Err(WireError::setting("seconds", seconds, accepted).into());
     }
     let duration_ns = clock::ns_from_s(seconds).unwrap_or_default();
-    let method = config.method;
+    let most_pps = config.most_pps;
     let generator = Generator::prepare(config, stop)?;
     let start_ns = clock::monotonic_ns() + LEAD_NS;
     let span = Span {
@@ -53,9 +54,13 @@ pub fn ceiling(config: GeneratorConfig, seconds: f64, stop: Arc<AtomicBool>) -> 
         max_frames: None,
         window: Window { from_ns: start_ns, to_ns: start_ns + duration_ns },
     };
-    // Every frame is due at once; the generator gives up when the span is over.
-    let report = generator.start(std::iter::repeat(0), span)?.join()?;
-    summarise(method, &report, start_ns).ok_or_else(|| WireError::died("generator", &"it sent nothing").into())
+    let report = match most_pps {
+        // Every frame is due at once; the generator gives up when the span is over.
+        None => generator.start(std::iter::repeat(0), span)?,
+        Some(most_pps) => generator.start(Schedule::new(Arrivals::Constant, most_pps, 0, 0)?, span)?,
+    };
+    let report = report.join()?;
+    summarise(report.method, &report, start_ns).ok_or_else(|| WireError::died("generator", &"it sent nothing").into())
 }
 
 fn summarise(method: Method, report: &SenderReport, start_ns: u64) -> Option<Ceiling> {

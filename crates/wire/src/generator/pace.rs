@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::limits::Limit;
 use super::{Gap, GeneratorConfig, KEPT_UP_SHARE, MOST_STALLS, STALL_NS, SenderFailure, SenderReport, SentSlot, Span};
 use crate::error::WireError;
 use crate::frame::{Header, SEQUENCE_LIMIT};
@@ -38,6 +39,7 @@ struct Run<'a> {
     awake_ns: Option<u64>,
     /// Intended times of the frames of the kick under way.
     staged: Vec<u64>,
+    limit: Option<Limit>,
 }
 
 /// Sends every frame of the schedule that is due within the span, by a clock in nanoseconds.
@@ -61,7 +63,7 @@ pub(super) fn follow(
     while let Some(&due_ns) = times.peek() {
         let now = clock();
         run.look(now);
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || config.lease.is_over(now) {
             stopped = true;
             break;
         }
@@ -115,6 +117,7 @@ impl<'a> Run<'a> {
             stalls: Vec::new(),
             awake_ns: None,
             staged: Vec::with_capacity(config.max_burst),
+            limit: config.most_pps.map(Limit::of),
         })
     }
 
@@ -139,11 +142,13 @@ impl<'a> Run<'a> {
         now: u64,
     ) {
         self.staged.clear();
+        let most =
+            self.limit.as_mut().map_or(self.config.max_burst, |limit| limit.room(now)).min(self.config.max_burst);
         while let Some(&intended_ns) = times.peek() {
             let window = self.span.window;
             let other_side =
                 self.staged.first().is_some_and(|first| window.contains(*first) != window.contains(intended_ns));
-            if intended_ns > now || other_side || self.staged.len() == self.config.max_burst {
+            if intended_ns > now || other_side || self.staged.len() >= most {
                 return;
             }
             let header = Header { sequence: self.sequence, intended_ns };
@@ -162,6 +167,9 @@ impl<'a> Run<'a> {
         let (Some(&first), Some(&last)) = (self.staged.first(), self.staged.last()) else {
             return Ok(());
         };
+        if let Some(limit) = &mut self.limit {
+            limit.take(self.staged.len());
+        }
         let kicked = transmitter.kick()?;
         let after = clock();
         self.look(after);

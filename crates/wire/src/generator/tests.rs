@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::pace::follow;
 use super::*;
 use crate::frame::{Checksum, Header};
+use crate::transmit::SendOutcome;
 
 const START_NS: u64 = 1_000_000_000;
 
@@ -53,9 +54,12 @@ fn config(max_burst: usize) -> GeneratorConfig {
         destination_mac: [0; 6],
         source: "127.0.0.1:0".parse().expect("an address"),
         destination: "127.0.0.1:9".parse().expect("an address"),
+        more_flows: Vec::new(),
+        vlan: None,
         frame_bytes: 64,
         checksum: Checksum::Zero,
         run_id: 1,
+        replay: None,
     };
     GeneratorConfig { max_burst, ..GeneratorConfig::new("none", frame) }
 }
@@ -200,4 +204,34 @@ fn setup_errors_reach_the_caller() {
     let past = Span { start_ns: 1, ..span(1000) };
     let error = generator.start(std::iter::empty(), past).expect("alive").join().expect_err("too late");
     assert!(error.to_string().contains("in the past"), "{error}");
+}
+
+#[test]
+fn a_limit_holds_however_late_the_generator_is() {
+    let mut fake = Fake::default();
+    let span = span(400_000_000);
+    // All is due at once; 100 kpps may leave, and a tenth of a second's worth ahead of that.
+    let config = GeneratorConfig { most_pps: Some(100e3), ..config(32) };
+    let report = follow(&mut fake, std::iter::repeat(0), span, &config, &AtomicBool::new(false), ticks(1000), |_| ());
+    let sent = report.expect("the fake never fails").frames.total();
+    assert!((49_000..=51_500).contains(&sent), "{sent} in 0.4 s and a grace");
+}
+
+#[test]
+fn a_generator_whose_lease_is_over_stops() {
+    let mut fake = Fake::default();
+    let lease = Lease::of(0);
+    let config = GeneratorConfig { lease: lease.clone(), ..config(32) };
+    let until = crate::clock::monotonic_ns();
+    let clock = ticks(100);
+    // The fake's clock begins at one second, the lease ends now: after it.
+    let ahead = move || until - 1_000_000 + clock() - START_NS;
+    let start_ns = until - 900_000;
+    let span = Span { start_ns, ..span(20_000_000) };
+    let schedule = (0..).map(|n| n * 10_000);
+    let report =
+        follow(&mut fake, schedule, span, &config, &AtomicBool::new(false), ahead, |_| ()).expect("no failure");
+    assert!(report.stopped && (80..=95).contains(&report.frames.total()), "{}", report.frames.total());
+    lease.extend(1_000_000_000);
+    assert!(!lease.is_over(crate::clock::monotonic_ns()) && !Lease::default().is_over(u64::MAX));
 }

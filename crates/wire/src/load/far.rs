@@ -5,22 +5,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
+use netcliff_core::units::print_pps;
 use netcliff_host::nic::neighbour::{self, print_mac};
+use netcliff_host::nic::vlan::below_vlan;
 use serde_json::Value;
 
 use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, UNHEARD_S, Way};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::error::WireError;
 use crate::frame::{Checksum, FrameSpec};
-use crate::generator::{Ceiling, GeneratorConfig, SenderFailure, ceiling};
+use crate::generator::{Ceiling, GeneratorConfig, Lease, SenderFailure, ceiling};
 use crate::schedule::Schedule;
 use crate::source::{Here, Source};
 use crate::thread::{Placement, allowed_cpus};
 
 /// Time from the answer to the first frame \[ns\]: the client sets its window meanwhile.
 const LEAD_NS: u64 = 150_000_000;
+/// A share of a load may be above the limit's by so much.
+const ROUNDING: f64 = 1e-9;
+/// [`UNHEARD_S`].
+const UNHEARD_NS: u64 = (UNHEARD_S * 1e9) as u64;
 /// What a generator holds: histograms, ring, slots (bytes).
 const MEMORY_BYTES: u64 = 32 << 20;
 
@@ -40,6 +45,8 @@ pub struct LoadKind {
     pub permission: Permission,
     /// Network namespace of the generator; None: the agent's.
     pub netns: Option<PathBuf>,
+    /// Highest rate that clients may ask for [packets/s]; None: any.
+    pub most_pps: Option<f64>,
 }
 
 impl Kind for LoadKind {
@@ -103,23 +110,60 @@ impl LoadKind {
         Ok(Way::of(found, request.source_port))
     }
 
-    fn config(&self, request: &LoadRequest, way: &Way) -> GeneratorConfig {
+    /// The device below the way's, where frames are to be tagged here.
+    fn below(&self, way: &Way, vlan: u16) -> Result<String, String> {
+        let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
+        let name = way.interface.clone();
+        let found = std::thread::spawn(move || {
+            placement.enter().map_err(|error| error.to_string())?;
+            below_vlan(&name, vlan).map_err(|error| error.to_string())
+        });
+        found.join().map_err(|panic| WireError::died("generator", &*panic).to_string())?
+    }
+
+    /// The highest rate that a request gets.
+    fn most_pps(&self, request: &LoadRequest) -> Result<Option<f64>, String> {
+        let most_pps = match (self.most_pps, request.most_pps) {
+            (Some(own), Some(theirs)) => Some(own.min(theirs)),
+            (own, theirs) => own.or(theirs),
+        };
+        match (request.load, most_pps) {
+            (Load::Paced { rate_pps, .. }, Some(most_pps)) if rate_pps > most_pps * (1.0 + ROUNDING) => Err(format!(
+                "a load of {} was asked for, and this generator offers {} at the most (--max-rate)",
+                print_pps(rate_pps),
+                print_pps(most_pps)
+            )),
+            _ => Ok(most_pps),
+        }
+    }
+
+    fn config(&self, request: &LoadRequest, way: &Way) -> Result<GeneratorConfig, String> {
+        let interface = match request.vlan {
+            Some(vlan) => self.below(way, vlan)?,
+            None => way.interface.clone(),
+        };
         let frame = FrameSpec {
             source_mac: way.source_mac,
             destination_mac: way.destination_mac,
             source: way.source,
             destination: request.destination,
+            more_flows: request.more_flows.clone(),
+            vlan: request.vlan,
             frame_bytes: request.frame_bytes,
             checksum: Checksum::default(),
             run_id: request.run_id,
+            replay: None,
         };
         let cpu = request.cpu.or_else(|| allowed_cpus().first().copied());
         let placement = Placement { netns: self.netns.clone(), cpu, ..Placement::default() };
-        GeneratorConfig {
+        Ok(GeneratorConfig {
             placement,
             max_burst: request.max_burst,
-            ..GeneratorConfig::new(way.interface.clone(), frame)
-        }
+            method: request.method.unwrap_or_default(),
+            most_pps: self.most_pps(request)?,
+            lease: Lease::of(UNHEARD_NS),
+            ..GeneratorConfig::new(interface, frame)
+        })
     }
 }
 
@@ -127,8 +171,8 @@ impl LoadKind {
 struct FarLoad {
     ready: LoadReady,
     work: Work,
-    /// When its progress was last asked for.
-    asked: Instant,
+    /// Extended when its progress is asked for.
+    lease: Lease,
 }
 
 enum Work {
@@ -139,14 +183,14 @@ enum Work {
 impl FarLoad {
     fn start(kind: &LoadKind, request: &LoadRequest, control: Option<IpAddr>) -> Result<Self, WireError> {
         let way = kind.way(request, control).map_err(WireError::Changed)?;
-        let config = kind.config(request, &way);
-        let method = config.method;
+        let config = kind.config(request, &way).map_err(WireError::Changed)?;
+        let (method, most_pps, lease) = (config.method, config.most_pps, config.lease.clone());
         let (work, window) = match request.load {
             Load::Paced { arrivals, rate_pps, seed, timing } => {
                 let mut source = Here::new(config, Schedule::new(arrivals, rate_pps, seed, 0)?).after(LEAD_NS);
-                let window = source.prepare(timing)?;
+                let window = source.prepare(timing)?.first().copied();
                 source.start()?;
-                (Work::Paced(Box::new(source)), Some(window))
+                (Work::Paced(Box::new(source)), window)
             }
             Load::FlatOut { seconds } => {
                 let stop = Arc::<AtomicBool>::default();
@@ -157,7 +201,9 @@ impl FarLoad {
                 (Work::FlatOut { stop, thread: Some(thread) }, None)
             }
         };
-        Ok(Self { ready: LoadReady { window, way, method }, work, asked: Instant::now() })
+        // The first frame leaves after the answer.
+        lease.extend(UNHEARD_NS);
+        Ok(Self { ready: LoadReady { window, way, method, most_pps }, work, lease })
     }
 
     fn halt(&mut self) {
@@ -175,6 +221,7 @@ impl FarLoad {
                 Err(SenderFailure { reason, measured }) => LoadReport {
                     sent: measured.as_ref().map_or(0, |measured| measured.frames.total()),
                     sender: measured.map(|measured| *measured),
+                    late_s: late_s(&reason),
                     failed: Some(reason.to_string()),
                     ..LoadReport::default()
                 },
@@ -183,9 +230,11 @@ impl FarLoad {
                 Some(Ok(Ok(ceiling))) => {
                     LoadReport { sent: ceiling.frames.total(), ceiling: Some(ceiling), ..LoadReport::default() }
                 }
-                Some(Ok(Err(failure))) => {
-                    LoadReport { failed: Some(failure.reason.to_string()), ..LoadReport::default() }
-                }
+                Some(Ok(Err(failure))) => LoadReport {
+                    late_s: late_s(&failure.reason),
+                    failed: Some(failure.reason.to_string()),
+                    ..LoadReport::default()
+                },
                 Some(Err(panic)) => {
                     let why = WireError::died("generator", &*panic).to_string();
                     LoadReport { failed: Some(why), ..LoadReport::default() }
@@ -194,6 +243,10 @@ impl FarLoad {
             },
         }
     }
+}
+
+fn late_s(reason: &WireError) -> Option<f64> {
+    if let WireError::StartMissed { late_s } = reason { Some(*late_s) } else { None }
 }
 
 impl FarEnd for FarLoad {
@@ -206,15 +259,12 @@ impl FarEnd for FarLoad {
     }
 
     fn report(&mut self) -> Result<Value, String> {
-        self.asked = Instant::now();
+        self.lease.extend(UNHEARD_NS);
         let sent = if let Work::Paced(source) = &mut self.work { source.sent() } else { 0 };
         serde_json::to_value(LoadReport { sent, ..LoadReport::default() }).map_err(|e| e.to_string())
     }
 
     fn finished(&mut self) -> bool {
-        if self.asked.elapsed().as_secs_f64() > UNHEARD_S {
-            self.halt();
-        }
         match &mut self.work {
             Work::Paced(source) => source.is_finished(),
             Work::FlatOut { thread, .. } => thread.as_ref().is_none_or(JoinHandle::is_finished),

@@ -14,7 +14,7 @@ use crate::error::WireError;
 use crate::fingerprint::far_fingerprint;
 use crate::generator::{Ceiling, SenderFailure, SenderReport, Window};
 use crate::run::Timing;
-use crate::source::Source;
+use crate::source::{Part, Source};
 
 /// How often the progress of a generator is asked for: a good deal more often than [`super::UNHEARD_S`].
 const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -110,6 +110,14 @@ impl Carrier for Session {
     }
 }
 
+/// Why a generator has no report: one that was kept from starting is to be begun anew.
+fn failure(late_s: Option<f64>, failed: Option<String>, what: &str) -> WireError {
+    match late_s {
+        Some(late_s) => WireError::StartMissed { late_s },
+        None => far_failure(failed.unwrap_or_else(|| format!("the generator sent no {what}"))),
+    }
+}
+
 fn ended(peer: &str, report: Value, partial: Option<String>) -> Result<LoadReport, WireError> {
     let report: LoadReport = read(peer, report)?;
     let failed = report.failed.clone().or(partial);
@@ -127,13 +135,30 @@ pub struct FarSource<'a> {
     report: Option<LoadReport>,
     failed: Option<WireError>,
     stopped: bool,
+    /// It was taken; one that was refused has nothing to be stopped.
+    begun: bool,
+    /// Highest rate that it offers [packets/s], as it says.
+    pub most_pps: Option<f64>,
+    part: Option<Part>,
 }
 
 impl<'a> FarSource<'a> {
     /// A generator that is asked for this; the timing is that of the measurement.
     pub fn new(carrier: &'a mut dyn Carrier, request: LoadRequest) -> Self {
         let now = Instant::now();
-        Self { carrier, request, sent: 0, asked: now, until: now, report: None, failed: None, stopped: false }
+        Self {
+            carrier,
+            request,
+            sent: 0,
+            asked: now,
+            until: now,
+            report: None,
+            failed: None,
+            stopped: false,
+            begun: false,
+            most_pps: None,
+            part: None,
+        }
     }
 
     fn note(&mut self, outcome: Result<Option<LoadReport>, WireError>) {
@@ -144,20 +169,27 @@ impl<'a> FarSource<'a> {
         }
     }
 
+    /// Whether it cannot be heard of any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     fn is_over(&self) -> bool {
         self.report.is_some() || self.failed.is_some()
     }
 }
 
 impl Source for FarSource<'_> {
-    fn prepare(&mut self, timing: Timing) -> Result<Window, WireError> {
+    fn prepare(&mut self, timing: Timing) -> Result<Vec<Window>, WireError> {
         if let Load::Paced { timing: asked, .. } = &mut self.request.load {
             *asked = timing;
         }
         let ready = self.carrier.begin(&self.request)?;
         self.asked = Instant::now();
         self.until = self.asked + Duration::from_secs_f64(self.request.load.seconds() + PATIENCE_S);
-        ready.window.ok_or_else(|| far_failure("it did not say when it sends"))
+        self.begun = true;
+        self.most_pps = ready.most_pps;
+        ready.window.map(|window| vec![window]).ok_or_else(|| far_failure("it did not say when it sends"))
     }
 
     fn start(&mut self) -> Result<(), WireError> {
@@ -188,7 +220,7 @@ impl Source for FarSource<'_> {
     }
 
     fn stop(&mut self) {
-        if !self.stopped && !self.is_over() {
+        if self.begun && !self.stopped && !self.is_over() {
             self.stopped = true;
             let report = self.carrier.stop().map(Some);
             self.note(report);
@@ -204,13 +236,17 @@ impl Source for FarSource<'_> {
             return Err(error.into());
         }
         let report = self.report.take().unwrap_or_default();
+        self.part = report.sender.as_ref().map(|sender| Part::of(self.carrier.peer(), sender));
         match (report.sender, report.failed) {
             (Some(sender), None) => Ok(sender),
-            (sender, failed) => Err(SenderFailure {
-                reason: far_failure(failed.unwrap_or_else(|| "the generator sent no report".to_owned())),
-                measured: sender.map(Box::new),
-            }),
+            (sender, failed) => {
+                Err(SenderFailure { reason: failure(report.late_s, failed, "report"), measured: sender.map(Box::new) })
+            }
         }
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        self.part.iter().cloned().collect()
     }
 
     fn shares_clock(&self) -> bool {
@@ -225,7 +261,7 @@ impl Source for FarSource<'_> {
 pub fn far_ceiling(
     carrier: &mut dyn Carrier,
     request: &LoadRequest,
-    stop: impl Fn() -> bool,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Ceiling, WireError> {
     carrier.begin(request)?;
     let mut asked = Instant::now();
@@ -245,5 +281,5 @@ pub fn far_ceiling(
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    report.ceiling.ok_or_else(|| far_failure(report.failed.unwrap_or_else(|| "it did not report its rate".to_owned())))
+    report.ceiling.ok_or_else(|| failure(report.late_s, report.failed, "rate"))
 }

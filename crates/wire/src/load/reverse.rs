@@ -57,7 +57,7 @@ const LONGEST_BYTES: usize = 32 << 20;
 /// How long the client may take to answer an order \[s\]: it may look for a neighbour for a few seconds.
 const ANSWER_S: f64 = 15.0;
 /// A client that says nothing of a running generator for this long is gone.
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(4);
 /// How often the client says how far it is.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
 
@@ -215,9 +215,9 @@ impl std::fmt::Debug for Hand {
 }
 
 impl Hand {
-    /// A generator in a network namespace, or in this process's.
-    pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>) -> Self {
-        let kind = LoadKind { permission: Permission::Any, netns };
+    /// A generator in a network namespace, or in this process's, that offers at most so much \[packets/s\].
+    pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>, most_pps: Option<f64>) -> Self {
+        let kind = LoadKind { permission: Permission::Any, netns, most_pps };
         Self { kind, control, load: None, told: Instant::now() }
     }
 
@@ -287,71 +287,4 @@ fn bytes_of(hex: &str) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn desk() -> (Arc<Desk>, Reverse) {
-        let desk = Arc::<Desk>::default();
-        let fingerprint = Fingerprint::default();
-        let reverse = Reverse { desk: Arc::clone(&desk), shares_clock: true, fingerprint, peer: "here".into() };
-        (desk, reverse)
-    }
-
-    fn put(desk: &Desk, said: &Said) {
-        for piece in pieces(said) {
-            let piece = serde_json::to_value(piece).expect("plain data");
-            assert!(piece.to_string().len() < 40 << 10, "a message is bounded");
-            assert!(
-                piece.to_string().bytes().filter(|byte| b"[{,".contains(byte)).count() < 10,
-                "and so are its values"
-            );
-            desk.take(piece).expect("a part of it");
-        }
-    }
-
-    #[test]
-    fn a_long_report_arrives_in_pieces() {
-        let (desk, mut reverse) = desk();
-        put(&desk, &Said::Sent(7));
-        assert!(matches!(reverse.ask(), Ok(Asked::Sent(7))));
-        let failed = Some("[{,".repeat(30_000));
-        put(&desk, &Said::Ended(Box::new(LoadReport { sent: 9, failed: failed.clone(), ..LoadReport::default() })));
-        let report = reverse.ended().expect("it is here").expect("it has ended");
-        assert_eq!((report.sent, report.failed), (9, failed));
-    }
-
-    #[test]
-    fn orders_wait_for_their_answer_and_end_with_the_client() {
-        let (desk, mut reverse) = desk();
-        let theirs = Arc::clone(&desk);
-        let client = std::thread::spawn(move || {
-            loop {
-                match theirs.next() {
-                    Some(Order::Stop) => return put(&theirs, &Said::Ended(Box::default())),
-                    Some(Order::Begin(_)) => put(&theirs, &Said::Refused("no link".into())),
-                    None => std::thread::sleep(Duration::from_millis(2)),
-                }
-            }
-        });
-        let request = LoadRequest {
-            destination: "10.0.0.1:9000".parse().expect("an address"),
-            destination_mac: None,
-            interface: None,
-            source_port: 9001,
-            frame_bytes: 64,
-            run_id: 1,
-            max_burst: 32,
-            cpu: None,
-            by_control_link: false,
-            load: super::super::Load::FlatOut { seconds: 0.1 },
-        };
-        let refused = reverse.begin(&request).expect_err("it was refused");
-        assert!(refused.to_string().contains("no link"), "{refused}");
-        assert_eq!(reverse.stop().expect("an empty report").sent, 0);
-        client.join().expect("it ends");
-        desk.leave();
-        assert!(reverse.begin(&request).is_err() && reverse.ended().is_err());
-        assert!(desk.take(serde_json::json!({ "text": "zz", "last": true })).is_err());
-        assert!(desk.take(serde_json::json!({ "text": "00" })).is_err());
-    }
-}
+mod tests;

@@ -39,6 +39,8 @@ pub(super) struct Counts {
     pub(super) cpu_ns: u64,
     /// Cycles and instructions of the thread within the window, where the CPU counts them.
     pub(super) hardware: Option<Hardware>,
+    /// When it began (ns).
+    pub(super) began_ns: Option<u64>,
     /// Why it ended before its time.
     pub(super) ended: Option<String>,
 }

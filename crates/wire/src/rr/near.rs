@@ -15,6 +15,7 @@ use netcliff_host::cpu::{CpuMeter, CpuSplit};
 
 use super::flow::{Counts, Flow, Window};
 use super::live::{Cell, IntervalReader, Intervals};
+use super::rendezvous::Rendezvous;
 use super::report::{Report, ServerCount};
 use super::settings::{Settings, Transport};
 use super::socket::Socket;
@@ -24,9 +25,12 @@ use crate::control::key::Token;
 use crate::error::WireError;
 use crate::schedule::Schedule;
 use crate::thread::{self as place, Placement};
+use crate::transfer::wait_until;
 
 /// From the last connection to the first request.
-const LEAD_NS: u64 = 5_000_000;
+pub(super) const LEAD_NS: u64 = 5_000_000;
+/// What an end reports that waited for another which gave up.
+pub const OTHER_GAVE_UP: &str = "another end that was to begin with it gave up";
 /// How often the run checks whether to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -63,6 +67,8 @@ pub struct Near<'a> {
     pub gone: Option<Arc<AtomicBool>>,
     /// The receiver of intervals while it runs.
     pub intervals: Option<Intervals<'a>>,
+    /// Others that begin at the same time.
+    pub others: Option<&'a Rendezvous>,
 }
 
 /// Everything measured, before it is summarised.
@@ -107,7 +113,11 @@ pub fn run(
                 let (Some(socket), Ok(window), false) = (socket, start.recv(), failed) else {
                     return Counts::default();
                 };
-                let at_work = Flow::new(settings, window, cell);
+                let mut at_work = Flow::new(settings, window, cell);
+                if near.others.is_some() {
+                    wait_until(window.begins_ns);
+                }
+                at_work.counts.began_ns = Some(clock::monotonic_ns());
                 flow(at_work, number as u32, socket, near, &quit)
             };
             let thread = thread::Builder::new().name("rr-client".into()).spawn_scoped(scope, work);
@@ -116,7 +126,10 @@ pub fn run(
         drop(connected);
         // The first failure; the other threads end as their starting signal is dropped.
         ready.iter().take(threads.len()).collect::<Result<(), _>>()?;
-        let begins_ns = clock::monotonic_ns() + LEAD_NS;
+        let begins_ns = match near.others {
+            None => clock::monotonic_ns() + LEAD_NS,
+            Some(others) => others.arrive().ok_or_else(|| WireError::Far(OTHER_GAVE_UP.to_owned()))?,
+        };
         let opens_ns = begins_ns + clock::ns_from_s(settings.warm_up_s).unwrap_or(0);
         let closes_ns = opens_ns + clock::ns_from_s(settings.time_s).unwrap_or(0);
         let window = Window { begins_ns, opens_ns, closes_ns };

@@ -11,6 +11,7 @@ use crate::transfer::hardware::Hardware;
 
 /// Totals of the far end since its start; the near end takes differences over its window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServerCount {
     /// Time since the start (s), by the far end's clock.
     pub at_s: f64,
@@ -36,6 +37,7 @@ pub struct ServerCount {
 
 /// CPU time of one end's threads in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadCost {
     /// Share of one CPU, all threads together.
     pub cpus: f64,
@@ -51,6 +53,7 @@ pub struct ThreadCost {
 
 /// CPU time of a whole host in the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCost {
     /// How it was measured.
     pub method: String,
@@ -65,6 +68,7 @@ pub struct HostCost {
 
 /// What CPU time the test took.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// The near end's threads (getrusage).
     pub client_threads: Option<ThreadCost>,
@@ -93,6 +97,7 @@ pub struct HostTicks {
 
 /// One-way delays.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OneWay {
     /// From send to receive call, both ends on one clock.
@@ -106,8 +111,41 @@ pub enum OneWay {
     NotAvailable(String),
 }
 
+/// One of several agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentShare {
+    /// As it was named.
+    pub agent: String,
+    /// Transactions that count.
+    pub transactions: u64,
+    /// Of these a second (1/s).
+    pub rate_per_s: f64,
+    /// Requests without an answer.
+    pub timeouts: u64,
+    /// Latency; absent without a transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyRecord>,
+    /// When its first request left after the first of all (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_after_s: Option<f64>,
+}
+
+/// All of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Together {
+    /// In the order in which they were named.
+    pub agents: Vec<AgentShare>,
+    /// Jain's fairness index of their rates.
+    pub jain: Option<f64>,
+    /// From the first agent's first request to the last agent's (s); the greatest of the repeats.
+    pub start_skew_s: Option<f64>,
+}
+
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// What was done.
     pub settings: Settings,
@@ -143,6 +181,12 @@ pub struct Report {
     pub ticks: HostTicks,
     /// Connections and datagrams the far end refused for want of the token.
     pub refused: u64,
+    /// When the first request left (ns of this host's monotonic clock).
+    #[serde(skip)]
+    pub began_ns: Option<u64>,
+    /// Each of several agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
     /// Why it is not the whole test.
     pub partial: Option<String>,
     /// What a reader must know; complete sentences.

@@ -24,6 +24,7 @@ pub const MOST_RATE_PER_S: f64 = 1e9;
 
 /// What carries requests and responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// A TCP connection a flow, TCP_NODELAY set.
@@ -36,6 +37,7 @@ pub enum Transport {
 
 /// How an end waits for what comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Receive {
     /// It sleeps in the kernel and is woken.
@@ -48,6 +50,7 @@ pub enum Receive {
 
 /// A request/response test, as both ends have to know it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
     /// What carries it.
     pub transport: Transport,

@@ -37,6 +37,7 @@ fn near<'a>(targets: Vec<Target>, token: Token, stop: &'a AtomicBool) -> Near<'a
         same_host: true,
         stop,
         intervals: None,
+        others: None,
         gone: None,
     }
 }

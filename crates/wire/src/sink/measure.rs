@@ -11,6 +11,7 @@ use super::{SinkConfig, SinkProgress, socket};
 use crate::clock;
 use crate::error::WireError;
 use crate::frame::Header;
+use crate::generator::Window;
 use crate::latency::Latency;
 use crate::sockopt;
 use crate::thread::CpuStamp;
@@ -27,11 +28,18 @@ struct Edge {
     drops: Option<u32>,
 }
 
+/// What is known of one generator.
+#[derive(Debug)]
+struct Lane {
+    run_id: u32,
+    tracker: Tracker,
+    window: Option<Window>,
+}
+
 /// Everything the sink counts.
 #[derive(Debug)]
 pub(super) struct Measurement {
-    run_id: u32,
-    tracker: Tracker,
+    lanes: Vec<Lane>,
     report: SinkReport,
     entered: Option<Edge>,
     left: Option<Edge>,
@@ -41,12 +49,14 @@ pub(super) struct Measurement {
 
 impl Measurement {
     pub(super) fn new(config: &SinkConfig, stamped_before_backlog: Option<bool>) -> Self {
+        let runs = std::iter::once(config.run_id).chain(config.more_runs.iter().copied());
+        let lanes: Vec<Lane> =
+            runs.map(|run_id| Lane { run_id, tracker: Tracker::new(config.tracked), window: None }).collect();
         Self {
-            run_id: config.run_id,
-            tracker: Tracker::new(config.tracked),
             report: SinkReport {
                 window: None,
                 window_delivered: 0,
+                firsts_ns: vec![None; lanes.len()],
                 slots: Vec::new(),
                 delivered: 0,
                 duplicates: 0,
@@ -68,6 +78,7 @@ impl Measurement {
                 reader: config.reader,
                 receive_buffer_bytes: None,
             },
+            lanes,
             entered: None,
             left: None,
             offset_ns: 0,
@@ -105,7 +116,7 @@ impl Measurement {
             config.heartbeat.beat(now);
             if received > 0 {
                 last_packet_ns = now;
-                self.report.window = progress.window.get().copied();
+                self.look_for(progress.windows.get());
                 self.take(&inbox, received, now, socket, application)?;
                 progress.delivered.store(self.report.delivered, Ordering::Relaxed);
             }
@@ -138,24 +149,40 @@ impl Measurement {
         }
         for index in 0..received {
             let payload = inbox.payload(index);
-            let Some(header) = Header::parse(payload, self.run_id) else {
+            let own = Header::parse_any(payload).and_then(|(run_id, header)| Some((self.lane_of(run_id)?, header)));
+            let Some((lane, header)) = own else {
                 self.report.foreign += 1;
                 continue;
             };
-            if self.is_new(header.sequence) {
-                self.watch_edges(header.intended_ns, socket)?;
-                self.time(&header, inbox.stamp_realtime_ns(index), now);
+            if self.is_new(lane, header.sequence) {
+                self.report.firsts_ns[lane].get_or_insert(now);
+                self.watch_edges(lane, header.intended_ns, socket)?;
+                self.time(lane, &header, inbox.stamp_realtime_ns(index), now);
             }
             application.handle(payload);
         }
         Ok(())
     }
 
+    /// Takes the windows once they are set.
+    fn look_for(&mut self, windows: Option<&Vec<Window>>) {
+        let Some(windows) = windows.filter(|_| self.report.window.is_none()) else { return };
+        for (lane, window) in self.lanes.iter_mut().zip(windows) {
+            lane.window = Some(*window);
+        }
+        self.report.window = self.lanes.first().and_then(|lane| lane.window);
+    }
+
     #[inline]
-    fn is_new(&mut self, sequence: u64) -> bool {
+    fn lane_of(&self, run_id: u32) -> Option<usize> {
+        self.lanes.iter().position(|lane| lane.run_id == run_id)
+    }
+
+    #[inline]
+    fn is_new(&mut self, lane: usize, sequence: u64) -> bool {
         let report = &mut self.report;
-        match self.tracker.observe(sequence) {
-            Seen::InOrder => report.highest_sequence = Some(sequence),
+        match self.lanes[lane].tracker.observe(sequence) {
+            Seen::InOrder => report.highest_sequence = report.highest_sequence.max(Some(sequence)),
             Seen::Late => report.reordered += 1,
             Seen::Duplicate => {
                 report.duplicates += 1;
@@ -172,8 +199,8 @@ impl Measurement {
 
     /// Reads the meters at the first packet of the window and at the first behind it.
     #[inline]
-    fn watch_edges(&mut self, intended_ns: u64, socket: &UdpSocket) -> Result<(), WireError> {
-        let Some(window) = self.report.window else {
+    fn watch_edges(&mut self, lane: usize, intended_ns: u64, socket: &UdpSocket) -> Result<(), WireError> {
+        let Some(window) = self.lanes[lane].window else {
             return Ok(());
         };
         let edge = if self.entered.is_none() && window.contains(intended_ns) {
@@ -188,9 +215,9 @@ impl Measurement {
     }
 
     #[inline]
-    fn time(&mut self, header: &Header, stamp_realtime_ns: Option<u64>, now: u64) {
+    fn time(&mut self, lane: usize, header: &Header, stamp_realtime_ns: Option<u64>, now: u64) {
         let report = &mut self.report;
-        let Some(window) = report.window else { return };
+        let Some(window) = self.lanes[lane].window else { return };
         let Some(slot) = window.slot(header.intended_ns) else { return };
         if report.slots.is_empty() {
             report.slots = vec![0; window.slots()];
@@ -204,7 +231,10 @@ impl Measurement {
         report.end_to_end.record_ns(now.saturating_sub(header.intended_ns));
         let kernel_ns = stamp_realtime_ns.map(|stamp| stamp.saturating_add_signed(-self.offset_ns));
         let ahead_ns = kernel_ns.unwrap_or(now).wrapping_sub(header.intended_ns) as i64;
-        report.clock_ahead_ns = Some(report.clock_ahead_ns.map_or(ahead_ns, |least| least.min(ahead_ns)));
+        // The clock of the first generator is the one that times are given by.
+        if lane == 0 {
+            report.clock_ahead_ns = Some(report.clock_ahead_ns.map_or(ahead_ns, |least| least.min(ahead_ns)));
+        }
         if let Some(kernel_ns) = kernel_ns {
             report.kernel_to_read.record_ns(now.saturating_sub(kernel_ns));
             report.send_to_kernel.record_ns(kernel_ns.saturating_sub(header.intended_ns));

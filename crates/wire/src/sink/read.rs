@@ -105,8 +105,8 @@ impl Inbox {
             }
             Reader::Recvmmsg { .. } => {
                 let count = self.messages.len() as u32;
-                // SAFETY: as above, for each of the `count` messages; a null timeout is allowed.
-                unsafe { libc::recvmmsg(fd, self.messages.as_mut_ptr(), count, flags, std::ptr::null_mut()) }
+                // SAFETY: as above, for each of the `count` messages, which began as zeroes.
+                unsafe { crate::messages::receive(fd, self.messages.as_mut_ptr(), count, flags) }
             }
         };
         if let Ok(received) = usize::try_from(received) {
@@ -130,7 +130,7 @@ impl Inbox {
     #[inline]
     pub(super) fn stamp_realtime_ns(&self, index: usize) -> Option<u64> {
         let given = self.messages[index].msg_hdr.msg_controllen;
-        stamp(&self.control[index], given)
+        stamp(&self.control[index], given as _)
     }
 }
 

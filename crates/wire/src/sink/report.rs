@@ -11,8 +11,10 @@ use crate::thread::CpuUse;
 /// the same packets as [`crate::generator::SenderReport::window_offered`].
 #[derive(Debug, Clone, Serialize)]
 pub struct SinkReport {
-    /// The measured window; `None` if none was named, and then nothing counts as in the window.
+    /// The measured window, by the first generator's clock; `None` if none was named, and then nothing counts as in the window.
     pub window: Option<Window>,
+    /// When each generator's first packet was read [ns of `CLOCK_MONOTONIC`].
+    pub firsts_ns: Vec<Option<u64>>,
     /// Packets in the window read at least once.
     pub window_delivered: u64,
     /// Of these, how many of each slot of [`crate::generator::SLOT_NS`], by intended send time.
@@ -62,6 +64,40 @@ pub struct SinkReport {
 }
 
 impl SinkReport {
+    /// Adds what a sink of the same run measured that read other flows.
+    pub fn add(&mut self, other: &Self) {
+        self.window = self.window.or(other.window);
+        for (own, theirs) in self.firsts_ns.iter_mut().zip(&other.firsts_ns) {
+            *own = earlier(*own, *theirs);
+        }
+        self.window_delivered += other.window_delivered;
+        self.slots.resize(self.slots.len().max(other.slots.len()), 0);
+        self.slots.iter_mut().zip(&other.slots).for_each(|(own, theirs)| *own += theirs);
+        self.delivered += other.delivered;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.too_old += other.too_old;
+        self.foreign += other.foreign;
+        self.highest_sequence = self.highest_sequence.max(other.highest_sequence);
+        let both = |own: Option<u64>, theirs: Option<u64>| Some(own? + theirs?);
+        self.socket_drops = both(self.socket_drops, other.socket_drops);
+        self.window_socket_drops = both(self.window_socket_drops, other.window_socket_drops);
+        self.end_to_end.merge(&other.end_to_end);
+        self.kernel_to_read.merge(&other.kernel_to_read);
+        self.send_to_kernel.merge(&other.send_to_kernel);
+        self.clock_ahead_ns = match (self.clock_ahead_ns, other.clock_ahead_ns) {
+            (Some(own), Some(theirs)) => Some(own.min(theirs)),
+            (own, theirs) => own.or(theirs),
+        };
+        self.cpu = match (self.cpu, other.cpu) {
+            (Some(own), Some(theirs)) => Some(own.beside(&theirs)),
+            (own, theirs) => own.or(theirs),
+        };
+        self.first_read_ns = earlier(self.first_read_ns, other.first_read_ns);
+        self.last_read_ns = self.last_read_ns.max(other.last_read_ns);
+        self.reads += other.reads;
+    }
+
     /// Times a read of the window blocked and the thread had to be woken.
     pub fn wakeups(&self) -> Option<u64> {
         self.cpu.map(|cpu| cpu.voluntary_switches)
@@ -71,4 +107,8 @@ impl SinkReport {
     pub fn window_lost(&self, offered: u64) -> u64 {
         offered.saturating_sub(self.window_delivered)
     }
+}
+
+fn earlier(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).min()
 }

@@ -125,3 +125,39 @@ fn a_port_in_use_and_a_foreign_address_are_named() {
     assert!(error.contains("192.0.2.1") && error.contains("not configured"), "{error}");
     first.finish(0.0).expect("it lives");
 }
+
+#[test]
+fn generators_are_told_apart_and_sinks_add_up() {
+    let both = || SinkConfig { more_runs: vec![RUN + 1], ..config() };
+    let sinks = [both(), both()].map(|config| Sink::spawn(config, Arc::default()).expect("loopback"));
+    let now = clock::monotonic_ns();
+    // The second generator's clock is an hour ahead.
+    let hour_ns = 3_600_000_000_000;
+    for sink in &sinks {
+        let later = Window { from_ns: now + hour_ns, to_ns: now + 2 * hour_ns };
+        sink.measure_each(vec![always(now), later]);
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    for (place, run, sequence, ahead_ns) in [
+        (0, RUN, 0, 0),
+        (1, RUN, 1, 0),
+        (0, RUN + 1, 0, hour_ns),
+        (1, RUN + 1, 1, hour_ns),
+        (1, RUN + 1, 1, hour_ns),
+        (0, RUN + 2, 0, 0),
+        // Before its generator's window.
+        (0, RUN + 1, 2, 0),
+    ] {
+        let header = Header { sequence, intended_ns: clock::monotonic_ns() + ahead_ns };
+        socket.send_to(&header.to_bytes(run), sinks[place].address()).expect("loopback");
+    }
+    let reports = sinks.map(|sink| sink.finish(2.0).expect("it lives"));
+    let mut all = reports[0].clone();
+    all.add(&reports[1]);
+    assert_eq!((all.delivered, all.window_delivered, all.foreign, all.duplicates), (5, 4, 1, 1));
+    assert_eq!(all.slots.iter().sum::<u64>(), 4);
+    assert!(all.firsts_ns.iter().all(Option::is_some) && all.firsts_ns.len() == 2);
+    let ahead_ns = all.clock_ahead_ns.expect("by the first one's clock");
+    assert!(ahead_ns.unsigned_abs() < hour_ns / 2, "{ahead_ns}");
+    assert_eq!(all.socket_drops, Some(0));
+}

@@ -2,22 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use serde::{Deserialize, Serialize};
 
 use super::conductor::{Conductor, Event, Farewell};
-use super::end::{self, DataPath, End, Reader};
+use super::end::{self, DataPath, End, Reader, Truncating};
+use super::follow::Following;
 use super::gate::{Arrival, Gate};
 use super::live::Cells;
 use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
 use super::sampler::Sampler;
+use super::start::Punctual;
 use super::tcp_info::TcpSample;
-use super::{Channel, ReceivePath, Settings, Spans, Watch, datagram, mapped, pace, path, together, uring};
+use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, path, together, uring};
+use crate::clock;
 use crate::error::WireError;
 use crate::thread::{Placement, RealtimeGuard};
 
@@ -31,6 +34,8 @@ pub(super) struct Shared<'a> {
     pub live: Cells,
     /// For UDP, where nothing else shows it: this flow's sender is through.
     pub over: Vec<AtomicBool>,
+    /// The watch is given all sockets.
+    pub observed: bool,
     /// The other ends are elsewhere; set when they are gone.
     pub other_half: Option<&'a AtomicBool>,
 }
@@ -116,6 +121,7 @@ pub(super) fn play(
         phase: Phase::default(),
         live: Cells::new(&ends, watch.interval().is_some()),
         over: (0..flows).map(|_| AtomicBool::new(false)).collect(),
+        observed: watch.observes(),
         other_half,
     };
     if spans.warm_up_ns == 0 {
@@ -143,7 +149,15 @@ pub(super) fn play(
         }
         drop(events);
         let mut conductor = Conductor::new(&shared, flows, leaders, heard);
-        let stopped = if shared.gate.pass() { conductor.conduct(sampler.as_ref(), watch) } else { None };
+        let stopped = if shared.gate.pass() {
+            if settings.start.is_some() {
+                watch.gathered();
+                begin(settings);
+            }
+            conductor.conduct(sampler.as_ref(), watch)
+        } else {
+            None
+        };
         drop(punctual);
         // The sockets are let go of, so that their connections can end.
         drop(conductor);
@@ -228,7 +242,7 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     part.placement.enter()?;
     let Some(channel) = (part.opener)()? else { return Ok(None) };
     show(shared, flow, sender, &channel, events)?;
-    let mover = mover(shared, flow, sender, &channel, true)?;
+    let mover = placed(shared, part.near, &channel, mover(shared, flow, sender, &channel, true)?);
     if part.go == Go::Await {
         await_go(&channel)?;
     }
@@ -242,9 +256,25 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     }
     let work = if sender { end::send } else { end::receive };
     let shown = shared.live.of(flow, sender);
-    let end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
+    let punctual = shared.settings.start.as_ref().filter(|_| sender).map(|_| RealtimeGuard::begin());
+    let began_ns = begin(shared.settings);
+    let mover = match punctual {
+        Some(guard) => Box::new(Punctual { mover, guard: Some(guard) }) as Box<dyn DataPath + '_>,
+        None => mover,
+    };
+    let mut end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
+    end.began_ns = began_ns;
     farewell.failed = end.failure.is_some();
     Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
+}
+
+/// Waits for the common start, where there is one; when it begins (ns).
+pub(super) fn begin(settings: &Settings) -> Option<u64> {
+    if let Some(start) = &settings.start {
+        let stopped = || settings.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        start.wait(stopped);
+    }
+    Some(clock::monotonic_ns())
 }
 
 /// Gives the conductor a TCP socket: a sender's is sampled for TCP_INFO, and any may have to be ended.
@@ -255,8 +285,12 @@ pub(super) fn show(
     channel: &OwnedFd,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), WireError> {
+    let duplicate = || channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e));
+    if shared.observed && shared.settings.channel != Channel::Pipe {
+        let _ = events.send(Event::Observed { sender, socket: duplicate()? });
+    }
     if matches!(shared.settings.channel, Channel::Tcp { .. }) {
-        let socket = channel.try_clone().map_err(|e| WireError::system("duplicate a socket", e))?;
+        let socket = duplicate()?;
         // Not received once the conductor has ended.
         let _ = events.send(Event::Socket { flow, sender, socket });
     }
@@ -288,6 +322,20 @@ pub(super) fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
     }
 }
 
+/// The data path of an end that may follow its flow's packets.
+fn placed<'a>(
+    shared: &'a Shared<'_>,
+    near: bool,
+    channel: &'a OwnedFd,
+    mover: Box<dyn DataPath + 'a>,
+) -> Box<dyn DataPath + 'a> {
+    let distance = if near { shared.settings.near_rx } else { shared.settings.far_rx };
+    match distance.filter(|_| matches!(shared.settings.channel, Channel::Tcp { .. } | Channel::Udp { .. })) {
+        Some(distance) => Box::new(Following::new(mover, channel.as_fd(), distance)),
+        None => mover,
+    }
+}
+
 /// The data path of an end; without `waits` it does not block, and the caller waits.
 pub(super) fn mover<'a>(
     shared: &'a Shared<'_>,
@@ -311,13 +359,22 @@ pub(super) fn mover<'a>(
         }
         (_, true) => {
             let mover = path::mover(&settings.path, channel.as_fd(), block_bytes, stall_ns)?;
-            match settings.options.pacing_bps.filter(|_| settings.options.paced_by_sender) {
+            let mover = match settings.options.pacing_bps.filter(|_| settings.options.paced_by_sender) {
                 Some(bps) => Box::new(pace::Paced::new(mover, bps, block_bytes)),
                 None => mover,
-            }
+            };
+            burst::of(settings, true, mover)
         }
         (_, false) => match settings.receive {
-            ReceivePath::Read => Box::new(Reader::new(channel.as_fd(), settings.read_bytes, settings.low_water_bytes)),
+            ReceivePath::Read => {
+                let reader = Reader::new(channel.as_fd(), settings.read_bytes, settings.low_water_bytes);
+                burst::of(settings, false, Box::new(reader))
+            }
+            ReceivePath::Truncate => Box::new(Truncating::new(channel.as_fd(), settings.read_bytes)),
+            ReceivePath::Ktls => {
+                let reader = Reader::new(channel.as_fd(), settings.read_bytes, None);
+                Box::new(ktls::Ktls::new(Box::new(reader), channel.as_fd(), false)?)
+            }
             ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),
             ReceivePath::Uring => Box::new(uring::Receiver::new(channel.as_fd(), settings.read_bytes, stall_ns)?),
         },

@@ -27,6 +27,8 @@ const LOOK_NS: u64 = 50_000_000;
 pub(super) enum Event {
     /// An end's TCP socket.
     Socket { flow: usize, sender: bool, socket: OwnedFd },
+    /// A duplicate for the watch.
+    Observed { sender: bool, socket: OwnedFd },
     /// An end is through; `leads` if the transfer lasts as long as such ends are at work.
     Through { leads: bool, failed: bool },
 }
@@ -51,6 +53,8 @@ pub(super) struct Conductor<'a> {
     /// Senders' sockets, by flow.
     sampled: Vec<Option<OwnedFd>>,
     others: Vec<OwnedFd>,
+    /// For the watch, until it has them.
+    observed: Vec<(bool, OwnedFd)>,
     leaders_left: usize,
     failed: bool,
     /// Cuts the open windows into intervals, if requested.
@@ -61,7 +65,16 @@ impl<'a> Conductor<'a> {
     /// For so many flows, as long as `leaders` of the ends are at work.
     pub(super) fn new(shared: &'a Shared<'a>, flows: usize, leaders: usize, heard: mpsc::Receiver<Event>) -> Self {
         let sampled = std::iter::repeat_with(|| None).take(flows).collect();
-        Self { shared, heard, sampled, others: Vec::new(), leaders_left: leaders, failed: false, intervals: None }
+        Self {
+            shared,
+            heard,
+            sampled,
+            others: Vec::new(),
+            observed: Vec::new(),
+            leaders_left: leaders,
+            failed: false,
+            intervals: None,
+        }
     }
 
     /// Conducts from the first byte to the last window; a reason where it was stopped before.
@@ -70,6 +83,9 @@ impl<'a> Conductor<'a> {
         // All ends have arrived: each that has a socket has sent it.
         while let Ok(event) = self.heard.try_recv() {
             self.note(event);
+        }
+        if self.shared.observed {
+            watch.sockets(std::mem::take(&mut self.observed));
         }
         let sampled: Sockets = Arc::new(std::mem::take(&mut self.sampled));
         let mut stopped = self.wait(Some(clock::monotonic_ns() + spans.warm_up_ns), sampler, watch);
@@ -191,6 +207,7 @@ impl<'a> Conductor<'a> {
                 Some(place) => *place = Some(socket),
                 None => self.others.push(socket),
             },
+            Event::Observed { sender, socket } => self.observed.push((sender, socket)),
             Event::Through { leads, failed } => {
                 self.failed |= failed;
                 self.leaders_left -= usize::from(leads);

@@ -23,6 +23,22 @@ pub enum DatagramPath {
     Batch,
     /// UDP_SEGMENT and UDP_GRO on top of batches: several datagrams travel the stack as one.
     Segmented,
+    /// UDP_SEGMENT alone: datagrams leave as one and are received one by one (recvmmsg).
+    SegmentedOut,
+    /// UDP_GRO alone: datagrams leave one by one (sendmmsg) and are received as the stack put them together.
+    SegmentedIn,
+}
+
+impl DatagramPath {
+    /// True where a sender has the stack take datagrams apart (UDP_SEGMENT).
+    pub fn takes_apart(self) -> bool {
+        matches!(self, Self::Segmented | Self::SegmentedOut)
+    }
+
+    /// True where a receiver has the stack put datagrams together (UDP_GRO).
+    pub fn puts_together(self) -> bool {
+        matches!(self, Self::Segmented | Self::SegmentedIn)
+    }
 }
 
 /// One end's count of datagrams, warm-up included.

@@ -9,6 +9,7 @@ use nix::sys::socket;
 use serde::{Deserialize, Serialize};
 
 use super::datagram::Datagrams;
+use super::follow::Followed;
 use super::mapped::Mapped;
 use super::meter::{Common, Meter, Phase, Window};
 use super::pace::Pacing;
@@ -38,6 +39,15 @@ pub struct End {
     /// UDP's counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,
+    /// When it began (ns of its host's monotonic clock); an older agent does not report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<u64>,
+    /// Where the thread was placed, if it followed its flow's packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
+    /// When each burst was whole at a receiver, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bursts_ns: Vec<u64>,
 }
 
 impl End {
@@ -231,5 +241,25 @@ impl DataPath for Reader<'_> {
             options::low_water(self.channel, bytes)?;
         }
         Ok((nix::unistd::read(self.channel, &mut self.buffer)?, 1))
+    }
+}
+
+/// Takes a stream's bytes without copying them: recv(2) with MSG_TRUNC.
+pub(super) struct Truncating<'a> {
+    channel: BorrowedFd<'a>,
+    /// Of kernels that copy all the same.
+    buffer: Vec<u8>,
+}
+
+impl<'a> Truncating<'a> {
+    pub(super) fn new(channel: BorrowedFd<'a>, read_bytes: usize) -> Self {
+        Self { channel, buffer: vec![0; read_bytes] }
+    }
+}
+
+impl DataPath for Truncating<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        let bytes = socket::recv(self.channel.as_raw_fd(), &mut self.buffer, socket::MsgFlags::MSG_TRUNC)?;
+        Ok((bytes, 1))
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended
     // SAFETY: all zeros is a valid msghdr: null pointers with lengths of zero.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_control = control.as_mut_ptr().cast::<c_void>();
-    message.msg_controllen = mem::size_of_val(&control);
+    message.msg_controllen = mem::size_of_val(&control) as _;
     // SAFETY: the message names a buffer that is writable for the length given.
     let done = unsafe { libc::recvmsg(channel.as_raw_fd(), &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
     if done < 0 {

@@ -19,11 +19,12 @@ use super::admit::admit;
 use super::conduct::{self, Go, Part, Played};
 use super::far_end_request::FarEndRequest;
 use super::join;
+use super::many::Told;
 use super::open::{Opener, Recipe};
-use super::{Channel, Settings, Spans, Watch};
+use super::{Channel, Settings, Spans, StartTime, Watch};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
-use crate::control::{CPU_LISTS, CPU_METER, DEVICE_COUNTS, SHARED_THREADS};
+use crate::control::{COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, RX_CPU, SHARED_THREADS};
 use crate::error::WireError;
 use crate::far_meter::{FarCpu, FarMeter};
 
@@ -76,7 +77,7 @@ impl Kind for TransferKind {
     }
 
     fn features(&self) -> &'static [&'static str] {
-        &[CPU_LISTS, CPU_METER, DEVICE_COUNTS, SHARED_THREADS]
+        &[COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, RX_CPU, SHARED_THREADS]
     }
 
     fn memory_bytes(&self, settings: &Value) -> u64 {
@@ -137,6 +138,8 @@ struct FarTransfer {
     ports: Vec<u16>,
     stop: Arc<AtomicBool>,
     refused: Arc<AtomicU64>,
+    /// Where all ends begin at a time that is told.
+    start: Option<Arc<StartTime>>,
     work: Option<JoinHandle<FarReport>>,
 }
 
@@ -153,13 +156,14 @@ impl FarTransfer {
         settings.stop = Some(Arc::clone(&stop));
         let (bound, ports) = bind(&settings, spans, address)?;
         let refused = Arc::<AtomicU64>::default();
+        let start = settings.start.clone();
         let work = {
             let (stop, refused) = (Arc::clone(&stop), Arc::clone(&refused));
             let work = move || work(&settings, spans, bound, address, &token, &stop, &refused);
             thread::Builder::new().name("far end".into()).spawn(work)
         };
         let work = Some(work.map_err(|e| WireError::system("start a thread for the far end", e))?);
-        Ok(Self { ports, stop, refused, work })
+        Ok(Self { ports, stop, refused, start, work })
     }
 
     fn end(&mut self) -> FarReport {
@@ -188,6 +192,13 @@ impl FarEnd for FarTransfer {
     fn report(&mut self) -> Result<Value, String> {
         let refused = self.refused.load(Ordering::Relaxed);
         serde_json::to_value(FarReport { refused, ..FarReport::default() }).map_err(|e| e.to_string())
+    }
+
+    fn tell(&mut self, said: Value) -> Result<(), String> {
+        let start = self.start.as_ref().ok_or("this transfer begins by itself: it was not asked to wait for a time")?;
+        let Told { begin_at_ns } = serde_json::from_value(said).map_err(|e| format!("transfer: {e}"))?;
+        start.tell(begin_at_ns);
+        Ok(())
     }
 
     fn finished(&mut self) -> bool {

@@ -1,13 +1,14 @@
 //! The request of the near end to the far end of a transfer, as the control channel carries it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use netcliff_core::units;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amount, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings, SocketOptions,
-    sampler, uring,
+    Amount, Burst, Channel, DatagramPath, Direction, LARGEST_BLOCK_BYTES, ReceivePath, SendPath, Settings,
+    SocketOptions, sampler, uring,
 };
 use crate::error::WireError;
 use crate::far_meter::FAR_METER_BYTES;
@@ -87,6 +88,15 @@ pub(super) struct FarEndRequest {
     /// The counts of its devices are wanted; only of an agent that knows [`DEVICE_COUNTS`](crate::control::DEVICE_COUNTS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub devices: bool,
+    /// Threads follow their flow's packets at this distance; only of an agent that knows [`RX_CPU`](crate::control::RX_CPU).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx: Option<u32>,
+    /// All ends begin at a time that is told; only of an agent that knows [`COMMON_START`](crate::control::COMMON_START).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+    /// Bursts, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
 }
 
 impl FarEndRequest {
@@ -126,6 +136,9 @@ impl FarEndRequest {
             threads: settings.shared_threads(),
             meter: settings.far_meter,
             devices: settings.far_devices,
+            rx: settings.far_rx,
+            together: settings.start.is_some(),
+            burst: settings.burst,
         };
         order.check()?;
         Ok(order)
@@ -170,6 +183,13 @@ impl FarEndRequest {
         if of_bytes && self.warm_up_s > 0.0 && matches!(self.carrier, Carrier::Udp(_)) {
             let accepted = "0 for a number of bytes over UDP with an agent: a receiver cannot tell where they begin";
             return Err(WireError::setting("warm_up_s", self.warm_up_s, accepted));
+        }
+        if let Some(burst) = self.burst {
+            let seconds = if let Amount::Seconds(seconds) = self.amount { seconds } else { f64::INFINITY };
+            burst.check(self.block_bytes, self.warm_up_s + seconds)?;
+            if self.direction != Direction::Receive || matches!(self.carrier, Carrier::Udp(_)) {
+                return Err(WireError::setting("burst", "to an agent", "a stream that agents send: direction receive"));
+            }
         }
         let bytes = self.buffer_bytes();
         if bytes > MOST_FAR_BYTES {
@@ -226,7 +246,7 @@ impl FarEndRequest {
         let datagrams = if matches!(self.carrier, Carrier::Udp(_)) { DATAGRAM_BUFFER_BYTES } else { 0 };
         // Twice: what is mapped, and what is copied because it cannot be.
         let received = match self.receive {
-            ReceivePath::Read => self.read_bytes,
+            ReceivePath::Read | ReceivePath::Truncate | ReceivePath::Ktls => self.read_bytes,
             ReceivePath::Mapped => self.read_bytes.saturating_mul(2),
             ReceivePath::Uring if matches!(self.carrier, Carrier::Udp(_)) => uring::receive_bytes(self.block_bytes + 1),
             ReceivePath::Uring => uring::receive_bytes(self.read_bytes.max(1)),
@@ -262,6 +282,9 @@ impl FarEndRequest {
             threads: self.threads,
             far_meter: self.meter,
             far_devices: self.devices,
+            far_rx: self.rx,
+            burst: self.burst,
+            start: self.together.then(Arc::default),
             ..Settings::new(channel)
         }
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a thread has used over its windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hardware {
     /// CPU cycles.
     pub cycles: u64,

@@ -29,7 +29,7 @@ pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> R
             made.push(flow(forward, sender, receiver));
         }
     }
-    Ok(Transfer { flows: made, cut_short, far: None })
+    Ok(Transfer { flows: made, cut_short, far: None, many: None })
 }
 
 /// A flow of its two sides.

@@ -15,7 +15,7 @@ use super::open::{Opener, Recipe};
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
 use crate::control::client::Session;
 use crate::control::message::Ready;
-use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, SHARED_THREADS};
+use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, RX_CPU, SHARED_THREADS};
 use crate::error::WireError;
 use crate::far_meter::FarCpu;
 
@@ -55,9 +55,12 @@ pub fn run_with(
     watch: &mut dyn Watch,
 ) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
-    for (asked, feature) in
-        [(!settings.far_cpus.is_empty(), CPU_LISTS), (settings.shared_threads().is_some(), SHARED_THREADS)]
-    {
+    settings.check_ends()?;
+    for (asked, feature) in [
+        (!settings.far_cpus.is_empty(), CPU_LISTS),
+        (settings.shared_threads().is_some(), SHARED_THREADS),
+        (settings.far_rx.is_some(), RX_CPU),
+    ] {
         if asked && !session.offers(feature) {
             return Err(WireError::Far(session.lacks(feature)));
         }
@@ -71,7 +74,7 @@ pub fn run_with(
     };
     let gone = session.gone();
     let ready = session.start(TransferKind::NAME, &order)?;
-    let parts = parts(settings, spans, address, &ready)?;
+    let parts = parts(settings, settings, spans, address, (&ready, 0))?;
     let played = conduct::play(settings, spans, parts, Some(&gone), watch);
     let whole = played.as_ref().is_ok_and(|played| played.stopped.is_none());
     let told = last_report(session, settings, whole);
@@ -89,7 +92,7 @@ pub fn run_with(
 }
 
 /// What the far end counted. Without a stop it ends by itself, by its own clock or at the end of the data.
-fn last_report(session: &mut Session, settings: &Settings, whole: bool) -> Result<FarReport, ControlError> {
+pub(super) fn last_report(session: &mut Session, settings: &Settings, whole: bool) -> Result<FarReport, ControlError> {
     let patience = if whole { Duration::from_secs_f64(settings.stall_s + GRACE_S) } else { Duration::ZERO };
     let last = match session.last(patience)? {
         Some(last) => last,
@@ -100,17 +103,19 @@ fn last_report(session: &mut Session, settings: &Settings, whole: bool) -> Resul
     Ok(FarReport { failed: report.failed.or(last.partial), ..report })
 }
 
-fn parts<'a>(
+/// The near ends of one agent's flows, the first of which is flow `base` of all; `one` is what that agent was asked for.
+pub(super) fn parts<'a>(
     settings: &'a Settings,
+    one: &Settings,
     spans: Spans,
     address: IpAddr,
-    ready: &'a Ready,
+    (ready, base): (&'a Ready, usize),
 ) -> Result<Vec<Part<'a>>, WireError> {
     let multipath = matches!(settings.channel, Channel::Tcp { multipath: true, .. });
     let recipe = Recipe { address, multipath, options: &settings.options, stall_ns: spans.stall_ns };
     let udp = matches!(settings.channel, Channel::Udp { .. });
     let deadline = Instant::now() + join::patience(spans.stall_ns);
-    let flows = settings.flow_directions();
+    let flows = one.flow_directions();
     if ready.ports.len() != if udp { flows.len() } else { 1 } {
         return Err(WireError::Far(format!("it listens on {} ports for {} flows", ready.ports.len(), flows.len())));
     }
@@ -123,13 +128,14 @@ fn parts<'a>(
             Box::new(move || join::dial(recipe, port, &ready.token, flow))
         };
         let go = if udp { Go::Gate } else { Go::Await };
-        Part { flow, sender: forward, near: true, placement: settings.near_placement(flow), opener, go }
+        let placement = settings.near_placement(base + flow);
+        Part { flow: base + flow, sender: forward, near: true, placement, opener, go }
     };
     Ok(flows.into_iter().zip(ports).enumerate().map(part).collect())
 }
 
 /// Both halves as one transfer.
-fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlError>) -> Transfer {
+pub(super) fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlError>) -> Transfer {
     let flows = settings.flow_directions();
     let near_reason = near.cut_short(|flow| flows[flow]);
     let (far, far_failed, host) = match told {
@@ -160,5 +166,5 @@ fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlEr
         let (sender, receiver) = if forward { (near, far) } else { (far, near) };
         local::flow(forward, sender, receiver)
     });
-    Transfer { flows: made.collect(), cut_short, far: host }
+    Transfer { flows: made.collect(), cut_short, far: host, many: None }
 }

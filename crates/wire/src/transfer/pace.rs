@@ -31,7 +31,7 @@ const MOST_LATE_NS: u64 = 200_000;
 pub(super) const SPIN_NS: u64 = 80_000;
 
 /// A wait is no longer than this (ns): the waiting thread has to check whether to go on.
-const LONGEST_WAIT_NS: u64 = 50_000_000;
+pub(super) const LONGEST_WAIT_NS: u64 = 50_000_000;
 
 /// When the next datagram is due.
 #[derive(Debug)]
@@ -148,7 +148,7 @@ impl DataPath for Paced<'_> {
 }
 
 /// Sleeps, then spins; gives the time it ended.
-fn wait_until(due_ns: u64) -> u64 {
+pub(crate) fn wait_until(due_ns: u64) -> u64 {
     loop {
         let now_ns = clock::monotonic_ns();
         if now_ns >= due_ns {

@@ -7,6 +7,7 @@ use nix::fcntl::{SpliceFFlags, splice, vmsplice};
 
 use super::SendPath;
 use super::end::DataPath;
+use super::ktls::Ktls;
 use super::send_file::SendFile;
 use super::uring;
 use super::zero_copy::ZeroCopy;
@@ -21,6 +22,7 @@ pub(super) fn mover<'a>(
 ) -> Result<Box<dyn DataPath + 'a>, WireError> {
     Ok(match path {
         SendPath::Write => Box::new(Write { channel, block: block(block_bytes) }),
+        SendPath::Ktls => Box::new(Ktls::new(Box::new(Write { channel, block: block(block_bytes) }), channel, true)?),
         SendPath::WriteV => Box::new(WriteV { channel, block: block(block_bytes) }),
         SendPath::SendFile { file, cold } => Box::new(SendFile::open(channel, file, *cold, block_bytes)?),
         SendPath::SendOwnFile { bytes, cold } => Box::new(SendFile::own(channel, *bytes, *cold, block_bytes)?),

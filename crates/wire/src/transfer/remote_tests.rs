@@ -11,12 +11,13 @@ use super::far_end_request::FarEndRequest;
 use super::tests::Raise;
 use super::*;
 use crate::FarCpu;
-use crate::control::agent::{Agent, Event, Settings as AgentSettings};
+use crate::control::agent::{Agent as Listener, Event, Settings as AgentSettings};
 use crate::control::client::Session;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
 use crate::control::{ControlError, Limits};
 
+mod many;
 mod reports;
 mod threads;
 
@@ -44,7 +45,7 @@ impl Peer {
             stop: Arc::clone(&stop),
         };
         let log = Arc::new(|_: &Event<'_>| ());
-        let agent = Agent::bind(&[SocketAddr::new(LOOPBACK, 0)], settings, log).expect("loopback");
+        let agent = Listener::bind(&[SocketAddr::new(LOOPBACK, 0)], settings, log).expect("loopback");
         let address = agent.addresses().expect("it listens")[0].to_string();
         Self { address, stop, agent: Some(std::thread::spawn(move || agent.run())) }
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::options::check_congestion;
 use super::{
-    Amount, Channel, DATAGRAM_BYTES, DatagramPath, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS,
-    ReceivePath, SendPath, SocketOptions,
+    Amount, Burst, Channel, DATAGRAM_BYTES, Direction, LARGEST_BLOCK_BYTES, LONGEST_TIME_S, MOST_FLOWS, ReceivePath,
+    SendPath, SocketOptions, StartTime,
 };
 use crate::clock;
 use crate::error::WireError;
@@ -62,10 +62,18 @@ pub struct Settings {
     pub near_cpus: Vec<usize>,
     /// The same of the far end.
     pub far_cpus: Vec<usize>,
+    /// The near end's threads run so many CPUs from the one that handles their flow's packets; None: where they are placed.
+    pub near_rx: Option<u32>,
+    /// The same of the far end.
+    pub far_rx: Option<u32>,
     /// The exact CPU meter of the far end's host, where that is an agent's.
     pub far_meter: bool,
     /// The counts of an agent's own devices are wanted, where they are not those that are read here.
     pub far_devices: bool,
+    /// Bursts instead of a steady stream: each flow sends so much at once. Of a stream that is read by [`ReceivePath::Read`].
+    pub burst: Option<Burst>,
+    /// All ends begin at this time, which is told when all have come.
+    pub start: Option<Arc<StartTime>>,
     /// Set by others to end it early; what was counted so far is kept.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -95,8 +103,12 @@ impl Settings {
             far: Placement::default(),
             near_cpus: Vec::new(),
             far_cpus: Vec::new(),
+            near_rx: None,
+            far_rx: None,
             far_meter: false,
             far_devices: false,
+            burst: None,
+            start: None,
             stop: None,
         }
     }
@@ -169,6 +181,7 @@ impl Settings {
             (SendPath::Uring { zero_copy: false }, _) if of_stream => Some("path uring"),
             (SendPath::Uring { zero_copy: true }, _) if of_stream => Some("path uring-zc"),
             (_, ReceivePath::Uring) => Some("receive uring"),
+            _ if self.near_rx.is_some() || self.far_rx.is_some() => Some("cpu rx"),
             _ => None,
         }
     }
@@ -195,6 +208,7 @@ impl Settings {
     /// [`WireError::Setting`]: what, its value and the accepted form.
     pub fn check(&self) -> Result<(), WireError> {
         self.spans()?;
+        self.check_ends()?;
         let name = self.options.congestion.as_ref().filter(|_| matches!(self.channel, Channel::Tcp { .. }));
         name.map_or(Ok(()), |name| check_congestion(name))
     }
@@ -272,11 +286,60 @@ impl Settings {
         Err(WireError::setting("low_water_bytes", bytes, accepted))
     }
 
+    /// Refuses what both ends have to know of each other: an agent is asked for its own end only.
+    pub(super) fn check_ends(&self) -> Result<(), WireError> {
+        self.check_burst()?;
+        self.check_ktls()
+    }
+
+    fn check_burst(&self) -> Result<(), WireError> {
+        let Some(burst) = self.burst else { return Ok(()) };
+        let Amount::Seconds(time_s) = self.amount else {
+            return Err(WireError::setting("bytes", "set", "a time: bursts are sent for so long"));
+        };
+        if matches!(self.channel, Channel::Udp { .. }) {
+            return Err(WireError::setting(
+                "burst",
+                "over UDP",
+                "a stream: lost datagrams would never make a burst whole",
+            ));
+        }
+        burst.check(self.block_bytes, self.warm_up_s + time_s)
+    }
+
+    /// Both ends of a flow do TLS, or none does.
+    fn check_ktls(&self) -> Result<(), WireError> {
+        let (sends, receives) = (self.path == SendPath::Ktls, self.receive == ReceivePath::Ktls);
+        let over_tcp = matches!(self.channel, Channel::Tcp { multipath: false, .. });
+        if (sends || receives) && !over_tcp {
+            return Err(WireError::setting("path", "ktls", "TCP: other channels have no TLS in the kernel"));
+        }
+        if sends != receives {
+            return Err(WireError::setting(
+                "receive",
+                "ktls",
+                "with path ktls, and only then: both ends do TLS or none",
+            ));
+        }
+        Ok(())
+    }
+
     fn check_receive(&self) -> Result<(), WireError> {
-        let Channel::Udp { path, .. } = self.channel else { return Ok(()) };
+        let Channel::Udp { path, .. } = self.channel else {
+            return match self.receive {
+                ReceivePath::Truncate if !matches!(self.channel, Channel::Tcp { .. }) => {
+                    Err(WireError::setting("receive", "trunc", "TCP or UDP: other channels copy all the same"))
+                }
+                _ => Ok(()),
+            };
+        };
         match (self.receive, path) {
             (ReceivePath::Mapped, _) => Err(WireError::setting("receive", "zerocopy", "read or uring over UDP")),
-            (ReceivePath::Uring, DatagramPath::Segmented) => {
+            (ReceivePath::Truncate, path) if path.puts_together() => {
+                let accepted = "read with UDP_GRO: datagrams that came together are told apart by their numbers";
+                Err(WireError::setting("receive", "trunc", accepted))
+            }
+            (ReceivePath::Uring, path) if path.puts_together() => {
                 let accepted =
                     "read with UDP_GRO: recvmmsg(2) tells where datagrams that came together are to be taken apart";
                 Err(WireError::setting("receive", "uring", accepted))

@@ -279,6 +279,10 @@ fn datagrams_are_counted_on_every_path() {
         (DatagramPath::Single, ReceivePath::Read),
         (DatagramPath::Batch, ReceivePath::Read),
         (DatagramPath::Segmented, ReceivePath::Read),
+        (DatagramPath::SegmentedOut, ReceivePath::Read),
+        (DatagramPath::SegmentedIn, ReceivePath::Read),
+        (DatagramPath::Single, ReceivePath::Truncate),
+        (DatagramPath::Batch, ReceivePath::Truncate),
         (DatagramPath::Single, ReceivePath::Uring),
         (DatagramPath::Batch, ReceivePath::Uring),
     ];
@@ -321,6 +325,8 @@ fn ways_of_receiving_that_datagrams_do_not_have_are_named() {
     for (path, receive, word) in [
         (DatagramPath::Segmented, ReceivePath::Uring, "recvmmsg"),
         (DatagramPath::Single, ReceivePath::Mapped, "read or uring over UDP"),
+        (DatagramPath::SegmentedIn, ReceivePath::Truncate, "UDP_GRO"),
+        (DatagramPath::SegmentedIn, ReceivePath::Uring, "recvmmsg"),
     ] {
         let error = run(&Settings { receive, ..settings(udp(path), 1000) }, &mut ()).unwrap_err().to_string();
         assert!(error.contains("receive") && error.contains(word), "{error}");
@@ -454,4 +460,53 @@ fn a_stream_paced_by_its_sender_keeps_to_its_rate_and_says_how_well() {
     assert!(pacing.sent_bps > 45e6 || pacing.given_up_s > 0.0, "{pacing:?}");
     let received = only(&transfer).receiver.windows[0].goodput_bps().expect("a window");
     assert!(received < 60e6, "{received}");
+}
+
+/// Bytes that are let go of without a copy are counted all the same.
+#[test]
+fn a_stream_is_taken_without_a_copy() {
+    let transfer = made(&Settings { receive: ReceivePath::Truncate, ..settings(tcp(), 10_000) });
+    let flow = only(&transfer);
+    assert!(flow.sender.total_bytes > 0);
+    assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes);
+    let error = run(&Settings { receive: ReceivePath::Truncate, ..settings(Channel::Unix, 1000) }, &mut ());
+    assert!(error.unwrap_err().to_string().contains("TCP or UDP"));
+}
+
+/// Both ends do TLS, where this kernel does; else the sentence says what is missing.
+#[test]
+fn the_kernel_does_tls_or_says_why_not() {
+    let both = Settings { path: SendPath::Ktls, receive: ReceivePath::Ktls, ..settings(tcp(), 10_000) };
+    match run(&both, &mut ()) {
+        Ok(transfer) => {
+            let flow = only(&transfer);
+            assert_eq!(transfer.cut_short, None);
+            assert!(flow.sender.total_bytes > 0);
+            assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes);
+        }
+        Err(error) => {
+            let told = error.to_string();
+            assert!(told.contains("modprobe tls") && told.contains("CONFIG_TLS"), "{told}");
+        }
+    }
+    for one in
+        [Settings { receive: ReceivePath::Read, ..both.clone() }, Settings { path: SendPath::Write, ..both.clone() }]
+    {
+        assert!(run(&one, &mut ()).unwrap_err().to_string().contains("both ends do TLS or none"));
+    }
+    let datagrams = Settings { channel: udp(DatagramPath::Single), ..both };
+    assert!(run(&datagrams, &mut ()).unwrap_err().to_string().contains("path"));
+}
+
+/// A worker ends on the CPU that is so far from its packets', and tells both.
+#[test]
+fn a_worker_follows_its_packets() {
+    let transfer = made(&Settings { far_rx: Some(1), near_rx: Some(0), ..settings(tcp(), 10_000) });
+    let flow = only(&transfer);
+    let cpus = crate::thread::allowed_cpus();
+    let followed = flow.receiver.followed.expect("data came in on some CPU");
+    assert!(cpus.contains(&followed.cpu), "{followed:?}");
+    assert_eq!(cpus.len() > 1, followed.cpu != followed.incoming_cpu, "{followed:?} of {cpus:?}");
+    let sender = flow.sender.followed.expect("acknowledgements came in on some CPU");
+    assert_eq!(sender.cpu, sender.incoming_cpu);
 }

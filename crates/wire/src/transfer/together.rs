@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread::{self, Builder};
 
-use super::conduct::{Brought, Go, Part, Shared, await_go, mover, say_go, show};
+use super::conduct::{Brought, Go, Part, Shared, await_go, begin, mover, say_go, show};
 use super::conductor::{Event, Farewell};
 use super::gate::Arrival;
 use super::open::Opener;
@@ -39,7 +39,10 @@ pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, ev
     });
     let ready: Vec<Ready<'_>> = ready.collect();
     of(Go::Say).try_for_each(say_go)?;
-    turns::serve(shared, ready).map(Some)
+    let began_ns = begin(shared.settings);
+    let mut done = turns::serve(shared, ready)?;
+    done.iter_mut().for_each(|(end, _)| end.began_ns = began_ns);
+    Ok(Some(done))
 }
 
 /// Opens all channels at once, each in a thread of its own that is in the place of the calling one: one after the other each

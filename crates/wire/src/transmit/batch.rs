@@ -5,25 +5,26 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::{SendOutcome, Transmit, interface};
 use crate::error::WireError;
-use crate::frame::{FrameSpec, Header, Template};
-
-/// Bytes before the UDP payload; a UDP socket sends only what follows.
-const HEADERS_BYTES: usize = 42;
+use crate::frame::{FrameSpec, Header, Templates};
 
 /// Frames in memory, one `sendmmsg` a kick.
 #[derive(Debug)]
 pub struct Batch {
     fd: OwnedFd,
-    template: Template,
+    templates: Templates,
+    /// Bytes of the longest frame, the distance of two.
+    size: usize,
+    /// Bytes at the start of each frame that are not handed over.
+    skip: usize,
     /// `max_burst` frames, one after the other; boxed: `vectors` point into it.
     frames: Box<[u8]>,
     /// One for each frame; boxed: `messages` point into it.
-    _vectors: Box<[libc::iovec]>,
+    vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
     staged: usize,
 }
 
-// SAFETY: the raw pointers in `_vectors` and `messages` point into heap blocks that this value owns
+// SAFETY: the raw pointers in `vectors` and `messages` point into heap blocks that this value owns
 // and that never move or shrink; nothing else refers to them.
 unsafe impl Send for Batch {}
 
@@ -33,8 +34,8 @@ impl Batch {
     /// # Errors
     /// See [`super::open`].
     pub fn packet(interface: &str, spec: &FrameSpec, max_burst: usize) -> Result<Self, WireError> {
-        let template = Template::new(spec)?;
-        Ok(Self::new(interface::packet_socket(interface)?, template, 0, max_burst))
+        let templates = Templates::new(spec)?;
+        Ok(Self::new(interface::packet_socket(interface)?, templates, 0, max_burst))
     }
 
     /// On a UDP socket connected to the frame's destination: the kernel makes the headers.
@@ -42,19 +43,25 @@ impl Batch {
     /// # Errors
     /// See [`super::open`].
     pub fn udp(spec: &FrameSpec, max_burst: usize) -> Result<Self, WireError> {
-        let template = Template::new(spec)?;
+        if !spec.more_flows.is_empty() {
+            let flows = spec.more_flows.len() + 1;
+            return Err(WireError::setting("flows", flows, "1 flow where a UDP socket sends: use AF_PACKET or AF_XDP"));
+        }
+        let templates = Templates::new(&FrameSpec { vlan: None, ..spec.clone() })?;
         let action = || format!("open a UDP socket from {} to {}", spec.source, spec.destination);
         let socket = UdpSocket::bind(spec.source).map_err(|e| WireError::system(action(), e))?;
         socket.connect(spec.destination).map_err(|e| WireError::system(action(), e))?;
         let fd = OwnedFd::from(socket);
         interface::grow_send_buffer(&fd);
-        Ok(Self::new(fd, template, HEADERS_BYTES, max_burst))
+        let skip = templates.longest().payload_at();
+        Ok(Self::new(fd, templates, skip, max_burst))
     }
 
     /// `skip`: bytes at the start of each frame that are not handed over.
-    fn new(fd: OwnedFd, template: Template, skip: usize, max_burst: usize) -> Self {
-        let size = template.bytes().len();
-        let mut frames = template.bytes().repeat(max_burst).into_boxed_slice();
+    fn new(fd: OwnedFd, templates: Templates, skip: usize, max_burst: usize) -> Self {
+        let longest = templates.longest().bytes();
+        let size = longest.len();
+        let mut frames = longest.repeat(max_burst).into_boxed_slice();
         let mut vectors: Box<[libc::iovec]> = frames
             .chunks_exact_mut(size)
             .map(|frame| libc::iovec { iov_base: frame[skip..].as_mut_ptr().cast(), iov_len: size - skip })
@@ -69,7 +76,7 @@ impl Batch {
                 message
             })
             .collect();
-        Self { fd, template, frames, _vectors: vectors, messages, staged: 0 }
+        Self { fd, templates, size, skip, frames, vectors, messages, staged: 0 }
     }
 }
 
@@ -80,11 +87,17 @@ impl Transmit for Batch {
 
     #[inline]
     fn stage(&mut self, header: &Header) -> bool {
-        let size = self.template.bytes().len();
+        let size = self.size;
         let Some(frame) = self.frames.get_mut(self.staged * size..(self.staged + 1) * size) else {
             return false;
         };
-        self.template.stamp(frame, header);
+        let (template, differs) = self.templates.at(header.sequence);
+        if differs {
+            let bytes = template.bytes();
+            frame[..bytes.len()].copy_from_slice(bytes);
+            self.vectors[self.staged].iov_len = bytes.len() - self.skip;
+        }
+        template.stamp(frame, header);
         self.staged += 1;
         true
     }
@@ -98,7 +111,7 @@ impl Transmit for Batch {
             // SAFETY: `rest` holds initialised messages whose vectors point into `self.frames`;
             // all live until the call returns, and the kernel only reads the frames.
             let sent = unsafe {
-                libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, libc::MSG_DONTWAIT)
+                crate::messages::send(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, libc::MSG_DONTWAIT)
             };
             if sent < 0 {
                 let error = std::io::Error::last_os_error();

@@ -13,7 +13,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::interface::{PACKET_VNET_HDR, check_link, explained, packet_socket, set_packet_option};
 use super::{SendOutcome, Transmit};
 use crate::error::WireError;
-use crate::frame::{FrameSpec, Header, Template};
+use crate::frame::{FrameSpec, Header, Templates};
 
 const TPACKET_V2: libc::c_int = 1;
 const AVAILABLE: u32 = 0;
@@ -42,10 +42,10 @@ struct SlotHead {
     length: u32,
 }
 
-/// The ring with frames of one template.
+/// The ring with the frames of a run.
 #[derive(Debug)]
 pub struct Ring {
-    template: Template,
+    templates: Templates,
     ring: RawRing,
 }
 
@@ -79,9 +79,9 @@ impl Ring {
     /// # Errors
     /// See [`super::open`]; also a number of slots that is no power of two of at least 256.
     pub fn open(interface: &str, spec: &FrameSpec, max_burst: usize, slots: u32) -> Result<Self, WireError> {
-        let template = Template::new(spec)?;
-        let ring = RawRing::open(interface, template.bytes(), max_burst, slots)?;
-        Ok(Self { template, ring })
+        let templates = Templates::new(spec)?;
+        let ring = RawRing::open(interface, templates.longest().bytes(), max_burst, slots)?;
+        Ok(Self { templates, ring })
     }
 }
 
@@ -227,8 +227,14 @@ impl Transmit for Ring {
 
     #[inline]
     fn stage(&mut self, header: &Header) -> bool {
-        let length = self.template.bytes().len();
-        self.ring.stage(length, |frame| self.template.stamp(frame, header))
+        let (template, differs) = self.templates.at(header.sequence);
+        let bytes = template.bytes();
+        self.ring.stage(bytes.len(), |frame| {
+            if differs {
+                frame.copy_from_slice(bytes);
+            }
+            template.stamp(frame, header);
+        })
     }
 
     fn kick(&mut self) -> Result<SendOutcome, WireError> {

@@ -81,9 +81,12 @@ impl Pair {
             destination_mac: self.receiver_mac,
             source: SocketAddrV4::new(SENDER.parse().expect("an address"), 1024),
             destination: SocketAddrV4::new(RECEIVER.parse().expect("an address"), PORT),
+            more_flows: Vec::new(),
+            vlan: None,
             frame_bytes,
             checksum: Checksum::Computed,
             run_id: RUN_ID,
+            replay: None,
         };
         let mut config = GeneratorConfig::new("v0", frame);
         config.placement = self.place("a", cpu);

@@ -1,6 +1,8 @@
 //! An agent that is the only program of a guest.
 
 use netcliff_host::testbed::vm::{Acceleration, Vm, VmError, VmOptions};
+use netcliff_lab::find::of::{NearEnd, OfError};
+use netcliff_lab::rig::Sending;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::stream::Stream;
 use netcliff_wire::control::{ControlError, Limits};
@@ -48,8 +50,28 @@ impl Guest {
         Err(why.context(format!("the guest with {} did not come up", options.model)))
     }
 
-    /// An error of the run, with what QEMU and the guest said last.
-    pub fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
+    /// This host's end of its wire.
+    pub fn near_end(&self) -> NearEnd {
+        let (interface, address) = self.vm.near_end();
+        NearEnd {
+            interface,
+            address,
+            netns: Some(self.vm.netns()),
+            by_control_link: false,
+            sending: Sending::default(),
+        }
+    }
+
+    /// An error of its run.
+    pub fn of_run(&mut self, error: OfError) -> anyhow::Error {
+        match error {
+            error @ OfError::Failed { .. } => error.into(),
+            error => self.explained(error.into()),
+        }
+    }
+
+    /// An error with what QEMU and the guest said last.
+    fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
         let words = self.vm.last_words();
         anyhow::anyhow!("{error:#}; {words}")
     }

@@ -6,7 +6,9 @@ use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::rfc2544::settings::Settings;
 use netcliff_lab::rfc2544::trial::Answer;
 use netcliff_report::format::{Unit, loss, quantity};
+use serde_json::json;
 
+use crate::live;
 use crate::output;
 
 /// Loads that a search of a frame size tries, about.
@@ -89,6 +91,7 @@ impl Progress {
 
     /// Records a step.
     pub fn step(&mut self, step: &Step) {
+        live_line(step);
         match step {
             Step::Size(frame) => self.turn(&format!("frames of {frame}")),
             Step::Search { frame, round, rounds } => {
@@ -123,6 +126,25 @@ impl Progress {
         if let Some(load) = self.load.take() {
             output::say(format!("netcliff:   {:>4.0} s  {}", self.began.elapsed().as_secs_f64(), line(&load)));
         }
+    }
+}
+
+/// A step as an event.
+fn live_line(step: &Step) {
+    match step {
+        Step::Size(frame) => live::tell("size", || json!({"frame": frame.to_string()})),
+        Step::Search { frame, round, rounds } => {
+            live::tell("search", || json!({"frame": frame.to_string(), "round": round, "rounds": rounds}));
+        }
+        Step::Trial { load_pps, duration_s, answer } => live::tell("trial", || {
+            let (loss_ratio, void) = match answer {
+                Answer::Valid(trial) => (Some(trial.loss_ratio()), None),
+                Answer::Void { reached_pps, why } => {
+                    (None, Some(json!({"reached_pps": reached_pps, "why": why.to_string()})))
+                }
+            };
+            json!({"load_pps": load_pps, "duration_s": duration_s, "loss_ratio": loss_ratio, "void": void})
+        }),
     }
 }
 

@@ -9,6 +9,7 @@ use netcliff_report::drawing::Drawing;
 
 use super::show::files;
 use crate::args::RunArgs;
+use crate::live;
 use crate::output;
 
 /// A point of a curve, as `--json` prints it.
@@ -33,19 +34,22 @@ pub fn show(
         Experiment::Roofline(_) => ("roofline", ("frame_bytes", "limit_bps")),
         _ => ("mlfrr", ("offered_pps", "delivered_pps")),
     };
+    let points = curves.iter().flat_map(|curve| {
+        curve.dots.iter().map(move |dot| {
+            let values = [(keys.0, dot.x), (keys.1, dot.y.value)].into();
+            CurvePoint { kind, curve: &curve.name, values }
+        })
+    });
     if args.json {
-        for curve in &curves {
-            for dot in &curve.dots {
-                let values = [(keys.0, dot.x), (keys.1, dot.y.value)].into();
-                output::json_line(&CurvePoint { kind, curve: &curve.name, values })?;
-            }
-        }
+        points.clone().try_for_each(|point| output::json_line(&point))?;
+    } else if args.live {
+        live::result(&points.collect::<Vec<_>>(), false)?;
     }
     let drawing = Drawing::of(experiment, curves, source, provenance).map_err(output::usage)?;
     let drawing = Drawing { asked: asked(experiment), ..drawing };
     if args.csv {
         output::data(&report::csv::curves(&drawing.curves, keys))?;
-    } else if !args.json {
+    } else if !args.json && !args.live {
         output::data(&report::terminal::experiment(&drawing, output::style()))?;
     }
     files(args, &drawing, "the figure", report::html::experiment)?;

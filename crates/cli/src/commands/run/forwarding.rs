@@ -14,6 +14,7 @@ use super::kept::{Kept, Known};
 use super::show::files;
 use crate::args::{RunArgs, StoreArgs};
 use crate::commands::{enter_user_namespace, now_unix_s, open_store, stop_on_signal};
+use crate::live;
 use crate::output;
 
 /// Measures, prints and keeps it.
@@ -120,6 +121,7 @@ fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: 
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
     let drawing = drawing.map_err(output::usage)?;
     match (args.json, args.csv) {
+        _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::forwarding(found))?,
         _ => {

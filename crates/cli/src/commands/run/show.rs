@@ -9,12 +9,14 @@ use netcliff_sim::Effort;
 use super::Run;
 use crate::args::RunArgs;
 use crate::commands::write;
+use crate::live;
 use crate::output;
 
 /// Prints a run to stdout and into the files that the options name.
 pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow::Result<()> {
     let drawing = drawing(run, text, partial)?;
     match (args.json, args.csv) {
+        _ if args.live && !args.json => live::result(&run.records.values().collect::<Vec<_>>(), partial)?,
         (true, _) => run.records.values().try_for_each(output::json_line)?,
         (_, true) => output::data(&report::csv::records(&run.records.values().cloned().collect::<Vec<_>>()))?,
         _ => output::data(&report::terminal::experiment(&drawing, output::style()))?,
@@ -72,12 +74,20 @@ fn asked(run: &Run<'_>) -> Vec<(String, String)> {
         }
     };
     let confidence = units::print_share(run.plan.sim.confidence);
+    let host = match grid.devices.as_slice() {
+        [] => format!("{}{changes}", grid.host.preset),
+        devices => {
+            let names = devices.iter().map(netcliff_core::experiment::DeviceSection::name);
+            format!("{}, each calibrated in its guest", join(names.collect()))
+        }
+    };
     let mut asked = vec![
-        ("host".to_owned(), format!("{}{changes}", grid.host.preset)),
+        ("host".to_owned(), host),
         ("arrivals".to_owned(), join(grid.traffic.arrivals.0.iter().map(ToString::to_string).collect())),
         ("frames".to_owned(), join(grid.traffic.sizes.0.iter().map(ToString::to_string).collect())),
     ];
-    if grid.engines.iter().any(|engine| *engine != netcliff_core::EngineKind::Model) {
+    // A device's run simulates as `find` does.
+    if grid.devices.is_empty() && grid.engines.iter().any(|engine| *engine != netcliff_core::EngineKind::Model) {
         asked.push(("sampling".to_owned(), format!("{effort}, {confidence} intervals, seed {}", run.plan.seed)));
     }
     asked

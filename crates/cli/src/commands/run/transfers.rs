@@ -19,6 +19,7 @@ use crate::args::{RunArgs, StoreArgs, Testbed};
 use crate::commands::far::FarSession;
 use crate::commands::refused;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
+use crate::live;
 use crate::output;
 
 /// Measures, prints and keeps it.
@@ -29,6 +30,7 @@ pub fn run(
     text: &str,
     provenance: &Provenance,
 ) -> anyhow::Result<ExitCode> {
+    args.far.check_one()?;
     refuse(args)?;
     refuse_numbers(args, experiment)?;
     let experiment = changed(args, experiment);
@@ -93,7 +95,7 @@ fn take_up<'a>(
     provenance: &Provenance,
 ) -> anyhow::Result<Kept<'a, TransferReport>> {
     let far = &args.far;
-    let mut place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to, far.ssh, far.data_to);
+    let mut place = format!("{:?} {:?} {:?} {:?}", args.testbed, far.to.first(), far.ssh, far.data_to);
     if !args.devices.is_empty() {
         place += &format!(" {:?}", args.devices);
     }
@@ -162,7 +164,7 @@ fn refuse_numbers(args: &RunArgs, experiment: &Transfers) -> anyhow::Result<()> 
 /// Refuses devices that do not fit the far end: one with --to, two with --ssh, none for the testbed, which has its own.
 fn refuse_devices(args: &RunArgs) -> anyhow::Result<()> {
     let given = args.devices.join(",");
-    match (args.devices.len(), &args.far.to, &args.far.ssh) {
+    match (args.devices.len(), args.far.to.first(), &args.far.ssh) {
         (0, ..) | (1, Some(_), _) | (2, _, Some(_)) => Ok(()),
         (_, None, None) => Err(output::usage(format!(
             "--devices {given}: needs --to or --ssh; in the testbed the devices are its own, and varied anyway"
@@ -204,6 +206,7 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
     let drawing = drawing.map_err(output::usage)?;
     let drawing = Drawing { asked: found.asked.clone(), partial: found.partial, ..drawing };
     match (args.json, args.csv) {
+        _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::transfers(found))?,
         _ => {

@@ -97,11 +97,16 @@ fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
 /// CPUs that do not exist, also those whose turn never comes; an agent checks its own.
 fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
     let Some((sender, receiver)) = &args.cpu else { return Ok(()) };
+    if matches!(args.channel, Carrier::Unix | Carrier::Pipe) && (sender.rx().is_some() || receiver.rx().is_some()) {
+        return Err(output::usage(
+            "--cpu rx: --channel unix and pipe have no packets to follow; give CPUs, such as 0,1",
+        ));
+    }
     let sends_here = args.method.direction() != Some(Direction::Receive) && !args.reverse;
     let lists = match (args.far.is_asked(), sends_here) {
-        (false, _) => [sender.clone(), receiver.clone()].concat(),
-        (true, true) => sender.clone(),
-        (true, false) => receiver.clone(),
+        (false, _) => [sender.list(), receiver.list()].concat(),
+        (true, true) => sender.list().to_vec(),
+        (true, false) => receiver.list().to_vec(),
     };
     thread::check_cpus(lists).map_err(|error| refused::explained(error, refused::STREAM))
 }
@@ -123,6 +128,12 @@ fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     if matches!(template.channel, Channel::Unix | Channel::Pipe) {
         return Err(output::usage("--channel unix and pipe have both ends on this host: leave --to and --ssh out"));
     }
+    if args.far.to.len() > 1 {
+        of_several(args)?;
+    }
+    if args.burst.is_some() && template.direction != Direction::Receive {
+        return Err(output::usage("--burst: agents send bursts and this host receives them: add --reverse"));
+    }
     if args.file.is_some() && template.direction != Direction::Send {
         return Err(output::usage(
             "--file: an agent opens no files for others; leave it out, and each sender makes a temporary one of --file-size",
@@ -131,6 +142,18 @@ fn of_agent(args: &StreamArgs, template: &Settings) -> anyhow::Result<()> {
     if args.stall > LONGEST_FAR_STALL_S {
         let given = args.stall;
         return Err(output::usage(format!("--stall {given}s: an agent waits at most {LONGEST_FAR_STALL_S} s")));
+    }
+    Ok(())
+}
+
+/// Options that several agents do not have.
+fn of_several(args: &StreamArgs) -> anyhow::Result<()> {
+    let names = args.far.to.join(", ");
+    if args.method != Method::Default {
+        return Err(output::usage(format!("--to {names}: --method {} has one far end; leave it out", args.method)));
+    }
+    if args.probe.is_some() {
+        return Err(output::usage(format!("--to {names}: --probe sends its requests to one far end; give one --to")));
     }
     Ok(())
 }

@@ -76,9 +76,15 @@ impl Home {
         String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
     }
 
-    /// What a successful call prints, as JSON, one object a line.
+    /// What a successful call prints, as JSON, one object a line, as its schema says.
     pub fn json_lines<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Vec<Value> {
-        self.stdout(args).lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+        let args: Vec<String> = args.into_iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
+        let lines = self.stdout(&args);
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
+        // The same type each: the ends tell.
+        lines.first().into_iter().chain(lines.last()).for_each(|line| crate::schema::check(&args, line));
+        lines
     }
 
     /// What a successful call prints, as one JSON object.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// An offload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Feature {
     /// Receive checksums.
     RxChecksum,

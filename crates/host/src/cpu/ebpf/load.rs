@@ -54,7 +54,7 @@ fn unavailable(reason: impl Into<String>) -> MeterError {
 }
 
 /// Sends libbpf's messages to the log instead of stderr.
-fn route_messages() {
+pub(crate) fn route_messages() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, message| {
@@ -350,7 +350,8 @@ fn worth_reporting(missing: &BTreeSet<String>) -> Vec<String> {
         .collect()
 }
 
-fn load_reason(error: &libbpf_rs::Error) -> String {
+/// Why programs were not loaded.
+pub(crate) fn load_reason(error: &libbpf_rs::Error) -> String {
     let text = format!("{error:#}");
     // The verifier's refusal is EACCES, a missing capability EPERM: one kind to the library, which gives the number in its text only.
     let refused = text.contains(&format!("(os error {})", libc::EACCES));

@@ -53,14 +53,40 @@ fn what_each_driver_means_by_its_delay() {
 /// Its emulation interrupts 7813 times a second at most, whatever the driver sets.
 #[test]
 fn qemus_devices_keep_a_gap_of_their_own() {
-    for (driver, us, means) in [
-        ("e1000", 0, "min_gap=128us"),
-        ("e1000e", 50, "min_gap=128us"),
-        ("e1000e", 250, "min_gap=250us"),
-        ("igb", 50, "min_gap=50us"),
+    for (driver, version, us, means) in [
+        ("e1000", (7, 2), 0, "min_gap=128us"),
+        ("e1000e", (7, 2), 50, "min_gap=128us,gap=direct"),
+        ("e1000e", (10, 0), 250, "min_gap=250us,gap=direct"),
+        ("e1000e", (10, 1), 250, "min_gap=250us"),
+        ("igb", (10, 0), 0, "min_gap=1.024us,gap=echo"),
+        ("igb", (10, 0), 50, "min_gap=51.2us,gap=echo"),
+        ("igb", (10, 1), 50, "min_gap=50us"),
     ] {
-        let emulated = Nic { is_qemus: true, ..nic(driver, &[("rx-usecs", us)]) };
-        assert_eq!(told(&emulated), Ok(means.to_owned()), "{driver} {us}");
+        let emulated = Nic { qemu: Some(version), ..nic(driver, &[("rx-usecs", us)]) };
+        assert_eq!(told(&emulated), Ok(means.to_owned()), "{driver} {version:?} {us}");
+    }
+}
+
+/// Timers that the drivers do not report, as QEMU keeps them.
+#[test]
+fn timers_that_the_module_was_given() {
+    for (driver, given, means) in [
+        ("e1000", &[("InterruptThrottleRate", 0)][..], "min_gap=128us"),
+        ("e1000", &[("InterruptThrottleRate", 4000), ("RxIntDelay", 0), ("RxAbsIntDelay", 125)], "min_gap=250us"),
+        ("e1000", &[("InterruptThrottleRate", 1000), ("RxIntDelay", 32), ("RxAbsIntDelay", 250)], "min_gap=256us"),
+        ("e1000", &[("InterruptThrottleRate", 0), ("RxIntDelay", 32)], "min_gap=128us"),
+        ("e1000e", &[("RxIntDelay", 125), ("RxAbsIntDelay", 250)], "min_gap=128us,gap=direct"),
+        (
+            "e1000e",
+            &[("IntMode", 1), ("RxIntDelay", 125), ("RxAbsIntDelay", 250)],
+            "rx_usecs=256us,packet_timer=128us,min_gap=128us",
+        ),
+        ("e1000e", &[("IntMode", 1), ("RxIntDelay", 0), ("RxAbsIntDelay", 250)], "min_gap=128us"),
+    ] {
+        let reported: &[(&str, u32)] = if driver == "e1000" { &[] } else { &[("rx-usecs", 0)] };
+        let parameters = given.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let emulated = Nic { qemu: Some((7, 2)), parameters, ..nic(driver, reported) };
+        assert_eq!(told(&emulated), Ok(means.to_owned()), "{driver} {given:?}");
     }
 }
 

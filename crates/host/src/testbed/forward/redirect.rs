@@ -97,8 +97,5 @@ fn thread(n: usize, cpu: u32) -> io::Result<()> {
 
 /// Lets a kernel thread go before programs, as the softirq does whose work it has: what waits for it is a ring of 256 frames.
 fn before_programs(thread: Pid) -> io::Result<()> {
-    let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the parameters outlive the call, which only reads them.
-    let set = unsafe { libc::sched_setscheduler(thread.as_raw(), libc::SCHED_FIFO, &lowest) };
-    if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    crate::schedule::set(thread, libc::SCHED_FIFO, 1)
 }

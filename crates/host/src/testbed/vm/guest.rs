@@ -78,6 +78,11 @@ fn load_modules() -> Result<(), String> {
         let loaded = File::open(path).and_then(|file| Ok(finit_module(&file, given, ModuleInitFlags::empty())?));
         loaded.map_err(|error| format!("{} is refused by its kernel: {error}", path.display()))?;
     }
+    // The last is the NIC's driver: `012-e1000e.ko`.
+    let name = modules.last().and_then(|path| Some(path.file_stem()?.to_str()?.split_once('-')?.1));
+    if let (Some(name), Ok(given)) = (name, parameters.to_str()) {
+        crate::nic::parameters::given(name, given);
+    }
     Ok(())
 }
 

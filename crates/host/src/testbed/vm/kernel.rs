@@ -203,6 +203,8 @@ mod tests {
         fs::write(dir.path().join("modules.builtin"), "kernel/drivers/ptp/ptp.ko\n").unwrap();
         let options = VmOptions {
             model: Model::E1000e,
+            qemu: None,
+            monitor: None,
             kernel: None,
             modules: Some(dir.path().to_owned()),
             parameters: String::new(),

@@ -1,6 +1,7 @@
 //! QEMU.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -53,20 +54,29 @@ impl Acceleration {
     }
 }
 
+/// QEMU's program.
+fn program(options: &VmOptions) -> &OsStr {
+    options.qemu.as_ref().map_or(OsStr::new(QEMU), |path| path.as_os_str())
+}
+
 /// Refuses a QEMU that is missing or lacks the device.
-pub(super) fn check(model: Model) -> Result<(), VmError> {
-    let asked = Command::new(QEMU).args(["-device", "help"]).stdin(Stdio::null()).output();
+pub(super) fn check(options: &VmOptions) -> Result<(), VmError> {
+    let (model, qemu) = (options.model, program(options).display());
+    let asked = Command::new(program(options))
+        .args(["-device", &format!("{},help", model.device())])
+        .stdin(Stdio::null())
+        .output();
     let output = asked.map_err(|error| {
         VmError::Qemu(format!(
-            "{QEMU} cannot be run ({error}): install it (Debian: qemu-system-x86), or choose --testbed netns"
+            "{qemu} cannot be run ({error}): install it (Debian: qemu-system-x86), name another with --vm-qemu PATH, or choose --testbed netns"
         ))
     })?;
-    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    if told.contains(&format!("\"{}\"", model.device())) {
+    // Its exit code says nothing.
+    if String::from_utf8_lossy(&output.stdout).contains(&format!("{} options", model.device())) {
         return Ok(());
     }
-    let since = if model == Model::Igb { "; igb came with QEMU 8.0" } else { "" };
-    Err(VmError::Qemu(format!("this {QEMU} has no {}{since}", model.device())))
+    let since = if model == Model::Igb { "; igb came with QEMU 8.0, and --vm-qemu PATH names another" } else { "" };
+    Err(VmError::Qemu(format!("this {qemu} has no {}{since}", model.device())))
 }
 
 /// A running QEMU; it ends with this value, and with the thread that started it.
@@ -91,7 +101,7 @@ impl Machine {
         let pair = || UnixStream::pair().map_err(step("make a pair of sockets"));
         let ((control, control_there), (console, console_there)) = (pair()?, pair()?);
         let inherited = [image.as_raw_fd(), tap.fd().as_raw_fd(), control_there.as_raw_fd(), console_there.as_raw_fd()];
-        let mut command = Command::new(QEMU);
+        let mut command = Command::new(program(options));
         command.args(arguments(options, acceleration, inherited)).arg("-kernel").arg(&kernel.path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // Ctrl-C is for this program, which ends QEMU when it has its figures.
@@ -99,7 +109,7 @@ impl Machine {
         let (parent, cpus) = (Pid::this(), cpus_beside(options.sender_cpu));
         // SAFETY: only system calls follow the fork, on values made before it.
         unsafe { command.pre_exec(move || prepare(parent, cpus.as_ref(), inherited)) };
-        let mut child = command.spawn().map_err(step(format!("run {QEMU}")))?;
+        let mut child = command.spawn().map_err(step(format!("run {}", program(options).display())))?;
         let said = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(stderr) = child.stderr.take() {
             listen(stderr, "QEMU", Arc::clone(&said));
@@ -169,7 +179,11 @@ fn arguments(
         format!("-device virtio-serial-pci -chardev socket,id=control,fd={control}"),
         format!("-device virtserialport,chardev=control,name={PORT_NAME}"),
     ];
-    let mut words: Vec<String> = all.iter().flat_map(|part| part.split(' ').map(str::to_owned)).collect();
+    let monitor = options.monitor.as_ref().map(|name| {
+        format!("-chardev socket,id=monitor,path={name},abstract=on,server=on,wait=off -mon chardev=monitor")
+    });
+    let mut words: Vec<String> =
+        all.iter().chain(&monitor).flat_map(|part| part.split(' ').map(str::to_owned)).collect();
     words.extend(["-append".to_owned(), append.to_owned()]);
     words
 }

@@ -86,6 +86,7 @@ const IPV6_MTU_BYTES: u32 = 1280;
 
 /// One setting to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// What is set.
     pub setting: Setting,
@@ -112,6 +113,7 @@ impl Step {
 
 /// What a plan was made for; on another machine it is not applied.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Online CPUs.
     pub online: Vec<u32>,
@@ -121,6 +123,7 @@ pub struct Machine {
 
 /// Settings for an objective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// What it is for.
     pub objective: Objective,

@@ -108,9 +108,9 @@ fn what_is_in_no_engine_is_said() {
     assert!(why.contains("rx-frames 32 without rx-usecs"), "{why}");
 }
 
-/// A whole check on a fake host: the model has no answer for moderated NAPI, simulation and measurement have.
+/// A whole check on a fake host: moderated NAPI is predicted, simulated and measured.
 #[test]
-fn a_check_of_moderation_is_simulated_and_measured() {
+fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
     let plan = Plan { sim_packets: 20_000, searches: 2, ..Plan::new(&options) };
     let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
@@ -123,8 +123,10 @@ fn a_check_of_moderation_is_simulated_and_measured() {
         one(&setup(text), &asked, &mut Recorder::new(&mut fake), Some(device), &known).expect("it is measured")
     };
     let (check, why) = run("rx-usecs=100", &device);
-    assert_eq!((check.cliff_pps.model, why.len()), (None, 1));
-    assert!(why[0].0 == EngineKind::Model && why[0].1.contains("use the simulator"), "{why:?}");
+    assert!(why.is_empty(), "{why:?}");
+    // In a simulation of a million packets it is 532 kpps; of so few as here they do not fill a socket of 5041.
+    let model = check.cliff_pps.model.expect("a cliff").value;
+    assert!((0.85..1.15).contains(&(model / 532e3)), "{model}");
     assert!(check.cliff_pps.sim.is_some_and(|cliff| cliff.value > 50e3), "{:?}", check.cliff_pps);
     assert!(check.cliff_pps.wire.is_some_and(|cliff| (cliff.value / 200e3 - 1.0).abs() < 0.1), "{:?}", check.cliff_pps);
     assert_eq!(beside_the_usual(&check.scheme), "napi:rx_usecs=100us");

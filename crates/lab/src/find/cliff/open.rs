@@ -20,11 +20,11 @@ pub(super) fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
 }
 
 /// The bound that there is, and why half of the searches or more are open on one side: each reason with how many searches have it. Every page
-/// and message has a missing cliff in these words.
-pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, ceiling_pps: f64) -> String {
+/// and message has a missing cliff in these words. `highest` is the highest load of the question (pps), and whether `--max-rate` is what it is.
+pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, highest: (f64, bool)) -> String {
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for search in searches {
-        let Some(why) = why_open(search, ceiling_pps) else { continue };
+        let Some(why) = why_open(search, highest) else { continue };
         match reasons.iter_mut().find(|(known, _)| *known == why) {
             Some((_, count)) => *count += 1,
             None => reasons.push((why, 1)),
@@ -44,7 +44,7 @@ pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, cei
 }
 
 /// Why a search has no bound on one side; None: it has both.
-fn why_open(search: &Search, ceiling_pps: f64) -> Option<String> {
+fn why_open(search: &Search, (ceiling_pps, limited): (f64, bool)) -> Option<String> {
     if let (Some(_), Some(_)) = bracket(&search.searched) {
         return None;
     }
@@ -53,6 +53,9 @@ fn why_open(search: &Search, ceiling_pps: f64) -> Option<String> {
     // Three digits: a ceiling is no better known.
     let ceiling = units::print_pps(units::three_digits(ceiling_pps));
     Some(match (end(search, ceiling_pps)?, most) {
+        (End::AboveMaximum | End::AboveSender, _) if limited => {
+            format!("the highest load that --max-rate allows, {ceiling}, was upheld")
+        }
         (End::AboveMaximum | End::AboveSender, _) => {
             format!("the highest load that the sender paces, {ceiling}, was upheld")
         }

@@ -9,12 +9,13 @@ fn allowed(settings: Permission, checks: &[&str]) -> Result<(), String> {
         Box::new(Reverse { desk, shares_clock: false, fingerprint: Fingerprint::default(), peer: "a test".to_owned() });
     let between = BetweenOptions {
         interface: "eth1".to_owned(),
-        carrier: Arc::new(Mutex::new(carrier)),
+        carriers: vec![Arc::new(Mutex::new(carrier))],
         their_interface: None,
         by_control_link: false,
+        sending: Sending::default(),
     };
     let rig = RigOptions { between: Some(between), ..RigOptions::default() };
-    FindKind { permission: Permission::Any, settings }.allows(&checks, &rig)
+    FindKind { permission: Permission::Any, settings, most_pps: None }.allows(&checks, &rig)
 }
 
 #[test]

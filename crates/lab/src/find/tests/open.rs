@@ -1,7 +1,7 @@
 //! Searches without a bound on one side, and the reason that is given.
 
 use super::*;
-use crate::bench::{Observation, SenderCeiling};
+use crate::bench::{Highest, Observation, SenderCeiling};
 use crate::trial::TrialError;
 
 /// A host whose sender is held up by something else above a load, far below its ceiling.
@@ -45,11 +45,16 @@ impl Bench for HeldUp {
 
 /// Three searches near 110 kpps.
 fn searched(bench: &mut dyn Bench, ceiling_pps: f64) -> Cliffs {
+    searched_to(bench, Highest::of_sender(ceiling_pps))
+}
+
+fn searched_to(bench: &mut dyn Bench, highest: Highest) -> Cliffs {
     let question = Question {
         reference: None,
         base: spec(0.4, 1),
         goal: quick(),
-        range: stages::range(ceiling_pps),
+        range: stages::range(highest),
+        limited: highest.is_limited(),
         near_pps: 110e3,
         capacity_pps: CAPACITY_PPS,
         searches: 3,
@@ -92,4 +97,22 @@ fn a_sender_at_its_ceiling_is_said_to_be() {
     let cliffs = searched(&mut slow, 165e3);
     assert!(cliffs.own().unwrap_err().contains("that the sender paces"), "{:?}", cliffs.own());
     assert!(cliffs.summary().unwrap().own.searches.iter().all(|search| search.end == "above-sender"));
+}
+
+/// A limit that is below what the host takes is the reason, and no load is above it; one that the sender does not reach is none.
+#[test]
+fn a_limit_of_the_load_is_said_to_be() {
+    let highest = Highest { ceiling_pps: 60e3, most_pps: Some(60e3) };
+    let cliffs = searched_to(&mut host(1), highest);
+    let said = cliffs.own().unwrap_err();
+    assert!(
+        said.ends_with(": in 3 of 3 searches the highest load that --max-rate allows, 60kpps, was upheld"),
+        "{said}"
+    );
+    assert!(cliffs.trials.iter().all(|(trial, _)| trial.spec.rate_pps <= 60e3 * (1.0 + 1e-9)));
+    let slow = Highest { ceiling_pps: 60e3, most_pps: Some(90e3) };
+    assert_eq!((highest.pps(), slow.pps(), slow.in_words()), (60e3, 60e3, "the sender's ceiling"));
+    assert!(highest.is_limited() && !slow.is_limited());
+    let said = searched_to(&mut Fake { ceiling_pps: 60e3, ..host(1) }, slow).own().unwrap_err();
+    assert!(said.contains("that the sender paces"), "{said}");
 }

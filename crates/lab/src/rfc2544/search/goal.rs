@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A search goal of RFC 9971 (section 4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Goal {
     /// Length of trials that count fully (s).
     pub final_trial_s: f64,

@@ -11,6 +11,7 @@ use super::JUMBO_BYTES;
 
 /// Which frames a test sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(into = "String", try_from = "String")]
 pub enum FrameSize {
     /// All of one size (bytes, FCS included).

@@ -8,6 +8,8 @@ use super::super::{Config, Far, MOST_READ_BYTES, Path, StreamOptions};
 
 pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, String)> {
     let settings = &options.template;
+    let many =
+        if let Far::Agents(agents) = far { format!(" with each of {} agents", agents.len()) } else { String::new() };
     let channel = match &settings.channel {
         Channel::Tcp { address, multipath: false } => format!("TCP to {address}"),
         Channel::Tcp { address, multipath: true } => format!("Multipath TCP to {address}"),
@@ -20,8 +22,9 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
         netcliff_wire::transfer::Direction::Receive => "far end sends",
         netcliff_wire::transfer::Direction::Both => "both ends send",
     };
-    let near = print_cpus(settings.near.cpu, &settings.near_cpus);
-    let far_cpus = print_cpus(settings.far.cpu, &settings.far_cpus);
+    let follows = |distance: Option<u32>| distance.map(|distance| format!("rx+{distance}"));
+    let near = follows(settings.near_rx).unwrap_or_else(|| print_cpus(settings.near.cpu, &settings.near_cpus));
+    let far_cpus = follows(settings.far_rx).unwrap_or_else(|| print_cpus(settings.far.cpu, &settings.far_cpus));
     let flows = match (settings.flows, settings.shared_threads()) {
         (flows, Some(threads)) => {
             let s = |number: u32| if number == 1 { "" } else { "s" };
@@ -36,10 +39,14 @@ pub(super) fn asked(options: &StreamOptions, far: &Far<'_>) -> Vec<(String, Stri
             let host = if far.is_this_host() { "on this host" } else { "on another host" };
             Some(format!("an agent {host}, data to {address} (netcliff {})", session.hello.version))
         }
+        Far::Agents(agents) => {
+            let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+            Some(format!("{} agents, which start together: {}", names.len(), names.join(", ")))
+        }
     };
     let far_end = there.map(|there| ("far end".to_owned(), there));
     let facts = [
-        ("channel".to_owned(), format!("{channel}, {flows}, {direction}")),
+        ("channel".to_owned(), format!("{channel}, {flows}{many}, {direction}")),
         ("method".to_owned(), format!("{}, {}'s clock", options.method, options.method.clock())),
         ("CPUs".to_owned(), format!("near {near}, far {far_cpus}")),
         ("reads".to_owned(), reads(options)),
@@ -83,6 +90,14 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
     let file = file.map(|(file, cold)| if cold { format!("{file}, dropped from the page cache") } else { file });
     let facts = [
         ("pacing", asked.pacing_bps.map(|bps| format!("{} a flow, by {by}", units::print_bps(bps as f64)))),
+        (
+            "bursts",
+            options.template.burst.map(|burst| {
+                let (bytes, every) =
+                    (units::print_bytes(burst.bytes), units::print_time_s(burst.every_ns as f64 * 1e-9));
+                format!("{bytes} a flow each {every}")
+            }),
+        ),
         ("tos", asked.tos.map(|tos| tos.to_string())),
         ("file", file),
         ("line", options.link_bps.map(units::print_bps)),
@@ -114,8 +129,10 @@ fn reads(options: &StreamOptions) -> String {
         return format!("up to {}, woken when {} are there (SO_RCVLOWAT)", bytes(most), bytes(low_water as usize));
     }
     match (receive, options.read_bytes) {
-        (ReceivePath::Read, None) => format!("a block, at most {}", bytes(most)),
-        (ReceivePath::Read, Some(_)) => format!("up to {}", bytes(most)),
+        (ReceivePath::Truncate, _) if udp => "recv with MSG_TRUNC: a datagram's number, no copy of the rest".to_owned(),
+        (ReceivePath::Truncate, _) => format!("recv with MSG_TRUNC: no copy, up to {}", bytes(most)),
+        (ReceivePath::Read | ReceivePath::Ktls, None) => format!("a block, at most {}", bytes(most)),
+        (ReceivePath::Read | ReceivePath::Ktls, Some(_)) => format!("up to {}", bytes(most)),
         (ReceivePath::Mapped, _) => format!("TCP_ZEROCOPY_RECEIVE, up to {}", bytes(most)),
         (ReceivePath::Uring, _) if udp => "io_uring, a datagram a buffer".to_owned(),
         (ReceivePath::Uring, _) => format!("io_uring, into buffers of {}", bytes(most)),

@@ -1,6 +1,6 @@
 //! Steps that are a scheme to the engines: predicted where the model has the setting, else simulated.
 
-use netcliff_core::scheme::Napi;
+use netcliff_core::scheme::{Moderation, Napi};
 use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
 use netcliff_host::nic::netdev::NapiKey;
 use netcliff_host::setting::{Group, Setting};
@@ -18,6 +18,9 @@ const OVERLOAD_SHARE: f64 = 1.2;
 const LINK_BPS: f64 = 10e9;
 /// Seed and packets of a simulated answer: intervals of a few per cent in some ten milliseconds.
 const SIMULATED: (u64, u64) = (1, 40_000);
+
+/// How long a driver's interrupt is held back, or spaced.
+const RX_USECS: &str = "rx-usecs";
 
 /// A step as schemes, and the load at which they are compared.
 struct Change {
@@ -41,7 +44,7 @@ enum Meaning {
 impl Meaning {
     fn of(setting: &Setting) -> Option<Meaning> {
         match setting {
-            Setting::Ethtool { group: Group::Coalesce, key, .. } if key == "rx-usecs" => Some(Meaning::Delay),
+            Setting::Ethtool { group: Group::Coalesce, key, .. } if key == RX_USECS => Some(Meaning::Delay),
             Setting::Napi { key, .. } => Some(Meaning::Napi(*key)),
             Setting::File { path } => {
                 let of_interface = path.starts_with("/sys/class/net");
@@ -66,7 +69,7 @@ impl Change {
         let meaning = Meaning::of(&step.setting)?;
         let usual = |old: Scheme, new: Scheme| Change { old, new, pps: load_pps(known, LOAD_SHARE), overload: false };
         if meaning == Meaning::Delay {
-            let (old, new) = (delayed(&step.proposal.old)?, delayed(&step.proposal.new)?);
+            let (old, new) = (delayed(known, step, &step.proposal.old)?, delayed(known, step, &step.proposal.new)?);
             return Some(usual(old, new));
         }
         let parts: Vec<(Meaning, &Step)> = match meaning {
@@ -74,7 +77,8 @@ impl Change {
             _ => vec![(meaning, step)],
         };
         let scheme = |value: fn(&Step) -> &str| -> Option<Scheme> {
-            let napi = parts.iter().try_fold(Napi::default(), |napi, (part, step)| with(napi, *part, value(step)));
+            let napi =
+                parts.iter().try_fold(of_interface(known, step), |napi, (part, step)| with(napi, *part, value(step)));
             Some(Scheme::Napi(napi?))
         };
         let (old, new) = (scheme(|step| &step.proposal.old)?, scheme(|step| &step.proposal.new)?);
@@ -112,12 +116,28 @@ fn with(napi: Napi, meaning: Meaning, value: &str) -> Option<Napi> {
     })
 }
 
-/// The scheme of a driver that delays its interrupt by so many microseconds and masks it while polling.
-fn delayed(usecs: &str) -> Option<Scheme> {
-    match usecs.parse::<u32>().ok()? {
-        0 => "disable-enable".parse().ok(),
-        usecs => format!("coalesce:usecs={usecs}us,masked=true").parse().ok(),
-    }
+/// How the interface of a step works, its moderation included; the kernel's defaults where it has none, or a setting that no scheme holds.
+fn of_interface(known: &Known<'_>, step: &Step) -> Napi {
+    let Some(port) = known.port(step) else { return Napi::default() };
+    let works = port.nic.napi_scheme(&known.host.host.napi(port.nic.uses_backlog()));
+    if works.lacks.is_some() { Napi::default() } else { works.napi }
+}
+
+/// NAPI behind a NIC whose rx-usecs is this, in its driver's meaning: a smallest gap, or a timer.
+fn delayed(known: &Known<'_>, step: &Step, usecs: &str) -> Option<Scheme> {
+    let usecs: u32 = usecs.parse().ok()?;
+    let moderation = match known.port(step) {
+        Some(port) if port.nic.coalesce.contains_key(RX_USECS) => {
+            let mut nic = port.nic.clone();
+            nic.coalesce.insert(RX_USECS.to_owned(), usecs);
+            // Set to a figure, it no longer follows the load.
+            nic.coalesce.insert("adaptive-rx".to_owned(), 0);
+            nic.napi_moderation().ok()?
+        }
+        _ => Moderation { absolute_timer_s: (usecs > 0).then(|| f64::from(usecs) / 1e6), ..Moderation::default() },
+    };
+    let napi = Napi { moderation, ..of_interface(known, step) };
+    Some(Scheme::Napi(napi))
 }
 
 /// What the engines expect of a step that is a scheme to them.

@@ -33,7 +33,7 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     // What still gets through does so by what the chain leaves out, such as the packet that an application takes after ten polls.
     let knows_latency = is_exact || loss <= bounds::MOST_LOSS;
     if !is_exact {
-        notes.push(bounds::CHAIN.note());
+        notes.push(if solved.near.moderation { bounds::MODERATED_READ.note() } else { bounds::CHAIN.note() });
     }
     if !knows_latency {
         notes.push(format!("application: no mean latency where more than {:.0} % is lost", 100.0 * bounds::MOST_LOSS));
@@ -70,6 +70,11 @@ fn near(solved: &Solved, host: &Host) -> Vec<String> {
     let mut notes = Vec::new();
     if solved.near.polls {
         notes.push("polls that use their whole weight come at random, as often as in the ring alone".to_owned());
+    }
+    if solved.near.moderation {
+        notes.push(
+            "the NIC's moderation and the interrupt's delivery are taken as one timer of the same mean time".to_owned(),
+        );
     }
     if solved.near.cold {
         notes.push(format!(

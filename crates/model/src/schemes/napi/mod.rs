@@ -6,8 +6,12 @@
 //! served means the ring was found empty: unmask (phase 3, m). A packet that comes during the unmasking interrupts when it
 //! is done. After `weight` the next poll follows, also when the ring is empty: that poll finds nothing and unmasks.
 
+mod announce;
+mod moderated;
 mod polls;
+mod residual;
 
+pub use moderated::{AsTimer, as_timer};
 use netcliff_core::{Napi, Scheme};
 use num_complex::Complex64;
 
@@ -58,16 +62,28 @@ pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
         "deferred interrupts poll by a deterministic timer, which the exponential chain lacks: use the simulator"
     } else if napi.busy_poll {
         "busy polling is driven by the application, which the chain of the ring does not see: use the simulator"
-    } else if napi.moderation.is_on() {
-        "a NIC's moderation in front of NAPI holds interrupts back by deterministic timers, which the chain lacks: use the simulator"
     } else {
-        return Ok(());
+        return moderated::supported(napi);
     };
     Err(lacking.to_owned())
 }
 
+/// The same for chains that have no moderation by the NIC.
+pub fn supported_without_moderation(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
+    supported(napi, fidelity)?;
+    if !napi.moderation.is_on() {
+        return Ok(());
+    }
+    Err("a NIC's moderation in front of NAPI (rx_usecs, rx_frames, packet_timer, min_gap) is solved under Poisson arrivals without \
+         pauses: use those, or the simulator"
+        .to_owned())
+}
+
 /// Solves the chain.
 pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
+    if napi.moderation.is_on() {
+        return moderated::solve(work, napi);
+    }
     match Phases::of(&work.shape) {
         None | Some(Phases::One) => counting(work, napi),
         Some(phases) => in_phases(work, napi, phases),

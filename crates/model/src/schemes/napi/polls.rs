@@ -4,6 +4,7 @@
 //! the rows are alike but for polls that may empty the ring or meet its top. Solving this band costs ring x width x
 //! weight, some thirty times less than the block reduction; the times in each (packets, phase) follow in one pass.
 
+use super::announce::Gathered;
 use super::{Chain, DELIVERY, ISR, OVERHEAD, SERVING, UNMASK};
 use crate::queue::banded::Banded;
 use crate::queue::qbd::Stationary;
@@ -30,11 +31,18 @@ pub struct Polls<'a> {
     unmask_up: f64,
     /// Packets at the start of the next poll's service when a poll has completed: index 0 is 1 packet.
     from_idle: Vec<f64>,
+    /// What a NIC that moderates makes of the time from unmasking to the interrupt.
+    cycle: Option<&'a Gathered>,
 }
 
 impl<'a> Polls<'a> {
     /// None where the band would be too wide (heavy overload) or the weight is not limited.
     pub fn new(chain: &'a Chain<'a>) -> Option<Self> {
+        Self::entered(chain, None)
+    }
+
+    /// The same entered with what a `cycle` of the NIC announces.
+    pub fn entered(chain: &'a Chain<'a>, cycle: Option<&'a Gathered>) -> Option<Self> {
         let weight = chain.weight?;
         let places = chain.work.places as usize;
         let lambda = chain.work.arrival_pps;
@@ -43,8 +51,9 @@ impl<'a> Polls<'a> {
             (before(chain.work.service_pps()), before(chain.overhead_rate), before(chain.isr_rate));
         let (delivery_up, unmask_up) = (before(chain.delivery_rate), before(chain.unmask_rate));
         let width = |ratio: f64| 1 + (LEFT_OUT.ln() / ratio.ln()).ceil() as usize;
-        let reach = (width(unmask_up) + width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?)
-            + width(overhead_up);
+        let found = cycle.map_or(width(unmask_up), Gathered::most);
+        let reach =
+            (found + width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?) + width(overhead_up);
         let up = reach.min(places);
         if up > WIDEST {
             return None;
@@ -61,18 +70,32 @@ impl<'a> Polls<'a> {
             delivery_up,
             unmask_up,
             from_idle: Vec::new(),
+            cycle,
         };
         let mut levels = vec![0.0; places.min(reach) + 1];
         levels[0] = 1.0;
         polls.stage(&mut levels, 0, unmask_up);
         let mut idle = vec![0.0; levels.len()];
-        idle[1] = std::mem::take(&mut levels[0]);
+        polls.announce(&mut levels, &mut idle, 1.0);
         polls.stage(&mut idle, 0, delivery_up);
         levels.iter_mut().zip(&idle).for_each(|(sum, entry)| *sum += entry);
         polls.stage(&mut levels, 0, isr_up);
         polls.stage(&mut levels, 0, overhead_up);
         polls.from_idle = levels[1..].to_vec();
         Some(polls)
+    }
+
+    /// What unmasking leaves in `levels`: packets of interrupts that are handled at once stay there, of those that are delivered first
+    /// go to `delivered`. `cycles`: all of them.
+    fn announce(&self, levels: &mut [f64], delivered: &mut [f64], cycles: f64) {
+        let Some(cycle) = self.cycle else {
+            delivered[1] = std::mem::take(&mut levels[0]);
+            return;
+        };
+        levels.fill(0.0);
+        for (to, from) in [(levels, &cycle.immediate), (delivered, &cycle.delivered)] {
+            to.iter_mut().zip(from).for_each(|(to, share)| *to = cycles * share);
+        }
     }
 
     /// Spreads entries of a stage over its exits: arrivals meanwhile, geometric, stopped at the ring's top.
@@ -203,15 +226,22 @@ impl<'a> Polls<'a> {
         let mut interrupts = vec![0.0; self.places + 1];
         interrupts[0] = idle;
         self.spend(&mut interrupts, 1.0 / self.chain.unmask_rate, self.unmask_up, &mut times[UNMASK..]);
-        idle = std::mem::take(&mut interrupts[0]);
+        let nothing = interrupts[0];
         let mut delivered = vec![0.0; self.places + 1];
-        delivered[1] = idle;
+        self.announce(&mut interrupts, &mut delivered, idle);
         self.spend(&mut delivered, 1.0 / self.chain.delivery_rate, self.delivery_up, &mut times[DELIVERY..]);
         interrupts.iter_mut().zip(&delivered).for_each(|(sum, entry)| *sum += entry);
         self.spend(&mut interrupts, 1.0 / self.chain.isr_rate, self.isr_up, &mut times[ISR..]);
         levels.iter_mut().zip(&interrupts).for_each(|(sum, entry)| *sum += entry);
         self.spend(&mut levels, overhead_s, self.overhead_up, &mut times[OVERHEAD..]);
-        times[DELIVERY] = idle / work.arrival_pps;
+        match self.cycle {
+            None => times[DELIVERY] = nothing / work.arrival_pps,
+            Some(cycle) => {
+                for (level, time_s) in cycle.times_s.iter().enumerate() {
+                    times[level * phases + DELIVERY] += idle * time_s;
+                }
+            }
+        }
         Stationary::normalised(phases, times)
     }
 

@@ -16,6 +16,7 @@ pub fn rr_brief(run: &RrRun, style: Style) -> String {
             answer(&mut page, record);
             of_what(&mut page, &record.report);
             figures(&mut page, record);
+            super::agents::agents(&mut page, record);
         }
         rows => {
             rows.first().iter().for_each(|record| head(&mut page, record));

@@ -32,6 +32,8 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
         [row] => one(&mut page, row),
         rows => sweep(&mut page, rows),
     }
+    super::many::agents(&mut page, report);
+    super::probe::brief(&mut page, report);
     let (host, warnings): (Vec<String>, Vec<String>) =
         warnings(report).into_iter().partition(|warning| lasting(warning).is_some());
     page.list("WARNINGS", &warnings[..warnings.len().min(WARNINGS)]);

@@ -52,6 +52,7 @@ pub struct Tester {
 
 /// Who could put times on a port's frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortStamps {
     /// The port.
     pub interface: String,

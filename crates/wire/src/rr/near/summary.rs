@@ -33,6 +33,8 @@ pub(super) fn report(settings: &Settings, near: &Near<'_>, measured: Measured) -
         cost: cost(near, &measured, window_s, transactions),
         ticks: HostTicks { near: measured.ticks.clone(), far: far_ticks(near, &measured).unwrap_or_default().to_vec() },
         refused: measured.far.1.as_ref().map_or(0, |far| far.refused),
+        began_ns: measured.flows.iter().filter_map(|flow| flow.began_ns).min(),
+        together: None,
         partial: partial(&measured),
         notes: notes(settings, near, &measured),
     }

@@ -11,6 +11,8 @@ use super::{BATCH, DatagramPath, buffers};
 use crate::error::WireError;
 use crate::transfer::options;
 
+/// Bytes of a datagram's number, with which it begins.
+const NUMBER_BYTES: usize = 8;
 /// Messages of a GRO receiver, each with room for the largest datagram.
 const GRO_MESSAGES: usize = 16;
 
@@ -23,25 +25,33 @@ pub(super) struct Calls<'a> {
     messages: Vec<mmsghdr>,
     /// Room for the size of the segments, a row a message; empty without GRO.
     control: Vec<[u64; 4]>,
+    /// MSG_TRUNC: a row holds a datagram's number alone, and the kernel tells its length.
+    flags: c_int,
 }
 
 impl<'a> Calls<'a> {
     /// With room for datagrams of `row_bytes`.
-    pub(super) fn new(channel: BorrowedFd<'a>, path: DatagramPath, row_bytes: usize) -> Result<Self, WireError> {
+    pub(super) fn new(
+        channel: BorrowedFd<'a>,
+        (path, truncates): (DatagramPath, bool),
+        row_bytes: usize,
+    ) -> Result<Self, WireError> {
+        let row_bytes = if truncates { NUMBER_BYTES } else { row_bytes };
         let (messages, row_bytes) = match path {
             DatagramPath::Single => (1, row_bytes),
-            DatagramPath::Batch => (BATCH, row_bytes),
-            DatagramPath::Segmented => (GRO_MESSAGES, 1 << 16),
+            DatagramPath::Batch | DatagramPath::SegmentedOut => (BATCH, row_bytes),
+            DatagramPath::Segmented | DatagramPath::SegmentedIn => (GRO_MESSAGES, 1 << 16),
         };
         let mut control = Vec::new();
-        if path == DatagramPath::Segmented {
+        if path.puts_together() {
             let one: c_int = 1;
             options::set(channel, libc::SOL_UDP, libc::UDP_GRO, &one, "UDP_GRO", 1)?;
             control = vec![[0; 4]; messages];
         }
         let mut rows = vec![0; messages * row_bytes];
         let (slices, messages) = buffers(&mut rows, messages, row_bytes);
-        Ok(Self { channel, rows, row_bytes, _slices: slices, messages, control })
+        let flags = if truncates { libc::MSG_TRUNC } else { 0 };
+        Ok(Self { channel, rows, row_bytes, _slices: slices, messages, control, flags })
     }
 
     /// Waits for messages: how many came.
@@ -49,7 +59,7 @@ impl<'a> Calls<'a> {
         let fd = self.channel.as_raw_fd();
         if self.messages.len() == 1 {
             // SAFETY: the rows are writable for their length.
-            let got = unsafe { libc::recv(fd, self.rows.as_mut_ptr().cast(), self.rows.len(), 0) };
+            let got = unsafe { libc::recv(fd, self.rows.as_mut_ptr().cast(), self.rows.len(), self.flags) };
             if got < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -58,11 +68,11 @@ impl<'a> Calls<'a> {
         }
         for (message, control) in self.messages.iter_mut().zip(&mut self.control) {
             message.msg_hdr.msg_control = control.as_mut_ptr().cast::<c_void>();
-            message.msg_hdr.msg_controllen = mem::size_of_val(control);
+            message.msg_hdr.msg_controllen = mem::size_of_val(control) as _;
         }
         let (messages, most) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
         // SAFETY: the messages point at slices, rows and control rows that live in `self` and were not resized.
-        let got = unsafe { libc::recvmmsg(fd, messages, most, libc::MSG_WAITFORONE, std::ptr::null_mut()) };
+        let got = unsafe { crate::messages::receive(fd, messages, most, libc::MSG_WAITFORONE | self.flags) };
         if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
     }
 }
@@ -73,6 +83,10 @@ impl Source for Calls<'_> {
         let mut ours = 0;
         for (message, row) in self.messages[..messages].iter().zip(self.rows.chunks(self.row_bytes)) {
             let length = message.msg_len as usize;
+            if self.flags != 0 {
+                ours += noted.note_head(&row[..length.min(self.row_bytes)], length);
+                continue;
+            }
             let segment = segment_bytes(&message.msg_hdr).unwrap_or(length);
             let datagrams = row[..length.min(self.row_bytes)].chunks(segment.max(1));
             ours += datagrams.map(|datagram| noted.note(datagram)).sum::<usize>();

@@ -47,11 +47,16 @@ pub(super) struct Noted<'a> {
 impl Noted<'_> {
     /// Notes a datagram; its bytes, where it is ours.
     pub(super) fn note(&mut self, datagram: &[u8]) -> usize {
-        if datagram.len() != self.block_bytes {
+        self.note_head(datagram, datagram.len())
+    }
+
+    /// Notes a datagram of which only the beginning was read; its bytes, where it is ours.
+    pub(super) fn note_head(&mut self, head: &[u8], length: usize) -> usize {
+        if length != self.block_bytes || head.len() < 8 {
             self.counts.foreign += 1;
             return 0;
         }
-        let sequence = u64::from_be_bytes(std::array::from_fn(|i| datagram[i]));
+        let sequence = u64::from_be_bytes(std::array::from_fn(|i| head[i]));
         if sequence == END_MARK {
             self.over.store(true, Ordering::Release);
             return 0;
@@ -66,7 +71,7 @@ impl Noted<'_> {
             Seen::Duplicate => self.counts.duplicates += 1,
         }
         self.counts.moved += 1;
-        datagram.len()
+        length
     }
 }
 
@@ -96,7 +101,7 @@ impl<'a> Receiver<'a> {
         let row_bytes = block_bytes + 1;
         let source: Box<dyn Source + 'a> = match receive {
             ReceivePath::Uring => Box::new(Multishot::new(channel, row_bytes, look_ns)?),
-            _ => Box::new(Calls::new(channel, path, row_bytes)?),
+            _ => Box::new(Calls::new(channel, (path, receive == ReceivePath::Truncate), row_bytes)?),
         };
         let noted = Noted { block_bytes, tracker: Tracker::new(TRACKED), counts: Datagrams::default(), over };
         Ok(Self { channel, source, noted, stall_ns, silent_since_ns: None })

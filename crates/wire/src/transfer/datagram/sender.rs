@@ -51,10 +51,10 @@ impl<'a> Sender<'a> {
         let fits = (*DATAGRAM_BYTES.end() / block_bytes).clamp(1, MOST_SEGMENTS);
         let (messages, segments) = match path {
             DatagramPath::Single => (1, 1),
-            DatagramPath::Batch => (BATCH, 1),
-            DatagramPath::Segmented => (BATCH.div_ceil(fits), fits),
+            DatagramPath::Batch | DatagramPath::SegmentedIn => (BATCH, 1),
+            DatagramPath::Segmented | DatagramPath::SegmentedOut => (BATCH.div_ceil(fits), fits),
         };
-        if path == DatagramPath::Segmented {
+        if path.takes_apart() {
             let size = block_bytes as c_int;
             options::set(channel, libc::SOL_UDP, libc::UDP_SEGMENT, &size, "UDP_SEGMENT", size)?;
         }
@@ -116,7 +116,7 @@ impl DataPath for Sender<'_> {
             if sent < 0 { -1 } else { 1 }
         } else {
             // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
-            unsafe { libc::sendmmsg(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, 0) }
+            unsafe { crate::messages::send(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, 0) }
         };
         if sent < 0 {
             let error = io::Error::last_os_error();

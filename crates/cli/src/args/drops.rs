@@ -1,0 +1,87 @@
+//! `netcliff drops`.
+
+use std::time::Duration;
+
+use super::numbers;
+use clap::{Args, ValueEnum};
+use netcliff_core::filter::Filter;
+
+/// Which drops, and how they are shown.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
+  netcliff drops
+  netcliff drops --filter 'udp port 53' --by flow
+  netcliff drops --once --json --interval 10s | jq '.rows[0]'
+  netcliff drops --by stack --filter 'tcp and net 10.0.0.0/8' --time 60s
+  netcliff drops --trace 5 --filter 'udp dst port 5201'  # paths of five packets
+
+A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and names of
+protocols, with src and dst, joined by and, or, not and brackets. It is applied in the kernel.
+Drops are counted at the kernel's tracepoint skb:kfree_skb by eBPF, which needs root (or CAP_BPF and
+CAP_PERFMON); without it the kernel's counters are shown, which say what they cannot tell."
+)]
+pub struct DropsArgs {
+    /// Only packets that this accepts, in tcpdump's language
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub filter: Option<Filter>,
+    /// Time between tables, 100ms to 60s
+    #[arg(long, default_value = "1s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
+    pub interval: Duration,
+    /// End after this time [default: at Ctrl-C; with --trace 10s]
+    #[arg(long, value_parser = time, value_name = "TIME", allow_hyphen_values = true)]
+    pub time: Option<Duration>,
+    /// One interval, then end
+    #[arg(long, conflicts_with = "time")]
+    pub once: bool,
+    /// One JSON object an interval (or a packet with --trace) instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Also tell drops apart by this (repeatable)
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    pub by: Vec<DropsBy>,
+    /// Rows of a table
+    #[arg(long, default_value_t = 20, value_parser = numbers::whole::<1, 10_000>, value_name = "N", allow_negative_numbers = true)]
+    pub rows: u32,
+    /// How to count
+    #[arg(long, value_enum, default_value_t = DropsMethod::Auto, value_name = "METHOD", hide_short_help = true)]
+    pub method: DropsMethod,
+    /// Show the paths of so many packets through the kernel instead, at most 100 new ones a second
+    #[arg(long, value_parser = numbers::whole::<1, 1000>, value_name = "N", conflicts_with_all = ["once", "by", "method"], allow_negative_numbers = true)]
+    pub trace: Option<u32>,
+}
+
+/// What drops are told apart by besides reason and place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DropsBy {
+    /// Addresses, ports and protocol
+    Flow,
+    /// The task on the CPU, in a softirq whoever was interrupted
+    Process,
+    /// The kernel's stack
+    Stack,
+}
+
+/// How drops are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DropsMethod {
+    /// By eBPF if that works here, else by counters
+    Auto,
+    /// At the tracepoint skb:kfree_skb
+    Ebpf,
+    /// By the kernel's counters
+    Counters,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = numbers::seconds(text)?;
+    let fits = (0.1..=60.0).contains(&seconds);
+    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 100ms to 60s".into()) }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let seconds = numbers::seconds(text)?;
+    let fits = (0.1..=86_400.0).contains(&seconds);
+    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 100ms to 86400s".into()) }
+}

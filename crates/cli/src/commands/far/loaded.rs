@@ -1,0 +1,73 @@
+//! A run of `find` that loads a guest in given settings at given loads.
+
+use netcliff_core::{Arrivals, FrameSizes, Provenance, Traffic};
+use netcliff_host::cpu::Preference;
+use netcliff_lab::find::{CheckSetup, FindOptions, Idle};
+use netcliff_lab::rig::{Place, RigOptions};
+use netcliff_wire::schedule;
+
+/// Receive buffer of the application (bytes): as `find` asks for by default.
+const RECEIVE_BUFFER_BYTES: u64 = 1 << 20;
+/// Loss that defines a cliff: some packets of a trial of an emulated guest, which carries 10 kpps and more.
+const LOSS: f64 = 1e-3;
+/// Length of a measured window (s).
+const TRIAL_S: f64 = 1.0;
+/// Searches for the cliff of each setting; what is asked for are its loads.
+const SEARCHES: u32 = 3;
+
+/// What is asked of a guest.
+#[derive(Debug)]
+pub struct Loaded<'a> {
+    /// Its settings.
+    pub checks: Vec<CheckSetup>,
+    /// The loads of each (pps).
+    pub loads_pps: Vec<f64>,
+    /// Arrivals and frames.
+    pub traffic: &'a Traffic,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Command and start.
+    pub provenance: &'a Provenance,
+}
+
+impl Loaded<'_> {
+    /// As `find` takes it.
+    ///
+    /// # Errors
+    /// Traffic that the sender does not offer.
+    pub fn options(self) -> anyhow::Result<FindOptions> {
+        let frame_bytes = match self.traffic.size {
+            FrameSizes::Fixed(bytes) => bytes,
+            ref other => anyhow::bail!("frames of {other}: the sender offers one size"),
+        };
+        let arrivals = match &self.traffic.arrivals {
+            Arrivals::Poisson => schedule::Arrivals::Poisson,
+            Arrivals::Constant => schedule::Arrivals::Constant,
+            other => anyhow::bail!("the sender offers poisson and constant arrivals, not {other}"),
+        };
+        Ok(FindOptions {
+            quick: true,
+            loss: LOSS,
+            frame_bytes,
+            arrivals,
+            capture: None,
+            work_s: 0.0,
+            receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
+            repeats: None,
+            trial_s: Some(TRIAL_S),
+            duration_sum_s: None,
+            exceed: None,
+            width: None,
+            searches: Some(SEARCHES),
+            seed: self.seed,
+            idle: Idle::Awake,
+            cpu: Preference::Best,
+            rig: RigOptions { place: Place::Netns, ..RigOptions::default() },
+            checks: self.checks,
+            check_loads_pps: self.loads_pps,
+            try_suggestions: false,
+            command: self.provenance.command.clone(),
+            started_unix_s: self.provenance.started_unix_s,
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! `--metrics` of `watch` and `agent`, and `watch --metrics-file`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use netcliff_core::metrics::AgentCounters;
+use netcliff_host::inspect::Inspection;
+use netcliff_lab::monitor::Monitor;
+use netcliff_report::metrics::{Told, metrics};
+use netcliff_wire::scrape::{Format, Scrapes, Source};
+
+use super::{now_unix_s, stop_on_signal, store_path};
+use crate::args::{StoreArgs, WatchArgs};
+use crate::output;
+
+/// How often is checked whether to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What an agent counts while it serves.
+pub type Counts = Arc<Mutex<AgentCounters>>;
+
+/// A monitor of this host, with the cliff of the store that the options name.
+fn monitor(interfaces: &[String], store: &StoreArgs) -> anyhow::Result<Monitor> {
+    let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
+    // A name that does not exist is refused before anything is served.
+    super::headroom::ports(interfaces, &host)?;
+    let monitor = Monitor::new(host, interfaces.to_vec(), store_path(store).ok())?;
+    if !monitor.is_calibrated() {
+        output::say(
+            "netcliff: no `netcliff find` of this machine in the store: metrics without the distance to its cliff",
+        );
+    }
+    Ok(monitor)
+}
+
+fn text(monitor: &Monitor, agent: Option<&Counts>, format: Format) -> Result<String, String> {
+    let read = monitor.read(now_unix_s()).map_err(|error| error.to_string())?;
+    let agent = agent.map(|counts| counts.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    let told = Told {
+        version: env!("CARGO_PKG_VERSION"),
+        counters: &read.counters,
+        moment: read.moment.as_ref(),
+        headroom: read.headroom.as_ref(),
+        agent: agent.as_ref(),
+    };
+    Ok(metrics(told, format == Format::OpenMetrics))
+}
+
+/// A port that answers with this host's metrics.
+pub fn scrapes(
+    address: SocketAddr,
+    interfaces: &[String],
+    store: &StoreArgs,
+    agent: Option<Counts>,
+) -> anyhow::Result<Scrapes> {
+    let monitor = monitor(interfaces, store)?;
+    let source: Source = Arc::new(move |format| text(&monitor, agent.as_ref(), format));
+    let scrapes =
+        Scrapes::bind(address, source).map_err(|error| output::usage(format!("--metrics {address}: {error}")))?;
+    output::say(format!("netcliff: metrics at http://{}/metrics", scrapes.address()?));
+    Ok(scrapes)
+}
+
+/// Answers until a signal.
+pub fn serve(address: SocketAddr, args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let scrapes = scrapes(address, &args.interfaces, store, None)?;
+    scrapes.run(&*stop_on_signal()?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the file at each interval until a signal, or once.
+pub fn write_file(path: &Path, args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    super::refuse_unwritable(Some(path))?;
+    let monitor = monitor(&args.interfaces, store)?;
+    let stop = stop_on_signal()?;
+    // Shares are of a second at least.
+    let interval = args.interval.max(Duration::from_secs(1));
+    loop {
+        let next = Instant::now() + interval;
+        while Instant::now() < next {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(POLL_INTERVAL.min(next.saturating_duration_since(Instant::now())));
+        }
+        let text = text(&monitor, None, Format::Prometheus).map_err(anyhow::Error::msg)?;
+        replace(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+        if args.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// A collector never reads half a file: it is written beside it and renamed. Its reader may be another user.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    // A file that is left over, or another's link, is not written through.
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    std::io::Write::write_all(&mut file, text.as_bytes())?;
+    std::fs::rename(&beside, path)
+}

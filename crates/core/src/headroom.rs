@@ -1,0 +1,93 @@
+//! [`Headroom`]: how near a host is now to the cliff that `netcliff find` measured on it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::EngineKind;
+use crate::outcome::{Figure, Latency};
+
+/// What the share of a CPU's cliff is taken from: the larger of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Nearest {
+    /// Its packets/s over those at the cliff.
+    Packets,
+    /// Its time in interrupts and softirqs over that at the cliff: packets that cost more than the calibrated ones.
+    Softirq,
+}
+
+/// A CPU's load against the cliff.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuHeadroom {
+    /// Number.
+    pub cpu: u32,
+    /// Packets that it processed (packets/s).
+    pub packets_per_s: f64,
+    /// Share of its time in interrupts and softirqs.
+    pub softirq: f64,
+    /// Its load over that at the cliff: 1 is the cliff.
+    pub share: f64,
+    /// What that is taken from.
+    pub by: Nearest,
+    /// Packets dropped at its backlog (packets/s).
+    pub dropped_per_s: f64,
+    /// Latency of the calibrated packets at this many packets/s by the model (s); absent without packets, or where the model has no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_s: Option<Latency>,
+}
+
+/// A receive queue's load against the cliff of one CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueueHeadroom {
+    /// Interface.
+    pub interface: String,
+    /// Number of the receive queue.
+    pub queue: u32,
+    /// Packets/s.
+    pub packets_per_s: f64,
+    /// Packets/s over those at the cliff.
+    pub share: f64,
+    /// The CPU that took its interrupt most; absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Lost at the queue (packets/s); absent: not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_per_s: Option<f64>,
+}
+
+/// A host's load against its calibrated cliff.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Headroom {
+    /// Time over which the load was counted (s).
+    pub seconds: f64,
+    /// Number of the `find` run in the store that the cliff is of.
+    pub run: i64,
+    /// When that began, seconds since the epoch (UTC).
+    pub calibrated_unix_s: f64,
+    /// The cliff of one CPU (pps).
+    pub cliff_pps: Figure,
+    /// Who answered for it: `wire` where it was measured.
+    pub engine: EngineKind,
+    /// Frames that it is of (bytes with FCS); absent: of several sizes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_bytes: Option<u32>,
+    /// Share of the CPU in interrupts and softirqs at the cliff; absent: not measured, so that packets alone are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softirq_at_cliff: Option<f64>,
+    /// The nearest CPU's load over that at the cliff: 0.62 is "at 62 % of its cliff".
+    pub share: f64,
+    /// Number of that CPU.
+    pub cpu: u32,
+    /// Every CPU.
+    pub cpus: Vec<CpuHeadroom>,
+    /// Receive queues, where drivers count them.
+    pub queues: Vec<QueueHeadroom>,
+    /// Lost by the kernel or a NIC meanwhile (packets/s): any loss means the cliff was passed, whatever the share says.
+    pub lost_per_s: f64,
+    /// What speaks against relying on this, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<String>,
+}

@@ -1,0 +1,273 @@
+//! Where the packets of a trial went: [`Ledger`].
+//!
+//! sent = delivered + dropped by place and reason + still inside + unexplained. The last is what the others leave, so that the sum
+//! always holds; it is zero where every packet is accounted for, and negative where something was counted twice or belonged to others.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where on its way a packet was, in the order of the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The sending program or its socket.
+    Sender,
+    /// A queueing discipline, or a filter of tc.
+    Qdisc,
+    /// A device, its ring or its driver.
+    Nic,
+    /// An XDP program.
+    Xdp,
+    /// The backlog of a CPU.
+    Backlog,
+    /// netfilter or connection tracking.
+    Netfilter,
+    /// IP: header, route, TTL, neighbour.
+    Ip,
+    /// UDP or TCP: checksum, no socket.
+    Transport,
+    /// The receiving socket.
+    Socket,
+    /// Another function of the kernel.
+    Kernel,
+}
+
+impl Place {
+    /// Where a kernel's reason (without `SKB_DROP_REASON_`) or, where that says nothing, its function (`ip_rcv_core`) lies.
+    pub fn of(reason: &str, function: &str) -> Place {
+        let begins = |word: &str, with: &[&str]| with.iter().any(|prefix| word.starts_with(prefix));
+        match reason {
+            "CPU_BACKLOG" => return Place::Backlog,
+            "XDP" => return Place::Xdp,
+            "NETFILTER_DROP" => return Place::Netfilter,
+            "NO_SOCKET" | "UDP_CSUM" | "TCP_CSUM" => return Place::Transport,
+            "PROTO_MEM" | "SKB_UCOPY_FAULT" => return Place::Socket,
+            _ => {}
+        }
+        if begins(reason, &["QDISC", "TC_", "FQ_", "CAKE", "DUALPI2"]) {
+            Place::Qdisc
+        } else if begins(reason, &["SOCKET_", "PACKET_SOCK", "UNIX_"]) {
+            Place::Socket
+        } else if begins(
+            reason,
+            &["IP_", "ICMP", "NEIGH", "UNICAST_IN", "PKT_TOO_BIG", "IPV6", "FRAG_", "ARP_", "DUP_FRAG"],
+        ) {
+            Place::Ip
+        } else if begins(reason, &["TCP_", "UDP_"]) {
+            Place::Transport
+        } else if begins(reason, &["DEV_", "FULL_RING", "TAP_", "HDR_TRUNC", "MAC_", "VLAN_", "BRIDGE", "VXLAN"]) {
+            Place::Nic
+        } else if begins(function, &["veth_xdp", "do_xdp_generic", "bpf_prog_run_generic_xdp", "xdp_"]) {
+            Place::Xdp
+        } else if begins(function, &["enqueue_to_backlog", "netif_rx", "flush_backlog"]) {
+            Place::Backlog
+        } else if begins(function, &["veth_", "virtnet", "start_xmit", "tun_"]) {
+            Place::Nic
+        } else if begins(function, &["nf_", "nft_", "ipt_", "br_nf"]) {
+            Place::Netfilter
+        } else if begins(
+            function,
+            &["__dev_queue_xmit", "__dev_xmit_skb", "sch_", "qdisc", "tcf_", "pfifo", "fq_", "tbf_"],
+        ) {
+            Place::Qdisc
+        } else if begins(function, &["ip_", "ip6_", "ipv6_", "icmp", "arp_", "neigh_", "__neigh", "__ip"]) {
+            Place::Ip
+        } else if begins(function, &["udp", "__udp", "tcp", "__tcp"]) {
+            Place::Transport
+        } else if begins(function, &["sock_", "__sk", "sk_", "skb_queue_purge", "inet_sock_destruct"]) {
+            Place::Socket
+        } else {
+            Place::Kernel
+        }
+    }
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Sender => "sender",
+            Place::Qdisc => "qdisc",
+            Place::Nic => "NIC",
+            Place::Xdp => "XDP",
+            Place::Backlog => "backlog",
+            Place::Netfilter => "netfilter",
+            Place::Ip => "IP",
+            Place::Transport => "transport",
+            Place::Socket => "socket",
+            Place::Kernel => "kernel",
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// Packets that ended at one place for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LedgerRow {
+    /// Where.
+    pub place: Place,
+    /// Why: the kernel's name of the reason, or what the counter counts.
+    pub reason: String,
+    /// Packets.
+    pub packets: u64,
+    /// What counted them: a function of the kernel, or a counter's name.
+    pub source: String,
+}
+
+/// Where the packets of a trial went.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Ledger {
+    /// Packets that the sender offered.
+    pub sent: u64,
+    /// Packets that the receiving program read.
+    pub delivered: u64,
+    /// Packets that were dropped, by place and reason, along the way.
+    pub dropped: Vec<LedgerRow>,
+    /// Packets that were in a queue when the trial ended.
+    pub inside: u64,
+    /// What is left: 0 where every packet is accounted for, negative where more was counted than was sent.
+    pub unexplained: i64,
+    /// Counters that grew during the trial. They count the same drops once more, those of others included, and are no part of the sum.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<LedgerRow>,
+    /// How the drops were counted, in words.
+    pub method: String,
+    /// CPU time that counting a drop of this host took (ns, mean), by the kernel's statistics of eBPF programs; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing_ns: Option<u64>,
+    /// What limits the ledger, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
+}
+
+/// A trial's load with its ledger.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrialLedger {
+    /// Offered load (pps).
+    pub load_pps: f64,
+    /// Where its packets went: the keys of `Ledger` stand beside `load_pps`.
+    #[serde(flatten)]
+    pub ledger: Ledger,
+}
+
+impl Ledger {
+    /// Balances: what is neither delivered nor dropped nor inside is unexplained. Rows of the same place, reason and source become one;
+    /// empty ones are left out.
+    pub fn balance(sent: u64, delivered: u64, inside: u64, rows: impl IntoIterator<Item = LedgerRow>) -> Ledger {
+        let dropped = together(rows);
+        let known: u64 = delivered + inside + dropped.iter().map(|row| row.packets).sum::<u64>();
+        Ledger { sent, delivered, dropped, inside, unexplained: sent as i64 - known as i64, ..Ledger::default() }
+    }
+
+    /// All that were dropped.
+    pub fn dropped_packets(&self) -> u64 {
+        self.dropped.iter().map(|row| row.packets).sum()
+    }
+
+    /// Two trials as one.
+    #[must_use]
+    pub fn and(self, other: Ledger) -> Ledger {
+        let rows = self.dropped.into_iter().chain(other.dropped);
+        let sum =
+            Ledger::balance(self.sent + other.sent, self.delivered + other.delivered, self.inside + other.inside, rows);
+        let mut limits = self.limits;
+        limits.extend(other.limits.into_iter().filter(|limit| !limits.contains(limit)).collect::<Vec<_>>());
+        Ledger {
+            counters: together(self.counters.into_iter().chain(other.counters)),
+            method: self.method,
+            tracing_ns: self.tracing_ns.max(other.tracing_ns),
+            limits,
+            ..sum
+        }
+    }
+}
+
+fn together(rows: impl IntoIterator<Item = LedgerRow>) -> Vec<LedgerRow> {
+    let mut all: Vec<LedgerRow> = Vec::new();
+    for row in rows.into_iter().filter(|row| row.packets > 0) {
+        let same = |known: &&mut LedgerRow| {
+            (known.place, &known.reason, &known.source) == (row.place, &row.reason, &row.source)
+        };
+        match all.iter_mut().find(same) {
+            Some(known) => known.packets += row.packets,
+            None => all.push(row),
+        }
+    }
+    all.sort_by(|a, b| a.place.cmp(&b.place).then(b.packets.cmp(&a.packets)).then_with(|| a.reason.cmp(&b.reason)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLACES: [Place; 4] = [Place::Sender, Place::Backlog, Place::Ip, Place::Socket];
+
+    fn rows() -> impl Strategy<Value = Vec<LedgerRow>> {
+        let row = (0..4usize, 0..3u8, 0..1000u64).prop_map(|(place, reason, packets)| LedgerRow {
+            place: PLACES[place],
+            reason: format!("R{reason}"),
+            packets,
+            source: "here".into(),
+        });
+        prop::collection::vec(row, 0..20)
+    }
+
+    fn ledgers() -> impl Strategy<Value = Ledger> {
+        (0..20_000u64, 0..10_000u64, 0..100u64, rows())
+            .prop_map(|(sent, delivered, inside, rows)| Ledger::balance(sent, delivered, inside, rows))
+    }
+
+    fn is_balanced(ledger: &Ledger) -> bool {
+        let known = ledger.delivered + ledger.dropped_packets() + ledger.inside;
+        ledger.sent as i64 == known as i64 + ledger.unexplained
+    }
+
+    proptest! {
+        #[test]
+        fn packets_are_conserved(sent in 0..20_000u64, delivered in 0..10_000u64, inside in 0..100u64, rows in rows()) {
+            let total: u64 = rows.iter().map(|row| row.packets).sum();
+            let ledger = Ledger::balance(sent, delivered, inside, rows);
+            prop_assert!(is_balanced(&ledger));
+            prop_assert_eq!(ledger.dropped_packets(), total, "putting rows together loses none");
+            prop_assert!(ledger.dropped.iter().all(|row| row.packets > 0));
+            prop_assert!(ledger.dropped.is_sorted_by_key(|row| row.place), "along the way");
+        }
+
+        #[test]
+        fn ledgers_add_up(one in ledgers(), other in ledgers()) {
+            let (unexplained, dropped) =
+                (one.unexplained + other.unexplained, one.dropped_packets() + other.dropped_packets());
+            let sum = one.and(other);
+            prop_assert!(is_balanced(&sum));
+            prop_assert_eq!((sum.unexplained, sum.dropped_packets()), (unexplained, dropped));
+        }
+    }
+
+    #[test]
+    fn places_of_reasons_and_of_functions() {
+        for (reason, function, place) in [
+            ("CPU_BACKLOG", "enqueue_to_backlog", Place::Backlog),
+            ("SOCKET_RCVBUFF", "__udp_enqueue_schedule_skb", Place::Socket),
+            ("UDP_CSUM", "__udp4_lib_rcv", Place::Transport),
+            ("NETFILTER_DROP", "nf_hook_slow", Place::Netfilter),
+            ("IP_INNOROUTES", "ip_rcv_finish", Place::Ip),
+            ("QDISC_DROP", "__dev_queue_xmit", Place::Qdisc),
+            ("XDP", "do_xdp_generic", Place::Xdp),
+            ("NOT_SPECIFIED", "veth_xdp_rcv_skb", Place::Xdp),
+            ("NOT_SPECIFIED", "ip_forward", Place::Ip),
+            ("-", "netif_rx_internal", Place::Backlog),
+            ("NOT_SPECIFIED", "mystery", Place::Kernel),
+        ] {
+            assert_eq!(Place::of(reason, function), place, "{reason} {function}");
+        }
+    }
+}

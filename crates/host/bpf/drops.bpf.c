@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the kernel drops: the tracepoint skb:kfree_skb tells the reason (since 5.17) and the place, and these programs count by
+ * them. consume_skb is the other tracepoint, for packets that ended well; nothing here runs for those.
+ *
+ * One CPU counts into its own cells, without atomics: the kernel does not run a tracing program inside itself on one CPU, and counts
+ * the runs that it left out for that (recursion_misses), which userspace reads and reports.
+ */
+#include "skb.h"
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define MAX_CPUS 512
+#define COMM 16
+#define PLACES 4096
+#define DETAILS 16384
+#define STACKS 4096
+#define STACK_DEPTH 127
+
+/* A CPU's rate is looked at once in so many drops: the clock would cost as much as the counting. */
+#define WINDOW 1024
+#define MOST_FACTOR 65536
+
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
+
+enum { BY_FLOW = 1, BY_PROCESS = 2, BY_STACK = 4 };
+
+/* Set before the programs are loaded. */
+const volatile __u32 has_reason;
+const volatile __u32 counts_segments;
+const volatile __u32 by;
+/* Drops/s of one CPU from which on only one in a factor is looked at; 0: never. */
+const volatile __u64 bound_per_s;
+
+struct place {
+	__u64 location;
+	__u32 reason;
+	__u32 pad;
+};
+
+struct tally {
+	__u64 drops;
+	__u64 packets;
+	__u64 bytes;
+};
+
+struct detail {
+	struct place place;
+	struct flow flow;
+	__u32 process;
+	__s32 stack;
+	char comm[COMM];
+};
+
+struct cpu_drops {
+	__u64 seen;
+	__u64 looked_at;
+	__u64 matched;
+	__u64 factor;
+	__u64 window_start_ns;
+	__u64 full_places;
+	__u64 full_details;
+	__u64 full_stacks;
+	/* A line of the cache each two: neighbours' writes disturb nobody. */
+	__u64 pad[8];
+};
+
+struct cpu_drops cpus[MAX_CPUS];
+
+struct {
+	__uint(type, 5 /* BPF_MAP_TYPE_PERCPU_HASH */);
+	__uint(max_entries, PLACES);
+	__type(key, struct place);
+	__type(value, struct tally);
+} places SEC(".maps");
+
+struct {
+	__uint(type, 5 /* BPF_MAP_TYPE_PERCPU_HASH */);
+	__uint(max_entries, DETAILS);
+	__type(key, struct detail);
+	__type(value, struct tally);
+} details SEC(".maps");
+
+struct {
+	__uint(type, 7 /* BPF_MAP_TYPE_STACK_TRACE */);
+	__uint(max_entries, STACKS);
+	__type(key, __u32);
+	__uint(value_size, STACK_DEPTH * sizeof(__u64));
+} stacks SEC(".maps");
+
+/* Whether this drop is looked at, and for how many it stands. */
+static __always_inline __u64 sampled(struct cpu_drops *c)
+{
+	__u64 factor = c->factor ? c->factor : 1;
+
+	c->seen++;
+	if (bound_per_s && !(c->seen & (WINDOW - 1))) {
+		__u64 now = bpf_ktime_get_ns(), took = now - c->window_start_ns;
+		/* At the bound a window takes so long. */
+		__u64 least = WINDOW * 1000000000ull / bound_per_s;
+
+		factor = took && took < least ? least / took + 1 : 1;
+		c->factor = factor < MOST_FACTOR ? factor : MOST_FACTOR;
+		c->window_start_ns = now;
+	}
+	if (factor > 1 && c->seen % factor)
+		return 0;
+	c->looked_at++;
+	return factor;
+}
+
+static __always_inline bool count(void *map, const void *key, __u64 drops, __u64 packets, __u64 bytes)
+{
+	struct tally *tally = bpf_map_lookup_elem(map, key);
+
+	if (!tally) {
+		struct tally none = {};
+
+		bpf_map_update_elem(map, key, &none, BPF_NOEXIST);
+		tally = bpf_map_lookup_elem(map, key);
+		if (!tally)
+			return 0;
+	}
+	tally->drops += drops;
+	tally->packets += packets;
+	tally->bytes += bytes;
+	return 1;
+}
+
+/* What a large packet is on the wire. */
+static __always_inline __u64 packets_of(struct sk_buff *skb)
+{
+	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
+	__u64 packets = BPF_CORE_READ(shared, gso_segs);
+
+	return packets ? packets : 1;
+}
+
+SEC("tp_btf/kfree_skb")
+int dropped(__u64 *ctx)
+{
+	struct sk_buff *skb = (void *)ctx[0];
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 factor, packets = 1;
+	struct cpu_drops *c;
+	struct place place;
+	struct header h;
+
+	if (cpu >= MAX_CPUS)
+		return 0;
+	c = &cpus[cpu];
+	factor = sampled(c);
+	if (!factor)
+		return 0;
+	if (!in_spaces(skb))
+		return 0;
+	if (filter_length || by & BY_FLOW)
+		read_header(skb, &h);
+	if (filter_length && !accepts(&h))
+		return 0;
+	c->matched += factor;
+	place.location = ctx[1];
+	place.reason = 0;
+	place.pad = 0;
+	if (has_reason)
+		place.reason = ctx[2];
+	if (counts_segments)
+		packets = packets_of(skb);
+	if (!count(&places, &place, factor, factor * packets, factor * skb->len))
+		c->full_places += factor;
+	if (by) {
+		struct detail detail = {};
+
+		detail.place = place;
+		if (by & BY_FLOW)
+			flow_of(&h, &detail.flow);
+		if (by & BY_PROCESS) {
+			detail.process = bpf_get_current_pid_tgid() >> 32;
+			bpf_get_current_comm(detail.comm, sizeof(detail.comm));
+		}
+		if (by & BY_STACK) {
+			detail.stack = bpf_get_stackid(ctx, &stacks, 0);
+			if (detail.stack < 0) {
+				c->full_stacks += factor;
+				detail.stack = -1;
+			}
+		}
+		if (!count(&details, &detail, factor, factor * packets, factor * skb->len))
+			c->full_details += factor;
+	}
+	return 0;
+}

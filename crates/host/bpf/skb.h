@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a packet is, read from its skb at any place in the kernel, and the filter that is asked of it. Shared by the programs that
+ * count drops and those that follow packets.
+ */
+#ifndef NETCLIFF_SKB_H
+#define NETCLIFF_SKB_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* include/uapi/linux/if_arp.h */
+#define ARPHRD_ETHER 1
+#define ARPHRD_LOOPBACK 772
+#define ETH_HLEN 14
+/* include/uapi/linux/if_ether.h */
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86DD
+#define UNSET 0xffff
+
+#define IPPROTO_ICMP 1
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_ICMPV6 58
+#define IPPROTO_SCTP 132
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ntohs(x) __builtin_bswap16(x)
+#define ntohl(x) __builtin_bswap32(x)
+#else
+#define ntohs(x) (x)
+#define ntohl(x) (x)
+#endif
+
+/* include/net/net_namespace.h, include/linux/ns_common.h */
+struct net {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+typedef struct {
+	struct net *net;
+} __attribute__((preserve_access_index)) possible_net_t;
+
+struct net_device___link {
+	unsigned short type;
+	possible_net_t nd_net;
+} __attribute__((preserve_access_index));
+
+struct sk_buff {
+	struct net_device___link *dev;
+	unsigned int len;
+	unsigned short protocol;
+	unsigned short network_header;
+	unsigned short mac_header;
+	unsigned int end;
+	unsigned char *head;
+	unsigned char *data;
+} __attribute__((preserve_access_index));
+
+struct skb_shared_info {
+	unsigned short gso_segs;
+} __attribute__((preserve_access_index));
+
+/* The words of a packet's header that a filter tests: crates/core/src/filter.rs has the same. */
+enum word {
+	W_VERSION,  /* 4, 6, or 0 for neither */
+	W_ETHERTYPE,
+	W_PROTOCOL, /* of IP */
+	W_SRC,      /* four words; IPv4 has the first */
+	W_DST = W_SRC + 4,
+	W_SPORT = W_DST + 4, /* 0x10000 where the packet has none */
+	W_DPORT,
+	W_LENGTH,   /* from the link layer header on, as tcpdump counts */
+	W_ICMP,     /* type; 0x100 where it is not ICMP */
+	W_FLAGS,    /* of TCP; 0 where it is not TCP */
+	WORDS = 16,
+};
+
+#define NO_PORT 0x10000
+#define NO_TYPE 0x100
+#define TESTS 64
+
+/* One step: does the word, masked, lie within low..high? If so go on at `yes`, else at `no`; TESTS: accepted, TESTS + 1: refused. */
+struct test {
+	__u8 word;
+	__u8 yes;
+	__u8 no;
+	__u8 pad;
+	__u32 mask;
+	__u32 low;
+	__u32 high;
+};
+
+const volatile struct test filter[TESTS];
+const volatile __u32 filter_length;
+
+struct flow {
+	__u32 src[4];
+	__u32 dst[4];
+	__u16 sport;
+	__u16 dport;
+	__u8 protocol;
+	__u8 version;
+	__u16 pad;
+};
+
+struct header {
+	__u32 w[WORDS];
+};
+
+/* The largest part of a packet that is looked at: IPv6's header; IPv4's without options together with the start of the next. */
+#define LOOK 40
+
+static __always_inline void read_ports(struct header *h, const __u8 *next)
+{
+	__u32 protocol = h->w[W_PROTOCOL];
+
+	if (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_SCTP) {
+		h->w[W_SPORT] = next[0] << 8 | next[1];
+		h->w[W_DPORT] = next[2] << 8 | next[3];
+		if (protocol == IPPROTO_TCP)
+			h->w[W_FLAGS] = next[13];
+	} else if (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6) {
+		h->w[W_ICMP] = next[0];
+	}
+}
+
+/*
+ * Where IP begins. The header offsets of an skb are set as it travels: on the way in the link layer's is set first and the network
+ * layer's may be that of nobody yet, on the way out it is the other way round.
+ */
+static __always_inline __u32 network_of(struct sk_buff *skb, __u32 *link)
+{
+	__u32 mac = skb->mac_header, net = skb->network_header, type = ARPHRD_ETHER;
+
+	*link = 0;
+	if (mac == UNSET)
+		return net ? net : skb->data - skb->head;
+	if (net > mac) {
+		*link = net - mac;
+		return net;
+	}
+	/* A queued skb keeps other things where its device was: a read through it fails then, and the type stays. */
+	bpf_probe_read_kernel(&type, sizeof(unsigned short), &skb->dev->type);
+	type &= 0xffff;
+	*link = type == ARPHRD_ETHER || type == ARPHRD_LOOPBACK ? ETH_HLEN : 0;
+	return mac + *link;
+}
+
+/* Reads what a filter may ask, and a flow is named by. */
+static __always_inline void read_header(struct sk_buff *skb, struct header *h)
+{
+	__u8 bytes[LOOK] = {}, next[16] = {};
+	unsigned char *head = skb->head;
+	__u32 link, at = network_of(skb, &link), data = skb->data - head, length;
+
+	__builtin_memset(h, 0, sizeof(*h));
+	h->w[W_SPORT] = NO_PORT;
+	h->w[W_DPORT] = NO_PORT;
+	h->w[W_ICMP] = NO_TYPE;
+	h->w[W_ETHERTYPE] = ntohs(skb->protocol);
+	/* The length from the data on, which may already be behind the headers. */
+	length = skb->len + (data - at);
+	h->w[W_LENGTH] = length + link;
+	if (bpf_probe_read_kernel(bytes, LOOK, head + at))
+		return;
+	if (h->w[W_ETHERTYPE] == ETH_P_IP || (!h->w[W_ETHERTYPE] && bytes[0] >> 4 == 4)) {
+		__u32 ihl = (bytes[0] & 15) * 4;
+
+		if (bytes[0] >> 4 != 4 || ihl < 20)
+			return;
+		h->w[W_VERSION] = 4;
+		h->w[W_ETHERTYPE] = ETH_P_IP;
+		h->w[W_PROTOCOL] = bytes[9];
+		__builtin_memcpy(&h->w[W_SRC], bytes + 12, 4);
+		__builtin_memcpy(&h->w[W_DST], bytes + 16, 4);
+		h->w[W_SRC] = ntohl(h->w[W_SRC]);
+		h->w[W_DST] = ntohl(h->w[W_DST]);
+		/* Only the first fragment has ports. */
+		if ((bytes[6] & 0x1f) | bytes[7])
+			return;
+		if (ihl == 20) {
+			read_ports(h, bytes + 20);
+			return;
+		}
+		if (!bpf_probe_read_kernel(next, sizeof(next), head + at + ihl))
+			read_ports(h, next);
+	} else if (h->w[W_ETHERTYPE] == ETH_P_IPV6 || (!h->w[W_ETHERTYPE] && bytes[0] >> 4 == 6)) {
+		if (bytes[0] >> 4 != 6)
+			return;
+		h->w[W_VERSION] = 6;
+		h->w[W_ETHERTYPE] = ETH_P_IPV6;
+		h->w[W_PROTOCOL] = bytes[6];
+		__builtin_memcpy(&h->w[W_SRC], bytes + 8, 16);
+		__builtin_memcpy(&h->w[W_DST], bytes + 24, 16);
+		for (int i = 0; i < 8; i++)
+			h->w[W_SRC + i] = ntohl(h->w[W_SRC + i]);
+		if (!bpf_probe_read_kernel(next, sizeof(next), head + at + 40))
+			read_ports(h, next);
+	}
+}
+
+/* Network namespaces by inode number, and how many; none: all. */
+#define SPACES 4
+const volatile __u32 spaces[SPACES];
+const volatile __u32 spaces_count;
+/* include/uapi/linux/nsfs.h, fs/proc/generic.c: numbers of namespaces lie from here on. */
+#define FIRST_SPACE 0xefffffff
+
+/*
+ * Whether the packet is in one of the namespaces that are asked for. Where it has no device any more (a socket's queue keeps other things
+ * there) what is read is no namespace's number, and the packet is accepted.
+ */
+static __always_inline bool in_spaces(struct sk_buff *skb)
+{
+	__u32 space;
+
+	if (!spaces_count)
+		return 1;
+	space = skb->dev->nd_net.net->ns.inum;
+	if (space < FIRST_SPACE)
+		return 1;
+	for (int i = 0; i < SPACES; i++)
+		if (spaces[i] == space)
+			return 1;
+	return 0;
+}
+
+/* Whether the filter accepts the packet. */
+static __always_inline bool accepts(const struct header *h)
+{
+	__u32 at = 0;
+
+	if (!filter_length)
+		return 1;
+	for (int step = 0; step < TESTS; step++) {
+		const volatile struct test *t;
+		__u32 word, value;
+
+		if (at >= TESTS)
+			return at == TESTS;
+		t = &filter[at];
+		word = t->word & (WORDS - 1);
+		asm volatile("" : "+r"(word));
+		if (word >= WORDS)
+			return 0;
+		value = h->w[word] & t->mask;
+		at = value >= t->low && value <= t->high ? t->yes : t->no;
+	}
+	return at == TESTS;
+}
+
+static __always_inline void flow_of(const struct header *h, struct flow *f)
+{
+	__builtin_memcpy(f->src, &h->w[W_SRC], 32);
+	f->sport = h->w[W_SPORT] & NO_PORT ? 0 : h->w[W_SPORT];
+	f->dport = h->w[W_DPORT] & NO_PORT ? 0 : h->w[W_DPORT];
+	f->protocol = h->w[W_PROTOCOL];
+	f->version = h->w[W_VERSION];
+	f->pad = 0;
+}
+
+#endif

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The path of single packets: when each function that touches them begins, from the first that is seen until they are consumed or dropped.
+ *
+ * A packet is known by the address of its skb while that lives. Places are tracepoints, which every kernel has, and functions
+ * (fentry, which needs neither kprobes nor debug symbols); userspace leaves out those that this kernel does not have.
+ */
+#include "skb.h"
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define MOST_PACKETS 1024
+#define BPF_NOEXIST 1
+
+/* Packets that may still begin to be followed; userspace sets it. */
+__s64 wanted;
+/* Least time between two that begin, so that few packets a second are followed however many come. */
+const volatile __u64 spacing_ns;
+const volatile __u32 has_reason;
+__u64 last_begin_ns;
+__u64 lost_events;
+__u64 lost_packets;
+__u32 next_number;
+
+struct event {
+	__u64 at_ns;
+	__u64 location;
+	__u32 packet;
+	__u32 place;
+	__u32 cpu;
+	__u32 length;
+	__u32 reason;
+	__u32 ended;
+	struct flow flow;
+};
+
+struct {
+	__uint(type, 1 /* BPF_MAP_TYPE_HASH */);
+	__uint(max_entries, MOST_PACKETS);
+	__type(key, __u64);
+	__type(value, __u32);
+} followed SEC(".maps");
+
+struct {
+	__uint(type, 27 /* BPF_MAP_TYPE_RINGBUF */);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+/* Places by number: crates/host/src/drops/trace.rs reads the names from the programs. */
+enum { DROPPED = 1, CONSUMED = 2 };
+
+static __noinline __u32 *begin(struct sk_buff *skb, __u64 now, struct flow *flow)
+{
+	__u64 key = (__u64)skb;
+	__u32 number;
+	struct header h;
+
+	if (wanted <= 0 || now - last_begin_ns < spacing_ns)
+		return 0;
+	read_header(skb, &h);
+	if (!accepts(&h))
+		return 0;
+	/* Two CPUs may pass at once: one more than wanted is not. */
+	if (__sync_fetch_and_add(&wanted, -1) <= 0)
+		return 0;
+	last_begin_ns = now;
+	number = __sync_fetch_and_add(&next_number, 1);
+	if (bpf_map_update_elem(&followed, &key, &number, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&lost_packets, 1);
+		return 0;
+	}
+	flow_of(&h, flow);
+	return bpf_map_lookup_elem(&followed, &key);
+}
+
+static __always_inline int touched(struct sk_buff *skb, __u32 place, __u64 location, __u32 reason)
+{
+	__u64 key = (__u64)skb, now;
+	struct flow flow = {};
+	struct event *event;
+	__u32 *number;
+
+	if (!skb)
+		return 0;
+	number = bpf_map_lookup_elem(&followed, &key);
+	if (!number && wanted <= 0)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!number) {
+		/* A packet's end is no begin. */
+		if (place == CONSUMED || place == DROPPED)
+			return 0;
+		number = begin(skb, now, &flow);
+		if (!number)
+			return 0;
+	}
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (event) {
+		event->at_ns = now;
+		event->location = location;
+		event->packet = *number;
+		event->place = place;
+		event->cpu = bpf_get_smp_processor_id();
+		event->length = skb->len;
+		event->reason = reason;
+		event->ended = place == CONSUMED || place == DROPPED;
+		event->flow = flow;
+		bpf_ringbuf_submit(event, 0);
+	} else {
+		__sync_fetch_and_add(&lost_events, 1);
+	}
+	if (place == CONSUMED || place == DROPPED)
+		bpf_map_delete_elem(&followed, &key);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int p1_kfree_skb(__u64 *ctx)
+{
+	__u32 reason = 0;
+
+	if (has_reason)
+		reason = ctx[2];
+	return touched((void *)ctx[0], DROPPED, ctx[1], reason);
+}
+
+SEC("tp_btf/consume_skb")
+int p2_consume_skb(__u64 *ctx)
+{
+	return touched((void *)ctx[0], CONSUMED, 0, 0);
+}
+
+/* A tracepoint or function whose argument with this index is the packet. */
+#define TRACEPOINT_AT(number, name, index) \
+	SEC("tp_btf/" #name) int p##number##_##name(__u64 *ctx) { return touched((void *)ctx[index], number, 0, 0); }
+#define TRACEPOINT(number, name) TRACEPOINT_AT(number, name, 0)
+#define FUNCTION(number, name, index) \
+	SEC("fentry/" #name) int p##number##_##name(__u64 *ctx) { return touched((void *)ctx[index], number, 0, 0); }
+
+TRACEPOINT(3, netif_rx)
+TRACEPOINT(4, netif_receive_skb)
+TRACEPOINT(5, napi_gro_receive_entry)
+TRACEPOINT(6, net_dev_queue)
+TRACEPOINT(7, net_dev_start_xmit)
+TRACEPOINT(8, skb_copy_datagram_iovec)
+TRACEPOINT_AT(9, sock_rcvqueue_full, 1)
+TRACEPOINT_AT(34, udp_fail_queue_rcv_skb, 2)
+TRACEPOINT_AT(35, qdisc_enqueue, 2)
+TRACEPOINT_AT(36, qdisc_dequeue, 3)
+FUNCTION(10, ip_rcv, 0)
+FUNCTION(11, ip_local_deliver, 0)
+FUNCTION(12, ip_forward, 0)
+FUNCTION(13, ip_output, 2)
+FUNCTION(14, ip_finish_output2, 2)
+FUNCTION(15, udp_rcv, 0)
+FUNCTION(16, udp_queue_rcv_skb, 1)
+FUNCTION(17, tcp_v4_rcv, 0)
+FUNCTION(18, icmp_rcv, 0)
+FUNCTION(19, ipv6_rcv, 0)
+FUNCTION(20, ip6_input, 0)
+FUNCTION(21, ip6_forward, 0)
+FUNCTION(22, ip6_output, 2)
+FUNCTION(23, udpv6_rcv, 0)
+FUNCTION(24, tcp_v6_rcv, 0)
+FUNCTION(25, nf_hook_slow, 0)
+FUNCTION(26, skb_consume_udp, 1)
+FUNCTION(27, __dev_queue_xmit, 0)
+FUNCTION(28, dev_hard_start_xmit, 0)
+FUNCTION(29, veth_xmit, 0)
+FUNCTION(30, br_handle_frame_finish, 2)
+FUNCTION(31, tcp_rcv_established, 1)
+FUNCTION(32, __udp_enqueue_schedule_skb, 1)
+FUNCTION(33, ip_local_out, 2)

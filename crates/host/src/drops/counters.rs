@@ -1,0 +1,241 @@
+//! What was dropped by the counters that the kernel keeps anyway: [`Counters`], of the calling thread's network namespace.
+//!
+//! They tell places and some reasons, without flow, process or stack, and not what netfilter's rules, tc's filters or TCP dropped in most cases:
+//! [`Counters::limits`]. One packet may be in two of them (a device's and a protocol's).
+
+use super::{advice, symbols::Symbols};
+use crate::{nic::ioctl, procfs, rtnl::Rtnl, softnet::softnet_stats};
+use netcliff_core::drops::{DropRow, Drops, Method};
+use netcliff_core::ledger::{LedgerRow, Place};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Counters of drops by protocol: table, name, place, what it counts. Sources: Documentation/networking/snmp_counter.rst, net/ipv4/proc.c,
+/// net/ipv6/proc.c.
+const PROTOCOLS: &[(&str, &str, Place)] = &[
+    ("Ip", "InHdrErrors", Place::Ip),
+    ("Ip", "InAddrErrors", Place::Ip),
+    ("Ip", "InUnknownProtos", Place::Ip),
+    ("Ip", "InDiscards", Place::Ip),
+    ("Ip", "OutDiscards", Place::Ip),
+    ("Ip", "OutNoRoutes", Place::Ip),
+    ("Ip", "ReasmFails", Place::Ip),
+    ("Ip", "FragFails", Place::Ip),
+    ("IpExt", "InNoRoutes", Place::Ip),
+    ("IpExt", "InTruncatedPkts", Place::Ip),
+    ("IpExt", "InCsumErrors", Place::Ip),
+    ("Icmp", "InErrors", Place::Ip),
+    ("Udp", "NoPorts", Place::Transport),
+    ("Udp", "InCsumErrors", Place::Transport),
+    ("Udp", "RcvbufErrors", Place::Socket),
+    ("Udp", "MemErrors", Place::Socket),
+    ("Udp", "SndbufErrors", Place::Sender),
+    ("Tcp", "InErrs", Place::Transport),
+    ("Tcp", "InCsumErrors", Place::Transport),
+    ("TcpExt", "ListenOverflows", Place::Transport),
+    ("TcpExt", "ListenDrops", Place::Transport),
+    ("TcpExt", "TCPReqQFullDrop", Place::Transport),
+    ("TcpExt", "TCPBacklogDrop", Place::Socket),
+    ("TcpExt", "TCPRcvQDrop", Place::Socket),
+    ("TcpExt", "TCPZeroWindowDrop", Place::Socket),
+    ("TcpExt", "RcvPruned", Place::Socket),
+    ("TcpExt", "TCPOFODrop", Place::Socket),
+    ("TcpExt", "TCPMinTTLDrop", Place::Transport),
+    ("TcpExt", "PFMemallocDrop", Place::Socket),
+    ("TcpExt", "IPReversePathFilter", Place::Ip),
+];
+
+/// The same of IPv6, which has one name each.
+const PROTOCOLS6: &[(&str, Place)] = &[
+    ("Ip6InHdrErrors", Place::Ip),
+    ("Ip6InTooBigErrors", Place::Ip),
+    ("Ip6InNoRoutes", Place::Ip),
+    ("Ip6InAddrErrors", Place::Ip),
+    ("Ip6InUnknownProtos", Place::Ip),
+    ("Ip6InTruncatedPkts", Place::Ip),
+    ("Ip6InDiscards", Place::Ip),
+    ("Ip6OutDiscards", Place::Ip),
+    ("Ip6OutNoRoutes", Place::Ip),
+    ("Udp6NoPorts", Place::Transport),
+    ("Udp6InCsumErrors", Place::Transport),
+    ("Udp6RcvbufErrors", Place::Socket),
+    ("Udp6MemErrors", Place::Socket),
+    ("Udp6SndbufErrors", Place::Sender),
+];
+
+/// Columns of /proc/net/stat/nf_conntrack (net/netfilter/nf_conntrack_standalone.c) that count packets that were not let through.
+const CONNTRACK: &[&str] = &["drop", "early_drop", "insert_failed"];
+
+/// What a counter counts, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    place: Place,
+    /// `Udp RcvbufErrors`, `rx_missed_errors`.
+    reason: String,
+    /// `/proc/net/snmp`, `eth0`.
+    source: String,
+}
+
+/// All counters of drops at one time.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    at: Instant,
+    values: BTreeMap<Name, u64>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { at: Instant::now(), values: BTreeMap::new() }
+    }
+}
+
+impl Counters {
+    /// Reads them. What the kernel does not offer is left out.
+    pub fn now() -> Counters {
+        let mut counters = Counters::default();
+        let root = "/proc/thread-self/net";
+        counters.pairs(&procfs::whole(format!("{root}/snmp")), "/proc/net/snmp");
+        counters.pairs(&procfs::whole(format!("{root}/netstat")), "/proc/net/netstat");
+        counters.version6(&procfs::whole(format!("{root}/snmp6")));
+        counters.conntrack(&procfs::whole(format!("{root}/stat/nf_conntrack")));
+        for cpu in softnet_stats().unwrap_or_default() {
+            counters.add(Place::Backlog, "softnet dropped", "/proc/net/softnet_stat", cpu.dropped.into());
+            counters.add(Place::Backlog, "softnet flow_limit", "/proc/net/softnet_stat", cpu.flow_limit.into());
+        }
+        counters.devices();
+        counters
+    }
+
+    fn add(&mut self, place: Place, reason: &str, source: &str, value: u64) {
+        let name = Name { place, reason: reason.to_owned(), source: source.to_owned() };
+        *self.values.entry(name).or_default() += value;
+    }
+
+    /// `Udp: NAME ..` and `Udp: VALUE ..`, line by line.
+    fn pairs(&mut self, text: &str, source: &str) {
+        let lines: Vec<&str> = text.lines().collect();
+        let (pairs, _) = lines.as_chunks::<2>();
+        for [names, values] in pairs {
+            let (Some((table, names)), Some((_, values))) = (names.split_once(':'), values.split_once(':')) else {
+                continue;
+            };
+            let columns: BTreeMap<&str, &str> = names.split_whitespace().zip(values.split_whitespace()).collect();
+            for (_, name, place) in PROTOCOLS.iter().filter(|(of, ..)| *of == table) {
+                if let Some(value) = columns.get(name).and_then(|value| value.parse().ok()) {
+                    self.add(*place, &format!("{table} {name}"), source, value);
+                }
+            }
+        }
+    }
+
+    fn version6(&mut self, text: &str) {
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let (Some(name), Some(value)) = (words.next(), words.next().and_then(|value| value.parse().ok())) else {
+                continue;
+            };
+            if let Some((name, place)) = PROTOCOLS6.iter().find(|(known, _)| *known == name) {
+                self.add(*place, name, "/proc/net/snmp6", value);
+            }
+        }
+    }
+
+    /// Names, then a line of hexadecimal numbers a CPU.
+    fn conntrack(&mut self, text: &str) {
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+        for line in lines {
+            for (name, value) in names.iter().zip(line.split_whitespace()) {
+                if CONNTRACK.contains(name)
+                    && let Ok(value) = u64::from_str_radix(value, 16)
+                {
+                    self.add(Place::Netfilter, &format!("conntrack {name}"), "/proc/net/stat/nf_conntrack", value);
+                }
+            }
+        }
+    }
+
+    /// What rtnetlink says of each device and its qdiscs, and drivers by their own names.
+    fn devices(&mut self) {
+        let mut netlink = Rtnl::new();
+        for link in netlink.links().unwrap_or_default() {
+            let name = link.name.as_str();
+            if let Some(stats) = link.stats {
+                for (reason, value) in [
+                    ("rx_dropped", stats.rx_dropped),
+                    ("rx_missed_errors", stats.rx_missed_errors),
+                    ("rx_fifo_errors", stats.rx_fifo_errors),
+                    ("rx_over_errors", stats.rx_over_errors),
+                    ("rx_crc_errors", stats.rx_crc_errors),
+                    ("rx_nohandler", stats.rx_nohandler),
+                    ("tx_dropped", stats.tx_dropped),
+                    ("tx_errors", stats.tx_errors),
+                    ("tx_fifo_errors", stats.tx_fifo_errors),
+                ] {
+                    self.add(Place::Nic, reason, name, value);
+                }
+            }
+            for (kind, drops) in netlink.qdisc_drops(link.index).unwrap_or_default() {
+                self.add(Place::Qdisc, "qdisc drops", &format!("{name} {kind}"), drops);
+            }
+            let (names, values) = ioctl::counters(name).unwrap_or_default();
+            for (counter, value) in names.iter().zip(values).filter(|(counter, _)| is_of_drops(counter)) {
+                let place = if counter.contains("xdp") { Place::Xdp } else { Place::Nic };
+                let reason = if place == Place::Xdp { "XDP drops" } else { counter };
+                self.add(place, reason, &format!("{name} {counter}"), value);
+            }
+        }
+    }
+
+    /// What grew until a later reading, as rows; a counter that went back, or came since, did not grow.
+    pub fn until(&self, later: &Counters) -> Vec<LedgerRow> {
+        let grown = later.values.iter().filter_map(|(name, now)| {
+            let packets = now.saturating_sub(*self.values.get(name)?);
+            let Name { place, reason, source } = name.clone();
+            (packets > 0).then_some(LedgerRow { place, reason, packets, source })
+        });
+        grown.collect()
+    }
+
+    /// The same as a page shows it.
+    pub fn drops(&self, later: &Counters, why: Option<&str>) -> Drops {
+        let row = |row: LedgerRow| DropRow {
+            reason: row.reason,
+            place: row.source,
+            drops: row.packets,
+            ..DropRow::default()
+        };
+        let mut drops = Drops {
+            seconds: later.at.duration_since(self.at).as_secs_f64(),
+            method: Method::Counters,
+            sampling_factor: 1.0,
+            rows: self.until(later).into_iter().map(row).collect(),
+            limits: why.map(str::to_owned).into_iter().chain([limits()]).collect(),
+            ..Drops::default()
+        };
+        drops.settle();
+        drops.advice = advice(&drops.rows);
+        drops
+    }
+}
+
+/// What counters do not tell.
+fn limits() -> String {
+    "counters tell neither flow nor process nor function, and not what rules of netfilter, filters of tc and most of TCP drop; one packet \
+     may be in two of them; they are of this network namespace, the backlog's of the whole host"
+        .to_owned()
+}
+
+/// Whether a driver's counter is of packets that were lost, by its name.
+fn is_of_drops(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let lost = ["drop", "discard", "missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer"]
+        .iter()
+        .any(|part| name.contains(part));
+    lost && !["packets_dropped_ok", "byte"].iter().any(|part| name.contains(part))
+}
+
+/// Symbols, or none with the reason in the page's limits.
+pub fn symbols() -> Symbols {
+    Symbols::read().unwrap_or_default()
+}

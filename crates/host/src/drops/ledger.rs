@@ -1,0 +1,173 @@
+//! Collects what a trial's [`Ledger`] needs: [`Collector`].
+//!
+//! With eBPF the kernel's own reasons for the trial's flow alone are the rows. Counters then add what never became an skb (a NIC's ring, an
+//! XDP program in the driver), and else stand beside the sum as a second witness. Without eBPF counters are the rows; they include what others lost.
+
+use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::Counters, symbols::Symbols};
+use netcliff_core::filter::Filter;
+use netcliff_core::ledger::{Ledger, LedgerRow, Place};
+use std::{fs, os::fd::OwnedFd, os::unix::fs::MetadataExt as _, path::PathBuf};
+
+/// A queue that was emptied at its end: what was in it was still inside. Sources: net/ipv4/udp.c, udp_destruct_common; net/core/skbuff.c.
+const EMPTIED: &[&str] = &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
+/// Where copies for captures end: the packet itself goes on.
+const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliver_clone"];
+/// Counters of packets that a NIC lost before there was an skb. Drivers show one loss under several of these names.
+const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+
+/// Watches the packets of trials.
+#[derive(Debug)]
+pub struct Collector {
+    tracer: Result<Tracer, TracerError>,
+    symbols: Symbols,
+}
+
+/// All counts at the start of a trial.
+#[derive(Debug)]
+pub struct Opened {
+    traced: Option<Reading>,
+    /// The kernel counts the program's time while it is held.
+    timed: Option<OwnedFd>,
+    counters: Vec<Counters>,
+}
+
+/// What the ends of a trial know.
+#[derive(Debug, Clone, Default)]
+pub struct Ends {
+    /// Packets offered.
+    pub sent: u64,
+    /// Packets read by the receiving program.
+    pub delivered: u64,
+    /// Packets that an end knows to be lost where the kernel has no packet yet, such as by a full send buffer.
+    pub rows: Vec<LedgerRow>,
+    /// Packets that the receiver's backlog refused, where the sender is told.
+    pub refused: Option<u64>,
+}
+
+impl Collector {
+    /// Watches packets that a filter accepts, in the network namespaces at these paths (in all if there are none); with counters alone where
+    /// they cannot be traced.
+    pub fn new(filter: Filter, spaces: &[PathBuf]) -> Collector {
+        let spaces = spaces.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect();
+        let tracer = Tracer::start(&Ask { filter: Some(filter), spaces, segments: true, ..Ask::default() });
+        let symbols = if tracer.is_ok() { Symbols::read().unwrap_or_default() } else { Symbols::default() };
+        Collector { tracer, symbols }
+    }
+
+    /// By counters alone.
+    pub fn by_counters(reason: impl Into<String>) -> Collector {
+        Collector { tracer: Err(TracerError { reason: reason.into() }), symbols: Symbols::default() }
+    }
+
+    /// Whether the kernel's reasons are traced.
+    pub fn is_traced(&self) -> bool {
+        self.tracer.is_ok()
+    }
+
+    /// A trial begins. `counters`: those of each network namespace on the way, in any order.
+    pub fn open(&self, counters: Vec<Counters>) -> Opened {
+        let tracer = self.tracer.as_ref().ok();
+        let timed = tracer.and_then(Tracer::timed);
+        Opened { traced: tracer.and_then(|tracer| tracer.read().ok()), timed, counters }
+    }
+
+    /// It has ended, and its sockets are closed: where its packets went. `counters`: in the order of [`Collector::open`].
+    pub fn close(&self, opened: &Opened, counters: &[Counters], ends: Ends) -> Ledger {
+        let grown = opened.counters.iter().zip(counters).flat_map(|(before, after)| before.until(after));
+        let grown = once(grown.collect());
+        let read = |tracer: &Tracer| Some((tracer.read().ok()?, opened.traced.clone()?));
+        let traced = self.tracer.as_ref().ok().and_then(|tracer| Some((tracer, read(tracer)?)));
+        match traced {
+            Some((tracer, (after, before))) => {
+                let read = before.until(&after);
+                let tracing_ns = opened.timed.as_ref().and_then(|_| read.run_ns.checked_div(read.seen));
+                Ledger { tracing_ns, ..self.traced(tracer, &read, grown, ends) }
+            }
+            None => self.counted(grown, ends),
+        }
+    }
+
+    fn traced(&self, tracer: &Tracer, grown: &Reading, counters: Vec<LedgerRow>, ends: Ends) -> Ledger {
+        let mut inside = 0;
+        let mut rows = ends.rows;
+        for (Site { location, reason }, Tally { packets, .. }) in &grown.sites {
+            let function = self.symbols.function(*location).unwrap_or_default();
+            // Of a function that the compiler split: `udp_destruct_common.part.0`.
+            let function = function.split('.').next().unwrap_or_default();
+            let reason = tracer.reason(*reason);
+            if COPIES.contains(&function) {
+                continue;
+            }
+            if EMPTIED.contains(&function) {
+                inside += packets;
+                continue;
+            }
+            let place = Place::of(&reason, function);
+            rows.push(LedgerRow { place, reason, packets: *packets, source: self.symbols.at(*location) });
+        }
+        let mut beside = Vec::new();
+        for row in counters {
+            let known = |row: &&LedgerRow| row.place == Place::Xdp;
+            let seen: u64 = rows.iter().filter(known).map(|row| row.packets).sum();
+            match row.place {
+                Place::Xdp if row.packets > seen => rows.push(LedgerRow { packets: row.packets - seen, ..row }),
+                Place::Nic if RING.contains(&row.reason.as_str()) => rows.push(row),
+                _ => beside.push(row),
+            }
+        }
+        let mut limits = grown.limits();
+        limits.extend(tracer.limits().iter().cloned().chain(self.symbols.limit()));
+        Ledger {
+            counters: beside,
+            method: "eBPF (skb:kfree_skb), the trial's packets only".to_owned(),
+            limits,
+            ..Ledger::balance(ends.sent, ends.delivered, inside, rows)
+        }
+    }
+
+    fn counted(&self, counters: Vec<LedgerRow>, ends: Ends) -> Ledger {
+        let mut rows = ends.rows;
+        let mut beside = Vec::new();
+        for row in counters {
+            let counts = match row.place {
+                // What the sender was told is exact; the counter is the whole host's.
+                Place::Backlog => ends.refused.is_none(),
+                // A virtual device's own drops are the next place's once more.
+                Place::Nic => RING.contains(&row.reason.as_str()),
+                Place::Transport | Place::Socket => !row.reason.starts_with("Tcp"),
+                _ => true,
+            };
+            if counts { rows.push(row) } else { beside.push(row) }
+        }
+        if let Some(refused) = ends.refused {
+            let source = "the sender's send() was told".to_owned();
+            rows.push(LedgerRow { place: Place::Backlog, reason: "refused".to_owned(), packets: refused, source });
+        }
+        let why =
+            self.tracer.as_ref().err().map(|error| format!("by counters, which include what others lost: {error}"));
+        Ledger {
+            counters: beside,
+            method: "counters".to_owned(),
+            limits: why.into_iter().collect(),
+            ..Ledger::balance(ends.sent, ends.delivered, 0, rows)
+        }
+    }
+}
+
+/// Of one loss at the ring that a device shows under several names the largest, and of counters that are the whole host's one.
+fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
+    let mut kept: Vec<LedgerRow> = Vec::new();
+    for row in rows {
+        let ring = |row: &LedgerRow| RING.contains(&row.reason.as_str());
+        let same = |known: &&mut LedgerRow| {
+            let both = known.source == row.source && known.place == row.place;
+            both && (ring(known) && ring(&row) || row.place == Place::Backlog && known.reason == row.reason)
+        };
+        match kept.iter_mut().find(same) {
+            Some(known) if row.packets > known.packets => *known = row,
+            Some(_) => {}
+            None => kept.push(row),
+        }
+    }
+    kept
+}

@@ -1,0 +1,238 @@
+//! Loads and attaches the program, and reads what it counted.
+
+use super::{Ask, Key, Reading, Site, Tally, TracerError, names, names::Names, symbols::Symbols};
+use crate::cpu::ebpf::{load_reason, route_messages};
+use libbpf_rs::{
+    Link, MapCore, MapFlags,
+    btf::Btf,
+    libbpf_sys,
+    skel::{OpenSkel as _, SkelBuilder as _},
+};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    mem::MaybeUninit,
+    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
+
+mod skeleton {
+    #![allow(
+        missing_docs,
+        missing_debug_implementations,
+        unreachable_pub,
+        clippy::all,
+        clippy::undocumented_unsafe_blocks
+    )]
+    include!(concat!(env!("OUT_DIR"), "/drops.skel.rs"));
+}
+use skeleton::{DropsSkel, DropsSkelBuilder, types};
+
+/// Counts drops at the kernel's tracepoint, until it is dropped.
+pub struct Tracer {
+    // Dropped first: nothing may run into the maps while they go.
+    _link: Link,
+    skel: DropsSkel<'static>,
+    names: Option<Names>,
+    limits: Vec<String>,
+    forgotten: AtomicU64,
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Tracer").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+fn unavailable(reason: impl Into<String>) -> TracerError {
+    TracerError { reason: reason.into() }
+}
+
+/// Puts the steps of a filter where the programs have them.
+macro_rules! put_filter {
+    ($rodata:expr, $steps:expr) => {{
+        let steps: &[netcliff_core::filter::Step] = $steps;
+        for (place, step) in $rodata.filter.iter_mut().zip(steps) {
+            (place.word, place.yes, place.no) = (step.word, step.yes, step.no);
+            (place.mask, place.low, place.high) = (step.mask, step.low, step.high);
+        }
+        $rodata.filter_length = steps.len() as u32;
+    }};
+}
+pub(super) use put_filter;
+
+impl Tracer {
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// This kernel has no BTF or no such tracepoint, the right is missing, or the kernel refuses the program.
+    pub fn start(ask: &Ask) -> Result<Self, TracerError> {
+        route_messages();
+        let btf = Btf::from_vmlinux().map_err(|_| {
+            unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
+        })?;
+        let values =
+            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
+        let names = Names::read().filter(|names| names.has_reasons() && values >= 3 && !ask.without_reasons);
+        // One pointer; a tracer is started a few times a process (crates/host/src/cpu/ebpf/load.rs does the same).
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = DropsSkelBuilder::default()
+            .open(place)
+            .map_err(|error| unavailable(format!("the program could not be opened: {error}")))?;
+        let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the program has no constants"))?;
+        rodata.has_reason = u32::from(names.is_some());
+        rodata.counts_segments = u32::from(ask.segments);
+        rodata.by = u32::from(ask.by.flow) | u32::from(ask.by.process) << 1 | u32::from(ask.by.stack) << 2;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        rodata.bound_per_s = ask.bound_per_s.map_or(0, |bound| (bound / cpus).max(1));
+        for (place, space) in rodata.spaces.iter_mut().zip(&ask.spaces) {
+            *place = *space as u32;
+        }
+        rodata.spaces_count = ask.spaces.len() as u32;
+        put_filter!(rodata, ask.filter.as_ref().map_or(&[], |filter| filter.steps()));
+        let skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
+        let link = skel
+            .progs
+            .dropped
+            .attach()
+            .map_err(|error| unavailable(format!("the tracepoint skb:kfree_skb refused the program: {error}")))?;
+        let mut limits = Vec::new();
+        if names.is_none() {
+            limits.push(
+                "this kernel gives no reasons for drops (they came with Linux 5.17): the place alone tells".to_owned(),
+            );
+        }
+        Ok(Self { _link: link, skel, names, limits, forgotten: AtomicU64::new(0) })
+    }
+
+    /// What was counted until now.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn read(&self) -> Result<Reading, TracerError> {
+        let failed = |error: libbpf_rs::Error| unavailable(format!("what was counted cannot be read: {error}"));
+        let (nested, run_ns) = self.told_by_kernel();
+        let mut reading = Reading {
+            at: Instant::now(),
+            forgotten: self.forgotten.load(Ordering::Relaxed),
+            seen: 0,
+            looked_at: 0,
+            full_places: 0,
+            full_details: 0,
+            full_stacks: 0,
+            nested,
+            run_ns,
+            sites: BTreeMap::new(),
+            details: BTreeMap::new(),
+        };
+        if let Some(bss) = &self.skel.maps.bss_data {
+            for cpu in &bss.cpus {
+                // SAFETY: a shared reference to mapped memory; the kernel writes to it meanwhile, so it is read as volatile.
+                let cpu = unsafe { std::ptr::from_ref(cpu).read_volatile() };
+                reading.seen += cpu.seen;
+                reading.looked_at += cpu.looked_at;
+                reading.full_places += cpu.full_places;
+                reading.full_details += cpu.full_details;
+                reading.full_stacks += cpu.full_stacks;
+            }
+        }
+        reading.sites = tallies(&self.skel.maps.places, site).map_err(failed)?;
+        reading.details = tallies(&self.skel.maps.details, key).map_err(failed)?;
+        self.make_room(&reading);
+        Ok(reading)
+    }
+
+    /// Runs that the kernel left out because the program was running on that CPU, and the time of the others (ns).
+    fn told_by_kernel(&self) -> (u64, u64) {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+        let program = self.skel.progs.dropped.as_fd().as_raw_fd();
+        // SAFETY: `info` and `length` are valid for the call, which writes at most `length` bytes.
+        let done = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program, &mut info, &mut length) };
+        if done == 0 { (info.recursion_misses, info.run_time_ns) } else { (0, 0) }
+    }
+
+    /// The kernel counts the time of programs while this is held, which costs each run two readings of the clock; None: it does not (before 5.8).
+    pub fn timed(&self) -> Option<OwnedFd> {
+        // SAFETY: the call takes no pointer; it returns a new descriptor that we own, or a negative error.
+        unsafe {
+            let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+        }
+    }
+
+    /// Flows come and go: when they fill the map they are forgotten, so that later ones find room. What is counted between the reading and this
+    /// is lost, some microseconds' worth.
+    fn make_room(&self, reading: &Reading) {
+        const NEARLY_ALL: usize = 12 << 10;
+        if reading.details.len() > NEARLY_ALL {
+            let keys: Vec<Vec<u8>> = self.skel.maps.details.keys().collect();
+            for key in keys {
+                let _ = self.skel.maps.details.delete(&key);
+            }
+            self.forgotten.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The kernel's name of a reason; `-` where it gives none.
+    pub fn reason(&self, number: u32) -> String {
+        self.names.as_ref().map_or_else(|| "-".to_owned(), |names| names.of(number))
+    }
+
+    /// What limits all it counts.
+    pub fn limits(&self) -> &[String] {
+        &self.limits
+    }
+
+    /// The functions of a stack, innermost first.
+    pub(super) fn stack(&self, id: i32, symbols: &Symbols) -> Vec<String> {
+        let Ok(id) = u32::try_from(id) else { return Vec::new() };
+        let addresses =
+            self.skel.maps.stacks.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+        let (words, _) = addresses.as_chunks::<8>();
+        // The way into the program itself is no part of the packet's.
+        let ours = |name: &String| {
+            ["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_trampoline_"]
+                .iter()
+                .any(|p| name.starts_with(p))
+        };
+        let all = words.iter().map(|word| u64::from_ne_bytes(*word)).take_while(|address| *address != 0);
+        all.map(|address| symbols.at(address)).skip_while(ours).collect()
+    }
+}
+
+/// A map of tallies by CPU, added up.
+fn tallies<K: Ord>(map: &impl MapCore, key: fn(&[u8]) -> Option<K>) -> Result<BTreeMap<K, Tally>, libbpf_rs::Error> {
+    let mut all = BTreeMap::new();
+    for bytes in map.keys() {
+        // A key may have gone since.
+        let (Some(key), Some(by_cpu)) = (key(&bytes), map.lookup_percpu(&bytes, MapFlags::ANY)?) else { continue };
+        let mut sum = Tally::default();
+        for cpu in by_cpu {
+            let (words, _) = cpu.as_chunks::<8>();
+            if let [drops, packets, bytes] = words {
+                sum.drops += u64::from_ne_bytes(*drops);
+                sum.packets += u64::from_ne_bytes(*packets);
+                sum.bytes += u64::from_ne_bytes(*bytes);
+            }
+        }
+        all.insert(key, sum);
+    }
+    Ok(all)
+}
+
+/// `struct place`.
+fn site(bytes: &[u8]) -> Option<Site> {
+    let location = u64::from_ne_bytes(*bytes.first_chunk()?);
+    let reason = u32::from_ne_bytes(*bytes.get(8..)?.first_chunk()?);
+    Some(Site { location, reason })
+}
+
+/// `struct detail`.
+fn key(bytes: &[u8]) -> Option<Key> {
+    debug_assert_eq!(bytes.len(), size_of::<types::detail>());
+    let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let key = Key::of_flow(site(bytes)?, bytes.get(16..)?.first_chunk()?)?;
+    Some(Key { process: word(56)?, stack: word(60)? as i32, name: *bytes.get(64..)?.first_chunk()?, ..key })
+}

@@ -1,0 +1,302 @@
+//! What this host drops, by reason and place: [`Tracer`] at the kernel's tracepoint skb:kfree_skb (bpf/drops.bpf.c), or
+//! [`counters`] where that does not work.
+//!
+//! Names of reasons come from the running kernel's BTF ([`names`]), places from its symbols ([`symbols`]); neither is a list kept here.
+//! Before Linux 5.17 the kernel gives no reasons: then the place alone tells.
+//!
+//! What the tracepoint does not see: packets that never became an skb (lost in a NIC's ring, dropped by an XDP program in the driver), and what
+//! a sender's socket refused. [`ledger`] adds the counters of those.
+
+pub mod counters;
+pub mod ledger;
+mod rules;
+pub mod symbols;
+#[cfg(test)]
+mod tests;
+
+#[cfg(not(have_bpf))]
+mod absent;
+#[cfg(have_bpf)]
+mod load;
+#[cfg(have_bpf)]
+mod names;
+#[cfg(have_bpf)]
+mod trace;
+
+#[cfg(not(have_bpf))]
+pub use absent::{Follower, Tracer};
+#[cfg(have_bpf)]
+pub use load::Tracer;
+pub use rules::{Rule, advice, all as all_rules};
+#[cfg(have_bpf)]
+pub use trace::Follower;
+
+use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process};
+use netcliff_core::filter::Filter;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
+use symbols::Symbols;
+
+/// Drops/s of the whole host from which on the default only looks at one in a factor: there a look at each, 0.2 us with a filter and a flow,
+/// would take a fifth of a CPU.
+pub const BOUND_PER_S: u64 = 1_000_000;
+
+/// Why drops cannot be traced here.
+#[derive(Debug, thiserror::Error)]
+#[error("drops cannot be traced by eBPF: {reason}")]
+pub struct TracerError {
+    /// Why, and what would help.
+    pub reason: String,
+}
+
+/// What drops are told apart by, besides reason and place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct By {
+    /// Addresses, ports and protocol.
+    pub flow: bool,
+    /// The task that had the CPU. In a softirq that is whoever was interrupted.
+    pub process: bool,
+    /// The kernel's stack.
+    pub stack: bool,
+}
+
+impl By {
+    fn any(self) -> bool {
+        self.flow || self.process || self.stack
+    }
+}
+
+/// What to count.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    /// Which packets; None: all.
+    pub filter: Option<Filter>,
+    /// Network namespaces (inode numbers, 4 at most); none: all.
+    pub spaces: Vec<u64>,
+    /// What to tell them apart by.
+    pub by: By,
+    /// Drops/s of the host from which on only some are looked at; None: each is.
+    pub bound_per_s: Option<u64>,
+    /// Count the segments of large packets as packets.
+    pub segments: bool,
+    /// As on a kernel that gives no reasons.
+    pub without_reasons: bool,
+}
+
+/// Where and why, as the kernel's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Site {
+    /// Address in the kernel's code.
+    pub location: u64,
+    /// Number of the reason; 0 where the kernel gives none.
+    pub reason: u32,
+}
+
+/// A site and what else was asked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Where and why.
+    pub site: Site,
+    /// Source and destination as words of bpf/skb.h, version, protocol, ports.
+    flow: ([u32; 8], u8, u8, u16, u16),
+    process: u32,
+    stack: i32,
+    name: [u8; 16],
+}
+
+/// How many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Drops.
+    pub drops: u64,
+    /// Packets: more than the drops where large packets are counted by segments.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Tally {
+    fn since(self, before: Tally) -> Tally {
+        Tally {
+            drops: self.drops.saturating_sub(before.drops),
+            packets: self.packets.saturating_sub(before.packets),
+            bytes: self.bytes.saturating_sub(before.bytes),
+        }
+    }
+}
+
+/// Counts of all CPUs since the tracer was started.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    at: Instant,
+    /// How often the details were forgotten before this reading.
+    forgotten: u64,
+    /// Drops that came by, whatever the filter.
+    pub seen: u64,
+    /// Of these, looked at.
+    pub looked_at: u64,
+    /// Drops that found no room among the places.
+    pub full_places: u64,
+    /// Drops that found no room among flows, processes and stacks.
+    pub full_details: u64,
+    /// Drops whose stack found no room.
+    pub full_stacks: u64,
+    /// Drops inside the tracer's own run on the same CPU, which the kernel leaves out.
+    pub nested: u64,
+    /// CPU time of the program (ns), counted while somebody holds [`Tracer::timed`].
+    pub run_ns: u64,
+    /// By reason and place.
+    pub sites: BTreeMap<Site, Tally>,
+    /// The same by all that was asked.
+    pub details: BTreeMap<Key, Tally>,
+}
+
+impl Reading {
+    /// What was counted until a later reading.
+    #[must_use]
+    pub fn until(&self, later: &Reading) -> Reading {
+        fn grown<K: Ord + Clone>(before: &BTreeMap<K, Tally>, after: &BTreeMap<K, Tally>) -> BTreeMap<K, Tally> {
+            let since = |(key, now): (&K, &Tally)| {
+                let grown = now.since(before.get(key).copied().unwrap_or_default());
+                (grown.drops > 0).then(|| (key.clone(), grown))
+            };
+            after.iter().filter_map(since).collect()
+        }
+        let none = BTreeMap::new();
+        let details = if self.forgotten == later.forgotten { &self.details } else { &none };
+        Reading {
+            at: later.at,
+            forgotten: later.forgotten,
+            seen: later.seen.saturating_sub(self.seen),
+            looked_at: later.looked_at.saturating_sub(self.looked_at),
+            full_places: later.full_places.saturating_sub(self.full_places),
+            full_details: later.full_details.saturating_sub(self.full_details),
+            full_stacks: later.full_stacks.saturating_sub(self.full_stacks),
+            nested: later.nested.saturating_sub(self.nested),
+            run_ns: later.run_ns.saturating_sub(self.run_ns),
+            sites: grown(&self.sites, &later.sites),
+            details: grown(details, &later.details),
+        }
+    }
+
+    /// Time to a later reading (s).
+    fn seconds_to(&self, later: &Reading) -> f64 {
+        later.at.duration_since(self.at).as_secs_f64()
+    }
+
+    /// Drops that one which was looked at stands for.
+    pub fn factor(&self) -> f64 {
+        if self.looked_at == 0 { 1.0 } else { (self.seen as f64 / self.looked_at as f64).max(1.0) }
+    }
+
+    /// What limits these counts, a sentence each.
+    pub fn limits(&self) -> Vec<String> {
+        let mut limits = Vec::new();
+        if self.factor() > 1.001 {
+            limits.push(format!(
+                "{} drops came faster than the bound of the sampling: one in {:.1} was looked at, and rows are scaled by that",
+                self.seen,
+                self.factor()
+            ));
+        }
+        let full = [
+            (self.full_places, "among the places, so that it is in no row (there is room for 4096)"),
+            (
+                self.full_details,
+                "among flows, processes and stacks (there is room for 16384): ask for fewer by --filter",
+            ),
+            (self.full_stacks, "among the stacks (there is room for 4096), so that its stack is not shown"),
+        ];
+        for (drops, what) in full {
+            if drops > 0 {
+                limits.push(format!("{drops} drops found no room {what}"));
+            }
+        }
+        if self.nested > 0 {
+            limits.push(format!(
+                "{} drops happened inside the counting of another on the same CPU; the kernel leaves them out",
+                self.nested
+            ));
+        }
+        limits
+    }
+}
+
+impl Tracer {
+    /// What was dropped between two readings, as a page shows it.
+    pub fn drops(&self, ask: &Ask, before: &Reading, after: &Reading, symbols: &Symbols) -> Drops {
+        let grown = before.until(after);
+        let site = |site: &Site, tally: &Tally| DropRow {
+            reason: self.reason(site.reason),
+            place: symbols.at(site.location),
+            drops: tally.drops,
+            bytes: Some(tally.bytes),
+            ..DropRow::default()
+        };
+        let detail = |(key, tally): (&Key, &Tally)| DropRow {
+            flow: ask.by.flow.then(|| key.flow()).flatten(),
+            process: ask.by.process.then(|| key.process()),
+            stack: if ask.by.stack { self.stack(key.stack, symbols) } else { Vec::new() },
+            ..site(&key.site, tally)
+        };
+        let rows = if ask.by.any() {
+            grown.details.iter().map(detail).collect()
+        } else {
+            grown.sites.iter().map(|(key, tally)| site(key, tally)).collect()
+        };
+        let mut drops = Drops {
+            seconds: before.seconds_to(after),
+            method: Method::Ebpf,
+            filter: ask.filter.as_ref().map(ToString::to_string),
+            seen: Some(grown.seen),
+            sampling_factor: grown.factor(),
+            rows,
+            limits: self.limits().iter().cloned().chain(symbols.limit()).chain(grown.limits()).collect(),
+            ..Drops::default()
+        };
+        drops.settle();
+        drops.advice = advice(&drops.rows);
+        drops
+    }
+}
+
+impl Key {
+    /// With `struct flow` of bpf/skb.h.
+    #[cfg(have_bpf)]
+    fn of_flow(site: Site, flow: &[u8; 40]) -> Option<Key> {
+        let (words, rest) = flow.as_chunks::<4>();
+        debug_assert!(rest.is_empty());
+        let mut addresses = [0; 8];
+        for (place, word) in addresses.iter_mut().zip(words) {
+            *place = u32::from_ne_bytes(*word);
+        }
+        let half = |at: usize| Some(u16::from_ne_bytes(*flow.get(at..)?.first_chunk()?));
+        let flow = (addresses, flow[37], flow[36], half(32)?, half(34)?);
+        Some(Key { site, flow, process: 0, stack: 0, name: [0; 16] })
+    }
+
+    /// The packet's flow; None where it was not IP.
+    fn flow(&self) -> Option<Flow> {
+        let (words, version, protocol, source_port, destination_port) = self.flow;
+        let address = |first: usize| -> Option<IpAddr> {
+            let bits = |n: usize| u128::from(words[first + n]) << (96 - 32 * n);
+            match version {
+                4 => Some(Ipv4Addr::from_bits(words[first]).into()),
+                6 => Some(Ipv6Addr::from_bits((0..4).map(bits).sum()).into()),
+                _ => None,
+            }
+        };
+        Some(Flow { protocol, source: address(0)?, source_port, destination: address(4)?, destination_port })
+    }
+
+    /// A task chose its name: nothing in it may steer a terminal.
+    fn process(&self) -> Process {
+        let name: Vec<u8> = self.name.iter().copied().take_while(|byte| *byte != 0).collect();
+        let name = String::from_utf8_lossy(&name)
+            .chars()
+            .map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' })
+            .collect();
+        Process { id: self.process, name }
+    }
+}

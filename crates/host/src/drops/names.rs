@@ -1,0 +1,110 @@
+//! Names of drop reasons, from the running kernel's type information.
+//!
+//! `enum skb_drop_reason` has the core's. The upper half of a number is the subsystem that gave it (`enum skb_drop_reason_subsys`), whose own
+//! reasons are in an enum of its own, which may be a module's. Sources: include/net/dropreason.h, include/net/dropreason-core.h.
+
+use libbpf_rs::btf::{
+    Btf, BtfKind,
+    types::{Enum, FuncProto, Ptr, Typedef},
+};
+use libbpf_rs::{HasSize as _, ReferencesType as _};
+use std::collections::BTreeMap;
+
+/// Where the subsystem stands in a reason's number.
+const SUBSYSTEM_SHIFT: u32 = 16;
+
+/// What the kernel calls its reasons.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Names {
+    reasons: BTreeMap<u32, String>,
+    subsystems: BTreeMap<u32, String>,
+}
+
+impl Names {
+    /// Of the running kernel; None where it has no type information.
+    pub(super) fn read() -> Option<Names> {
+        let btf = Btf::from_vmlinux().ok()?;
+        let mut names = Names {
+            reasons: members(&btf, "skb_drop_reason", "SKB_DROP_REASON_"),
+            subsystems: members(&btf, "skb_drop_reason_subsys", "SKB_DROP_REASON_SUBSYS_"),
+        };
+        names.add_of_subsystems(&btf);
+        for module in crate::procfs::names("/sys/kernel/btf")
+            .iter()
+            .filter(|name| matches!(name.as_str(), "mac80211" | "openvswitch"))
+        {
+            // A module's types build upon the kernel's, which this reads alone where the library can.
+            if let Ok(btf) = Btf::from_path(format!("/sys/kernel/btf/{module}")) {
+                names.add_of_subsystems(&btf);
+            }
+        }
+        Some(names)
+    }
+
+    /// `enum mac80211_drop_reason`, `enum ovs_drop_reason`: whatever numbers lie above the core's.
+    fn add_of_subsystems(&mut self, btf: &Btf<'_>) {
+        for one in btf.type_by_kind::<Enum<'_>>() {
+            let Some(name) = one.name().and_then(|name| name.to_str()) else { continue };
+            if !name.ends_with("drop_reason") || name == "skb_drop_reason" {
+                continue;
+            }
+            for member in one.iter() {
+                let number = member.value as u32;
+                let Some(text) = member.name.and_then(|name| name.to_str()) else { continue };
+                if number >> SUBSYSTEM_SHIFT != 0 && !text.starts_with("__") {
+                    self.reasons.entry(number).or_insert_with(|| text.to_owned());
+                }
+            }
+        }
+    }
+
+    /// The name of a reason's number.
+    pub(super) fn of(&self, reason: u32) -> String {
+        if let Some(name) = self.reasons.get(&reason) {
+            return name.clone();
+        }
+        match self.subsystems.get(&(reason >> SUBSYSTEM_SHIFT)) {
+            Some(subsystem) if reason >> SUBSYSTEM_SHIFT != 0 => format!("{subsystem}_{}", reason & 0xffff),
+            _ => format!("reason {reason}"),
+        }
+    }
+
+    /// Whether the kernel has reasons at all.
+    pub(super) fn has_reasons(&self) -> bool {
+        !self.reasons.is_empty()
+    }
+
+    /// How many names there are.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.reasons.len()
+    }
+}
+
+fn members(btf: &Btf<'_>, name: &str, prefix: &str) -> BTreeMap<u32, String> {
+    let Some(one) = btf.type_by_name::<Enum<'_>>(name) else { return BTreeMap::new() };
+    debug_assert_eq!(one.size(), 4);
+    let member = |name: &str, value: i64| {
+        let short = name.strip_prefix(prefix).or_else(|| name.strip_prefix("SKB_")).unwrap_or(name);
+        (value as u32, short.to_owned())
+    };
+    // The list ends in a number that is no reason.
+    one.iter()
+        .filter_map(|m| Some((m.name?.to_str()?, m.value)))
+        .filter(|(name, _)| !name.ends_with("_MAX") && !name.ends_with("_MASK"))
+        .map(|(name, value)| member(name, value))
+        .collect()
+}
+
+/// How many values the tracepoint skb:kfree_skb gives; None where the kernel has none such.
+pub(super) fn tracepoint_values(btf: &Btf<'_>) -> Option<usize> {
+    let definition = btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb")?;
+    let pointer: Ptr<'_> = definition.referenced_type().try_into().ok()?;
+    let function = pointer.referenced_type();
+    if function.kind() != BtfKind::FuncProto {
+        return None;
+    }
+    let function: FuncProto<'_> = function.try_into().ok()?;
+    // The first is the tracepoint's own.
+    Some(function.len().saturating_sub(1))
+}

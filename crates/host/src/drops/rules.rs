@@ -1,0 +1,294 @@
+//! What the kernel's reasons mean and what to do about them: [`advice`]. docs/how-to/drops.md lists them.
+//!
+//! The names are compared with what the running kernel calls its reasons; one that it does not know never appears.
+
+use netcliff_core::drops::{DropAdvice, DropRow};
+
+/// About some reasons.
+#[derive(Debug)]
+pub struct Rule {
+    /// Reasons, without `SKB_DROP_REASON_`; a counter's name for those that come without a reason.
+    pub reasons: &'static [&'static str],
+    /// What happened.
+    pub meaning: &'static str,
+    /// What to do, the likeliest first.
+    pub remedies: &'static [&'static str],
+    /// Where that stands.
+    pub source: &'static str,
+}
+
+/// All rules.
+pub fn all() -> &'static [Rule] {
+    RULES
+}
+
+/// What is said of the reasons of these rows, once each, in their order.
+pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
+    let mut found: Vec<&Rule> = Vec::new();
+    for row in rows {
+        if let Some(rule) = RULES.iter().find(|rule| rule.reasons.contains(&row.reason.as_str()))
+            && !found.iter().any(|known| std::ptr::eq(*known, rule))
+        {
+            found.push(rule);
+        }
+    }
+    let told = |rule: &&Rule| {
+        let of = |reason: &&&str| rows.iter().any(|row| row.reason == **reason);
+        DropAdvice {
+            reason: rule.reasons.iter().filter(of).copied().collect::<Vec<_>>().join(", "),
+            meaning: rule.meaning.to_owned(),
+            remedies: rule.remedies.iter().map(|&remedy| remedy.to_owned()).collect(),
+            source: rule.source.to_owned(),
+        }
+    };
+    found.iter().map(told).collect()
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        reasons: &["CPU_BACKLOG", "softnet dropped", "softnet flow_limit"],
+        meaning: "a CPU's backlog was full: RPS, a virtual link or loopback brought packets faster than its softirq took them",
+        remedies: &[
+            "find out whether that CPU is at its limit: `netcliff watch`",
+            "spread flows over more CPUs: `netcliff tune plan --objective throughput`",
+            "for bursts only: `sysctl -w net.core.netdev_max_backlog=4000`",
+        ],
+        source: "net/core/dev.c, enqueue_to_backlog",
+    },
+    Rule {
+        reasons: &["SOCKET_RCVBUFF", "Udp RcvbufErrors", "Udp6RcvbufErrors"],
+        meaning: "the receiving socket's buffer was full: the program reads more slowly than packets come, or in too long intervals",
+        remedies: &[
+            "see which socket: `ss -uamp` (d in skmem is what it dropped)",
+            "give the program more CPU, or several sockets with SO_REUSEPORT",
+            "for bursts only: a larger SO_RCVBUF, and `sysctl -w net.core.rmem_max=8388608`",
+        ],
+        source: "net/ipv4/udp.c, __udp_enqueue_schedule_skb; socket(7), SO_RCVBUF",
+    },
+    Rule {
+        reasons: &["SOCKET_BACKLOG", "TcpExt TCPBacklogDrop"],
+        meaning: "segments came while the program held the socket, and its backlog filled",
+        remedies: &["larger buffers: `sysctl -w net.ipv4.tcp_rmem='4096 131072 16777216'`", "read more at once"],
+        source: "net/ipv4/tcp_ipv4.c, tcp_add_backlog",
+    },
+    Rule {
+        reasons: &["NO_SOCKET", "Udp NoPorts", "Udp6NoPorts"],
+        meaning: "no program listens at the port; the sender is told by ICMP or a reset",
+        remedies: &[
+            "see who sends: `netcliff drops --by flow`",
+            "start the service, or drop earlier by nft or XDP what is not wanted",
+        ],
+        source: "net/ipv4/udp.c, __udp4_lib_rcv; net/ipv4/tcp_ipv4.c, tcp_v4_rcv",
+    },
+    Rule {
+        reasons: &[
+            "UDP_CSUM",
+            "TCP_CSUM",
+            "IP_CSUM",
+            "ICMP_CSUM",
+            "SKB_CSUM",
+            "Udp InCsumErrors",
+            "Tcp InCsumErrors",
+            "IpExt InCsumErrors",
+        ],
+        meaning: "the checksum was wrong: the packet was damaged on the way, or sent with an offload that nobody did",
+        remedies: &[
+            "look at errors of link and cable: `ethtool -S DEVICE`",
+            "if they come from a virtual machine or a tunnel: `ethtool -K DEVICE tx-checksumming off` at the sender",
+        ],
+        source: "net/ipv4/udp.c, udp_queue_rcv_one_skb; Documentation/networking/checksum-offloads.rst",
+    },
+    Rule {
+        reasons: &["NETFILTER_DROP"],
+        meaning: "a rule of nftables or iptables dropped it, or connection tracking had no room or called it invalid",
+        remedies: &[
+            "which rule: `nft list ruleset` with counters, `nft monitor trace` after `meta nftrace set 1`",
+            "whether the table is full: `sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max`",
+        ],
+        source: "net/netfilter/core.c, nf_hook_slow",
+    },
+    Rule {
+        reasons: &["IP_INHDR", "IPV6_BAD_EXTHDR", "Ip InHdrErrors", "Ip6InHdrErrors"],
+        meaning: "the IP header was bad, or its TTL (hop limit) ran out while this host forwarded it: often a routing loop",
+        remedies: &["follow the route: `tracepath ADDRESS`", "see the packets: `netcliff drops --by flow`"],
+        source: "net/ipv4/ip_forward.c, ip_forward; net/ipv4/ip_input.c, ip_rcv_core",
+    },
+    Rule {
+        reasons: &[
+            "IP_INNOROUTES",
+            "IP_OUTNOROUTES",
+            "IpExt InNoRoutes",
+            "Ip OutNoRoutes",
+            "Ip6InNoRoutes",
+            "Ip6OutNoRoutes",
+        ],
+        meaning: "there is no route to the destination",
+        remedies: &[
+            "see what the kernel would do: `ip route get ADDRESS`",
+            "see who sends: `netcliff drops --by flow`",
+        ],
+        source: "net/ipv4/ip_input.c, ip_rcv_finish_core; net/ipv4/route.c",
+    },
+    Rule {
+        reasons: &["IP_INADDRERRORS", "IP_INVALID_DEST", "Ip InAddrErrors", "Ip6InAddrErrors"],
+        meaning: "the packet is not for this host, and this host does not forward",
+        remedies: &["to forward: `sysctl -w net.ipv4.ip_forward=1`", "else see who sends: `netcliff drops --by flow`"],
+        source: "net/ipv4/route.c, ip_error; include/net/dropreason-core.h",
+    },
+    Rule {
+        reasons: &["IP_RPFILTER", "TcpExt IPReversePathFilter"],
+        meaning: "the route to the source leads through another interface, and reverse path filtering is on",
+        remedies: &[
+            "see that route: `ip route get SOURCE`",
+            "where routes differ on purpose: `sysctl -w net.ipv4.conf.all.rp_filter=2`",
+        ],
+        source: "net/ipv4/fib_frontend.c, fib_validate_source; Documentation/networking/ip-sysctl.rst, rp_filter",
+    },
+    Rule {
+        reasons: &["IP_INVALID_SOURCE", "IP_LOCAL_SOURCE", "IP_LOCALNET", "MAC_INVALID_SOURCE", "LOCAL_MAC"],
+        meaning: "the source address cannot come from there: forged, a loop, or this host's own",
+        remedies: &[
+            "see the packets: `netcliff drops --by flow`",
+            "look for an address or a bridge that is there twice: `ip -br address`",
+        ],
+        source: "net/ipv4/fib_frontend.c, __fib_validate_source; include/net/dropreason-core.h",
+    },
+    Rule {
+        reasons: &["OTHERHOST", "UNICAST_IN_L2_MULTICAST"],
+        meaning: "the frame was for another host's hardware address: harmless with a capture or a bridge that floods",
+        remedies: &["see whether a device is promiscuous: `ip -d link`", "if a switch floods: its table of addresses"],
+        source: "net/ipv4/ip_input.c, ip_rcv_core",
+    },
+    Rule {
+        reasons: &[
+            "QDISC_DROP",
+            "QDISC_OVERLIMIT",
+            "QDISC_CONGESTED",
+            "FQ_BAND_LIMIT",
+            "FQ_FLOW_LIMIT",
+            "FQ_HORIZON_LIMIT",
+            "CAKE_FLOOD",
+            "DUALPI2_STEP_DROP",
+            "qdisc drops",
+        ],
+        meaning: "a queueing discipline dropped it: its queue was full, it shapes, or it manages delay",
+        remedies: &[
+            "which: `tc -s qdisc`",
+            "if it shapes on purpose nothing; else pace the sender, or more queue: `tc qdisc change dev DEVICE root fq limit 20000`",
+        ],
+        source: "net/core/dev.c, __dev_xmit_skb; include/net/sch_generic.h",
+    },
+    Rule {
+        reasons: &["TC_INGRESS", "TC_EGRESS"],
+        meaning: "a filter of tc, often an eBPF program of a container network, dropped it",
+        remedies: &["which: `tc filter show dev DEVICE ingress` and `egress`, `bpftool net`"],
+        source: "net/core/dev.c, sch_handle_ingress, sch_handle_egress",
+    },
+    Rule {
+        reasons: &["XDP", "XDP drops"],
+        meaning: "an XDP program dropped it",
+        remedies: &["which: `ip -d link show dev DEVICE`, `bpftool net`"],
+        source: "net/core/dev.c, do_xdp_generic; drivers' xdp_drop counters",
+    },
+    Rule {
+        reasons: &["NEIGH_FAILED", "NEIGH_CREATEFAIL", "NEIGH_QUEUEFULL", "NEIGH_DEAD", "NEIGH_HH_FILLFAIL"],
+        meaning: "the next hop's hardware address was not found: nobody answers ARP or neighbour discovery, or the table is full",
+        remedies: &[
+            "see the neighbours: `ip neigh`",
+            "if dmesg says `neighbour table overflow`: `sysctl -w net.ipv4.neigh.default.gc_thresh3=8192`",
+        ],
+        source: "net/core/neighbour.c, neigh_invalidate, __neigh_event_send",
+    },
+    Rule {
+        reasons: &["PROTO_MEM", "Udp MemErrors", "Udp6MemErrors"],
+        meaning: "a protocol's memory limit for the whole host was reached",
+        remedies: &[
+            "see it: `cat /proc/net/sockstat`",
+            "more: `sysctl -w net.ipv4.udp_mem=...` or `net.ipv4.tcp_mem`; programs that do not read hold it",
+        ],
+        source: "net/ipv4/udp.c, __udp_enqueue_schedule_skb; Documentation/networking/ip-sysctl.rst, udp_mem",
+    },
+    Rule {
+        reasons: &["SOCKET_FILTER"],
+        meaning: "a socket's own filter (SO_ATTACH_FILTER, or a cgroup's) refused it: wanted, in most cases",
+        remedies: &["see the socket's filter: `ss -0pb`"],
+        source: "net/core/filter.c, sk_filter_trim_cap",
+    },
+    Rule {
+        reasons: &["UNHANDLED_PROTO", "rx_nohandler", "rx_dropped"],
+        meaning: "nobody here takes the protocol of the frame (LLDP, spanning tree, a VLAN that is not set up), or the device is passive in a bond",
+        remedies: &["see what it is: `tcpdump -eni DEVICE not ip and not ip6 and not arp`"],
+        source: "net/core/dev.c, __netif_receive_skb_core",
+    },
+    Rule {
+        reasons: &["TCP_LISTEN_OVERFLOW", "TcpExt ListenOverflows", "TcpExt ListenDrops", "TcpExt TCPReqQFullDrop"],
+        meaning: "a server's queue of connections that wait to be accepted was full",
+        remedies: &[
+            "which: `ss -ltn` (Recv-Q against Send-Q)",
+            "more: `sysctl -w net.core.somaxconn=8192` and a larger backlog in listen()",
+        ],
+        source: "net/ipv4/tcp_ipv4.c, tcp_v4_syn_recv_sock; listen(2)",
+    },
+    Rule {
+        reasons: &[
+            "TCP_OVERWINDOW",
+            "TCP_OLD_DATA",
+            "TCP_OLD_SEQUENCE",
+            "TCP_INVALID_SEQUENCE",
+            "TCP_INVALID_END_SEQUENCE",
+            "TCP_ZEROWINDOW",
+            "TCP_RFC7323_PAWS",
+            "TCP_RFC7323_PAWS_ACK",
+            "TCP_TOO_OLD_ACK",
+            "TCP_ACK_UNSENT_DATA",
+            "TCP_OFOMERGE",
+            "TCP_INVALID_ACK_SEQUENCE",
+            "TCP_OLD_ACK",
+        ],
+        meaning: "TCP got a segment that it had, or that is outside its window: a retransmission that was not needed, or a reader that is slow",
+        remedies: &["see the connection: `ss -ti`", "zero windows: the program reads too slowly"],
+        source: "net/ipv4/tcp_input.c, tcp_data_queue, tcp_sequence",
+    },
+    Rule {
+        reasons: &["TCP_FLAGS", "TCP_RESET", "TCP_CLOSE", "TCP_ABORT_ON_DATA", "TCP_INVALID_SYN", "SOCKET_CLOSE"],
+        meaning: "the segment came for a connection that is closed or was reset: common when clients go away",
+        remedies: &["see which: `netcliff drops --by flow`, `nstat -az TcpExtTCPAbort*`"],
+        source: "net/ipv4/tcp_input.c, tcp_rcv_state_process",
+    },
+    Rule {
+        reasons: &["QUEUE_PURGE"],
+        meaning: "a queue was emptied with packets in it: a socket or device was closed before they were read",
+        remedies: &["none, if the program ended; else it closes sockets with data unread"],
+        source: "net/core/skbuff.c, skb_queue_purge_reason",
+    },
+    Rule {
+        reasons: &["FULL_RING", "DEV_READY", "DEV_HDR", "NOMEM", "tx_dropped"],
+        meaning: "a device could not take it: its ring was full, it was down, or there was no memory",
+        remedies: &[
+            "see the device: `ip -s -s link`",
+            "a tun or tap device's queue: its program reads too slowly; `ip link set DEVICE txqueuelen 5000`",
+        ],
+        source: "drivers/net/tun.c, tun_net_xmit; net/core/dev.c",
+    },
+    Rule {
+        reasons: &["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"],
+        meaning: "the NIC had no room in its receive ring, or the bus was too slow: the CPU took packets too late",
+        remedies: &[
+            "a larger ring: `ethtool -g DEVICE`, `ethtool -G DEVICE rx 4096`",
+            "what limits the CPU: `netcliff watch`, `netcliff inspect`",
+        ],
+        source: "Documentation/networking/statistics.rst",
+    },
+    Rule {
+        reasons: &["PKT_TOO_BIG", "Ip FragFails", "Ip6InTooBigErrors"],
+        meaning: "the packet is longer than the MTU of the way and may not be cut",
+        remedies: &["find the MTU of the path: `tracepath ADDRESS`; ICMP must pass for the sender to learn of it"],
+        source: "net/ipv4/ip_forward.c; RFC 1191",
+    },
+    Rule {
+        reasons: &["NOT_SPECIFIED", "-"],
+        meaning: "the kernel gives no reason here: the place alone tells",
+        remedies: &["look the function up at its source; `netcliff drops --by stack` shows who called it"],
+        source: "include/net/dropreason-core.h",
+    },
+];

@@ -1,0 +1,104 @@
+//! Names, symbols, counters and advice; and drops that are provoked in namespaces (`provoked`).
+
+#[cfg(have_bpf)]
+mod bounds;
+mod provoked;
+
+use super::{By, Reading, Site, Tally, all_rules, counters::Counters, symbols::Symbols};
+use netcliff_core::drops::DropRow;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn an_address_is_named_by_the_function_it_is_in() {
+    let text = "ffffffff81000100 T ip_rcv\nffffffff81000000 t helper\nffffffff81000200 D table\nffffffffc0000010 t mine\t[module]\n";
+    let symbols = Symbols::parse(text);
+    assert_eq!(symbols.at(0xffff_ffff_8100_0142), "ip_rcv+0x42");
+    assert_eq!(symbols.function(0xffff_ffff_8100_0001), Some("helper"));
+    // Data is no place where a packet is dropped; before the first and far behind the last there is nothing.
+    assert_eq!(symbols.at(0xffff_ffff_8100_0210), "ip_rcv+0x110");
+    assert_eq!(symbols.at(0x1000), "0x1000");
+    assert_eq!(symbols.at(0xffff_ffff_ff00_0010), "0xffffffffff000010");
+    assert_eq!(symbols.limit(), None);
+    // What a kernel shows to those who may not see.
+    let hidden = Symbols::parse("0000000000000000 T ip_rcv\n");
+    assert_eq!(hidden.at(0x42), "0x42");
+    assert!(hidden.limit().is_some_and(|limit| limit.contains("kptr_restrict")));
+}
+
+#[test]
+fn a_reading_grows_to_a_later_one() {
+    let reading = |drops: u64, seen: u64| Reading {
+        at: std::time::Instant::now(),
+        forgotten: 0,
+        seen,
+        looked_at: drops,
+        full_places: 0,
+        full_details: 0,
+        full_stacks: 0,
+        nested: 0,
+        run_ns: 0,
+        sites: BTreeMap::from([(Site { location: 1, reason: 2 }, Tally { drops, packets: drops, bytes: 60 * drops })]),
+        details: BTreeMap::new(),
+    };
+    let grown = reading(10, 10).until(&reading(30, 110));
+    assert_eq!(grown.sites[&Site { location: 1, reason: 2 }], Tally { drops: 20, packets: 20, bytes: 1200 });
+    assert_eq!(grown.factor(), 5.0);
+    assert!(grown.limits()[0].contains("one in 5.0"), "{:?}", grown.limits());
+    let full = Reading { full_places: 3, full_details: 4, full_stacks: 5, nested: 6, ..reading(1, 1) };
+    let limits = full.limits();
+    assert_eq!(limits.len(), 4, "{limits:?}");
+    assert!(
+        limits.iter().zip(["3 drops", "4 drops", "5 drops", "6 drops"]).all(|(limit, begin)| limit.starts_with(begin))
+    );
+    assert!(reading(10, 10).until(&reading(10, 10)).sites.is_empty());
+}
+
+#[test]
+fn reasons_have_one_rule_each_and_the_rules_their_source() {
+    let mut reasons = BTreeSet::new();
+    for rule in all_rules() {
+        assert!(rule.reasons.iter().all(|reason| reasons.insert(*reason)), "{:?}", rule.reasons);
+        assert!(!rule.remedies.is_empty() && !rule.source.is_empty() && !rule.meaning.is_empty());
+    }
+    assert!(all_rules().len() >= 20);
+    let row = |reason: &str| DropRow { reason: reason.to_owned(), ..DropRow::default() };
+    let advice = super::advice(&[row("TCP_CSUM"), row("no such"), row("CPU_BACKLOG"), row("UDP_CSUM")]);
+    let about: Vec<&str> = advice.iter().map(|one| one.reason.as_str()).collect();
+    assert_eq!(about, ["UDP_CSUM, TCP_CSUM", "CPU_BACKLOG"]);
+}
+
+#[test]
+fn the_rules_speak_of_reasons_that_kernels_have() {
+    #[cfg(have_bpf)]
+    if let Some(names) = super::names::Names::read().filter(super::names::Names::has_reasons) {
+        assert!(names.count() > 50, "{}", names.count());
+        let of_kernel: BTreeSet<String> = (0..400).map(|number| names.of(number)).collect();
+        let known =
+            all_rules().iter().filter(|rule| rule.reasons.iter().any(|reason| of_kernel.contains(*reason))).count();
+        assert!(known >= 20, "{known} rules are of reasons of this kernel");
+        assert_eq!(names.of(0x7fff_0001), "reason 2147418113");
+    }
+}
+
+#[test]
+fn counters_are_read_and_grow() {
+    let before = Counters::now();
+    // Port 1 of loopback: nobody listens, unless somebody does; the sentence about what counters cannot tell stays.
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..5 {
+        let _ = socket.send_to(b"x", "127.0.0.1:1");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let drops = before.drops(&Counters::now(), Some("no right"));
+    let row = drops.rows.iter().find(|row| row.reason == "Udp NoPorts").expect("nobody listens at port 1");
+    assert!(row.drops >= 5 && row.place == "/proc/net/snmp", "{row:?}");
+    assert!(drops.advice.iter().any(|advice| advice.reason.contains("NoPorts")));
+    assert_eq!(drops.limits[0], "no right");
+    assert!(drops.limits[1].contains("neither flow nor process"));
+}
+
+#[test]
+fn what_is_asked_beyond_places() {
+    assert!(!By::default().any());
+    assert!(By { stack: true, ..By::default() }.any());
+}

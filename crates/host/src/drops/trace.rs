@@ -1,0 +1,268 @@
+//! The path of single packets: [`Follower`] (bpf/trace.bpf.c).
+
+use super::{Key, Site, TracerError, names, names::Names, symbols::Symbols};
+use crate::cpu::ebpf::{load_reason, route_messages};
+use libbpf_rs::{
+    Link, RingBufferBuilder,
+    btf::{
+        Btf,
+        types::{Func, Typedef},
+    },
+    skel::{OpenSkel as _, Skel as _, SkelBuilder as _},
+};
+use netcliff_core::drops::{Path, PathStep};
+use netcliff_core::filter::Filter;
+use std::{cell::RefCell, collections::BTreeMap, fmt, mem::MaybeUninit, time::Duration, time::Instant};
+
+mod skeleton {
+    #![allow(
+        missing_docs,
+        missing_debug_implementations,
+        unreachable_pub,
+        clippy::all,
+        clippy::undocumented_unsafe_blocks
+    )]
+    include!(concat!(env!("OUT_DIR"), "/trace.skel.rs"));
+}
+use skeleton::{TraceSkel, TraceSkelBuilder};
+
+/// How long a poll of the events waits.
+const POLL: Duration = Duration::from_millis(20);
+/// Time that packets have to come to their end after the last one began.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// Follows packets through the kernel.
+pub struct Follower {
+    // Dropped first: nothing may run into the maps while they go.
+    links: Vec<Link>,
+    skel: TraceSkel<'static>,
+    names: Option<Names>,
+    places: BTreeMap<u32, String>,
+    /// Places that this kernel lacks.
+    missing: Vec<String>,
+    /// Functions are followed, too.
+    functions: bool,
+    wanted: u32,
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Follower").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+fn unavailable(reason: impl Into<String>) -> TracerError {
+    TracerError { reason: reason.into() }
+}
+
+/// `p13_ip_output`: number and name of the place.
+fn place_of(program: &str) -> Option<(u32, &str)> {
+    let (number, name) = program.strip_prefix('p')?.split_once('_')?;
+    Some((number.parse().ok()?, name))
+}
+
+/// Opens and loads the programs of the places that this kernel has; the others are named.
+fn load(
+    btf: &Btf<'_>,
+    filter: Option<&Filter>,
+    per_s: f64,
+    has_reason: bool,
+    functions: bool,
+) -> Result<(TraceSkel<'static>, Vec<String>), TracerError> {
+    // One pointer, once or twice a process.
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = TraceSkelBuilder::default()
+        .open(place)
+        .map_err(|error| unavailable(format!("the programs could not be opened: {error}")))?;
+    let mut missing = Vec::new();
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let Some((_, place)) = place_of(&name) else { continue };
+        let tracepoint = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{place}")).is_some();
+        let function = functions && btf.type_by_name::<Func<'_>>(place).is_some();
+        if !tracepoint && !function {
+            program.set_autoload(false);
+            missing.push(place.to_owned());
+        }
+    }
+    let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the programs have no constants"))?;
+    rodata.has_reason = u32::from(has_reason);
+    rodata.spacing_ns = (1e9 / per_s.max(1e-3)) as u64;
+    super::load::put_filter!(rodata, filter.map_or(&[][..], |filter| filter.steps()));
+    let skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
+    Ok((skel, missing))
+}
+
+impl Follower {
+    /// Follows so many packets that a filter accepts, from now on, and begins at most `per_s` a second.
+    ///
+    /// # Errors
+    /// This kernel has no BTF, the right is missing, or the kernel refuses the programs.
+    pub fn start(filter: Option<&Filter>, packets: u32, per_s: f64) -> Result<Self, TracerError> {
+        route_messages();
+        let btf = Btf::from_vmlinux().map_err(|_| {
+            unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
+        })?;
+        let values =
+            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
+        let names = Names::read().filter(|names| names.has_reasons() && values >= 3);
+        // Where the kernel refuses functions, tracepoints remain.
+        let with = |functions: bool| Ok((load(&btf, filter, per_s, names.is_some(), functions)?, functions));
+        let ((skel, missing), functions) = with(true).or_else(|_: TracerError| with(false))?;
+        let mut follower =
+            Self { links: Vec::new(), skel, names, places: BTreeMap::new(), missing, functions, wanted: packets };
+        follower.attach()?;
+        if let Some(bss) = follower.skel.maps.bss_data.as_deref_mut() {
+            // SAFETY: a word of mapped memory; the programs change it by atomics only after this.
+            unsafe { (&raw mut bss.wanted).write_volatile(i64::from(packets)) };
+        }
+        Ok(follower)
+    }
+
+    /// The packets' ends first, so that one that began is seen to end.
+    fn attach(&mut self) -> Result<(), TracerError> {
+        let mut programs: Vec<_> = self
+            .skel
+            .object()
+            .progs_mut()
+            .filter_map(|program| {
+                let name = program.name().to_string_lossy().into_owned();
+                let (number, place) = place_of(&name).map(|(number, place)| (number, place.to_owned()))?;
+                (!self.missing.contains(&place)).then_some((number, place, program))
+            })
+            .collect();
+        programs.sort_by_key(|(number, ..)| *number);
+        for (number, place, program) in programs {
+            match program.attach() {
+                Ok(link) => {
+                    self.links.push(link);
+                    self.places.insert(number, place);
+                }
+                // A function that is inlined everywhere, or that this kernel does not let be traced.
+                Err(_) => self.missing.push(place),
+            }
+        }
+        if self.places.contains_key(&1) && self.places.contains_key(&2) {
+            return Ok(());
+        }
+        Err(unavailable("the tracepoints skb:kfree_skb and skb:consume_skb refused the programs"))
+    }
+
+    /// Paths of the packets that came within a time, or until all were followed to their end or `stop` says so.
+    ///
+    /// # Errors
+    /// The events cannot be read.
+    pub fn follow(
+        &mut self,
+        most: Duration,
+        symbols: &Symbols,
+        stop: impl Fn() -> bool,
+    ) -> Result<Vec<Path>, TracerError> {
+        let paths: RefCell<BTreeMap<u32, (u64, Path)>> = RefCell::default();
+        let take = |bytes: &[u8]| {
+            if let Some(event) = Event::of(bytes) {
+                self.add(&mut paths.borrow_mut(), &event, symbols);
+            }
+            0
+        };
+        let failed = |error: libbpf_rs::Error| unavailable(format!("the events cannot be read: {error}"));
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&self.skel.maps.events, take).map_err(failed)?;
+        let events = builder.build().map_err(failed)?;
+        let until = Instant::now() + most;
+        let mut complete_since = None;
+        while Instant::now() < until && !stop() {
+            events.poll(POLL).map_err(failed)?;
+            let all = paths.borrow();
+            if all.len() < self.wanted as usize {
+                continue;
+            }
+            if all.values().all(|(_, path)| path.ended) {
+                break;
+            }
+            let since = *complete_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > LINGER {
+                break;
+            }
+        }
+        events.consume().map_err(failed)?;
+        drop(events);
+        Ok(paths.into_inner().into_values().map(|(_, path)| path).collect())
+    }
+
+    fn add(&self, paths: &mut BTreeMap<u32, (u64, Path)>, event: &Event, symbols: &Symbols) {
+        let fresh = || (event.at_ns, Path { packet: event.packet, flow: event.flow(), ..Path::default() });
+        let (began, path) = paths.entry(event.packet).or_insert_with(fresh);
+        let dropped = (event.place == 1).then(|| {
+            let reason = self.names.as_ref().map_or_else(|| "-".to_owned(), |names| names.of(event.reason));
+            format!("{reason} at {}", symbols.at(event.location))
+        });
+        path.ended |= event.ended;
+        path.steps.push(PathStep {
+            at_ns: event.at_ns.saturating_sub(*began),
+            place: self.places.get(&event.place).cloned().unwrap_or_else(|| format!("place {}", event.place)),
+            cpu: event.cpu,
+            bytes: event.length,
+            dropped,
+        });
+    }
+
+    /// What limits the paths, a sentence each.
+    pub fn limits(&self) -> Vec<String> {
+        let mut limits = Vec::new();
+        if !self.functions {
+            limits
+                .push("this kernel refuses programs at functions (fentry): only its tracepoints are shown".to_owned());
+        } else if !self.missing.is_empty() {
+            limits.push(format!("this kernel does not let these be traced: {}", self.missing.join(", ")));
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_deref() {
+            // SAFETY: words of mapped memory; the programs may write meanwhile.
+            let (events, packets) = unsafe {
+                ((&raw const bss.lost_events).read_volatile(), (&raw const bss.lost_packets).read_volatile())
+            };
+            if events > 0 {
+                limits.push(format!("{events} steps found no room in the ring of events"));
+            }
+            if packets > 0 {
+                limits.push(format!("{packets} packets were not followed: their place was taken"));
+            }
+        }
+        limits
+    }
+}
+
+/// `struct event`.
+struct Event {
+    at_ns: u64,
+    location: u64,
+    packet: u32,
+    place: u32,
+    cpu: u32,
+    length: u32,
+    reason: u32,
+    ended: bool,
+    flow: [u8; 40],
+}
+
+impl Event {
+    fn of(bytes: &[u8]) -> Option<Event> {
+        let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+        let long = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+        Some(Event {
+            at_ns: long(0)?,
+            location: long(8)?,
+            packet: word(16)?,
+            place: word(20)?,
+            cpu: word(24)?,
+            length: word(28)?,
+            reason: word(32)?,
+            ended: word(36)? != 0,
+            flow: *bytes.get(40..)?.first_chunk()?,
+        })
+    }
+
+    fn flow(&self) -> Option<netcliff_core::drops::Flow> {
+        Key::of_flow(Site { location: 0, reason: 0 }, &self.flow)?.flow()
+    }
+}

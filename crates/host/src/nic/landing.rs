@@ -1,0 +1,139 @@
+//! Where packets of a flow land: on which receive queue of a device, by which of its interrupts, on which CPU.
+//!
+//! By what was counted while the flow alone was sent, not by a hash computed here: drivers hash as they like, and RPS with a secret key.
+
+use super::netdev::{self, QueueCounts};
+use super::{Nic, message_interrupts, own_counts};
+use crate::procfs;
+use crate::softnet::{self, SoftnetStat};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// A flow whose packets make up this share of what a counter rose by, and of what was sent, landed there.
+const SHARE: f64 = 0.6;
+
+/// A place that packets land at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A receive queue, by its number.
+    Queue(u32),
+    /// The interrupt of a queue that is not counted, by its number.
+    Vector(u32),
+    /// The backlog of a CPU.
+    Backlog(u32),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(id) => write!(f, "receive queue {id}"),
+            Self::Vector(irq) => write!(f, "interrupt {irq}"),
+            Self::Backlog(cpu) => write!(f, "backlog of CPU {cpu}"),
+        }
+    }
+}
+
+/// Counts of a device and of the CPUs.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    queues: Vec<QueueCounts>,
+    vectors: BTreeMap<u32, u64>,
+    cpus: Vec<SoftnetStat>,
+}
+
+/// Where a flow landed; what is None could not be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Landing {
+    /// The queue.
+    pub place: Option<Place>,
+    /// The CPU that did the protocol work.
+    pub cpu: Option<u32>,
+}
+
+impl Counts {
+    /// Reads them.
+    pub fn read(device: &Nic) -> Self {
+        let known = netdev::queue_counts(device.index).ok().filter(|queues| !queues.is_empty());
+        let queues = known.or_else(|| own_counts::queue_counts(&device.name).ok()).unwrap_or_default();
+        Self { queues, vectors: vectors(&device.name), cpus: softnet::softnet_stats().unwrap_or_default() }
+    }
+
+    /// Where a flow of so many packets landed that was sent since `earlier`; with `backlog` packets go through the backlog of a CPU.
+    pub fn landing(&self, earlier: &Self, packets: u64, backlog: bool, device: &Nic) -> Landing {
+        let cpus = self.cpus.iter().filter_map(|now| {
+            let then = earlier.cpus.iter().find(|then| then.cpu == now.cpu)?;
+            Some((now.cpu, u64::from(now.since(then).processed)))
+        });
+        let cpu = most(cpus, packets);
+        if backlog {
+            return Landing { place: cpu.map(Place::Backlog), cpu };
+        }
+        let queues = self.queues.iter().filter(|queue| queue.receive).filter_map(|now| {
+            let then = earlier.queues.iter().find(|then| then.receive && then.id == now.id)?;
+            Some((now.id, now.packets.saturating_sub(then.packets)))
+        });
+        // Interrupts are held back and shared with transmission: they tell which, not how many packets.
+        let vectors: Vec<(u32, u64)> = self
+            .vectors
+            .iter()
+            .filter_map(|(irq, now)| Some((*irq, now.saturating_sub(*earlier.vectors.get(irq)?))))
+            .collect();
+        let interrupts: u64 = vectors.iter().map(|(_, rose)| rose).sum();
+        let place = most(queues, packets)
+            .map(Place::Queue)
+            .or_else(|| (device.rx_queues == Some(1)).then_some(Place::Queue(0)))
+            .or_else(|| most(vectors.into_iter(), interrupts.max(2)).map(Place::Vector));
+        Landing { place, cpu }
+    }
+}
+
+/// What rose by most of `of`.
+fn most(rose: impl Iterator<Item = (u32, u64)>, of: u64) -> Option<u32> {
+    let (name, most) = rose.max_by_key(|(_, rose)| *rose)?;
+    (of > 0 && most as f64 >= SHARE * of as f64).then_some(name)
+}
+
+/// Counts of a device's message-signalled interrupts, all CPUs together, by interrupt.
+pub fn vectors(interface: &str) -> BTreeMap<u32, u64> {
+    let device = Path::new("/sys/class/net").join(interface).join("device");
+    let table = softnet::interrupts().unwrap_or_default();
+    let own = procfs::numbered(message_interrupts(&device), "").into_iter();
+    own.filter_map(|(irq, _)| Some((irq, table.rows.get(&irq.to_string())?.counts.iter().sum()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(queues: &[u64], vectors: &[u64], cpus: &[u32]) -> Counts {
+        let queue = |(id, packets): (u32, &u64)| QueueCounts { id, receive: true, packets: *packets, drops: None };
+        Counts {
+            queues: (0..).zip(queues).map(queue).collect(),
+            vectors: (40..).zip(vectors.iter().copied()).collect(),
+            cpus: (0..)
+                .zip(cpus)
+                .map(|(cpu, &processed)| SoftnetStat { cpu, processed, ..Default::default() })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_flow_is_where_most_of_its_packets_were_counted() {
+        let device = Nic { rx_queues: Some(4), ..Nic::default() };
+        let before = counts(&[5, 5, 5], &[7, 7, 7], &[100, 100]);
+        let landing = |after: &Counts, backlog| after.landing(&before, 100, backlog, &device);
+        let after = counts(&[7, 104, 5], &[8, 60, 9], &[110, 199]);
+        assert_eq!(landing(&after, false), Landing { place: Some(Place::Queue(1)), cpu: Some(1) });
+        assert_eq!(landing(&after, true), Landing { place: Some(Place::Backlog(1)), cpu: Some(1) });
+        // Without counters of queues: the interrupt that rose most.
+        let vectors = counts(&[], &[8, 60, 9], &[150, 150]);
+        assert_eq!(landing(&vectors, false), Landing { place: Some(Place::Vector(41)), cpu: None });
+        // Spread over queues: nowhere.
+        let spread = counts(&[55, 55, 5], &[30, 30, 7], &[150, 150]);
+        assert_eq!(landing(&spread, false), Landing::default());
+        let one = Nic { rx_queues: Some(1), ..Nic::default() };
+        assert_eq!(counts(&[], &[], &[]).landing(&before, 100, false, &one).place, Some(Place::Queue(0)));
+        assert_eq!(Place::Backlog(1).to_string(), "backlog of CPU 1");
+    }
+}

@@ -1,0 +1,163 @@
+//! What a device says that it lost, by the names that ethtool gives the counters.
+//!
+//! The names are the drivers': those of e1000, e1000e, igb, ixgbe, i40e, ice, mlx5, ena, virtio_net, vmxnet3, gve, hv_netvsc and veth.
+
+use super::ioctl;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Why a device lost packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// No descriptor or buffer was free, or its FIFO was full: the host was too slow.
+    NoRoom,
+    /// No buffer was free when they came: they waited in the FIFO, and are lost only where [`Cause::NoRoom`] has them, too (Intel's RNBC).
+    Waited,
+    /// An XDP program dropped them.
+    Xdp,
+    /// A cloud's limit for this virtual machine, whatever the host does.
+    Allowance,
+    /// They were broken, or the device or driver dropped them for another reason.
+    Other,
+}
+
+/// Counters whose whole name says it.
+const NAMED: [(&str, Cause); 22] = [
+    ("rx_missed_errors", Cause::NoRoom),
+    ("rx_no_buffer_count", Cause::Waited),
+    ("rx_fifo_errors", Cause::NoRoom),
+    ("rx_over_errors", Cause::NoRoom),
+    ("rx_no_dma_resources", Cause::NoRoom),
+    ("rx_missed", Cause::NoRoom),
+    ("rx_out_of_buffer", Cause::NoRoom),
+    ("rx_discards_phy", Cause::NoRoom),
+    ("rx_prio0_discards", Cause::NoRoom),
+    ("port.rx_dropped", Cause::NoRoom),
+    ("rx_dropped.nic", Cause::NoRoom),
+    ("rx_drops", Cause::NoRoom),
+    ("rx_overruns", Cause::NoRoom),
+    ("rx_xdp_drop", Cause::Xdp),
+    ("xdp_drop", Cause::Xdp),
+    ("rx_crc_errors", Cause::Other),
+    ("rx_dropped", Cause::Other),
+    ("rx_length_errors", Cause::Other),
+    ("rx_csum_offload_errors", Cause::Other),
+    ("alloc_rx_buff_failed", Cause::Other),
+    ("rx_alloc_failed", Cause::Other),
+    ("rx_steer_missed_packets", Cause::Other),
+];
+
+/// What is lost by a counter of this name; None: it counts something else.
+fn cause(name: &str) -> Option<Cause> {
+    if let Some((_, cause)) = NAMED.iter().find(|(known, _)| *known == name) {
+        return Some(*cause);
+    }
+    if name.ends_with("_allowance_exceeded") {
+        return Some(Cause::Allowance);
+    }
+    // Of one queue: rx_queue_0_xdp_drops (veth, virtio_net), rx0_xdp_drop (mlx5), rx_queue_0_drops (igb), queue_0_rx_xdp_drop (ena).
+    let receive = name.starts_with("rx") || name.contains("_rx_");
+    if receive && (name.ends_with("xdp_drops") || name.ends_with("xdp_drop")) {
+        return Some(Cause::Xdp);
+    }
+    (name.starts_with("rx_queue_") && name.ends_with("_drops")).then_some(Cause::NoRoom)
+}
+
+/// A device's own counters of loss.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Losses(BTreeMap<String, u64>);
+
+impl Losses {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// The driver has no counters of its own.
+    pub fn read(interface: &str) -> io::Result<Self> {
+        let (names, values) = ioctl::counters(interface)?;
+        Ok(Self::of(names.into_iter().zip(values)))
+    }
+
+    fn of(counters: impl Iterator<Item = (String, u64)>) -> Self {
+        Self(counters.filter(|(name, _)| cause(name).is_some()).collect())
+    }
+
+    /// What rose since `earlier`, by name.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let rose = |(name, now): (&String, &u64)| {
+            let rose = now.checked_sub(*earlier.0.get(name)?).filter(|rose| *rose > 0)?;
+            Some((name.clone(), rose))
+        };
+        Self(self.0.iter().filter_map(rose).collect())
+    }
+
+    /// Adds what was lost another time.
+    pub fn add(&mut self, other: &Self) {
+        other.0.iter().for_each(|(name, lost)| *self.0.entry(name.clone()).or_default() += lost);
+    }
+
+    /// Each counter with its cause.
+    pub fn each(&self) -> impl Iterator<Item = (&str, Cause, u64)> {
+        self.0.iter().filter_map(|(name, lost)| Some((name.as_str(), cause(name)?, *lost)))
+    }
+
+    /// Packets lost for this cause. A driver counts a packet by several names, and a queue's beside the device's: the largest of the
+    /// device's counts, or the sum over its queues where that is more.
+    pub fn packets(&self, of: Cause) -> u64 {
+        let (mut device, mut queues) = (0, 0);
+        for (name, _, lost) in self.each().filter(|(_, cause, _)| *cause == of) {
+            if NAMED.iter().any(|(known, _)| *known == name) || of == Cause::Allowance {
+                device = lost.max(device);
+            } else {
+                queues += lost;
+            }
+        }
+        device.max(queues)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(counters: &[(&str, u64)]) -> Losses {
+        Losses::of(counters.iter().map(|(name, value)| ((*name).to_owned(), *value)))
+    }
+
+    #[test]
+    fn names_of_drivers() {
+        for (name, expected) in [
+            ("rx_no_buffer_count", Some(Cause::Waited)),
+            ("rx_missed_errors", Some(Cause::NoRoom)),
+            ("rx_queue_3_drops", Some(Cause::NoRoom)),
+            ("rx_queue_0_xdp_drops", Some(Cause::Xdp)),
+            ("rx0_xdp_drop", Some(Cause::Xdp)),
+            ("queue_0_rx_xdp_drop", Some(Cause::Xdp)),
+            ("pps_allowance_exceeded", Some(Cause::Allowance)),
+            ("bw_in_allowance_exceeded", Some(Cause::Allowance)),
+            ("rx_crc_errors", Some(Cause::Other)),
+            ("tx_queue_0_xdp_xmit", None),
+            ("tx0_xdp_drops", None),
+            ("rx_packets", None),
+        ] {
+            assert_eq!(cause(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_packet_counts_once() {
+        let before =
+            losses(&[("rx_missed_errors", 10), ("rx_no_buffer_count", 5), ("rx_queue_0_drops", 0), ("rx_bytes", 9)]);
+        let after =
+            losses(&[("rx_missed_errors", 14), ("rx_no_buffer_count", 30), ("rx_queue_0_drops", 3), ("rx_bytes", 99)]);
+        let mut rose = after.since(&before);
+        assert_eq!((rose.packets(Cause::NoRoom), rose.packets(Cause::Waited)), (4, 25));
+        assert_eq!((rose.packets(Cause::Xdp), rose.each().count()), (0, 3));
+        rose.add(&losses(&[
+            ("rx_queue_0_xdp_drops", 4),
+            ("rx_queue_1_xdp_drops", 5),
+            ("conntrack_allowance_exceeded", 2),
+        ]));
+        assert_eq!((rose.packets(Cause::Xdp), rose.packets(Cause::Allowance)), (9, 2));
+    }
+}

@@ -1,0 +1,81 @@
+use netcliff_core::finding::{Calibration, Setup};
+use netcliff_core::watch::InterruptMoment;
+use netcliff_core::{Finding, Host, Scheme, Traffic};
+
+use super::*;
+
+const KERNEL: &str = "Linux 6.18.44";
+const NOW_S: f64 = 2e9;
+
+/// A cliff of 200 kpps, half of the CPU in softirqs there.
+fn found() -> Found {
+    let calibration = Calibration {
+        costs: Vec::new(),
+        host: Host { application_s: None, ..Host::pentium4_2530mhz() },
+        cpu_method: "none".into(),
+        r_squared: None,
+        correlated: Vec::new(),
+    };
+    let mut found = Found::bare(3, calibration);
+    let setup = Setup { scheme: Scheme::Ideal, traffic: Traffic::poisson(1.0), ..found.finding.setup.clone() };
+    let mut finding = Finding { setup, ..(*found.finding).clone() };
+    finding.cliff_pps.wire = Some(Figure::between(200e3, 190e3, 210e3, 0.95));
+    finding.cpu_at_cliff.wire =
+        Some(CpuShares { interrupt: Some(0.1.into()), protocol: Some(0.4.into()), ..CpuShares::default() });
+    finding.host.kernel = KERNEL.into();
+    finding.provenance.started_unix_s = NOW_S - 60.0;
+    found.finding = Box::new(finding);
+    found
+}
+
+fn moment() -> Moment {
+    let cpu = |cpu, packets_per_s, softirq| CpuMoment { cpu, packets_per_s, softirq, ..CpuMoment::default() };
+    let irq = |number, name: &str, cpu| InterruptMoment {
+        interface: "eth0".into(),
+        number,
+        name: name.into(),
+        per_s: 100.0,
+        cpu: Some(cpu),
+    };
+    let queue = |queue, receive, packets_per_s| QueueMoment { queue, receive, packets_per_s, dropped_per_s: Some(0.0) };
+    Moment {
+        seconds: 1.0,
+        cpus: vec![cpu(0, 50e3, 0.10), cpu(1, 100e3, 0.31), cpu(2, 0.0, 0.0)],
+        interrupts: vec![irq(40, "eth0-rx-0", 0), irq(41, "eth0-rx-1", 1), irq(42, "eth0-tx-1", 2)],
+        interfaces: vec![InterfaceMoment {
+            name: "eth0".into(),
+            queues: vec![queue(0, true, 50e3), queue(1, true, 100e3), queue(1, false, 9.0)],
+            ..InterfaceMoment::default()
+        }],
+    }
+}
+
+#[test]
+fn the_larger_of_packets_and_time_counts() {
+    let now = headroom(&moment(), &found(), NOW_S, KERNEL).expect("a headroom");
+    // CPU 1: 100 of 200 kpps, but 0.31 of the 0.5 that softirqs take at the cliff.
+    assert_eq!((now.run, now.engine, now.cpu, now.cpus[1].by), (3, EngineKind::Wire, 1, Nearest::Softirq));
+    assert!((now.share - 0.62).abs() < 1e-9, "{}", now.share);
+    assert_eq!((now.cpus[0].by, now.cpus[0].share), (Nearest::Packets, 0.25));
+    assert_eq!((now.cpus[2].share, now.cpus[2].latency_s), (0.0, None));
+    // The model's latency at these packets/s: longer at the higher load.
+    let mean = |cpu: usize| now.cpus[cpu].latency_s.and_then(|latency| latency.mean).expect("the model answers").value;
+    assert!(0.0 < mean(0) && mean(0) < mean(1), "{} {}", mean(0), mean(1));
+    let queues: Vec<(u32, f64, Option<u32>)> = now.queues.iter().map(|q| (q.queue, q.share, q.cpu)).collect();
+    assert_eq!(queues, [(0, 0.25, Some(0)), (1, 0.5, Some(1))]);
+    assert!(now.cautions.is_empty() && now.lost_per_s == 0.0, "{:?}", now.cautions);
+}
+
+#[test]
+fn what_speaks_against_it_is_said() {
+    let mut old = found();
+    old.finding.cliff_pps.sim = old.finding.cliff_pps.wire.take();
+    let now = headroom(&moment(), &old, NOW_S + 40.0 * 86_400.0, "Linux 7.0").expect("a headroom");
+    let said = now.cautions.join(" ");
+    assert!(said.contains("not measured") && said.contains("Linux 7.0") && said.contains("40 days ago"), "{said}");
+    old.finding.cliff_pps.sim = None;
+    let error = headroom(&moment(), &old, NOW_S, KERNEL).expect_err("no cliff");
+    assert!(error.contains("find run 3"), "{error}");
+    let error = headroom(&Moment::default(), &found(), NOW_S, KERNEL).expect_err("no CPU");
+    assert!(error.contains("no CPU"), "{error}");
+}

@@ -1,0 +1,316 @@
+//! `netcliff results trend`: the kept runs of one name, in the order they were made, and where a figure of them changed its level.
+//!
+//! [`trend`] is pure: measured runs in, a [`Trend`] out. What a change point is and how it is tested: [`divisive`].
+
+mod divisive;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use netcliff_core::Fingerprint;
+use serde::Serialize;
+
+use crate::compare::{Better, Class, Measured, Quantity, ReadError, Source};
+use crate::stats::CONFIDENCE;
+use crate::store::{RunSummary, Store, StoreError};
+
+/// Runs below which no change can be shown at the usual level: of 8 values 2 of 70 divisions are as clear as the clearest.
+pub const FEWEST_RUNS: usize = 8;
+/// Permutations of a test at least: p is then known to within 0.01 at 0.05.
+const LEAST_PERMUTATIONS: u32 = 499;
+/// Facts named at a change, at most.
+const MOST_FACTS: usize = 12;
+/// The permutations are the same in every call.
+const SEED: u64 = 1;
+
+/// A run of the trend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrendRun {
+    /// Its number in the store.
+    pub run: i64,
+    /// Start, seconds since the epoch (UTC).
+    pub started_unix_s: f64,
+    /// Version of netcliff that made it.
+    pub version: String,
+}
+
+/// A value of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrendValue {
+    /// Number of the run.
+    pub run: i64,
+    /// The figure (unit in its name).
+    pub value: f64,
+}
+
+/// Runs between two changes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Level {
+    /// Number of its first run.
+    pub from_run: i64,
+    /// Number of its last run.
+    pub to_run: i64,
+    /// How many runs.
+    pub runs: usize,
+    /// Their median (unit of the figure).
+    pub median: f64,
+}
+
+/// A change of level.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LevelChange {
+    /// Number of the first run with the new level.
+    pub run: i64,
+    /// Number of the last run with the old one.
+    pub after_run: i64,
+    /// New median over old, less 1.
+    pub change: f64,
+    /// True: the new level is better.
+    pub better: bool,
+    /// Probability of a change as clear in runs without any, by permutation.
+    pub p: f64,
+    /// Facts that differ between these two runs' hosts, `kernel.release: 6.1 -> 6.12`; the first 12.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+}
+
+/// One figure of one point over the runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Series {
+    /// The point.
+    pub point: String,
+    /// Which figure.
+    #[serde(flatten)]
+    pub quantity: Quantity,
+    /// The runs that have it, in their order.
+    pub values: Vec<TrendValue>,
+    /// Levels, in their order.
+    pub levels: Vec<Level>,
+    /// Changes between them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<LevelChange>,
+    /// True: the newest change made a figure of speed worse by more than the share of `--fail-if-slower`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+}
+
+/// The runs of one name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Trend {
+    /// The name.
+    pub name: String,
+    /// Their kind.
+    pub kind: String,
+    /// The runs, oldest first.
+    pub runs: Vec<TrendRun>,
+    /// Level of each test: 0.05 over the number of series (Bonferroni).
+    pub level: f64,
+    /// Permutations of each test.
+    pub permutations: u32,
+    /// What was looked at: each measured figure of each point.
+    pub series: Vec<Series>,
+    /// The share of `--fail-if-slower`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail_if_slower: Option<f64>,
+    /// True: some series failed.
+    pub failed: bool,
+    /// What limits this, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Why there is no trend.
+#[derive(Debug, thiserror::Error)]
+pub enum TrendError {
+    /// No run has the name.
+    #[error("no run is named {0}; `netcliff results list` has the names, --name NAME gives one to a run that begins")]
+    NoRuns(String),
+    /// None of them has a measured figure.
+    #[error("no run named {0} has a measured figure")]
+    NoFigures(String),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Runs with what they measured, oldest first, and what was left out.
+pub type Kept = (Vec<(RunSummary, Measured)>, Vec<String>);
+/// The values of a figure, each with the place of its run.
+type Values = Vec<(usize, f64)>;
+
+/// The finished runs of a name in a store, oldest first, that have figures; of several kinds those of the newest run's.
+///
+/// # Errors
+/// There are none, or the store cannot be read.
+pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
+    let mut runs = store.runs()?;
+    runs.retain(|run| run.name.as_deref() == Some(name));
+    runs.reverse();
+    let Some(kind) = runs.last().map(|run| run.kind.clone()) else { return Err(TrendError::NoRuns(name.to_owned())) };
+    let all = runs.len();
+    runs.retain(|run| run.kind == kind);
+    let mut notes = Vec::new();
+    if runs.len() < all {
+        notes.push(format!("{} runs of this name are of other kinds than {kind} and were left out.", all - runs.len()));
+    }
+    let mut read = Vec::new();
+    let mut partial = 0;
+    for run in runs {
+        match Measured::of_store(store, &Source::Run(run.id)) {
+            Ok(measured) if measured.partial || run.state != "done" => partial += 1,
+            Ok(measured) => read.push((run, measured)),
+            Err(ReadError::Store(error)) => return Err(error.into()),
+            Err(_) => partial += 1,
+        }
+    }
+    if partial > 0 {
+        notes.push(format!("{partial} runs that were cut short, or have no figures, were left out."));
+    }
+    Ok((read, notes))
+}
+
+/// The trend of runs, oldest first.
+///
+/// # Errors
+/// They have no measured figure.
+pub fn trend(
+    name: &str,
+    runs: &[(RunSummary, Measured)],
+    mut notes: Vec<String>,
+    fail_if_slower: Option<f64>,
+) -> Result<Trend, TrendError> {
+    let mut gathered: Vec<(String, Quantity, Values)> = Vec::new();
+    let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    for (at, (_, measured)) in runs.iter().enumerate() {
+        for point in &measured.points {
+            for reading in point.figures.iter().filter(|reading| !reading.computed && reading.value.is_finite()) {
+                let place = *places.entry((point.name.clone(), reading.quantity.name)).or_insert_with(|| {
+                    gathered.push((point.name.clone(), reading.quantity, Vec::new()));
+                    gathered.len() - 1
+                });
+                gathered[place].2.push((at, reading.value));
+            }
+        }
+    }
+    if gathered.is_empty() {
+        return Err(TrendError::NoFigures(name.to_owned()));
+    }
+    let tested = gathered.iter().filter(|(.., values)| values.len() >= FEWEST_RUNS).count();
+    let level = (1.0 - CONFIDENCE) / tested.max(1) as f64;
+    // The smallest p that so many permutations can show must be well below the level.
+    let permutations = LEAST_PERMUTATIONS.max((5.0 / level) as u32);
+    if tested < gathered.len() {
+        notes.push(format!(
+            "{} of {} figures have fewer than {FEWEST_RUNS} runs: too few to show a change.",
+            gathered.len() - tested,
+            gathered.len()
+        ));
+    }
+    let series: Vec<Series> = gathered
+        .into_iter()
+        .map(|(point, quantity, values)| {
+            let levels = Levels { runs, values: &values, level, permutations };
+            levels.series(point, quantity, fail_if_slower)
+        })
+        .collect();
+    let run = |(run, measured): &(RunSummary, Measured)| TrendRun {
+        run: run.id,
+        started_unix_s: run.started_unix_s,
+        version: measured.provenance.version.clone(),
+    };
+    Ok(Trend {
+        name: name.to_owned(),
+        kind: runs.last().map(|(run, _)| run.kind.clone()).unwrap_or_default(),
+        runs: runs.iter().map(run).collect(),
+        level,
+        permutations,
+        failed: series.iter().any(|series| series.failed),
+        series,
+        fail_if_slower,
+        notes,
+    })
+}
+
+/// One series as it is divided.
+struct Levels<'a> {
+    runs: &'a [(RunSummary, Measured)],
+    /// Places of runs, and values.
+    values: &'a [(usize, f64)],
+    level: f64,
+    permutations: u32,
+}
+
+impl Levels<'_> {
+    fn series(&self, point: String, quantity: Quantity, fail_if_slower: Option<f64>) -> Series {
+        let plain: Vec<f64> = self.values.iter().map(|(_, value)| *value).collect();
+        let splits = if plain.len() < FEWEST_RUNS {
+            Vec::new()
+        } else {
+            divisive::change_points(&plain, self.level, self.permutations, SEED)
+        };
+        let starts: Vec<usize> = [0].into_iter().chain(splits.iter().map(|split| split.at)).collect();
+        let ends = starts[1..].iter().copied().chain([plain.len()]);
+        let levels: Vec<Level> = starts.iter().zip(ends).map(|(from, to)| self.level_of(*from, to)).collect();
+        let changes: Vec<LevelChange> = splits
+            .iter()
+            .zip(levels.windows(2))
+            .map(|(split, pair)| {
+                let change = pair[1].median / pair[0].median - 1.0;
+                LevelChange {
+                    run: pair[1].from_run,
+                    after_run: pair[0].to_run,
+                    change,
+                    better: (change > 0.0) == (quantity.better == Better::More),
+                    p: split.p,
+                    changed: self.changed(split.at),
+                }
+            })
+            .collect();
+        let counts = quantity.class == Class::Speed;
+        let failed = fail_if_slower.filter(|_| counts).zip(changes.last()).is_some_and(|(share, last)| {
+            let beyond = match quantity.better {
+                Better::More => last.change < -share,
+                Better::Less => last.change > share,
+            };
+            !last.better && beyond
+        });
+        Series { point, quantity, values: self.told(), levels, changes, failed }
+    }
+
+    fn id(&self, at: usize) -> i64 {
+        self.runs[self.values[at].0].0.id
+    }
+
+    fn told(&self) -> Vec<TrendValue> {
+        (0..self.values.len()).map(|at| TrendValue { run: self.id(at), value: self.values[at].1 }).collect()
+    }
+
+    fn level_of(&self, from: usize, to: usize) -> Level {
+        let mut values: Vec<f64> = self.values[from..to].iter().map(|(_, value)| *value).collect();
+        values.sort_by(f64::total_cmp);
+        let half = values.len() / 2;
+        let median = if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 };
+        Level { from_run: self.id(from), to_run: self.id(to - 1), runs: values.len(), median }
+    }
+
+    /// What differs between the hosts of the runs on both sides of a split.
+    fn changed(&self, at: usize) -> Vec<String> {
+        let of = |at: usize| self.runs[self.values[at].0].1.fingerprint.as_ref();
+        let (Some(before), Some(after)) = (of(at - 1), of(at)) else { return Vec::new() };
+        facts(before, after)
+    }
+}
+
+fn facts(before: &Fingerprint, after: &Fingerprint) -> Vec<String> {
+    let said = |(name, before, after): (&str, Option<&str>, Option<&str>)| {
+        format!("{name}: {} -> {}", before.unwrap_or("-"), after.unwrap_or("-"))
+    };
+    before.diff(after).into_iter().take(MOST_FACTS).map(said).collect()
+}

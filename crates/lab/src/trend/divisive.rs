@@ -1,0 +1,158 @@
+//! Change points of a series by E-divisive means (Matteson and James, "A nonparametric approach for multiple change point analysis of
+//! multivariate data", JASA 109, 2014, with exponent 1), as used for performance results by Daly et al. (ICPE 2020).
+//!
+//! The split that maximises the energy distance between both sides is tested by permutation: how often does a shuffled series have a
+//! split as good? Where that is rare the series is divided there, and each part is looked at in turn. Nothing is assumed of the
+//! distribution, and an outlier is no change of level.
+
+/// Fewest values on each side of a change: the energy within a side needs two, and with two a pair of outliers would pass for a level.
+pub const LEAST: usize = 3;
+
+/// A split.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Split {
+    /// Index of the first value after it.
+    pub at: usize,
+    /// Probability of a split as good in a series without change.
+    pub p: f64,
+}
+
+/// A pseudo-random sequence that is the same everywhere (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
+struct Sequence(u64);
+
+impl Sequence {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // The bias of the high word is below 1e-15 for any series that fits memory.
+        ((u128::from(mixed ^ (mixed >> 31)) * bound as u128) >> 64) as usize
+    }
+
+    fn shuffle(&mut self, values: &mut [f64]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+/// The best split of a series and its weighted energy distance; None if there is no room for one.
+fn best(values: &[f64]) -> Option<(usize, f64)> {
+    let n = values.len();
+    if n < 2 * LEAST {
+        return None;
+    }
+    let apart = |of: f64, others: &[f64]| others.iter().map(|other| (of - other).abs()).sum::<f64>();
+    // Sums of distances within the left part, between both, and within the right part.
+    let (mut left, mut between) = (0.0, 0.0);
+    let mut right: f64 = (0..n).map(|i| apart(values[i], &values[i + 1..])).sum();
+    let mut found: Option<(usize, f64)> = None;
+    for at in 1..=n - LEAST {
+        let (to_left, to_right) = (apart(values[at - 1], &values[..at - 1]), apart(values[at - 1], &values[at..]));
+        left += to_left;
+        right -= to_right;
+        between += to_right - to_left;
+        if at < LEAST {
+            continue;
+        }
+        let (m, k) = (at as f64, (n - at) as f64);
+        let pairs = |count: f64| count * (count - 1.0) / 2.0;
+        let energy = 2.0 * between / (m * k) - left / pairs(m) - right / pairs(k);
+        let weighted = m * k / (m + k) * energy;
+        if found.is_none_or(|(_, most)| weighted > most) {
+            found = Some((at, weighted));
+        }
+    }
+    found
+}
+
+/// The change points of a series at a level, in their order.
+///
+/// `permutations` is the number of shuffled series that a split is held against, `seed` where their sequence begins.
+pub fn change_points(values: &[f64], level: f64, permutations: u32, seed: u64) -> Vec<Split> {
+    let mut sequence = Sequence(seed);
+    let mut found = Vec::new();
+    let mut waiting = vec![(0, values.len())];
+    while let Some((from, to)) = waiting.pop() {
+        let part = &values[from..to];
+        let Some((at, energy)) = best(part) else { continue };
+        let mut shuffled = part.to_vec();
+        let as_good = (0..permutations)
+            .filter(|_| {
+                sequence.shuffle(&mut shuffled);
+                // A rearrangement of the same sums differs in the last bits.
+                best(&shuffled).is_some_and(|(_, other)| other >= energy - 1e-12 * energy.abs())
+            })
+            .count();
+        let p = (as_good as f64 + 1.0) / (f64::from(permutations) + 1.0);
+        if p <= level && energy > 0.0 {
+            found.push(Split { at: from + at, p });
+            waiting.extend([(from, from + at), (from + at, to)]);
+        }
+    }
+    found.sort_by_key(|split| split.at);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise of one part in a hundred about the levels, by the same sequence everywhere.
+    fn series(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
+        let mut sequence = Sequence(seed);
+        // The sum of twelve uniform numbers less 6 is close to a standard normal one.
+        let mut normal = || (0..12).map(|_| sequence.below(1 << 30) as f64 / f64::from(1 << 30)).sum::<f64>() - 6.0;
+        levels
+            .iter()
+            .flat_map(|(count, level)| vec![*level; *count])
+            .map(|level| level * (1.0 + 0.01 * normal()))
+            .collect()
+    }
+
+    fn places(values: &[f64]) -> Vec<usize> {
+        change_points(values, 0.05, 199, 7).iter().map(|split| split.at).collect()
+    }
+
+    #[test]
+    fn a_step_of_three_deviations_is_found_where_it_is() {
+        assert_eq!(places(&series(&[(20, 100.0), (20, 97.0)], 1)), [20]);
+        assert_eq!(places(&series(&[(15, 100.0), (15, 95.0), (15, 100.0)], 2)), [15, 30]);
+        assert_eq!(places(&series(&[(30, 100.0), (4, 90.0)], 3)), [30]);
+    }
+
+    /// Under no change a change is shown in at most the level of the series: of 200, 5 % is 10; more than 20 has probability 0.0008
+    /// (binomial), the critical value here.
+    #[test]
+    fn noise_alone_shows_a_change_as_seldom_as_the_level_says() {
+        let false_alarms = (0..200)
+            .filter(|seed| !change_points(&series(&[(24, 100.0)], 1000 + seed), 0.05, 99, *seed).is_empty())
+            .count();
+        assert!(false_alarms <= 20, "{false_alarms} of 200");
+    }
+
+    #[test]
+    fn outliers_short_and_constant_series_have_no_change() {
+        let mut values = series(&[(30, 100.0)], 4);
+        values[11] = 300.0;
+        assert_eq!(places(&values), [0_usize; 0]);
+        assert_eq!(places(&[1.0; 40]), [0_usize; 0]);
+        assert_eq!(places(&[1.0, 1.0, 2.0, 2.0]), [0_usize; 0]);
+        assert_eq!(places(&[]), [0_usize; 0]);
+    }
+
+    #[test]
+    fn the_energy_of_a_split_is_that_of_its_definition() {
+        let values = [1.0, 2.0, 4.0, 9.0, 11.0, 12.0, 20.0];
+        let (at, found) = best(&values).expect("room for a split");
+        let (left, right) = values.split_at(at);
+        let mean = |a: &[f64], b: &[f64]| {
+            a.iter().flat_map(|x| b.iter().map(move |y| (x - y).abs())).sum::<f64>() / (a.len() * b.len()) as f64
+        };
+        let within = |a: &[f64]| mean(a, a) * a.len() as f64 / (a.len() - 1) as f64;
+        let (m, k) = (left.len() as f64, right.len() as f64);
+        let defined = m * k / (m + k) * (2.0 * mean(left, right) - within(left) - within(right));
+        assert!((found - defined).abs() < 1e-12 * defined, "{found}, not {defined}");
+    }
+}

@@ -1,0 +1,308 @@
+//! What a NIC's moderation makes of the time from the end of unmasking to the next interrupt: how many packets it announces, and how
+//! long so many were present.
+//!
+//! Packets are Poisson; a time is over at the earliest of: the count is full, the absolute timer has run since the first packet, the
+//! packet timer since the last; and not before the gap since the interrupt before has passed. Packets that unmasking found count and
+//! start the timers as if they came with its end.
+
+mod quiet;
+
+use netcliff_core::scheme::Moderation;
+
+use crate::queue::arrivals::{ArrivalCounts, TimeShape};
+use crate::queue::quadrature::gauss_legendre;
+use crate::queue::uniform::furthest;
+
+/// Points of the first packet's place in what is left of a gap, beside a timer.
+const PANELS: usize = 2;
+const POINTS: usize = 8;
+
+/// Numbers of packets rarer than this in all are not told apart.
+const RARE: f64 = 1e-13;
+
+/// One cycle from the end of unmasking to the interrupt, in the mean; index n is packets in the ring.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Gathered {
+    /// P(so many are announced), by an interrupt that is handled as soon as it is unmasked.
+    pub immediate: Vec<f64>,
+    /// The same by one that is delivered first.
+    pub delivered: Vec<f64>,
+    /// Mean time with so many in the ring (s).
+    pub times_s: Vec<f64>,
+}
+
+fn put(list: &mut Vec<f64>, place: usize, value: f64) {
+    if list.len() <= place {
+        list.resize(place + 1, 0.0);
+    }
+    list[place] += value;
+}
+
+impl Gathered {
+    /// Adds `weight` of another.
+    pub fn add(&mut self, other: &Self, weight: f64) {
+        for (to, from) in [
+            (&mut self.immediate, &other.immediate),
+            (&mut self.delivered, &other.delivered),
+            (&mut self.times_s, &other.times_s),
+        ] {
+            for (place, value) in from.iter().enumerate().filter(|(_, value)| **value != 0.0) {
+                put(to, place, weight * value);
+            }
+        }
+    }
+
+    /// The same without the largest numbers of packets, as long as all of them are rarer than what a figure to nine digits has; what
+    /// is left out is put with the largest that stays.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        for list in [&mut self.immediate, &mut self.delivered] {
+            let mut rest = 0.0;
+            while let Some(last) = list.last()
+                && list.len() > 2
+                && rest + last < RARE
+            {
+                rest += last;
+                list.pop();
+            }
+            if let Some(last) = list.last_mut() {
+                *last += rest;
+            }
+        }
+        self
+    }
+
+    /// Most packets that are announced.
+    pub fn most(&self) -> usize {
+        self.immediate.len().max(self.delivered.len()).saturating_sub(1)
+    }
+}
+
+/// A NIC's conditions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Nic {
+    arrival_pps: f64,
+    places: usize,
+    /// None: no count.
+    frames: Option<usize>,
+    absolute_s: Option<f64>,
+    packet_s: Option<f64>,
+    /// 0: none.
+    pub gap_s: f64,
+}
+
+impl Nic {
+    /// In front of a ring of `places`.
+    pub fn new(moderation: &Moderation, arrival_pps: f64, places: usize) -> Self {
+        let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
+        let (absolute_s, packet_s) = (on(moderation.absolute_timer_s), on(moderation.packet_timer_s));
+        // Without a timer each packet is a reason to interrupt.
+        let none = if absolute_s.is_none() && packet_s.is_none() { Some(1) } else { None };
+        let frames = moderation.frames.map(|frames| frames as usize).or(none);
+        // Each packet starts it again: it is never first.
+        let packet_s = packet_s.filter(|packet_s| absolute_s.is_none_or(|absolute_s| *packet_s < absolute_s));
+        Self { arrival_pps, places, frames, absolute_s, packet_s, gap_s: on(moderation.min_gap_s).unwrap_or(0.0) }
+    }
+
+    /// True: with the gap over, each packet interrupts.
+    pub fn is_plain(&self) -> bool {
+        self.frames == Some(1)
+    }
+
+    /// The absolute timer where there is nothing beside it but a count.
+    pub fn only_absolute_s(&self) -> Option<f64> {
+        self.absolute_s.filter(|_| self.packet_s.is_none() && self.gap_s == 0.0)
+    }
+
+    /// The packet timer where there is nothing beside it but a count.
+    pub fn only_packet_s(&self) -> Option<f64> {
+        self.packet_s.filter(|_| self.absolute_s.is_none() && self.gap_s == 0.0)
+    }
+
+    /// Why such a moderation is not solved, if so.
+    pub fn lacking(&self) -> Option<String> {
+        (self.gap_s > 0.0 && self.packet_s.is_some() && !self.is_plain()).then(|| {
+            "a packet timer beside a minimum gap: each packet that the gap holds back starts the timer again, which the chain of gaps \
+             lacks"
+                .to_owned()
+        })
+    }
+
+    /// The cycle after an unmasking of mean `mask_s` with exponential length that begins with `residual_s` of the gap left. `found`:
+    /// P(so many packets come in it), for an exact answer with the residual 0 or, beside a timer, for one that takes the mask's mean.
+    pub fn after_unmask(&self, found: &[f64], mask_s: f64, residual_s: f64) -> Gathered {
+        let mut out = Gathered::default();
+        if self.is_plain() && residual_s > 0.0 {
+            self.plain_gap(mask_s, residual_s, &mut out);
+            return out;
+        }
+        let left_s = (residual_s - mask_s).max(0.0);
+        for (packets, share) in found.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+            match packets {
+                0 => self.start_empty(left_s, *share, &mut out),
+                _ => self.from(packets.min(self.places), left_s, *share, &mut out),
+            }
+        }
+        out
+    }
+
+    /// Nothing came: a wait for the first packet.
+    fn start_empty(&self, residual_s: f64, share: f64, out: &mut Gathered) {
+        put(&mut out.times_s, 0, share / self.arrival_pps);
+        let mut over = 1.0;
+        if residual_s > 0.0 {
+            let nodes = gauss_legendre(residual_s, PANELS, POINTS);
+            let weights = nodes.iter().map(|(at_s, weight)| weight * (-self.arrival_pps * at_s).exp());
+            let weights: Vec<f64> = weights.map(|weight| weight * self.arrival_pps).collect();
+            // What the quadrature has of them in all makes up for what it misses.
+            let within = -(-self.arrival_pps * residual_s).exp_m1();
+            let all: f64 = weights.iter().sum();
+            for ((at_s, _), weight) in nodes.iter().zip(&weights) {
+                self.from(1, residual_s - at_s, share * within * weight / all, out);
+            }
+            over -= within;
+        }
+        if over > 0.0 {
+            self.with_gap_over(1, share * over, false, out);
+        }
+    }
+
+    /// So many packets, with their timers started, and what is left of the gap.
+    fn from(&self, packets: usize, residual_s: f64, share: f64, out: &mut Gathered) {
+        if residual_s <= 0.0 {
+            return self.with_gap_over(packets, share, true, out);
+        }
+        let full = |packets: usize| self.frames.is_some_and(|frames| packets >= frames);
+        let held_s = match self.absolute_s.filter(|_| !full(packets)) {
+            // Without a count the timer alone decides.
+            Some(timer_s) if self.frames.is_none() => residual_s.max(timer_s),
+            _ => residual_s,
+        };
+        let ends = self.wait(packets, held_s, share, out);
+        let later_s = self.absolute_s.map_or(0.0, |timer_s| timer_s - held_s);
+        let mut timed = Vec::new();
+        for (more, ended) in ends.into_iter().enumerate() {
+            if full(packets + more) || later_s <= 0.0 {
+                put(&mut out.delivered, packets + more, ended);
+            } else {
+                timed.push((packets + more, ended));
+            }
+        }
+        if !timed.is_empty() {
+            self.timer(&timed, later_s, out);
+        }
+    }
+
+    /// The same where the gap is over; `unmasking`: now, so that a full count is handled at once.
+    fn with_gap_over(&self, packets: usize, share: f64, unmasking: bool, out: &mut Gathered) {
+        if self.frames.is_some_and(|frames| packets >= frames) {
+            put(if unmasking { &mut out.immediate } else { &mut out.delivered }, packets, share);
+            return;
+        }
+        match (self.packet_s, self.absolute_s) {
+            (Some(packet_s), absolute_s) => self.quiet(packets, packet_s, absolute_s, share, out),
+            (None, Some(timer_s)) => self.timer(&[(packets, share)], timer_s, out),
+            // Not reached: without a timer the count is 1.
+            (None, None) => put(&mut out.delivered, packets, share),
+        }
+    }
+
+    /// A constant time from so many packets on: (share that ends with so many more).
+    fn wait(&self, packets: usize, time_s: f64, share: f64, out: &mut Gathered) -> Vec<f64> {
+        let room = self.places - packets;
+        let load = self.arrival_pps * time_s;
+        let most = room.min(furthest(load) as usize);
+        let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most);
+        for (more, above) in counts.above.iter().enumerate().take(most + 1) {
+            // At the top the time beyond the last that fitted.
+            let mean = if more == room { counts.excess[more] } else { *above };
+            put(&mut out.times_s, packets + more, share * mean / self.arrival_pps);
+        }
+        let mut ends: Vec<f64> = counts.equal[..=most].iter().map(|one| share * one).collect();
+        if most == room {
+            ends[most] += share * counts.above[most];
+        }
+        ends
+    }
+
+    /// The absolute timer, or the count, from each of (packets, share) on.
+    fn timer(&self, from: &[(usize, f64)], timer_s: f64, out: &mut Gathered) {
+        let Some(frames) = self.frames.filter(|frames| *frames <= self.places) else {
+            for (packets, share) in from {
+                for (more, ended) in self.wait(*packets, timer_s, *share, out).into_iter().enumerate() {
+                    put(&mut out.delivered, packets + more, ended);
+                }
+            }
+            return;
+        };
+        let load = self.arrival_pps * timer_s;
+        let furthest = furthest(load) as usize;
+        let lowest = from.iter().map(|(packets, _)| *packets).min().unwrap_or(1);
+        let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, furthest.min(frames - lowest));
+        for (packets, share) in from {
+            let missing = frames - packets;
+            for more in 0..missing.min(counts.above.len()) {
+                put(&mut out.times_s, packets + more, share * counts.above[more] / self.arrival_pps);
+                put(&mut out.delivered, packets + more, share * counts.equal[more]);
+            }
+            let filled = counts.above.get(missing - 1).copied().unwrap_or(0.0);
+            put(&mut out.delivered, frames, share * filled);
+        }
+    }
+
+    /// Each packet is a reason, and the gap has `residual_s` left when an unmasking of exponential length U begins.
+    ///
+    /// With U < residual the gap's end announces a Poisson number over the residual; later, the same and what comes in the rest of U,
+    /// exponential again, and at once. Where nothing has come the first packet interrupts.
+    fn plain_gap(&self, mask_s: f64, residual_s: f64, out: &mut Gathered) {
+        let lambda = self.arrival_pps;
+        let load = lambda * residual_s;
+        let most = self.places.min(furthest(load) as usize);
+        let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most);
+        let later = if mask_s > 0.0 { (-residual_s / mask_s).exp() } else { 0.0 };
+        let mut ends = counts.equal[..=most].to_vec();
+        ends[most] += counts.above[most];
+        let up = lambda * mask_s / (1.0 + lambda * mask_s);
+        let (mut visits, mut nothing) = (0.0, 0.0);
+        for (packets, ended) in ends.iter().enumerate() {
+            visits = later * ended + up * visits;
+            let stays = if packets == self.places { visits } else { (1.0 - up) * visits };
+            if packets == 0 {
+                nothing = stays + (1.0 - later) * ended;
+            } else {
+                put(&mut out.immediate, packets, stays);
+                put(&mut out.delivered, packets, (1.0 - later) * ended);
+            }
+        }
+        // The rest of a long unmasking goes beyond what the residual brings.
+        let mut packets = most;
+        while packets < self.places && up * visits > 1e-18 {
+            packets += 1;
+            visits *= up;
+            put(&mut out.immediate, packets, if packets == self.places { visits } else { (1.0 - up) * visits });
+        }
+        put(&mut out.delivered, 1, nothing);
+        put(&mut out.times_s, 0, nothing / lambda);
+        // Integral of (1 - e^(-t/m)) P(n by t) over the residual.
+        let rate = if mask_s > 0.0 { lambda + 1.0 / mask_s } else { f64::INFINITY };
+        let masked = (mask_s > 0.0).then(|| ArrivalCounts::new(&TimeShape::Deterministic, rate * residual_s, most));
+        let mut power = 1.0 / rate;
+        let mut sum = 0.0;
+        for packets in 0..=most {
+            let still = masked.as_ref().map_or(0.0, |masked| power * masked.above[packets]);
+            let here_s = (counts.above[packets] / lambda - still).max(0.0);
+            if packets < self.places {
+                put(&mut out.times_s, packets, here_s);
+                sum += here_s;
+            }
+            power *= lambda / rate;
+        }
+        if most == self.places {
+            let whole_s = residual_s - mask_s * (1.0 - later);
+            put(&mut out.times_s, most, (whole_s - sum).max(0.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What build servers read: [`junit`] and [`benchmark`].
+
+use maud::{PreEscaped, html};
+use netcliff_lab::compare::{Better, Comparison, Outcome, Row, Verdict};
+use serde_json::{Value, json};
+
+use crate::drawing::unit_of;
+use crate::terminal::comparison::{change, name, value};
+
+/// A comparison in JUnit's XML, as build servers show tests: a test case a figure of a point. With `--fail-if-slower` the figures that
+/// are shown to be slower by more fail, those that are neither shown to be nor shown not to be are skipped; without it nothing fails.
+pub fn junit(comparison: &Comparison) -> String {
+    let inconclusive = comparison.gate.is_some_and(|gate| gate.outcome == Outcome::Inconclusive);
+    let results: Vec<Result> = comparison.rows.iter().map(|row| result(row, inconclusive)).collect();
+    let count = |which: fn(&Result) -> bool| results.iter().filter(|result| which(result)).count();
+    let suite = format!("netcliff compare: {} against {}", comparison.b.name, comparison.a.name);
+    let body = html! {
+        (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
+        testsuites {
+            testsuite name=(suite) tests=(results.len()) errors="0" failures=(count(|r| matches!(r, Result::Failed(_))))
+                skipped=(count(|r| matches!(r, Result::Skipped(_)))) {
+                @for (row, result) in comparison.rows.iter().zip(&results) {
+                    testcase classname={ "netcliff." (comparison.kind) "." (row.point) } name=(row.quantity.name) {
+                        @match result {
+                            Result::Failed(why) => failure message=(why) { (why) },
+                            // An element without content has to be closed in XML.
+                            Result::Skipped(why) => skipped message=(why) { "" },
+                            Result::Passed => {},
+                        }
+                        (PreEscaped("<system-out>")) (line(row)) (PreEscaped("</system-out>"))
+                    }
+                }
+            }
+        }
+    };
+    body.into_string() + "\n"
+}
+
+enum Result {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+fn result(row: &Row, inconclusive: bool) -> Result {
+    match (&row.bar, row.verdict) {
+        (Some(bar), _) if bar.shown => {
+            Result::Failed(format!("shown to be slower by more than the bar: {}", line(row)))
+        }
+        (Some(bar), _) if inconclusive && !bar.within => {
+            Result::Skipped(format!("inconclusive, more repeats are needed: {}", line(row)))
+        }
+        (None, Verdict::Computed) => Result::Skipped("computed, not measured".to_owned()),
+        _ => Result::Passed,
+    }
+}
+
+fn line(row: &Row) -> String {
+    let unit = unit_of(row.quantity.dimension);
+    format!("{}: {} before, {} now, {}", name(row), value(&row.a, unit), value(&row.b, unit), change(row))
+}
+
+/// The figures of the second run in the JSON that github-action-benchmark reads (`tool: customBiggerIsBetter` or `customSmallerIsBetter`):
+/// those that are better when they are more, or those that are better when they are less.
+pub fn benchmark(comparison: &Comparison, better: Better) -> Value {
+    let entry = |row: &Row| {
+        let half = row.b.interval.map(|interval| (interval.high - interval.low) / 2.0);
+        let mut entry = json!({
+            "name": format!("{} {}", row.point, name(row)),
+            "unit": row.quantity.name.rsplit_once('_').map_or("", |(_, unit)| unit),
+            "value": row.b.value,
+            "extra": format!("{} against {}: {}", comparison.b.name, comparison.a.name, change(row)),
+        });
+        if let Some(half) = half {
+            entry["range"] = json!(format!("± {half:.4}"));
+        }
+        entry
+    };
+    let fits = |row: &&Row| row.quantity.better == better && !row.computed;
+    Value::Array(comparison.rows.iter().filter(fits).map(entry).collect())
+}

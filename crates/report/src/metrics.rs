@@ -1,0 +1,288 @@
+//! [`metrics`]: what `--metrics` answers, in Prometheus' text format 0.0.4 or in OpenMetrics 1.0
+//! (github.com/prometheus/OpenMetrics, specification/OpenMetrics.md): the same samples, which differ in how counters are declared and
+//! in the last line.
+
+use std::fmt::Write as _;
+
+use netcliff_core::headroom::Headroom;
+use netcliff_core::metrics::{AgentCounters, Counters};
+use netcliff_core::watch::Moment;
+
+/// What is told. Rates and shares are of the moment, everything else is counted since boot.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// Version of the program.
+    pub version: &'a str,
+    /// Counters.
+    pub counters: &'a Counters,
+    /// The time between the last two readings; None: there was but one.
+    pub moment: Option<&'a Moment>,
+    /// Against the calibrated cliff; None: there is none.
+    pub headroom: Option<&'a Headroom>,
+    /// Of an agent; None: another command answers.
+    pub agent: Option<&'a AgentCounters>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// A text being written.
+struct Text {
+    text: String,
+    open_metrics: bool,
+}
+
+type Labels<'a> = &'a [(&'a str, String)];
+
+impl Text {
+    /// A family with its samples: labels and value. One without samples is left out. The names of counters end in `_total`.
+    fn family<'a>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        help: &str,
+        samples: impl IntoIterator<Item = (Vec<(&'a str, String)>, f64)>,
+    ) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return;
+        }
+        let (declared, kind) = match kind {
+            Kind::Counter if self.open_metrics => (name.strip_suffix("_total").unwrap_or(name), "counter"),
+            Kind::Counter => (name, "counter"),
+            Kind::Gauge => (name, "gauge"),
+        };
+        let _ = writeln!(self.text, "# HELP {declared} {help}\n# TYPE {declared} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(self.text, "{name}{} {value}", written(&labels));
+        }
+    }
+}
+
+fn written(labels: Labels<'_>) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    // An interface may be called almost anything.
+    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let each: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    format!("{{{}}}", each.join(","))
+}
+
+/// The text of an answer.
+pub fn metrics(told: Told<'_>, open_metrics: bool) -> String {
+    let mut text = Text { text: String::new(), open_metrics };
+    let version = vec![("version", told.version.to_owned())];
+    text.family("netcliff_build_info", Kind::Gauge, "Version of netcliff.", [(version, 1.0)]);
+    cpus(&mut text, told.counters);
+    drops(&mut text, told.counters);
+    interfaces(&mut text, told.counters);
+    told.moment.into_iter().for_each(|moment| shares(&mut text, moment));
+    told.headroom.into_iter().for_each(|headroom| cliff(&mut text, headroom));
+    told.agent.into_iter().for_each(|agent| of_agent(&mut text, agent));
+    if open_metrics {
+        text.text.push_str("# EOF\n");
+    }
+    text.text
+}
+
+fn of_cpu(cpu: u32) -> Vec<(&'static str, String)> {
+    vec![("cpu", cpu.to_string())]
+}
+
+fn cpus(text: &mut Text, counters: &Counters) {
+    let by_mode = counters.cpus.iter().flat_map(|cpu| {
+        let labels = move |mode: &str| vec![("cpu", cpu.cpu.to_string()), ("mode", mode.to_owned())];
+        cpu.seconds.iter().map(move |(mode, seconds)| (labels(mode), *seconds))
+    });
+    text.family("netcliff_cpu_seconds_total", Kind::Counter, "Time of each CPU by mode, from /proc/stat.", by_mode);
+    let packets = counters.cpus.iter().map(|cpu| (of_cpu(cpu.cpu), cpu.packets as f64));
+    text.family(
+        "netcliff_cpu_packets_total",
+        Kind::Counter,
+        "Packets that each CPU processed (32 bits in the kernel).",
+        packets,
+    );
+    let raised = counters.cpus.iter().filter_map(|cpu| Some((of_cpu(cpu.cpu), cpu.receive_softirqs? as f64)));
+    text.family("netcliff_cpu_receive_softirqs_total", Kind::Counter, "Receive softirqs of each CPU.", raised);
+    let squeezed = counters.cpus.iter().map(|cpu| (of_cpu(cpu.cpu), cpu.squeezed as f64));
+    let help = "Softirq rounds that ended with work left: budget or time used up.";
+    text.family("netcliff_cpu_squeezed_rounds_total", Kind::Counter, help, squeezed);
+    let backlog = counters.cpus.iter().filter_map(|cpu| Some((of_cpu(cpu.cpu), cpu.backlog? as f64)));
+    text.family("netcliff_cpu_backlog_packets", Kind::Gauge, "Packets in the backlog of each CPU now.", backlog);
+}
+
+fn drops(text: &mut Text, counters: &Counters) {
+    let mut samples = Vec::new();
+    let mut lost = |reason: &str, place: String, count: u64| {
+        samples.push((vec![("reason", reason.to_owned()), ("place", place)], count as f64));
+    };
+    for cpu in &counters.cpus {
+        lost("backlog", format!("cpu{}", cpu.cpu), cpu.dropped_backlog);
+        lost("flow_limit", format!("cpu{}", cpu.cpu), cpu.dropped_flow_limit);
+    }
+    for interface in &counters.interfaces {
+        lost("ring", interface.name.clone(), interface.dropped_ring);
+        for (reason, count) in ["receive", "transmit"].into_iter().zip(interface.dropped) {
+            lost(reason, interface.name.clone(), count);
+        }
+        for (queue, _, dropped) in &interface.queues {
+            dropped.iter().for_each(|count| lost("queue", format!("{}-rx-{queue}", interface.name), *count));
+        }
+    }
+    if let Some(counts) = counters.udp_drops {
+        for (reason, count) in ["udp_receive_buffer", "udp_memory", "udp_checksum"].into_iter().zip(counts) {
+            lost(reason, "udp".to_owned(), count);
+        }
+    }
+    let help = "Packets dropped by reason and place. A loss may be counted at several: do not add reasons.";
+    text.family("netcliff_dropped_packets_total", Kind::Counter, help, samples);
+}
+
+fn interfaces(text: &mut Text, counters: &Counters) {
+    let both = |pick: fn(&netcliff_core::metrics::InterfaceCounters) -> [u64; 2]| {
+        counters.interfaces.iter().flat_map(move |one| {
+            let labels = move |way: &str| vec![("interface", one.name.clone()), ("direction", way.to_owned())];
+            ["receive", "transmit"].into_iter().zip(pick(one)).map(move |(way, count)| (labels(way), count as f64))
+        })
+    };
+    text.family(
+        "netcliff_interface_packets_total",
+        Kind::Counter,
+        "Packets of each interface.",
+        both(|one| one.packets),
+    );
+    text.family("netcliff_interface_bytes_total", Kind::Counter, "Bytes of each interface.", both(|one| one.bytes));
+    let queues = counters.interfaces.iter().flat_map(|one| {
+        let labels = move |queue: u32| vec![("interface", one.name.clone()), ("queue", queue.to_string())];
+        one.queues.iter().map(move |(queue, packets, _)| (labels(*queue), *packets as f64))
+    });
+    text.family(
+        "netcliff_queue_packets_total",
+        Kind::Counter,
+        "Packets of each receive queue, where drivers count them.",
+        queues,
+    );
+}
+
+fn shares(text: &mut Text, moment: &Moment) {
+    let softirq = moment.cpus.iter().map(|cpu| (of_cpu(cpu.cpu), cpu.irq + cpu.softirq));
+    let help = "Share of each CPU in interrupts and softirqs since the reading before.";
+    text.family("netcliff_softirq_ratio", Kind::Gauge, help, softirq);
+    let packets = moment.cpus.iter().filter_map(|cpu| Some((of_cpu(cpu.cpu), cpu.packets_per_softirq?)));
+    let help = "Packets a receive softirq, mean since the reading before.";
+    text.family("netcliff_packets_per_softirq", Kind::Gauge, help, packets);
+    let help = "Time between the two readings that shares are of.";
+    text.family("netcliff_window_seconds", Kind::Gauge, help, [(Vec::new(), moment.seconds)]);
+}
+
+fn cliff(text: &mut Text, headroom: &Headroom) {
+    let help = "Load of the nearest CPU over that at the calibrated cliff: 0.62 is at 62 % of the cliff.";
+    text.family("netcliff_host_cliff_ratio", Kind::Gauge, help, [(Vec::new(), headroom.share)]);
+    let cpus = headroom.cpus.iter().map(|cpu| (of_cpu(cpu.cpu), cpu.share));
+    text.family("netcliff_cpu_cliff_ratio", Kind::Gauge, "Load of each CPU over that at the calibrated cliff.", cpus);
+    let queues = headroom
+        .queues
+        .iter()
+        .map(|queue| (vec![("interface", queue.interface.clone()), ("queue", queue.queue.to_string())], queue.share));
+    let help = "Packets of each receive queue over those of one CPU at the calibrated cliff.";
+    text.family("netcliff_queue_cliff_ratio", Kind::Gauge, help, queues);
+    let latency = headroom.cpus.iter().filter_map(|cpu| Some((cpu.cpu, cpu.latency_s?))).flat_map(|(cpu, latency)| {
+        let figures = [("mean", latency.mean), ("p99", latency.p99)];
+        let labels = move |which: &str| vec![("cpu", cpu.to_string()), ("statistic", which.to_owned())];
+        figures.into_iter().filter_map(move |(which, figure)| Some((labels(which), figure?.value)))
+    });
+    let help = "Latency that the model has for calibrated packets at each CPU's packets a second.";
+    text.family("netcliff_model_latency_seconds", Kind::Gauge, help, latency);
+    let help = "The calibrated cliff of one CPU (packets a second).";
+    text.family("netcliff_cliff_packets_per_second", Kind::Gauge, help, [(Vec::new(), headroom.cliff_pps.value)]);
+    let help = "When the cliff was calibrated.";
+    text.family(
+        "netcliff_cliff_calibrated_timestamp_seconds",
+        Kind::Gauge,
+        help,
+        [(Vec::new(), headroom.calibrated_unix_s)],
+    );
+}
+
+fn of_agent(text: &mut Text, agent: &AgentCounters) {
+    let started = agent.started.iter().map(|(kind, count)| (vec![("kind", kind.clone())], *count as f64));
+    text.family("netcliff_agent_tests_total", Kind::Counter, "Tests that clients began, by kind.", started);
+    let running = agent.started.values().sum::<u64>().saturating_sub(agent.ended);
+    text.family("netcliff_agent_tests_running", Kind::Gauge, "Tests that run now.", [(Vec::new(), running as f64)]);
+    let help = "Connections that were refused or ended by an error.";
+    text.family("netcliff_agent_refused_connections_total", Kind::Counter, help, [(Vec::new(), agent.refused as f64)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::metrics::{CpuCounters, InterfaceCounters};
+
+    use super::*;
+
+    fn counters() -> Counters {
+        let cpu = |cpu| CpuCounters {
+            cpu,
+            seconds: vec![("softirq", 1.5), ("idle", 98.0)],
+            packets: 7,
+            receive_softirqs: Some(3),
+            dropped_backlog: 2,
+            backlog: (cpu == 0).then_some(5),
+            ..CpuCounters::default()
+        };
+        let interface = InterfaceCounters {
+            name: "odd\"name\\".into(),
+            packets: [10, 20],
+            dropped_ring: 4,
+            queues: vec![(0, 10, Some(1)), (1, 0, None)],
+            ..InterfaceCounters::default()
+        };
+        Counters { cpus: vec![cpu(0), cpu(1)], interfaces: vec![interface], udp_drops: Some([9, 0, 0]) }
+    }
+
+    fn text(open_metrics: bool) -> String {
+        let agent = AgentCounters { started: [("rr".to_owned(), 3)].into(), ended: 2, refused: 1 };
+        let counters = counters();
+        let told = Told { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: Some(&agent) };
+        metrics(told, open_metrics)
+    }
+
+    #[test]
+    fn samples_are_those_of_both_formats() {
+        let (plain, open) = (text(false), text(true));
+        for line in [
+            "netcliff_cpu_seconds_total{cpu=\"1\",mode=\"softirq\"} 1.5",
+            "netcliff_cpu_backlog_packets{cpu=\"0\"} 5",
+            "netcliff_dropped_packets_total{reason=\"backlog\",place=\"cpu1\"} 2",
+            "netcliff_dropped_packets_total{reason=\"ring\",place=\"odd\\\"name\\\\\"} 4",
+            "netcliff_dropped_packets_total{reason=\"udp_receive_buffer\",place=\"udp\"} 9",
+            "netcliff_agent_tests_running 1",
+        ] {
+            assert!(plain.lines().any(|one| one == line) && open.lines().any(|one| one == line), "{line}\n{plain}");
+        }
+        assert!(plain.contains("# TYPE netcliff_cpu_packets_total counter\n"), "{plain}");
+        assert!(open.contains("# TYPE netcliff_cpu_packets counter\n") && open.ends_with("# EOF\n"), "{open}");
+        assert!(!plain.contains("# EOF") && !plain.contains("cliff_ratio"), "{plain}");
+    }
+
+    /// A family is declared once, before its samples, which stand together: parsers ask for it.
+    #[test]
+    fn families_are_declared_once_and_samples_are_unique() {
+        let text = text(false);
+        let mut seen = std::collections::BTreeSet::new();
+        let mut family = String::new();
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                family = rest.split(' ').next().unwrap_or_default().to_owned();
+                assert!(seen.insert(family.clone()), "{family} is declared twice");
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap_or_default();
+                assert_eq!(name, family, "{line}");
+                assert!(seen.insert(line.rsplit_once(' ').expect("a value").0.to_owned()), "{line} twice");
+            }
+        }
+    }
+}

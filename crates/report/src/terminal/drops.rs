@@ -1,0 +1,246 @@
+//! What `netcliff drops` prints: [`drops`] of an interval, [`paths`] of packets; and a trial's [`ledger`].
+
+use comfy_table::CellAlignment;
+use netcliff_core::drops::{DropRow, Drops, Path};
+use netcliff_core::ledger::{Ledger, LedgerRow};
+
+use super::Style;
+use super::page::{Page, Tone};
+use crate::format::{self, Unit};
+use crate::table;
+
+/// Pieces of advice that a page shows.
+const MOST_ADVICE: usize = 5;
+/// Functions of a stack that a page shows.
+const MOST_FUNCTIONS: usize = 12;
+
+/// An interval's drops: what was counted and how, a row a reason and place, what to do, what limits the figures. At most `most` rows.
+pub fn drops(drops: &Drops, most: usize, style: Style) -> String {
+    let mut page = Page::new(style);
+    let all: u64 = drops.rows.iter().map(|row| row.drops).sum();
+    let of = drops.filter.as_ref().map_or(String::new(), |filter| format!(" of \"{filter}\""));
+    let rate = format::quantity(all as f64 / drops.seconds.max(1e-9), Unit::PerSecond);
+    let seconds = format::quantity(drops.seconds, Unit::Seconds);
+    page.paragraph(
+        0,
+        Tone::Strong,
+        &format!("{}{of} in {seconds}, {rate}; method: {}", format::counted(all, "drop"), drops.method),
+    );
+    if drops.sampling_factor > 1.001 {
+        let text = format!("Sampled: one drop in {:.1} was looked at; the rows are scaled.", drops.sampling_factor);
+        page.paragraph(0, Tone::Alarm, &text);
+    }
+    let shown = &drops.rows[..drops.rows.len().min(most)];
+    let mut text = page.finish();
+    if !shown.is_empty() {
+        text.push('\n');
+        text.push_str(&format::printable(&rows(shown, style)));
+    }
+    let mut page = Page::new(style);
+    if drops.rows.len() > most {
+        page.paragraph(
+            0,
+            Tone::Faint,
+            &format!("and {} more", format::counted((drops.rows.len() - most) as u64, "row")),
+        );
+    }
+    stacks(&mut page, shown);
+    if !drops.advice.is_empty() {
+        page.heading("WHAT TO DO");
+    }
+    for advice in drops.advice.iter().take(MOST_ADVICE) {
+        page.paragraph(2, Tone::Strong, &advice.reason);
+        page.paragraph(4, Tone::Plain, &format!("{}.", advice.meaning));
+        advice.remedies.iter().for_each(|remedy| page.item("  - ", remedy));
+        page.paragraph(4, Tone::Faint, &format!("({})", advice.source));
+    }
+    page.list("LIMITS", &drops.limits);
+    text + &page.finish()
+}
+
+fn rows(rows: &[DropRow], style: Style) -> String {
+    let (flows, tasks) = (rows.iter().any(|row| row.flow.is_some()), rows.iter().any(|row| row.process.is_some()));
+    let numbered = rows.iter().any(|row| !row.stack.is_empty());
+    let mut table = table::empty(style);
+    let mut head = vec!["reason", "place", "drops/s", "drops", "share"];
+    head.extend(flows.then_some("flow"));
+    head.extend(tasks.then_some("process"));
+    head.extend(numbered.then_some("stack"));
+    table.set_header(head);
+    for (n, row) in rows.iter().enumerate() {
+        let mut cells = vec![
+            row.reason.clone(),
+            row.place.clone(),
+            format::significant(row.per_s),
+            row.drops.to_string(),
+            format::share(row.share),
+        ];
+        cells.extend(flows.then(|| row.flow.map_or("-".to_owned(), |flow| flow.to_string())));
+        cells.extend(
+            tasks.then(|| row.process.as_ref().map_or("-".to_owned(), |task| format!("{} ({})", task.name, task.id))),
+        );
+        cells.extend(numbered.then(|| format!("#{}", n + 1)));
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(2).take(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table::lines(&table)
+}
+
+fn stacks(page: &mut Page, rows: &[DropRow]) {
+    for (n, row) in rows.iter().enumerate().filter(|(_, row)| !row.stack.is_empty()) {
+        page.heading(&format!("STACK #{}: {}", n + 1, row.reason));
+        row.stack.iter().take(MOST_FUNCTIONS).for_each(|function| page.paragraph(2, Tone::Plain, function));
+        if row.stack.len() > MOST_FUNCTIONS {
+            page.paragraph(2, Tone::Faint, &format!("and {} more", row.stack.len() - MOST_FUNCTIONS));
+        }
+    }
+}
+
+/// Paths of packets: a line a place, with the time since the place before.
+pub fn paths(paths: &[Path], limits: &[String], style: Style) -> String {
+    let mut text = String::new();
+    if paths.is_empty() {
+        text.push_str("No packet came that the filter accepts.\n");
+    }
+    for path in paths {
+        let mut page = Page::new(style);
+        let flow = path.flow.map_or("not IP".to_owned(), |flow| flow.to_string());
+        let end = if path.ended { "" } else { "; its end was not seen" };
+        page.paragraph(0, Tone::Strong, &format!("packet {}: {flow}{end}", path.packet));
+        text.push_str(&page.finish());
+        let mut table = table::empty(style);
+        table.set_header(["at us", "after us", "CPU", "bytes", "place"]);
+        let mut before_ns = 0;
+        for step in &path.steps {
+            let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
+            let place = match &step.dropped {
+                Some(why) => format!("{}: dropped, {why}", step.place),
+                None => step.place.clone(),
+            };
+            let after = us(step.at_ns.saturating_sub(before_ns));
+            table.add_row([us(step.at_ns), after, step.cpu.to_string(), step.bytes.to_string(), place]);
+            before_ns = step.at_ns;
+        }
+        for column in table.column_iter_mut().take(4) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        text.push_str(&format::printable(&table::lines(&table)));
+        text.push('\n');
+    }
+    let mut page = Page::new(style);
+    page.list("LIMITS", limits);
+    text + page.finish().trim_start_matches('\n')
+}
+
+/// A trial's ledger: a line a place and reason, the sum first, the unexplained last.
+pub(super) fn ledger(page: &mut Page, ledger: &Ledger) {
+    let of = |packets: u64| match ledger.sent {
+        0 => format!("{packets}"),
+        sent => format!("{packets} ({})", format::share(packets as f64 / sent as f64)),
+    };
+    page.fact("sent", &ledger.sent.to_string());
+    page.fact("delivered", &of(ledger.delivered));
+    for LedgerRow { place, reason, packets, source } in &ledger.dropped {
+        page.fact(place.name(), &format!("{}: {reason}, {source}", of(*packets)));
+    }
+    if ledger.inside > 0 {
+        page.fact("still inside", &of(ledger.inside));
+    }
+    page.fact("unexplained", &ledger.unexplained.to_string());
+    let cost = ledger
+        .tracing_ns
+        .map_or(String::new(), |ns| format!("; it takes {} a drop", format::quantity(ns as f64 / 1e9, Unit::Seconds)));
+    page.fact("method", &format!("{}{cost}", ledger.method));
+    ledger.limits.iter().for_each(|limit| page.item("- ", limit));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netcliff_core::drops::{DropAdvice, Flow, Method, PathStep, Process};
+
+    fn flow() -> Flow {
+        let address = |last: u8| std::net::Ipv4Addr::new(10, 0, 0, last).into();
+        Flow { protocol: 17, source: address(1), source_port: 4000, destination: address(2), destination_port: 53 }
+    }
+
+    #[test]
+    fn the_table_names_reason_place_rate_share_and_what_to_do() {
+        let row = |reason: &str, drops: u64| DropRow {
+            reason: reason.into(),
+            place: "enqueue_to_backlog+0x2f".into(),
+            drops,
+            ..DropRow::default()
+        };
+        let mut interval = Drops {
+            seconds: 2.0,
+            method: Method::Ebpf,
+            filter: Some("udp port 53".into()),
+            seen: Some(4000),
+            sampling_factor: 2.0,
+            rows: vec![row("NO_SOCKET", 100), row("CPU_BACKLOG", 300)],
+            advice: vec![DropAdvice {
+                reason: "CPU_BACKLOG".into(),
+                meaning: "a backlog was full".into(),
+                remedies: vec!["look: `netcliff watch`".into()],
+                source: "net/core/dev.c".into(),
+            }],
+            limits: vec!["all of it".into()],
+        };
+        interval.settle();
+        let text = drops(&interval, 20, Style::default());
+        for part in [
+            "400 drops of \"udp port 53\" in 2.00 s",
+            "75.0 %",
+            "25.0 %",
+            "one drop in 2.0",
+            "WHAT TO DO",
+            "netcliff watch",
+            "LIMITS",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.find("CPU_BACKLOG") < text.find("NO_SOCKET"), "most first: {text}");
+        let one = drops(&interval, 1, Style::default());
+        assert!(one.contains("and 1 row more") && !one.contains("NO_SOCKET"), "{one}");
+    }
+
+    #[test]
+    fn flows_processes_and_stacks_have_columns_where_asked() {
+        let row = DropRow {
+            reason: "NO_SOCKET".into(),
+            flow: Some(flow()),
+            process: Some(Process { id: 7, name: "worker".into() }),
+            stack: (0..20).map(|n| format!("function{n}+0x1")).collect(),
+            drops: 5,
+            ..DropRow::default()
+        };
+        let interval = Drops { seconds: 1.0, rows: vec![row], sampling_factor: 1.0, ..Drops::default() };
+        let text = drops(&interval, 20, Style { width: 160, ..Style::default() });
+        for part in
+            ["udp 10.0.0.1:4000 > 10.0.0.2:53", "worker (7)", "STACK #1: NO_SOCKET", "function0+0x1", "and 8 more"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_path_has_the_time_between_places() {
+        let step = |at_ns: u64, place: &str| PathStep { at_ns, place: place.into(), ..PathStep::default() };
+        let mut end = step(4250, "kfree_skb");
+        end.dropped = Some("NO_SOCKET at __udp4_lib_rcv+0x9".into());
+        let path = Path {
+            packet: 0,
+            flow: Some(flow()),
+            steps: vec![step(0, "ip_rcv"), step(1000, "udp_rcv"), end],
+            ended: true,
+        };
+        let text = paths(&[path], &["none".into()], Style::default());
+        for part in ["packet 0: udp 10.0.0.1:4000", "3.25", "dropped, NO_SOCKET at __udp4_lib_rcv+0x9", "- none"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(paths(&[], &[], Style::default()).starts_with("No packet"));
+    }
+}

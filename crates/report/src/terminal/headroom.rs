@@ -1,0 +1,167 @@
+//! [`headroom`]: what `netcliff headroom` prints.
+
+use netcliff_core::headroom::{CpuHeadroom, Headroom, Nearest, QueueHeadroom};
+
+use super::Style;
+use super::page::{Page, Tone};
+use crate::format::{self, Unit};
+
+/// Queues without a packet are left out where there are more than so many.
+const MOST_QUEUES: usize = 16;
+
+/// The answer first, then CPUs, queues, and what speaks against relying on it.
+pub fn headroom(headroom: &Headroom, style: Style) -> String {
+    let mut page = Page::new(style);
+    let tone = if headroom.share >= 1.0 || headroom.lost_per_s > 0.0 { Tone::Alarm } else { Tone::Strong };
+    page.paragraph(0, tone, &answer(headroom));
+    page.paragraph(0, Tone::Faint, &basis(headroom));
+    page.block(&cpus(headroom));
+    let queues: Vec<&QueueHeadroom> = headroom.queues.iter().collect();
+    if !queues.is_empty() {
+        page.block(&of_queues(&queues));
+    }
+    page.list("CAUTION", &headroom.cautions);
+    page.finish()
+}
+
+/// `This host is at 62 % of its cliff: CPU 1, by time in softirqs.`
+fn answer(headroom: &Headroom) -> String {
+    let nearest = headroom.cpus.iter().find(|cpu| cpu.cpu == headroom.cpu);
+    let by = nearest.map_or("", |cpu| by(cpu.by));
+    let lost = match headroom.lost_per_s {
+        lost if lost > 0.0 => format!(" It loses {} now.", format::quantity(lost, Unit::Pps)),
+        _ => String::new(),
+    };
+    let share = format::share_short(headroom.share);
+    format!("This host is at {share} of its cliff: CPU {}, by {by}.{lost}", headroom.cpu)
+}
+
+fn by(by: Nearest) -> &'static str {
+    match by {
+        Nearest::Packets => "packets",
+        Nearest::Softirq => "time in softirqs",
+    }
+}
+
+fn basis(headroom: &Headroom) -> String {
+    let frames = headroom.frame_bytes.map_or(String::new(), |bytes| format!(" of {bytes}-byte frames"));
+    let softirq = headroom
+        .softirq_at_cliff
+        .map_or(String::new(), |share| format!(", {} of the CPU in softirqs there", format::share(share)));
+    format!(
+        "Cliff of a CPU: {}{frames}{softirq} (find run {}, {}). Counted over {}.",
+        format::figure(&headroom.cliff_pps, Unit::Pps),
+        headroom.run,
+        format::date_utc(headroom.calibrated_unix_s),
+        format::quantity(headroom.seconds, Unit::Seconds)
+    )
+}
+
+fn cpus(headroom: &Headroom) -> String {
+    let row = |cpu: &CpuHeadroom| {
+        let latency = |pick: fn(&netcliff_core::Latency) -> Option<netcliff_core::Figure>| {
+            let figure = cpu.latency_s.as_ref().and_then(pick);
+            figure.map_or("-".to_owned(), |figure| format::value(&figure, Unit::Seconds))
+        };
+        [
+            format!("CPU {}", cpu.cpu),
+            format::quantity(cpu.packets_per_s, Unit::Pps),
+            format::share(cpu.softirq),
+            format::share_short(cpu.share),
+            by(cpu.by).to_owned(),
+            latency(|latency| latency.mean),
+            latency(|latency| latency.p99),
+        ]
+    };
+    let heads = ["", "load", "softirq", "of cliff", "by", "mean (model)", "p99 (model)"].map(str::to_owned);
+    columns([heads].into_iter().chain(headroom.cpus.iter().map(row)))
+}
+
+fn of_queues(queues: &[&QueueHeadroom]) -> String {
+    let shown = |queue: &&&QueueHeadroom| queues.len() <= MOST_QUEUES || queue.packets_per_s > 0.0;
+    let row = |queue: &&QueueHeadroom| {
+        [
+            format!("{} rx {}", format::printable(&queue.interface), queue.queue),
+            format::quantity(queue.packets_per_s, Unit::Pps),
+            format::share_short(queue.share),
+            queue.cpu.map_or("-".to_owned(), |cpu| cpu.to_string()),
+            queue.dropped_per_s.map_or("-".to_owned(), |lost| format::quantity(lost, Unit::Pps)),
+        ]
+    };
+    let heads = ["queue", "load", "of cliff", "CPU", "lost"].map(str::to_owned);
+    columns([heads].into_iter().chain(queues.iter().filter(shown).map(row)))
+}
+
+/// Columns as wide as what is in them, two spaces between; the first to the left, the others to the right.
+pub(super) fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<[String; N]> = rows.collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
+    let widths: [usize; N] = std::array::from_fn(width);
+    let cell = |row: &[String; N], at: usize| {
+        let width = widths[at];
+        if at == 0 { format!("{:<width$}", row[at]) } else { format!("{:>width$}", row[at]) }
+    };
+    let line = |row: &[String; N]| {
+        let cells: Vec<String> = (0..N).map(|at| cell(row, at)).collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::{EngineKind, Figure, Latency};
+
+    use super::*;
+
+    const STYLE: Style = Style { colour: false, width: 100, unicode: false };
+
+    fn example() -> Headroom {
+        let cpu = |cpu, packets_per_s, softirq, share, by, latency_s| CpuHeadroom {
+            cpu,
+            packets_per_s,
+            softirq,
+            share,
+            by,
+            dropped_per_s: 0.0,
+            latency_s,
+        };
+        let latency = Latency { mean: Some(34e-6.into()), p99: Some(120e-6.into()), ..Latency::default() };
+        Headroom {
+            seconds: 2.0,
+            run: 3,
+            calibrated_unix_s: 1_764_000_000.0,
+            cliff_pps: Figure::between(216e3, 191e3, 242e3, 0.938),
+            engine: EngineKind::Wire,
+            frame_bytes: Some(64),
+            softirq_at_cliff: Some(0.5),
+            share: 0.62,
+            cpu: 1,
+            cpus: vec![
+                cpu(0, 0.0, 0.01, 0.02, Nearest::Softirq, None),
+                cpu(1, 134e3, 0.25, 0.62, Nearest::Packets, Some(latency)),
+            ],
+            queues: vec![QueueHeadroom {
+                interface: "eth0".into(),
+                queue: 0,
+                packets_per_s: 134e3,
+                share: 0.62,
+                cpu: Some(1),
+                dropped_per_s: Some(0.0),
+            }],
+            lost_per_s: 0.0,
+            cautions: vec!["The cliff was measured 40 days ago: repeat `netcliff find`.".into()],
+        }
+    }
+
+    #[test]
+    fn the_page() {
+        let page = headroom(&example(), STYLE);
+        assert!(page.starts_with("This host is at 62 % of its cliff: CPU 1, by packets.\n"), "{page}");
+        for says in ["find run 3", "64-byte frames", "CPU 1   134 kpps", "34.0 us", "eth0 rx 0", "40 days ago"] {
+            assert!(page.contains(says), "{says} in:\n{page}");
+        }
+        let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);
+        assert!(lost.contains("It loses 1.00 kpps now."), "{lost}");
+    }
+}

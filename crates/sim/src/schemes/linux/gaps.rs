@@ -1,0 +1,93 @@
+//! What QEMU's NICs do otherwise than Intel's: causes that polls have taken, and interrupts that are not masked ([`Gap`]).
+
+use netcliff_core::scheme::Gap;
+
+use super::Linux;
+use crate::clock::NEVER;
+use crate::machine::{Machine, Watch};
+use crate::tally::Account;
+
+/// Packets that the ring has taken.
+fn accepted<W: Watch>(machine: &Machine<W>) -> u64 {
+    machine.counts.offered - machine.counts.dropped_ring
+}
+
+impl Linux {
+    /// True if polls do not mask the interrupt and the end of each gap interrupts.
+    #[inline]
+    pub(super) fn echoes(&self) -> bool {
+        self.nic.rule() == Gap::Echo
+    }
+
+    /// The NIC has a packet to announce; true if it interrupts now.
+    #[inline]
+    pub(super) fn packet<W: Watch>(&mut self, machine: &Machine<W>) -> bool {
+        if !self.nic.waits() {
+            self.cause_at = accepted(machine);
+        }
+        self.nic.packet(machine.now)
+    }
+
+    /// Packets that the NIC announces when it is unmasked: those in the ring, and where it remembers that some came, one at least.
+    pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &Machine<W>) -> usize {
+        let accepted = accepted(machine);
+        let remembered = self.nic.rule() == Gap::Direct && accepted > self.cause_at;
+        let causes = match self.nic.rule() {
+            // Those of an interrupt that was not masked have interrupted.
+            Gap::Echo => 0,
+            Gap::Direct => machine.ring.len().max(usize::from(remembered)),
+            Gap::Each => machine.ring.len(),
+        };
+        self.cause_at = accepted;
+        causes
+    }
+
+    /// Spends a softirq's work; an interrupt that is not masked preempts it.
+    #[inline]
+    pub(super) fn spend<W: Watch>(&mut self, machine: &mut Machine<W>, account: Account, work: u64) {
+        if !self.echoes() {
+            return machine.spend(account, work);
+        }
+        let mut left = work;
+        while let Some(rest) = machine.work(account, left, self.next_event(machine)) {
+            left = rest;
+            self.event(machine);
+            if machine.done {
+                return;
+            }
+        }
+    }
+
+    /// An interrupt's handler, of this mean [ticks]. True if another came meanwhile, which the local APIC holds until its end.
+    pub(super) fn handle<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) -> bool {
+        let before = accepted(machine);
+        let handling = machine.times.interrupt.next_of_mean(mean);
+        machine.spend(Account::Interrupt, handling);
+        if !self.echoes() || machine.done {
+            return false;
+        }
+        let now = machine.now;
+        let ended = self.nic.timer() <= now && self.nic.fire(now);
+        ended || (accepted(machine) > before && self.packet(machine))
+    }
+
+    /// An interrupt that is not masked finds NAPI scheduled (napi_schedule_prep): the poll to come is followed by another. One that finds the
+    /// last still on its way is one with it. True if it was handled.
+    pub(super) fn again<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
+        self.nic.assert(machine.now);
+        if self.interrupt_due != NEVER {
+            return false;
+        }
+        loop {
+            self.missed = true;
+            machine.counts.interrupts += 1;
+            if !self.handle(machine, self.interrupt_ticks) {
+                return true;
+            }
+            self.nic.assert(machine.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Traffic};
+
+use crate::SimEngine;
+
+/// Costs so small that the gap alone decides.
+fn outcome(scheme: &str, pps: f64) -> Outcome {
+    let mut host = Host::pentium4_2530mhz();
+    (host.interrupt_s, host.interrupt_latency_s, host.protocol_s, host.per_byte_s) = (1e-8, 0.0, 1e-7, 0.0);
+    (host.mask_s, host.poll_s, host.application_s) = (0.0, 1e-8, None);
+    let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(pps), ..Traffic::poisson(pps) };
+    let point = Point { host, scheme: scheme.parse().expect("a scheme"), traffic };
+    SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated")
+}
+
+fn near(outcome: &Outcome, interrupts_per_s: f64, packets_per_poll: f64) {
+    let of = |figure: Option<netcliff_core::Figure>| figure.expect("it is counted").value;
+    let (interrupts, packets) = (of(outcome.interrupts_per_s), of(outcome.packets_per_poll));
+    assert!((interrupts / interrupts_per_s - 1.0).abs() < 0.02, "{interrupts} for {interrupts_per_s} interrupts/s");
+    assert!((packets / packets_per_poll - 1.0).abs() < 0.02, "{packets} for {packets_per_poll} packets a poll");
+}
+
+/// A packet each 20 us, a gap of 90 us. Each: an interrupt a gap. Direct: the one that waited for the gap's end brings what came, and the
+/// unmasking after it interrupts for what its polls have taken, which starts the next gap: two a gap.
+#[test]
+fn an_interrupt_that_waited_starts_no_gap() {
+    near(&outcome("napi:min_gap=90us", 50e3), 1.0 / 90e-6, 4.5);
+    let direct = outcome("napi:min_gap=90us,gap=direct", 50e3);
+    let interrupts = direct.interrupts_per_s.expect("they are counted").value;
+    assert!((1.9..2.1).contains(&(interrupts * 90e-6)), "{interrupts}: two in a gap");
+}
+
+/// Seldom packets: the end of each gap interrupts once more and finds nothing. Often: it brings those of the gap.
+#[test]
+fn the_end_of_a_gap_interrupts_in_any_case() {
+    near(&outcome("napi:min_gap=51.2us,gap=echo", 1e3), 2e3, 0.5);
+    // One at 0, four by 51.2 us, the next at 60 us.
+    near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
+}

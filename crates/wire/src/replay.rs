@@ -1,0 +1,196 @@
+//! Times, sizes and flows of a capture, to be sent with the test's own headers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use netcliff_core::Capture;
+
+/// Kinds of frames (size and flow) that are told apart: a template of each is kept.
+const MOST_KINDS: usize = 4096;
+/// Flows that are told apart, by their source ports: twice as many as any NIC's indirection table has entries.
+const MOST_FLOWS: u32 = 256;
+
+/// A frame of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// Frame, FCS included (bytes).
+    pub frame_bytes: usize,
+    /// Its flow: added to the source port.
+    pub flow: u16,
+}
+
+/// A capture as it is sent: around and around, its gaps stretched or pressed to a load.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Replay {
+    gaps_ns: Vec<u64>,
+    span_ns: u64,
+    kinds: Vec<Kind>,
+    /// The kind of each frame.
+    kind_of: Vec<u16>,
+    flows: u32,
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (frames, kinds) = (self.gaps_ns.len(), self.kinds.len());
+        out.debug_struct("Replay").field("frames", &frames).field("kinds", &kinds).field("flows", &self.flows).finish()
+    }
+}
+
+impl Replay {
+    /// Of a capture, which holds two packets at least, over some time. Flows beyond 256, fewer with many sizes, share source ports.
+    pub fn of(capture: &Capture) -> Self {
+        let mut flows = MOST_FLOWS.min(capture.flows.len().max(1) as u32);
+        let kinds_of = |flows: u32| {
+            let kind = move |packet: &netcliff_core::capture::Captured| Kind {
+                frame_bytes: packet.bytes as usize,
+                flow: packet.flow.map_or(0, |flow| (flow % flows) as u16),
+            };
+            capture.packets.iter().map(kind)
+        };
+        let mut known: BTreeMap<Kind, u16> = BTreeMap::new();
+        loop {
+            known.clear();
+            known.extend(kinds_of(flows).map(|kind| (kind, 0)));
+            if known.len() <= MOST_KINDS || flows == 1 {
+                break;
+            }
+            flows /= 2;
+        }
+        for (number, place) in known.values_mut().enumerate() {
+            *place = number as u16;
+        }
+        Self {
+            gaps_ns: capture.packets.iter().map(|packet| packet.gap_ns).collect(),
+            span_ns: capture.packets.iter().map(|packet| packet.gap_ns).sum::<u64>().max(1),
+            kind_of: kinds_of(flows).map(|kind| known[&kind]).collect(),
+            kinds: known.into_keys().collect(),
+            flows,
+        }
+    }
+
+    /// The kinds of frames, in the order of [`Replay::kind_at`].
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Source ports that are used.
+    pub fn flows(&self) -> u32 {
+        self.flows
+    }
+
+    /// The kind of a frame by its sequence number.
+    #[inline]
+    pub fn kind_at(&self, sequence: u64) -> usize {
+        usize::from(self.kind_of[(sequence % self.kind_of.len() as u64) as usize])
+    }
+
+    /// Mean frame, FCS included, rounded (bytes).
+    pub fn mean_bytes(&self) -> usize {
+        let sum: usize = self.kind_of.iter().map(|kind| self.kinds[usize::from(*kind)].frame_bytes).sum();
+        (sum as f64 / self.kind_of.len().max(1) as f64).round() as usize
+    }
+
+    /// Bytes of the longest frame, FCS included.
+    pub fn longest_bytes(&self) -> usize {
+        self.kinds.iter().map(|kind| kind.frame_bytes).max().unwrap_or(0)
+    }
+
+    /// Offsets of the frames (ns) at a load, without end: never decreasing, the first one 0.
+    pub fn times(self: std::sync::Arc<Self>, rate_pps: f64) -> impl Iterator<Item = u64> + Send + 'static {
+        let own_pps = self.gaps_ns.len() as f64 / (self.span_ns as f64 * 1e-9);
+        let scale = own_pps / rate_pps;
+        let (mut place, mut rounds, mut within_ns) = (0, 0_u64, 0_u64);
+        std::iter::from_fn(move || {
+            // From the recorded times themselves: rounding does not add up.
+            let recorded_ns = rounds as f64 * self.span_ns as f64 + within_ns as f64;
+            place += 1;
+            if place == self.gaps_ns.len() {
+                (place, rounds, within_ns) = (0, rounds + 1, 0);
+            } else {
+                within_ns += self.gaps_ns[place];
+            }
+            Some((recorded_ns * scale) as u64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+
+    use netcliff_core::capture::{Captured, CapturedFlow};
+
+    use super::*;
+
+    fn capture(packets: &[(u64, u32, u32)]) -> Capture {
+        let address: SocketAddr = "192.0.2.1:1".parse().expect("an address");
+        let flows = packets.iter().map(|(.., flow)| *flow + 1).max().unwrap_or(0);
+        let flow = |_| CapturedFlow { source: address, destination: address, packets: 1 };
+        let packet =
+            |(gap_ns, bytes, flow): &(u64, u32, u32)| Captured { gap_ns: *gap_ns, bytes: *bytes, flow: Some(*flow) };
+        let packets = packets.iter().map(packet).collect();
+        Capture { packets, flows: (0..flows).map(flow).collect(), ..Capture::default() }
+    }
+
+    #[test]
+    fn times_are_the_capture_s_at_the_load_around_and_around() {
+        let replay = Arc::new(Replay::of(&capture(&[(300, 64, 0), (100, 64, 0), (200, 64, 0)])));
+        // Recorded at 5 Mpps; at a tenth of it every gap is ten times as long.
+        let times: Vec<u64> = Arc::clone(&replay).times(5e5).take(7).collect();
+        assert_eq!(times, [0, 1000, 3000, 6000, 7000, 9000, 12_000]);
+    }
+
+    #[test]
+    fn sizes_and_flows_are_each_packet_s_own() {
+        let replay = Replay::of(&capture(&[(100, 64, 0), (100, 1518, 1), (100, 64, 1), (100, 64, 0)]));
+        let kinds: Vec<Kind> = (0..5).map(|sequence| replay.kinds()[replay.kind_at(sequence)]).collect();
+        let kind = |frame_bytes, flow| Kind { frame_bytes, flow };
+        assert_eq!(kinds, [kind(64, 0), kind(1518, 1), kind(64, 1), kind(64, 0), kind(64, 0)]);
+        assert_eq!((replay.kinds().len(), replay.flows(), replay.longest_bytes()), (3, 2, 1518));
+        assert_eq!(replay.mean_bytes(), 428);
+    }
+
+    #[test]
+    fn many_sizes_leave_fewer_flows() {
+        let packets: Vec<(u64, u32, u32)> = (0..20_000).map(|n| (100, 64 + n % 1400, n % 300)).collect();
+        let replay = Replay::of(&capture(&packets));
+        assert!(replay.kinds().len() <= MOST_KINDS && replay.flows() >= 1, "{replay:?}");
+    }
+
+    /// What is received has the sizes of the capture, in its order, around and around, each with its label.
+    #[test]
+    fn frames_leave_as_the_capture_has_them() {
+        use crate::frame::{FrameSpec, Header};
+        use crate::transmit::{Batch, Transmit};
+        use std::net::{SocketAddr, UdpSocket};
+
+        let sink = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let SocketAddr::V4(destination) = sink.local_addr().expect("bound") else { panic!("IPv4 was asked for") };
+        let replay = Replay::of(&capture(&[(100, 64, 0), (100, 1518, 1), (100, 300, 0)]));
+        let spec = FrameSpec {
+            source_mac: [2, 0, 0, 0, 0, 1],
+            destination_mac: [2, 0, 0, 0, 0, 2],
+            source: "127.0.0.1:0".parse().expect("an address"),
+            destination,
+            more_flows: Vec::new(),
+            vlan: None,
+            frame_bytes: 64,
+            checksum: crate::frame::Checksum::Zero,
+            run_id: 7,
+            replay: Some(Arc::new(replay)),
+        };
+        let mut batch = Batch::udp(&spec, 2).expect("a socket");
+        let mut buffer = [0; 2048];
+        let mut sizes = Vec::new();
+        for sequence in 0..5 {
+            assert!(batch.stage(&Header { sequence, intended_ns: 0 }));
+            assert_eq!(batch.kick().expect("loopback").accepted, 1);
+            let bytes = sink.recv(&mut buffer).expect("it came");
+            assert_eq!(Header::parse(&buffer[..bytes], 7).map(|header| header.sequence), Some(sequence));
+            sizes.push(bytes + 46);
+        }
+        assert_eq!(sizes, [64, 1518, 300, 64, 1518]);
+    }
+}

@@ -1,0 +1,111 @@
+//! TLS by the kernel (kTLS): records of AES-128-GCM, made by a sending and opened by a receiving socket.
+//!
+//! The key is the same in every test and no secret: what it costs is measured, not what it hides. A socket changes over with its first
+//! step, when the messages before the transfer have passed in the clear.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use super::end::{DataPath, End};
+use super::options;
+use crate::error::WireError;
+
+/// include/uapi/linux/tcp.h and linux/tls.h.
+const TCP_ULP: libc::c_int = 31;
+const SOL_TLS: libc::c_int = 282;
+const TLS_TX: libc::c_int = 1;
+const TLS_RX: libc::c_int = 2;
+const TLS_1_3: u16 = 0x0304;
+const AES_GCM_128: u16 = 51;
+
+/// `struct tls12_crypto_info_aes_gcm_128` of linux/tls.h, which TLS 1.3 uses too.
+#[repr(C)]
+struct CryptoInfo {
+    version: u16,
+    cipher: u16,
+    iv: [u8; 8],
+    key: [u8; 16],
+    salt: [u8; 4],
+    sequence: [u8; 8],
+}
+
+const CRYPTO: CryptoInfo = CryptoInfo {
+    version: TLS_1_3,
+    cipher: AES_GCM_128,
+    iv: *b"netcliff",
+    key: *b"netcliff measure",
+    salt: *b"test",
+    sequence: [0; 8],
+};
+
+/// Tries it with a connection of its own.
+///
+/// # Errors
+/// This kernel has no kTLS, or not this cipher; what to do about it.
+pub(super) fn check() -> Result<(), WireError> {
+    let failed = |e: io::Error| WireError::system("make a connection to try kTLS with", e);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+    let near = TcpStream::connect(listener.local_addr().map_err(failed)?).map_err(failed)?;
+    turn_on(near.as_fd(), TLS_TX).and_then(|()| turn_on_more(near.as_fd(), TLS_RX)).map_err(|e| {
+        let action = "use kTLS (TCP_ULP tls): `modprobe tls` loads it, where the kernel was built with CONFIG_TLS; else leave ktls out";
+        WireError::system(action, e)
+    })
+}
+
+fn turn_on(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
+    let told = |what: &'static str| {
+        move |e: WireError| match e {
+            WireError::System { source, .. } => source,
+            other => io::Error::other(format!("{what}: {other}")),
+        }
+    };
+    options::set(socket, libc::IPPROTO_TCP, TCP_ULP, b"tls", "TCP_ULP", "tls").map_err(told("TCP_ULP"))?;
+    turn_on_more(socket, direction)
+}
+
+fn turn_on_more(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
+    let crypto = CRYPTO;
+    let (what, length) = ("TLS_TX or TLS_RX", size_of::<CryptoInfo>() as libc::socklen_t);
+    // SAFETY: the structure is readable for its size; the kernel copies it.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), SOL_TLS, direction, (&raw const crypto).cast(), length) };
+    if done < 0 {
+        let error = io::Error::last_os_error();
+        return Err(io::Error::new(error.kind(), format!("{what} (AES-128-GCM): {error}")));
+    }
+    Ok(())
+}
+
+/// A data path over a socket that does TLS from its first step on.
+pub(super) struct Ktls<'a> {
+    mover: Box<dyn DataPath + 'a>,
+    socket: BorrowedFd<'a>,
+    /// What is to be turned on; None when it is.
+    direction: Option<libc::c_int>,
+}
+
+impl<'a> Ktls<'a> {
+    /// # Errors
+    /// As [`check`].
+    pub(super) fn new(mover: Box<dyn DataPath + 'a>, socket: BorrowedFd<'a>, sends: bool) -> Result<Self, WireError> {
+        check()?;
+        Ok(Self { mover, socket, direction: Some(if sends { TLS_TX } else { TLS_RX }) })
+    }
+}
+
+impl DataPath for Ktls<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        if let Some(direction) = self.direction.take() {
+            turn_on(self.socket, direction)?;
+        }
+        self.mover.step()
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        self.mover.due_ns()
+    }
+
+    fn finish(&mut self, end: &mut End) -> io::Result<()> {
+        self.mover.finish(end)
+    }
+}

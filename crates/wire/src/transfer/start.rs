@@ -1,0 +1,103 @@
+//! A common start: ends on several hosts begin at one time, which is told when all of them have come.
+
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::end::{DataPath, End};
+use super::pace::wait_until;
+use crate::clock;
+use crate::thread::RealtimeGuard;
+
+/// How often who waits checks whether to give up.
+const LOOK: Duration = Duration::from_millis(50);
+/// A start that is further away than this is not waited for (ns): a clock that was compared wrongly must not hold threads.
+const LONGEST_NS: u64 = 10_000_000_000;
+
+/// The time at which all ends begin (ns of this host's monotonic clock), once it is known.
+#[derive(Debug, Default)]
+pub struct StartTime {
+    at_ns: Mutex<Option<u64>>,
+    told: Condvar,
+}
+
+impl StartTime {
+    /// Tells it to all who wait.
+    pub fn tell(&self, at_ns: u64) {
+        *self.at_ns.lock().unwrap_or_else(PoisonError::into_inner) = Some(at_ns);
+        self.told.notify_all();
+    }
+
+    /// Waits until it is known and has come, or until it is to be given up: the time, if it has come.
+    pub(super) fn wait(&self, given_up: impl Fn() -> bool) -> Option<u64> {
+        let mut at_ns = self.at_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        while at_ns.is_none() {
+            if given_up() {
+                return None;
+            }
+            (at_ns, _) = self.told.wait_timeout(at_ns, LOOK).unwrap_or_else(PoisonError::into_inner);
+        }
+        let known_ns = (*at_ns)?;
+        drop(at_ns);
+        if known_ns.saturating_sub(clock::monotonic_ns()) > LONGEST_NS {
+            return None;
+        }
+        wait_until(known_ns);
+        Some(known_ns)
+    }
+}
+
+/// A data path whose thread runs before ordinary ones until it has made its first step: of many that begin at one time on few CPUs the
+/// last would else wait for the others' first blocks.
+pub(super) struct Punctual<'a> {
+    pub mover: Box<dyn DataPath + 'a>,
+    pub guard: Option<RealtimeGuard>,
+}
+
+impl DataPath for Punctual<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        let moved = self.mover.step();
+        self.guard = None;
+        moved
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        self.mover.due_ns()
+    }
+
+    fn say_end(&mut self) -> Option<u64> {
+        self.mover.say_end()
+    }
+
+    fn finish(&mut self, end: &mut End) -> io::Result<()> {
+        self.mover.finish(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn all_begin_when_it_has_come_and_none_waits_for_ever() {
+        let start = Arc::new(StartTime::default());
+        let waits = |start: &Arc<StartTime>| {
+            let start = Arc::clone(start);
+            std::thread::spawn(move || start.wait(|| false).map(|at_ns| (at_ns, clock::monotonic_ns())))
+        };
+        let threads = [waits(&start), waits(&start)];
+        let at_ns = clock::monotonic_ns() + 20_000_000;
+        start.tell(at_ns);
+        for thread in threads {
+            let (told_ns, began_ns) = thread.join().expect("no panic").expect("it has come");
+            assert!(told_ns == at_ns && began_ns >= at_ns);
+        }
+        let given_up = AtomicBool::new(true);
+        assert_eq!(StartTime::default().wait(|| given_up.load(Ordering::Relaxed)), None);
+        let far = StartTime::default();
+        far.tell(u64::MAX);
+        assert_eq!(far.wait(|| false), None, "a time that never comes is not waited for");
+    }
+}

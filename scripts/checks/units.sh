@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# units.sh: the agent's unit is hardened to an exposure of at most 3 (systemd-analyze security), and every line of it is understood.
+# Says SKIPPED where systemd-analyze is missing or too old to look at a file (before 250).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+most=3.0
+
+if ! systemd-analyze security --help 2>/dev/null | grep -q -e --offline; then
+    echo "SKIPPED: units: systemd-analyze 250 or newer is not installed"
+    exit
+fi
+rating="$(LC_ALL=C systemd-analyze security --no-pager --offline=true packaging/netcliff-agent.service |
+    sed -n 's/.*Overall exposure level for .*: \([0-9.]*\) .*/\1/p')"
+echo "netcliff-agent.service: exposure $rating, at most $most"
+awk -v found="$rating" -v most="$most" 'BEGIN { exit !(found != "" && found + 0 <= most + 0) }'
+# The program and its man page are not installed here; any other complaint is one about the text.
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+sed 's,^ExecStart=[^ ]*,ExecStart=/bin/true,; /^Documentation=/d' packaging/netcliff-agent.service >"$work/netcliff-agent.service"
+sed '/^Documentation=/d' packaging/netcliff-agent.socket >"$work/netcliff-agent.socket"
+said="$(systemd-analyze verify "$work/netcliff-agent.service" "$work/netcliff-agent.socket" 2>&1 | grep netcliff || true)"
+[[ -z "$said" ]] || {
+    echo "$said"
+    exit 1
+}

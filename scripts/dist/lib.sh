@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# Sourced by the scripts of this directory.
+
+# Where the tools of make dist stand: made by setup_tools, beside those of the checks.
+dist_tools() {
+    printf '%s/dist-tools' "${NETCLIFF_DIST_TOOLS:-$PWD/target}"
+}
+
+# Installs scripts/lib/dist-tools.txt (zig: C compiler, headers and C library of musl for both processors) unless it is there.
+setup_dist_tools() {
+    local dir
+    dir="$(dist_tools)"
+    [[ -x "$dir/bin/python3" && "$dir/pinned" -nt scripts/lib/dist-tools.txt ]] && return
+    rm -rf "$dir"
+    echo "dist: installing zig into $dir" >&2
+    python3 -m venv "$dir"
+    "$dir/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --no-deps --require-hashes \
+        -r scripts/lib/dist-tools.txt >&2
+    touch "$dir/pinned"
+}
+
+# Where cargo-auditable stands.
+auditable_bin() {
+    printf '%s/auditable/bin' "$(dist_tools)"
+}
+
+# Compiles cargo-auditable, a pinned version, unless it is there. Where it cannot be had the SBOM beside the binary has the same list.
+setup_auditable() {
+    [[ -x "$(auditable_bin)/cargo-auditable" ]] && return
+    echo "dist: compiling cargo-auditable (a minute)" >&2
+    "${CARGO:-cargo}" install --quiet --locked --root "$(auditable_bin)/.." cargo-auditable@0.7.7 </dev/null >&2 ||
+        echo "dist: without cargo-auditable: the binary does not name its crates, the SBOM does" >&2
+}
+
+zig() {
+    "$(dist_tools)/bin/python3" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))'
+}
+
+# The directory of a crate's sources, of the version in Cargo.lock.
+crate_dir() {
+    "${CARGO:-cargo}" metadata --locked --format-version 1 | python3 -c '
+import json, os, sys
+found = [p["manifest_path"] for p in json.load(sys.stdin)["packages"] if p["name"] == sys.argv[1]]
+if len(found) != 1:
+    sys.exit(f"dist: {len(found)} versions of the crate {sys.argv[1]} in Cargo.lock, 1 expected")
+print(os.path.dirname(found[0]))' "$1"
+}
+
+# The version of the release: that of the workspace, the only place where it stands.
+workspace_version() {
+    sed -n '/^\[workspace.package\]/,/^\[/s/^version *= *"\(.*\)"$/\1/p' Cargo.toml
+}
