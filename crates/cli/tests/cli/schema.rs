@@ -17,8 +17,8 @@ use netcliff_lab::rr::RrRecord;
 use netcliff_lab::store::RunSummary;
 use netcliff_lab::transfers::TransferReport;
 use netcliff_lab::trend::Trend;
-use schemars::generate::SchemaSettings;
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 /// Where the schemas of this minor version are published. Those of earlier ones stay, since files name them.
