@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use netcliff_core::host::Applications;
 use netcliff_core::queues::{Map, Role, total::INTERPOLATED};
-use netcliff_core::scheme::Gap;
 use netcliff_core::{
     Arrivals, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Host, Latency, Outcome, Point, Scheme,
     Unsupported, queues,
@@ -252,15 +251,6 @@ impl ModelEngine {
         {
             exact = false;
             outcome.notes.push(note);
-        }
-        if let Scheme::Napi(napi) = scheme
-            && napi.moderation.gap != Gap::Each
-        {
-            exact = false;
-            outcome.notes.push(format!(
-                "gap={} is answered as if each interrupt started a gap; interrupts may come up to twice as often: the simulator has them",
-                napi.moderation.gap.name()
-            ));
         }
         if !exact {
             outcome.cpu_method = Some(APPROXIMATE.to_owned());

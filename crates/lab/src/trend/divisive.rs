@@ -4,6 +4,9 @@
 //! The split that maximises the energy distance between both sides is tested by permutation: how often does a shuffled series have a
 //! split as good? Where that is rare the series is divided there, and each part is looked at in turn. Nothing is assumed of the
 //! distribution, and an outlier is no change of level.
+//!
+//! One split hardly sees a level that comes and goes again, since one of its sides holds both. So the stretch whose mean is furthest from
+//! that of the rest is tested beside it (circular binary segmentation; Olshen et al., Biostatistics 5, 2004), both at half the level.
 
 /// Fewest values on each side of a change: the energy within a side needs two, and with two a pair of outliers would pass for a level.
 pub const LEAST: usize = 3;
@@ -67,6 +70,30 @@ fn best(values: &[f64]) -> Option<(usize, f64)> {
     found
 }
 
+/// The stretch `from..to` within a series whose mean is furthest from that of the rest, by its deviation in units of one value's; None if
+/// there is no room for one with [`LEAST`] values in it and on each side.
+fn stretch(values: &[f64]) -> Option<(usize, usize, f64)> {
+    let n = values.len();
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let sums: Vec<f64> = std::iter::once(0.0)
+        .chain(values.iter().scan(0.0, |sum, value| {
+            *sum += value - mean;
+            Some(*sum)
+        }))
+        .collect();
+    let mut found: Option<(usize, usize, f64)> = None;
+    for from in LEAST..n.saturating_sub(2 * LEAST - 1) {
+        for to in from + LEAST..=n - LEAST {
+            let inside = (to - from) as f64;
+            let deviation = (sums[to] - sums[from]).abs() / (inside * (n as f64 - inside) / n as f64).sqrt();
+            if found.is_none_or(|(.., most)| deviation > most) {
+                found = Some((from, to, deviation));
+            }
+        }
+    }
+    found
+}
+
 /// The change points of a series at a level, in their order.
 ///
 /// `permutations` is the number of shuffled series that a split is held against, `seed` where their sequence begins.
@@ -74,21 +101,33 @@ pub fn change_points(values: &[f64], level: f64, permutations: u32, seed: u64) -
     let mut sequence = Sequence(seed);
     let mut found = Vec::new();
     let mut waiting = vec![(0, values.len())];
-    while let Some((from, to)) = waiting.pop() {
-        let part = &values[from..to];
+    while let Some((start, end)) = waiting.pop() {
+        let part = &values[start..end];
         let Some((at, energy)) = best(part) else { continue };
+        let inner = stretch(part);
         let mut shuffled = part.to_vec();
-        let as_good = (0..permutations)
-            .filter(|_| {
-                sequence.shuffle(&mut shuffled);
-                // A rearrangement of the same sums differs in the last bits.
-                best(&shuffled).is_some_and(|(_, other)| other >= energy - 1e-12 * energy.abs())
-            })
-            .count();
-        let p = (as_good as f64 + 1.0) / (f64::from(permutations) + 1.0);
-        if p <= level && energy > 0.0 {
-            found.push(Split { at: from + at, p });
-            waiting.extend([(from, from + at), (from + at, to)]);
+        // A rearrangement of the same sums differs in the last bits.
+        let reaches = |other: f64, most: f64| other >= most - 1e-12 * most.abs();
+        let (mut as_split, mut as_stretch) = (0.0, 0.0);
+        for _ in 0..permutations {
+            sequence.shuffle(&mut shuffled);
+            as_split += f64::from(u8::from(best(&shuffled).is_some_and(|(_, other)| reaches(other, energy))));
+            if let Some((.., most)) = inner {
+                as_stretch += f64::from(u8::from(stretch(&shuffled).is_some_and(|(.., other)| reaches(other, most))));
+            }
+        }
+        let p = |as_good: f64| (2.0 * (as_good + 1.0) / (f64::from(permutations) + 1.0)).min(1.0);
+        let (p_split, p_stretch) = (p(as_split), if inner.is_some() { p(as_stretch) } else { 1.0 });
+        match inner {
+            Some((from, to, most)) if p_stretch <= level && p_stretch < p_split && most > 0.0 => {
+                found.extend([from, to].map(|at| Split { at: start + at, p: p_stretch }));
+                waiting.extend([(start, start + from), (start + from, start + to), (start + to, end)]);
+            }
+            _ if p_split <= level && energy > 0.0 => {
+                found.push(Split { at: start + at, p: p_split });
+                waiting.extend([(start, start + at), (start + at, end)]);
+            }
+            _ => {}
         }
     }
     found.sort_by_key(|split| split.at);
@@ -115,11 +154,26 @@ mod tests {
         change_points(values, 0.05, 199, 7).iter().map(|split| split.at).collect()
     }
 
+    /// Each of 60 series has its changes within a value of where they are; with three tests at a level of 5 % in each of them, further ones are
+    /// in 14 %: in more than 18 of 60 with a probability of 0.0008 (binomial), the critical value here.
     #[test]
-    fn a_step_of_three_deviations_is_found_where_it_is() {
-        assert_eq!(places(&series(&[(20, 100.0), (20, 97.0)], 1)), [20]);
-        assert_eq!(places(&series(&[(15, 100.0), (15, 95.0), (15, 100.0)], 2)), [15, 30]);
-        assert_eq!(places(&series(&[(30, 100.0), (4, 90.0)], 3)), [30]);
+    fn steps_of_three_deviations_and_more_are_found_where_they_are() {
+        let kinds: [(&[(usize, f64)], &[usize]); 3] = [
+            (&[(20, 100.0), (20, 96.0)], &[20]),
+            (&[(15, 100.0), (15, 95.0), (15, 100.0)], &[15, 30]),
+            (&[(30, 100.0), (6, 90.0)], &[30]),
+        ];
+        let (mut further, mut missed) = (0, Vec::new());
+        for seed in 0..60 {
+            let (levels, changes) = kinds[seed as usize % kinds.len()];
+            let places = places(&series(levels, seed));
+            let near = |at: usize| places.iter().any(|place| place.abs_diff(at) <= 1);
+            if !changes.iter().all(|at| near(*at)) {
+                missed.push((seed, places.clone()));
+            }
+            further += usize::from(places.len() > changes.len());
+        }
+        assert!(missed.is_empty() && further <= 18, "missed {missed:?}, further changes in {further} of 60");
     }
 
     /// Under no change a change is shown in at most the level of the series: of 200, 5 % is 10; more than 20 has probability 0.0008
