@@ -6,9 +6,9 @@ SHELL := /bin/bash
 
 # What `make run` passes to the program, e.g. make run ARGS="predict --help"
 ARGS ?= find --quick
-export EBPF
+export EBPF WASM
 
-.PHONY: help setup run build test fmt book doc deny bare dist clean
+.PHONY: help setup run build test fmt web book doc deny bare dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ test: ## set up and run every check; one line of result at the end
 fmt: ## format the sources
 	@scripts/setup.sh --test
 	@scripts/cargo.sh fmt --all
+
+web: ## build the explorer (the page of netcliff serve) into web/dist; needs Node.js (WASM=0: the page alone)
+	@scripts/setup.sh --test
+	@scripts/web.sh
 
 book: ## build the book into target/book (seconds)
 	@scripts/doc.sh

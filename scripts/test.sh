@@ -142,10 +142,21 @@ check_clippy() {
 
 check_wasm() {
     if wasm_target_installed; then
-        step "wasm32 build of core, model, sim" scripts/cargo.sh check --locked \
-            -p netcliff-core -p netcliff-model -p netcliff-sim --target wasm32-unknown-unknown
+        step "wasm32 build of core, model, sim, wasm" scripts/cargo.sh check --locked \
+            -p netcliff-core -p netcliff-model -p netcliff-sim -p netcliff-wasm --target wasm32-unknown-unknown
     else
-        skip "wasm32 build of core, model, sim" "the target wasm32-unknown-unknown is not installed"
+        skip "wasm32 build of core, model, sim, wasm" "the target wasm32-unknown-unknown is not installed"
+    fi
+}
+
+# The page in a browser; 77 is "skipped" there.
+check_web() {
+    local reason status=0
+    reason="$(scripts/checks/web.sh --needs)" || status=$?
+    if [[ "$status" == 77 ]]; then
+        skip "the explorer in a browser" "$reason"
+    else
+        step "the explorer in a browser" scripts/checks/web.sh
     fi
 }
 
@@ -182,4 +193,5 @@ use_memory
 step "tests" scripts/cargo.sh nextest run --workspace --locked --no-fail-fast --color never
 step "documentation tests" scripts/cargo.sh test --workspace --doc --locked --no-fail-fast
 check_wasm
+check_web
 summary

@@ -18,6 +18,7 @@ mod repeats;
 mod rfc2544;
 mod rr;
 mod run;
+mod serve;
 mod simulate;
 mod stream;
 mod trend;
@@ -48,6 +49,7 @@ pub use repeats::RepeatArgs;
 pub use rfc2544::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, Test};
 pub use rr::{BusyPoll, RrArgs, Transport};
 pub use run::RunArgs;
+pub use serve::ServeArgs;
 pub use simulate::SimulateArgs;
 pub use stream::{Carrier, PacedBy, PathName, ProbeBy, ReceiveName, StreamArgs, Way};
 pub use trend::TrendArgs;
@@ -128,6 +130,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// List and show what was recorded
     Results(ResultsArgs),
+    /// The explorer in a browser: what if, with this machine's results beside it
+    Serve(ServeArgs),
     /// What runs in a guest of `find --testbed vm:...`
     #[command(hide = true)]
     Guest,

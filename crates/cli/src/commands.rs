@@ -18,6 +18,7 @@ pub mod results;
 pub mod rfc2544;
 pub mod rr;
 pub mod run;
+pub mod serve;
 pub mod shell;
 pub mod simulate;
 pub mod stream;

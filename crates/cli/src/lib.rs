@@ -44,6 +44,7 @@ pub fn run() -> ExitCode {
         Command::Rfc2544(args) => commands::rfc2544::run(args, &cli.store),
         Command::Compare(args) => commands::compare::run(args, &cli.store),
         Command::Results(args) => commands::results::run(args, &cli.store),
+        Command::Serve(args) => commands::serve::run(args, &cli.store),
         Command::Guest => commands::guest::run(),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),

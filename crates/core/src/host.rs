@@ -281,6 +281,16 @@ impl Host {
         Ok(host)
     }
 
+    /// What `--set` has to be given to make this host of `other`: `KEY=VALUE` for each key whose value differs. Distributions that were
+    /// read from a file are named by it.
+    pub fn changes_from(&self, other: &Self) -> Vec<String> {
+        let table = |host: &Self| toml::Table::try_from(host).unwrap_or_default();
+        let (ours, theirs) = (table(self), table(other));
+        let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let differing = ours.iter().filter(|(key, value)| *key != "name" && theirs.get(*key) != Some(*value));
+        differing.map(|(key, value)| format!("{key}={}", text(value))).collect()
+    }
+
     /// Applies `KEY=VALUE` of `--set`.
     pub fn set(&mut self, assignment: &str) -> Result<(), ParseError> {
         let form = || format!("expected KEY=VALUE with one of the keys {}", KEYS.join(", "));

@@ -35,6 +35,7 @@
 //! | [`cpus`] | [`cpus::CpuRow`]: a host's CPUs over the windows of a test |
 //! | [`stream`] | [`stream::StreamReport`]: what transfers cost, and the formulas of the wire |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
+//! | [`binding`] | the bottleneck at the cliff, in words |
 //! | [`record`] | [`Record`]: an outcome with its provenance and [`Fingerprint`] |
 //!
 //! ```
@@ -54,6 +55,7 @@
 
 pub mod advice;
 pub mod analysis;
+pub mod binding;
 pub mod bounds;
 pub mod capture;
 pub mod cpus;

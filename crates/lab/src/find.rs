@@ -4,7 +4,6 @@
 //! The stages are in `stages`; each adds its results to the finding, and to [`Finding::missing`] what it could not measure,
 //! with the reason. A stop keeps what was measured.
 
-mod binding;
 mod bookkeeping;
 mod check;
 mod cliff;

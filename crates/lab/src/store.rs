@@ -155,6 +155,15 @@ impl Store {
         Ok(Self { path: path.to_owned(), connection, name: None, held: RefCell::default() })
     }
 
+    /// Refuses from now on to change what is kept.
+    ///
+    /// # Errors
+    /// SQLite refuses.
+    pub fn only_reading(self) -> Result<Self, StoreError> {
+        self.connection.pragma_update(None, "query_only", true).map_err(|error| self.sql(error))?;
+        Ok(self)
+    }
+
     /// Gives the runs that begin from now on a name, unless they have one already.
     #[must_use]
     pub fn naming(mut self, name: Option<String>) -> Self {

@@ -12,6 +12,7 @@ mod stack;
 mod tables;
 mod text;
 mod transfers;
+mod what_if;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use netcliff_core::{EngineKind, Finding};
@@ -28,6 +29,7 @@ pub use forwarding::forwarding;
 pub use rfc2544::{rfc2544, rfc2544_figure};
 pub use text::text;
 pub use transfers::transfers;
+pub use what_if::EXPLORER;
 
 const STYLE: &str = include_str!("html/page.css");
 /// Nothing is fetched, whatever the data contain, and no script runs but the page's own, by its hash.
@@ -118,6 +120,7 @@ fn head(finding: &Finding) -> Markup {
                 (fact)
             }
         }
+        @if let Some(link) = what_if::link(finding) { (link) }
         @if finding.partial {
             p.banner role="status" {
                 strong { "Partial." } " The run was stopped early. Results up to then are shown; the rest is listed under "

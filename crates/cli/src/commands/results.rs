@@ -2,7 +2,7 @@
 
 mod export;
 mod list;
-mod show;
+pub(super) mod show;
 mod trend;
 
 use std::process::ExitCode;

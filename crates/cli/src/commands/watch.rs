@@ -149,6 +149,14 @@ fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File
     }
 }
 
+/// A moment as a line of JSON, as `--json` prints it.
+///
+/// # Errors
+/// Never for a moment of this host.
+pub fn moment_line(moment: &Moment) -> anyhow::Result<String> {
+    line(moment)
+}
+
 fn line(moment: &Moment) -> anyhow::Result<String> {
     let whole = Line { unix_s: super::now_unix_s(), bottleneck: moment.bottleneck(), moment };
     Ok(serde_json::to_string(&whole)? + "\n")

@@ -32,6 +32,7 @@ fn help_of_every_command() {
         &["results", "list"],
         &["results", "show"],
         &["results", "trend"],
+        &["serve"],
         &["completions"],
         &["man"],
     ] {
@@ -67,6 +68,7 @@ fn examples_can_be_pasted() {
         "rfc2544",
         "compare",
         "results",
+        "serve",
     ] {
         let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = home.stdout(&args);

@@ -1,9 +1,9 @@
 //! From the sweep to the figures of the page: peak, livelock, splits, losses, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
-use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome};
+use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome, binding};
 
-use super::{binding, missing};
+use super::missing;
 use crate::bench::Observation;
 use crate::stats;
 

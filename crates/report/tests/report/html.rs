@@ -13,6 +13,8 @@ fn embedded(page: &str) -> &str {
 fn the_page_fetches_nothing() {
     for (name, finding) in fixture::variants().into_iter().filter(|(name, _)| *name != "hostile") {
         let page = html::finding(&finding).replace("http://www.w3.org/2000/svg", "").replace("url(#clip-", "");
+        // A link that the reader may follow, to this very host.
+        let page = page.replace(&format!("<a href=\"{}", html::EXPLORER), "");
         for fetch in ["http://", "https://", "//cdn", " src=", "@import", "url(", "<link", "<iframe"] {
             assert!(!page.contains(fetch), "{name}: {fetch}");
         }

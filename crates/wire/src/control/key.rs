@@ -89,6 +89,21 @@ impl Key {
         Ok(key)
     }
 
+    /// What stands in the address of `netcliff serve`'s page: derived from the key, which cannot be told from it.
+    pub fn page_token(&self) -> String {
+        HEXLOWER.encode(&self.page_mac().finalize().into_bytes())
+    }
+
+    /// Whether `shown` is that token, in a time that does not depend on where it differs.
+    pub fn is_page_token(&self, shown: &str) -> bool {
+        HEXLOWER.decode(shown.as_bytes()).is_ok_and(|bytes| self.page_mac().verify_slice(&bytes).is_ok())
+    }
+
+    fn page_mac(&self) -> Blake2sMac<U16> {
+        let Ok(mac) = Blake2sMac::new_from_slice(&self.0) else { unreachable!("a key may have up to 32 bytes") };
+        mac.chain_update(b"netcliff page")
+    }
+
     /// The bytes, for the cipher.
     pub(super) fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0

@@ -57,7 +57,7 @@ fn rows(stored: &Stored) -> anyhow::Result<String> {
 }
 
 /// The page for a browser, whatever the kind.
-pub(super) fn page(run: &RunSummary, stored: &Stored) -> String {
+pub fn page(run: &RunSummary, stored: &Stored) -> String {
     match stored {
         Stored::Finding(finding) => html::finding(finding),
         Stored::Rfc2544(found) => html::rfc2544(found),

@@ -1,7 +1,8 @@
 //! The bottleneck at the cliff: in which queue packets are lost, and what the CPU had left there.
 
-use netcliff_core::finding::SweepPoint;
-use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
+use crate::engine::EngineKind;
+use crate::finding::{Finding, SweepPoint};
+use crate::outcome::{CpuShares, Figure, Outcome};
 
 /// One sentence, from the lowest load at or past the cliff that lost more than the target; None where no engine has one. Measured, else
 /// simulated, else by the model, and it says so.
@@ -20,16 +21,18 @@ fn of(finding: &Finding, engine: EngineKind) -> Option<String> {
     let cliff = finding.cliff_pps.get(engine)?;
     let losing =
         finding.curve(engine).into_iter().find(|point| point.load_pps >= cliff.value && loses(point, finding))?;
-    let (place, share) = place(losing)?;
-    let cpu = losing.outcome.cpu?;
+    at(losing.load_pps, &losing.outcome, *cliff)
+}
+
+/// One sentence from what is found at a load past the cliff; None where nothing is lost there, or the outcome has no CPU shares.
+pub fn at(load_pps: f64, outcome: &Outcome, cliff: Figure) -> Option<String> {
+    let (place, share) = place(outcome)?;
+    let cpu = outcome.cpu?;
     let available = value(cpu.available);
-    let lost = format!(
-        "past the cliff, at {:.0} kpps, {} of the loss is in the {place}",
-        losing.load_pps / 1e3,
-        percent(share)
-    );
+    let lost =
+        format!("past the cliff, at {:.0} kpps, {} of the loss is in the {place}", load_pps / 1e3, percent(share));
     // With this much work a packet a whole CPU would carry so much.
-    let whole_pps = losing.outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
+    let whole_pps = outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
     let upper_pps = cliff.interval.map_or(cliff.value, |interval| interval.high);
     Some(if whole_pps > upper_pps && available > 0.0 {
         format!(
@@ -48,8 +51,8 @@ fn loses(point: &SweepPoint, finding: &Finding) -> bool {
 }
 
 /// The queue in which most is lost, and its share of the loss.
-fn place(point: &SweepPoint) -> Option<(&'static str, f64)> {
-    let loss = point.outcome.loss?;
+fn place(outcome: &Outcome) -> Option<(&'static str, f64)> {
+    let loss = outcome.loss?;
     let places =
         [("backlog or ring", value(loss.ring)), ("socket buffer", value(loss.socket)), ("sender", value(loss.sender))];
     let sum: f64 = places.iter().map(|(_, lost)| lost).sum();

@@ -1,0 +1,134 @@
+//! `netcliff serve`: the explorer with the store beside it.
+
+mod guard;
+mod live;
+mod pages;
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use axum::serve::ListenerExt;
+use netcliff_wire::control::key::Key;
+use nix::sys::socket::{setsockopt, sockopt};
+
+use super::{stop_on_signal, store_path};
+use crate::args::{ServeArgs, StoreArgs};
+use crate::output;
+
+/// A reader whose host has taken nothing for so long is dropped by the kernel (ms).
+const SLOWEST_READER_MS: u32 = 10_000;
+/// How long open connections may take to end once the server ends.
+const LEAVING: Duration = Duration::from_secs(1);
+/// Interval between looks at the flag that a signal sets.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What every answer needs.
+struct Served {
+    store: PathBuf,
+    key: Option<Key>,
+    live: live::Live,
+}
+
+/// Serves until a signal.
+pub fn run(args: &ServeArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let key = args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?;
+    if key.is_none() && !args.listen.ip().is_loopback() {
+        return Err(output::usage(format!(
+            "--listen {}: other hosts reach this address: give --key FILE (`netcliff agent --make-key FILE` makes one), or listen on \
+             127.0.0.1",
+            args.listen
+        )));
+    }
+    let served = Arc::new(Served { store: store_path(store)?, key, live: live::Live::default() });
+    let stop = stop_on_signal()?;
+    // Two threads: one would do, but a slow query of the store must not hold the stream of others up.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(serve(args, served, stop))?;
+    // Ends the reader of the kernel's counters, too.
+    runtime.shutdown_timeout(LEAVING);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(args: &ServeArgs, served: Arc<Served>, stop: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::bind(args.listen).await.map_err(|error| {
+        output::usage(format!("--listen {}: {error}; choose another port, or 0 for a free one", args.listen))
+    })?;
+    let address = listener.local_addr().context("cannot tell the port")?;
+    let place = address_of(address, served.key.as_ref());
+    output::say(format!("netcliff: the explorer is at {place} (Ctrl-C ends it)"));
+    if args.open {
+        open(&place);
+    }
+    // What a reader does not take waits in its socket, and there for so long only.
+    let listener = listener.tap_io(|stream| {
+        let _ = setsockopt(&stream.as_fd(), sockopt::TcpUserTimeout, &SLOWEST_READER_MS);
+    });
+    let app = router(&served);
+    let ended = Arc::clone(&served);
+    let server = axum::serve(listener, app).with_graceful_shutdown(async move {
+        while !stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(STOP_INTERVAL).await;
+        }
+        ended.live.end();
+    });
+    tokio::select! {
+        ended = server.into_future() => ended.context("the server ended"),
+        () = past(&served) => Ok(()),
+    }
+}
+
+/// Ends some time after the streams were told to end: a connection that is not read may not keep the program.
+async fn past(served: &Served) {
+    while !served.live.has_ended() {
+        tokio::time::sleep(STOP_INTERVAL).await;
+    }
+    tokio::time::sleep(LEAVING).await;
+}
+
+fn router(served: &Arc<Served>) -> Router {
+    let inner = Router::new()
+        .route("/", get(pages::index))
+        .route("/index.html", get(pages::index))
+        .route("/app.js", get(pages::script))
+        .route("/app.css", get(pages::style))
+        .route("/wasm.js", get(pages::engine))
+        .route("/api/runs", get(pages::runs))
+        .route("/api/run/{id}", get(pages::result))
+        .route("/api/watch", get(live::stream))
+        .route("/run/{id}", get(pages::run))
+        .route("/compare", get(pages::compare))
+        .with_state(Arc::clone(served));
+    let app = match &served.key {
+        // The token is the first part of every path, so that the page's relative addresses have it.
+        Some(_) => Router::new().nest("/{token}/", inner),
+        None => inner,
+    };
+    app.fallback(guard::nothing).layer(from_fn_with_state(Arc::clone(served), guard::guard))
+}
+
+fn address_of(address: SocketAddr, key: Option<&Key>) -> String {
+    match key {
+        Some(key) => format!("http://{address}/{}/", key.page_token()),
+        None => format!("http://{address}/"),
+    }
+}
+
+/// Opens the page in the user's browser; without one the address was said.
+fn open(place: &str) {
+    let started =
+        Command::new("xdg-open").arg(place).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    match started {
+        // Reaped by a thread of its own: the browser may stay.
+        Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
+        Err(error) => output::say(format!("netcliff: --open: xdg-open: {error}; open the address yourself")),
+    }
+}

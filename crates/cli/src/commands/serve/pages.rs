@@ -1,0 +1,177 @@
+//! The page's files, and what the store holds, as JSON and as the pages of `results show --html` and `compare --html`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use netcliff_lab::compare::{Measured, Source, compare as compared};
+use netcliff_lab::store::{RunSummary, Store};
+use netcliff_lab::stored::Stored;
+use netcliff_report::html;
+use serde::{Deserialize, Serialize};
+
+use super::Served;
+use crate::commands::results::show;
+
+const INDEX: &str = include_str!("../../../../../web/dist/index.html");
+const SCRIPT: &str = include_str!("../../../../../web/dist/app.js");
+const STYLE: &str = include_str!("../../../../../web/dist/app.css");
+const ENGINE: &str = include_str!("../../../../../web/dist/wasm.js");
+
+/// Pages of the report bring their own policy for scripts and styles.
+const REPORT_POLICY: &str = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// index.html.
+pub async fn index() -> Response {
+    file("text/html; charset=utf-8", INDEX)
+}
+
+/// app.js.
+pub async fn script() -> Response {
+    file("text/javascript; charset=utf-8", SCRIPT)
+}
+
+/// app.css.
+pub async fn style() -> Response {
+    file("text/css; charset=utf-8", STYLE)
+}
+
+/// wasm.js.
+pub async fn engine() -> Response {
+    file("text/javascript; charset=utf-8", ENGINE)
+}
+
+/// Why there is no answer.
+struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.0, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], self.1 + "\n").into_response()
+    }
+}
+
+fn broken(error: impl ToString) -> Refusal {
+    Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
+
+/// Asks the store in a thread where waiting holds nobody up.
+async fn asked(
+    served: Arc<Served>,
+    answer: impl FnOnce(&Store) -> Result<Response, Refusal> + Send + 'static,
+) -> Response {
+    let work = move || {
+        if !served.store.exists() {
+            return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no store at {} yet", served.store.display())));
+        }
+        let store = Store::open(&served.store).and_then(Store::only_reading).map_err(broken)?;
+        answer(&store)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(refusal)) => refusal.into_response(),
+        Err(error) => broken(error).into_response(),
+    }
+}
+
+/// A row of the list.
+#[derive(Serialize)]
+struct Run {
+    id: i64,
+    kind: String,
+    name: Option<String>,
+    state: String,
+    started_unix_s: f64,
+    command: String,
+    host: String,
+    cliff_pps: Option<netcliff_core::Figure>,
+}
+
+/// Runs listed at the most: more is searched on the command line.
+const MOST_RUNS: usize = 500;
+
+/// The runs, newest first.
+pub async fn runs(State(served): State<Arc<Served>>) -> Response {
+    if !served.store.exists() {
+        return json("[]".to_owned());
+    }
+    asked(served, |store| {
+        let row = |run: RunSummary| {
+            let finding = (run.kind == "find").then(|| store.finding(run.id).ok().flatten()).flatten();
+            let host = finding.as_ref().map_or_else(String::new, |finding| finding.host.cpu.clone());
+            let cliff_pps = finding.and_then(|finding| finding.cliff_pps.wire);
+            let RunSummary { id, kind, name, state, started_unix_s, command, .. } = run;
+            Run { id, kind, name, state, started_unix_s, command, host, cliff_pps }
+        };
+        let rows: Vec<Run> = store.runs().map_err(broken)?.into_iter().take(MOST_RUNS).map(row).collect();
+        Ok(json(serde_json::to_string(&rows).map_err(broken)?))
+    })
+    .await
+}
+
+fn json(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// The parts of a path by their names: the token, where there is one, and the run.
+type Parts = BTreeMap<String, String>;
+
+fn number(path: &Parts) -> Result<i64, Refusal> {
+    let said = path.get("id").map_or("", String::as_str);
+    let wrong = || Refusal(StatusCode::BAD_REQUEST, "expected the number of a run, such as 3".to_owned());
+    said.parse().map_err(|_| wrong())
+}
+
+fn picked(store: &Store, id: i64) -> Result<(RunSummary, Stored), Refusal> {
+    let missing = || Refusal(StatusCode::NOT_FOUND, format!("there is no run {id}; `netcliff results list` has them"));
+    let run = store.run(id).map_err(broken)?.ok_or_else(missing)?;
+    let stored = Stored::of_run(store, &run).map_err(|error| Refusal(StatusCode::NOT_FOUND, error.to_string()))?;
+    Ok((run, stored))
+}
+
+/// What a run keeps, as `results show --json` prints it.
+pub async fn result(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
+    asked(served, move |store| Ok(json(picked(store, number(&path)?)?.1.json().map_err(broken)?))).await
+}
+
+/// A page with its own policy.
+fn report(page: String) -> Response {
+    let headers: [(HeaderName, &str); 2] =
+        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, REPORT_POLICY)];
+    (headers, page).into_response()
+}
+
+/// The page of a run.
+pub async fn run(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
+    asked(served, move |store| {
+        let id = number(&path)?;
+        let (run, stored) = picked(store, id)?;
+        // "Ask what if" opens this very run here, measured points and all.
+        let here = format!("../?run={id}#");
+        Ok(report(show::page(&run, &stored).replace(&format!("{}#", html::EXPLORER), &here)))
+    })
+    .await
+}
+
+/// Two runs.
+#[derive(Deserialize)]
+pub struct Pair {
+    a: i64,
+    b: i64,
+}
+
+/// The page of a comparison.
+pub async fn compare(State(served): State<Arc<Served>>, Query(pair): Query<Pair>) -> Response {
+    asked(served, move |store| {
+        let refused = |error: &dyn std::fmt::Display| Refusal(StatusCode::UNPROCESSABLE_ENTITY, error.to_string());
+        let read = |id| Measured::of_store(store, &Source::Run(id)).map_err(|error| refused(&error));
+        let found = compared(&read(pair.a)?, &read(pair.b)?, None).map_err(|error| refused(&error))?;
+        Ok(report(html::compare(&found)))
+    })
+    .await
+}

@@ -1,0 +1,67 @@
+//! The link from a `find`'s page to the explorer, with the calibrated host in the address.
+
+use maud::{Markup, html};
+use netcliff_core::{Finding, Host};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+/// Where `netcliff serve` has the explorer unless it is told otherwise.
+pub const EXPLORER: &str = "http://127.0.0.1:9941/";
+
+/// What would change the meaning of the address (web/src/state.ts).
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b'%')
+    .add(b'&')
+    .add(b'#')
+    .add(b'+')
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'`')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The address's fragment for a calibrated host; None: it was not calibrated.
+fn fragment(finding: &Finding) -> Option<String> {
+    let host = &finding.calibration.as_ref()?.host;
+    let traffic = &finding.setup.traffic;
+    let mut parts = vec![("host", Host::pentium4_2530mhz().name)];
+    parts.extend(host.changes_from(&Host::pentium4_2530mhz()).into_iter().map(|change| ("set", change)));
+    parts.push(("scheme", finding.setup.scheme.to_string()));
+    parts.push(("arrivals", traffic.arrivals.to_string()));
+    parts.push(("size", traffic.size.to_string()));
+    parts.push(("link", netcliff_core::units::print_bps(traffic.link_bps)));
+    let parts: Vec<String> =
+        parts.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, ESCAPED))).collect();
+    Some(format!("#v1/explore?{}", parts.join("&")))
+}
+
+/// "Ask what if", for the page's head.
+pub fn link(finding: &Finding) -> Option<Markup> {
+    let fragment = fragment(finding)?;
+    Some(html! {
+        p { a href={ (EXPLORER) (fragment) } { "Ask what if" } " with these costs, while " code { "netcliff serve" } " runs" }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_has_the_calibrated_host() {
+        let text = include_str!("../../../../web/tests/data/find.json");
+        let finding: Finding = serde_json::from_str(text).unwrap();
+        let fragment = fragment(&finding).unwrap();
+        assert!(
+            fragment.starts_with("#v1/explore?host=pentium4-2530mhz&set=application=1.9069885724737677us&"),
+            "{fragment}"
+        );
+        assert!(fragment.contains("&scheme=napi:weight=64,budget=300,budget_time=8ms,backlog=true&"), "{fragment}");
+        let uncalibrated = Finding { calibration: None, ..finding };
+        assert_eq!(super::fragment(&uncalibrated), None);
+    }
+}

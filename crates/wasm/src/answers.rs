@@ -1,0 +1,429 @@
+//! What is answered, by [`ModelEngine`] and [`SimEngine`].
+
+use std::collections::BTreeMap;
+
+use netcliff_core::engine::Fidelity;
+use netcliff_core::{
+    Analysis, Engine, EngineFailure, EngineKind, Figure, Load, Outcome, Point, Provenance, Record, binding, host, units,
+};
+use netcliff_model::{ModelEngine, Question};
+use netcliff_sim::{Effort, SimEngine};
+use serde::{Deserialize, Serialize};
+
+use crate::question::{Refused, Setting, option, rates};
+
+/// No question.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// What can be asked.
+#[derive(Debug, Serialize)]
+pub struct About {
+    version: &'static str,
+    presets: &'static [&'static str],
+    keys: &'static [&'static str],
+    text_keys: &'static [&'static str],
+}
+
+/// The vocabulary.
+pub fn about(_: Nothing) -> Result<About, Refused> {
+    Ok(About {
+        version: env!("CARGO_PKG_VERSION"),
+        presets: host::PRESETS,
+        keys: host::KEYS,
+        text_keys: host::TEXT_KEYS,
+    })
+}
+
+/// A setting, and loads where a sweep is asked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckQuestion {
+    setting: Setting,
+    #[serde(default)]
+    rates: Option<String>,
+}
+
+/// How netcliff writes a question that it accepts.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    /// The point at 1 pps, or at the first load.
+    point: Point,
+    /// Each figure of the host by its key (s, packets, a share).
+    figures: BTreeMap<&'static str, f64>,
+    /// What is possible but probably a mistake.
+    warnings: Vec<String>,
+    /// Line rate of the frames (pps).
+    line_rate_pps: Option<f64>,
+    /// Mean frame (bytes).
+    frame_bytes: Option<f64>,
+    /// Why the model does not answer; None: it does.
+    model: Option<String>,
+    /// The same of the simulator.
+    sim: Option<String>,
+    /// The loads (pps).
+    loads_pps: Vec<f64>,
+}
+
+/// Checks a setting.
+pub fn check(asked: CheckQuestion) -> Result<Checked, Refused> {
+    let loads = asked.rates.as_deref().map(rates).transpose()?.unwrap_or_default();
+    let point = asked.setting.point(loads.first().copied().unwrap_or(Load::Pps(1.0)))?;
+    let why = |engine: &dyn Engine| engine.supports(&point).err().map(|error| error.to_string());
+    let at = |load: &Load| netcliff_core::Traffic { rate: *load, ..point.traffic.clone() }.rate_pps();
+    Ok(Checked {
+        figures: host::KEYS.iter().filter_map(|key| Some((*key, point.host.get(key)?))).collect(),
+        warnings: point.warnings(),
+        line_rate_pps: point.traffic.line_rate_pps(),
+        frame_bytes: point.traffic.size.mean_bytes(),
+        model: why(&ModelEngine::default()),
+        sim: why(&SimEngine::default()),
+        loads_pps: loads.iter().filter_map(at).collect(),
+        point,
+    })
+}
+
+fn failed(error: EngineFailure) -> Refused {
+    Refused::of("engine", error)
+}
+
+/// A sweep by the model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PredictQuestion {
+    setting: Setting,
+    rates: String,
+    #[serde(default)]
+    fidelity: Option<String>,
+    /// Whether latency quantiles are wanted (they take longer than the rest).
+    #[serde(default = "yes")]
+    quantiles: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A load of a sweep.
+#[derive(Debug, Serialize)]
+pub struct CurvePoint {
+    load_pps: f64,
+    outcome: Outcome,
+}
+
+/// A sweep.
+#[derive(Debug, Serialize)]
+pub struct Curve {
+    points: Vec<CurvePoint>,
+}
+
+fn fidelity(text: Option<&str>) -> Result<Fidelity, Refused> {
+    text.map_or(Ok(Fidelity::default()), |text| option("fidelity", text))
+}
+
+fn points(setting: &Setting, loads: &str) -> Result<Vec<Point>, Refused> {
+    let loads = rates(loads)?;
+    let Some(first) = loads.first() else { return Ok(Vec::new()) };
+    let first = setting.point(*first)?;
+    let at = |rate: Load| {
+        let point = Point { traffic: netcliff_core::Traffic { rate, ..first.traffic.clone() }, ..first.clone() };
+        point.validate().map(|()| point).map_err(|error| Refused::of("rates", error))
+    };
+    loads.into_iter().map(at).collect()
+}
+
+/// The model at each load.
+pub fn predict(asked: PredictQuestion) -> Result<Curve, Refused> {
+    let mut engine = ModelEngine::new(fidelity(asked.fidelity.as_deref())?);
+    engine.quantiles = asked.quantiles;
+    let answer = |point: Point| {
+        let outcome = engine.evaluate(&point).map_err(failed)?;
+        Ok(CurvePoint { load_pps: point.traffic.rate_pps().unwrap_or(0.0), outcome })
+    };
+    let points: Result<_, Refused> = points(&asked.setting, &asked.rates)?.into_iter().map(answer).collect();
+    Ok(Curve { points: points? })
+}
+
+/// The cliff by the model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CliffQuestion {
+    setting: Setting,
+    /// Loss fraction that defines it.
+    #[serde(default = "usual_loss")]
+    loss: f64,
+    #[serde(default)]
+    fidelity: Option<String>,
+}
+
+fn usual_loss() -> f64 {
+    1e-4
+}
+
+/// The cliff, and what is past it.
+#[derive(Debug, Serialize)]
+pub struct Fall {
+    /// Highest load within the loss (pps).
+    cliff_pps: f64,
+    /// The same in words.
+    cliff: String,
+    /// Throughput at twice the cliff over the peak: 1 holds, 0 is receive livelock.
+    livelock: f64,
+    /// The bottleneck at 1.2 times the cliff, in words.
+    binding: Option<String>,
+}
+
+/// How far past the cliff the bottleneck is looked at: the first load there of `find`'s sweep is near it.
+const PAST: f64 = 1.2;
+
+/// The cliff.
+pub fn cliff(asked: CliffQuestion) -> Result<Fall, Refused> {
+    let engine = ModelEngine::new(fidelity(asked.fidelity.as_deref())?).without_quantiles();
+    let point = asked.setting.point(Load::Pps(1.0))?;
+    let Point { host, scheme, traffic } = &point;
+    let cliff_pps = netcliff_model::cliff(&engine, host, scheme, traffic, asked.loss).map_err(failed)?.pps;
+    let livelock = netcliff_model::livelock_index(&engine, host, scheme, traffic, cliff_pps).map_err(failed)?;
+    let past_pps = PAST * cliff_pps;
+    let past = Point { traffic: traffic.at_pps(past_pps), ..point.clone() };
+    let binding = engine.evaluate(&past).map(|outcome| binding::at(past_pps, &outcome, Figure::exact(cliff_pps)));
+    Ok(Fall {
+        cliff_pps,
+        cliff: units::print_pps(units::three_digits(cliff_pps)),
+        livelock,
+        binding: binding.map_err(failed)?,
+    })
+}
+
+/// A record with its analysis, as `predict --sensitivities --json` writes it.
+#[derive(Debug, Serialize)]
+pub struct Analysed {
+    #[serde(flatten)]
+    record: Record,
+    #[serde(flatten)]
+    analysis: Analysis,
+}
+
+/// Cliff and sensitivities.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SensitivityQuestion {
+    setting: Setting,
+    /// The load of latency and CPU; None: half the cliff.
+    #[serde(default)]
+    rate: Option<String>,
+    #[serde(default = "usual_loss")]
+    loss: f64,
+    #[serde(default)]
+    fidelity: Option<String>,
+    #[serde(default)]
+    origin: Origin,
+}
+
+/// What provenance says of who asked, and when.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The equivalent command line.
+    #[serde(default)]
+    command: String,
+    /// Seconds since the epoch (UTC).
+    #[serde(default)]
+    started_unix_s: f64,
+}
+
+impl Origin {
+    fn provenance(&self, seed: Option<u64>, settings: BTreeMap<String, String>) -> Provenance {
+        Provenance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed,
+            command: self.command.clone(),
+            started_unix_s: self.started_unix_s,
+            settings,
+            ..Provenance::default()
+        }
+    }
+}
+
+fn by_model(fidelity: Fidelity) -> BTreeMap<String, String> {
+    [("fidelity".to_owned(), fidelity.to_string())].into()
+}
+
+/// How the cliff, the latency and the CPU move with each cost.
+pub fn sensitivities(asked: SensitivityQuestion) -> Result<Analysed, Refused> {
+    let fidelity = fidelity(asked.fidelity.as_deref())?;
+    let engine = ModelEngine::new(fidelity);
+    let load = asked.rate.as_deref().map(|rate| option::<Load>("rate", rate)).transpose()?;
+    let point = asked.setting.point(load.unwrap_or(Load::Pps(1.0)))?;
+    let question = Question { loss: asked.loss, sensitivities: true };
+    let Point { host, scheme, traffic } = &point;
+    let (point, analysis) =
+        netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, load, question).map_err(failed)?;
+    let outcome = engine.evaluate(&point).map_err(failed)?;
+    let provenance = asked.origin.provenance(None, by_model(fidelity));
+    Ok(Analysed { record: Record { point, engine: EngineKind::Model, outcome, provenance }, analysis })
+}
+
+/// Records of a sweep by the model.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordsQuestion {
+    setting: Setting,
+    rates: String,
+    #[serde(default)]
+    fidelity: Option<String>,
+    #[serde(default)]
+    origin: Origin,
+}
+
+/// One record a load.
+pub fn records(asked: RecordsQuestion) -> Result<Vec<Record>, Refused> {
+    let fidelity = fidelity(asked.fidelity.as_deref())?;
+    let engine = ModelEngine::new(fidelity);
+    let record = |point: Point| {
+        let outcome = engine.evaluate(&point).map_err(failed)?;
+        let provenance = asked.origin.provenance(None, by_model(fidelity));
+        Ok(Record { point, engine: EngineKind::Model, outcome, provenance })
+    };
+    points(&asked.setting, &asked.rates)?.into_iter().map(record).collect()
+}
+
+/// One load in simulation.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimulateQuestion {
+    setting: Setting,
+    rate: String,
+    seed: u64,
+    packets: u64,
+    #[serde(default = "usual_confidence")]
+    confidence: f64,
+    #[serde(default)]
+    origin: Origin,
+}
+
+fn usual_confidence() -> f64 {
+    0.95
+}
+
+/// A simulated record, and how it went.
+#[derive(Debug, Serialize)]
+pub struct Simulated {
+    #[serde(flatten)]
+    record: Record,
+    /// Arrivals simulated, those included that the figures need beyond what was asked for.
+    packets: u64,
+    /// False: the replications are too short for what they report.
+    settled: bool,
+}
+
+/// Simulates.
+pub fn simulate(asked: SimulateQuestion) -> Result<Simulated, Refused> {
+    let point = asked.setting.point(option("rate", &asked.rate)?)?;
+    let engine = SimEngine {
+        seed: asked.seed,
+        effort: Effort::Packets(asked.packets),
+        confidence: asked.confidence,
+        ..SimEngine::default()
+    };
+    let simulation = engine.simulate(&point).map_err(failed)?;
+    simulation
+        .outcome
+        .check()
+        .map_err(|unsound| failed(EngineFailure::Unsound { engine: EngineKind::Sim, unsound }))?;
+    let settings = [("packets".to_owned(), asked.packets.to_string())].into();
+    let provenance = asked.origin.provenance(Some(asked.seed), settings);
+    Ok(Simulated {
+        packets: simulation.packets,
+        settled: simulation.settled,
+        record: Record { point, engine: EngineKind::Sim, outcome: simulation.outcome, provenance },
+    })
+}
+
+/// A glance: the second half of one replication.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreviewQuestion {
+    setting: Setting,
+    rate: String,
+    seed: u64,
+    packets: u64,
+}
+
+/// What one replication of so many packets found, within milliseconds; its figures have no interval.
+pub fn preview(asked: PreviewQuestion) -> Result<CurvePoint, Refused> {
+    let point = asked.setting.point(option("rate", &asked.rate)?)?;
+    let engine = SimEngine { seed: asked.seed, ..SimEngine::default() };
+    let found = engine.replicas(&point, 0..1, asked.packets).map_err(failed)?.pop();
+    let replica = found.ok_or_else(|| Refused::of("engine", "no replication was made"))?;
+    Ok(CurvePoint { load_pps: point.traffic.rate_pps().unwrap_or(0.0), outcome: replica.outcome })
+}
+
+/// The cliff in simulation.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimulatedCliffQuestion {
+    setting: Setting,
+    #[serde(default = "usual_loss")]
+    loss: f64,
+    seed: u64,
+    /// Arrivals a load at the most.
+    packets: u64,
+}
+
+/// The cliff in simulation.
+#[derive(Debug, Serialize)]
+pub struct SimulatedCliff {
+    cliff_pps: Figure,
+    /// The bottleneck at the lowest load beyond it that was simulated, in words.
+    binding: Option<String>,
+}
+
+/// Searches the cliff in simulation.
+pub fn simulated_cliff(asked: SimulatedCliffQuestion) -> Result<SimulatedCliff, Refused> {
+    let point = asked.setting.point(Load::Pps(1.0))?;
+    let engine = SimEngine { seed: asked.seed, effort: Effort::Exactly(asked.packets), ..SimEngine::default() };
+    let found = netcliff_sim::cliff_sim(&engine, &point, asked.loss).map_err(failed)?;
+    let loses = |outcome: &Outcome| outcome.loss_fraction.is_some_and(|loss| loss.value > asked.loss);
+    let beyond = |(load_pps, outcome): &&(f64, Outcome)| *load_pps >= found.load_pps.value && loses(outcome);
+    let binding = found.sweep.iter().find(beyond).and_then(|(pps, outcome)| binding::at(*pps, outcome, found.load_pps));
+    Ok(SimulatedCliff { cliff_pps: found.load_pps, binding })
+}
+
+/// The first arrivals of a run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceQuestion {
+    setting: Setting,
+    rate: String,
+    seed: u64,
+    packets: u64,
+}
+
+/// A trace as arrays of numbers; what they are is said by [`netcliff_sim::Trace`].
+#[derive(Debug, Serialize)]
+pub struct Moments {
+    /// (activity, from (s), to (s)).
+    cpu: Vec<(&'static str, f64, f64)>,
+    /// (time (s), in the ring, in the socket, lost at the ring, lost at the socket).
+    levels: Vec<(f64, u64, u64, u64, u64)>,
+    timers_s: Vec<f64>,
+    end_s: f64,
+}
+
+/// A run moment by moment.
+pub fn trace(asked: TraceQuestion) -> Result<Moments, Refused> {
+    let point = asked.setting.point(option("rate", &asked.rate)?)?;
+    let engine = SimEngine { seed: asked.seed, ..SimEngine::default() };
+    let trace = engine.trace(&point, asked.packets).map_err(failed)?;
+    Ok(Moments {
+        cpu: trace.cpu.iter().map(|span| (span.activity.name(), span.from_s, span.to_s)).collect(),
+        levels: trace
+            .levels
+            .iter()
+            .map(|(at, level)| (*at, level.ring, level.socket, level.dropped_ring, level.dropped_socket))
+            .collect(),
+        timers_s: trace.timers_s,
+        end_s: trace.end_s,
+    })
+}

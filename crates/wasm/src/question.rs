@@ -1,0 +1,118 @@
+//! What may be asked: the options of `predict` and `simulate`, as texts.
+
+use netcliff_core::experiment::Rates;
+use netcliff_core::traffic::Traffic;
+use netcliff_core::{Arrivals, Flows, FrameSizes, Host, Load, Point, Scheme, units};
+use serde::{Deserialize, Serialize};
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// What was being read or done: `host`, `set.2`, `scheme`, `rates`, `engine`.
+    pub part: String,
+    /// The sentence, with the offending value and the accepted form.
+    pub text: String,
+}
+
+impl Refused {
+    /// `part` is refused with the text of `error`.
+    pub fn of(part: impl Into<String>, error: impl ToString) -> Self {
+        Self { part: part.into(), text: error.to_string() }
+    }
+}
+
+/// A point or a sweep: the options of the command line of the same names.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// A preset.
+    pub host: String,
+    /// Changes of it, `KEY=VALUE`, in their order.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// `--scheme`.
+    pub scheme: String,
+    /// `--arrivals`.
+    #[serde(default = "poisson")]
+    pub arrivals: String,
+    /// `--size`.
+    #[serde(default = "smallest")]
+    pub size: String,
+    /// `--link`.
+    #[serde(default = "gigabit")]
+    pub link: String,
+    /// `--queues`, in full (`4:map=spread`).
+    #[serde(default)]
+    pub queues: Option<String>,
+    /// `--flows`.
+    #[serde(default)]
+    pub flows: Option<String>,
+}
+
+fn poisson() -> String {
+    "poisson".to_owned()
+}
+fn smallest() -> String {
+    "64B".to_owned()
+}
+fn gigabit() -> String {
+    "1Gbit/s".to_owned()
+}
+
+/// Files cannot be read by name here.
+const NO_FILES: &str = "names a file, which a page cannot read by its name: use the command line for it";
+
+/// Reads one option.
+pub fn option<T: std::str::FromStr>(part: &str, text: &str) -> Result<T, Refused>
+where
+    T::Err: ToString,
+{
+    text.trim().parse().map_err(|error: T::Err| Refused::of(part, error))
+}
+
+impl Setting {
+    /// The host with its changes.
+    pub fn host(&self) -> Result<Host, Refused> {
+        let presets = netcliff_core::host::PRESETS.join(", ");
+        let mut host = Host::preset(&self.host).ok_or_else(|| {
+            Refused::of("host", format!("host: cannot read \"{}\": expected a preset ({presets})", self.host))
+        })?;
+        for (number, assignment) in self.set.iter().enumerate() {
+            host.set(assignment).map_err(|error| Refused::of(format!("set.{number}"), error))?;
+        }
+        if let Some(queues) = &self.queues {
+            host.queues = Some(option("queues", queues)?);
+        }
+        Ok(host)
+    }
+
+    /// The point at a load.
+    ///
+    /// # Errors
+    /// A text that cannot be read, a value that cannot be, or a file.
+    pub fn point(&self, rate: Load) -> Result<Point, Refused> {
+        let host = self.host()?;
+        let scheme: Scheme = option("scheme", &self.scheme)?;
+        let arrivals: Arrivals = option("arrivals", &self.arrivals)?;
+        let size: FrameSizes = option("size", &self.size)?;
+        let link_bps = units::parse_bps(self.link.trim()).map_err(|error| Refused::of("link", error))?;
+        let flows: Option<Flows> = self.flows.as_deref().map(|flows| option("flows", flows)).transpose()?;
+        if matches!(arrivals, Arrivals::Trace { .. }) {
+            return Err(Refused::of("arrivals", format!("arrivals = {arrivals}: {NO_FILES}")));
+        }
+        if matches!(size, FrameSizes::File(_) | FrameSizes::Trace(_)) {
+            return Err(Refused::of("size", format!("size = {size}: {NO_FILES}")));
+        }
+        host.validate().map_err(|error| Refused::of(format!("host.{}", error.parameter), error))?;
+        scheme.validate(&host).map_err(|error| Refused::of("scheme", error))?;
+        let point = Point { host, scheme, traffic: Traffic { arrivals, size, rate, link_bps, flows } };
+        let valid = point.traffic.validate().map_err(|error| Refused::of(error.parameter.clone(), error));
+        valid.and_then(|()| point.validate().map_err(|error| Refused::of("point", error)))?;
+        Ok(point)
+    }
+}
+
+/// Reads `--rates`.
+pub fn rates(text: &str) -> Result<Vec<Load>, Refused> {
+    option::<Rates>("rates", text).map(|rates| rates.0)
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# web.sh [--needs|NETCLIFF]: the explorer: types, rules and layout of its sources, web/dist built from them, the page in Chromium, its figures
+# those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or the browser is
+# missing; --needs only looks for them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+skip() {
+    echo "$*"
+    exit 77
+}
+command -v node >/dev/null || skip "node is not installed"
+command -v npm >/dev/null || skip "npm is not installed"
+node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' ||
+    skip "node $(node --version) is older than 20.19"
+browser="$(command -v chromium || command -v chromium-browser || command -v google-chrome)" || skip "chromium is not installed"
+[[ "${1:-}" != --needs ]] || exit 0
+program="${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/netcliff}"
+
+cd web
+if ! [[ node_modules/.package-lock.json -nt package-lock.json ]]; then
+    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error || skip "the packages of web/package-lock.json cannot be had"
+fi
+node_modules/.bin/tsc --noEmit
+node_modules/.bin/eslint .
+node_modules/.bin/prettier --check --log-level warn .
+node build.mjs
+git diff --exit-code --stat -- dist pkg || {
+    echo "web/dist is not what web/src builds: run make web and commit it" >&2
+    exit 1
+}
+CHROMIUM="$browser" node tests/page.mjs "$program"

@@ -1,0 +1,141 @@
+// Engines in workers: one that answers while a slider moves, and a pool for what takes longer.
+
+import type { Reply } from "./types";
+
+declare const WORKER_SOURCE: string;
+declare global {
+  /** The engine: base64 of gzip of the module (wasm.js). */
+  var netcliffWasm: string | undefined;
+}
+
+export type Call =
+  | "about"
+  | "check"
+  | "predict"
+  | "cliff"
+  | "sensitivities"
+  | "simulate"
+  | "simulated_cliff"
+  | "preview"
+  | "trace"
+  | "records"
+  | "read";
+
+/** An answer, and how long it took. */
+export interface Timed<T> {
+  reply: Reply<T>;
+  took_ms: number;
+}
+type Resolve = (answer: Timed<unknown>) => void;
+
+let module: Promise<WebAssembly.Module> | undefined;
+let source: string | undefined;
+
+async function inflate(): Promise<WebAssembly.Module> {
+  const text = globalThis.netcliffWasm;
+  if (text === undefined) throw new Error("wasm.js is missing beside index.html: copy the whole folder");
+  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+}
+
+/** A worker with an engine. Questions are answered in their order. */
+export class Engine {
+  private worker: Worker | undefined;
+  private readonly waiting = new Map<number, Resolve>();
+  private next = 0;
+  private ready: Promise<void>;
+
+  constructor() {
+    this.ready = this.start();
+  }
+
+  private async start(): Promise<void> {
+    module ??= inflate();
+    source ??= URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
+    const compiled = await module;
+    const worker = new Worker(source);
+    this.worker = worker;
+    await new Promise<void>((resolve, reject) => {
+      worker.onerror = (event) => {
+        reject(new Error(event.message));
+      };
+      worker.onmessage = ({
+        data,
+      }: MessageEvent<{ ready?: boolean; id: number; reply: Reply<unknown>; took_ms: number; dead?: boolean }>) => {
+        if (data.ready === true) {
+          resolve();
+          return;
+        }
+        this.waiting.get(data.id)?.({ reply: data.reply, took_ms: data.took_ms });
+        this.waiting.delete(data.id);
+        if (data.dead === true) this.restart();
+      };
+      worker.postMessage({ module: compiled });
+    });
+  }
+
+  get busy(): boolean {
+    return this.waiting.size > 0;
+  }
+
+  /** Ends what is under way: its callers get an error. */
+  restart(): void {
+    this.worker?.terminate();
+    const stopped = { reply: { error: { part: "stopped", text: "stopped" } }, took_ms: 0 };
+    for (const resolve of this.waiting.values()) resolve(stopped);
+    this.waiting.clear();
+    this.ready = this.start();
+  }
+
+  async ask<T>(call: Call | "glance", question: unknown): Promise<Timed<T>> {
+    await this.ready;
+    const id = this.next++;
+    return new Promise((resolve) => {
+      this.waiting.set(id, resolve as Resolve);
+      this.worker?.postMessage({ id, call, question });
+    });
+  }
+}
+
+/** Work in pieces by several engines; a piece begins when an engine is free, the first in the queue first. */
+export class Pool {
+  private readonly engines: Engine[];
+  private readonly busy = new Set<Engine>();
+  private queue: { call: Call | "glance"; question: unknown; resolve: Resolve }[] = [];
+
+  constructor(size: number) {
+    this.engines = Array.from({ length: size }, () => new Engine());
+  }
+
+  /** Forgets what is queued, and stops what is under way. */
+  clear(): void {
+    this.queue = [];
+    for (const engine of this.busy) engine.restart();
+    this.busy.clear();
+  }
+
+  /** `first`: before all that waits. */
+  ask<T>(call: Call | "glance", question: unknown, first = false): Promise<Timed<T>> {
+    return new Promise((resolve) => {
+      this.queue[first ? "unshift" : "push"]({ call, question, resolve: resolve as Resolve });
+      this.pump();
+    });
+  }
+
+  private pump(): void {
+    for (const engine of this.engines) {
+      if (this.busy.has(engine)) continue;
+      const next = this.queue.shift();
+      if (!next) return;
+      const { call, question, resolve } = next;
+      this.busy.add(engine);
+      void engine.ask(call, question).then((answer) => {
+        const stopped = "error" in answer.reply && answer.reply.error.part === "stopped";
+        if (!stopped) this.busy.delete(engine);
+        resolve(answer);
+        this.pump();
+      });
+    }
+  }
+}

@@ -1,0 +1,731 @@
+// The view Explore: what is asked on the left, what becomes of it on the right.
+
+import { Answers, type SchemeAnswers } from "./answers";
+import { Chart, shortRate, type Area, type Dot, type Line, type Mark } from "./chart";
+import { Controls } from "./controls";
+import { copy, download, fill, h, say } from "./dom";
+import { digits, duration, niceAbove, pps, rate, rateOf, share } from "./format";
+import { command, setting, type State } from "./state";
+import { ends, value, type Cpu, type CurvePoint, type Figure, type Finding, type Latency, type Outcome } from "./types";
+
+const QUANTILES: [keyof Latency, string][] = [
+  ["mean", "mean"],
+  ["p50", "p50"],
+  ["p99", "p99"],
+  ["p999", "p99.9"],
+];
+const CPU_PARTS: [keyof Cpu, string][] = [
+  ["interrupt", "interrupts"],
+  ["poll", "polls"],
+  ["protocol", "protocol"],
+  ["application", "application"],
+  ["paused", "paused"],
+  ["available", "available"],
+];
+
+export class Explore {
+  readonly element: HTMLElement;
+  readonly answers: Answers;
+  readonly controls: Controls;
+  /** A measured host's record. */
+  finding: { name: string; finding: Finding } | null = null;
+  private quantile: keyof Latency = "p99";
+  private split = 0;
+  private hover: number | null = null;
+  private readonly summary = h("div", { class: "summary", role: "list", "aria-label": "Cliff of each scheme" });
+  private readonly charts: Record<"delivered" | "latency" | "cpu" | "loss", Chart>;
+  private readonly table = h("div", {
+    class: "scroll",
+    tabindex: 0,
+    role: "region",
+    "aria-label": "Figures at a load",
+  });
+  private readonly bars = h("div", { class: "moves" });
+  private readonly notes = h("ul", { class: "notes", tabindex: 0, "aria-label": "Limits of these figures" });
+  private readonly commandText = h("code", { class: "command" });
+  private readonly splitTools = h("div", { class: "tools", role: "group", "aria-label": "Scheme of the CPU split" });
+  private readonly copied = h("span", { role: "status", class: "hint" });
+  private readonly progress = h("p", { class: "hint", role: "status" });
+  private frame = 0;
+
+  constructor(
+    private state: State,
+    private readonly change: (state: State) => void,
+    workers: number,
+  ) {
+    this.answers = new Answers(() => {
+      this.draw();
+    }, workers);
+    this.controls = new Controls(state, (next) => {
+      this.change(next);
+    });
+    const surface = (label: string): HTMLElement =>
+      h("div", {
+        class: "surface",
+        role: "group",
+        "aria-label": `${label}; arrow keys move the load that is looked at`,
+      });
+    const cursor = (x: number, pin: boolean): void => {
+      this.hover = x;
+      if (pin) this.change({ ...this.state, rate: pps(x) });
+      else this.draw();
+    };
+    const make = (label: string): Chart => new Chart(surface(label), cursor);
+    this.charts = {
+      delivered: make("Delivered"),
+      latency: make("Latency"),
+      cpu: make("CPU split"),
+      loss: make("Loss by place"),
+    };
+    this.element = h("div", { class: "explore" }, this.controls.element, this.figures());
+  }
+
+  private tools(name: "delivered" | "latency" | "cpu" | "loss", ...more: (HTMLElement | null)[]): HTMLElement {
+    const chart = this.charts[name];
+    return h(
+      "div",
+      { class: "tools" },
+      ...more,
+      h("span", { class: "space" }),
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-label": `Save ${name} as SVG`,
+          click: () => {
+            download(`netcliff-${name}.svg`, chart.file(), "image/svg+xml");
+          },
+        },
+        "SVG",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-label": `Save ${name} as PNG`,
+          click: () => {
+            void chart.pixels().then((blob) => {
+              download(`netcliff-${name}.png`, blob);
+            });
+          },
+        },
+        "PNG",
+      ),
+    );
+  }
+
+  private figures(): HTMLElement {
+    const quantiles = h("div", { class: "row", role: "group", "aria-label": "Latency shown" });
+    for (const [key, name] of QUANTILES) {
+      const button = h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(key === this.quantile),
+          click: () => {
+            this.quantile = key;
+            for (const other of quantiles.children) other.setAttribute("aria-pressed", String(other === button));
+            this.draw();
+          },
+        },
+        name,
+      );
+      quantiles.append(button);
+    }
+    const legend = h("div", { class: "legend" }, ...CPU_PARTS.map(([key, name]) => h("span", { class: key }, name)));
+    const plot = (first: boolean, chart: Chart, ...tools: HTMLElement[]): HTMLElement =>
+      h("section", { class: first ? "plot first" : "plot" }, chart.element, ...tools);
+    const { delivered, latency, cpu, loss } = this.charts;
+    const exports = h(
+      "div",
+      { class: "row" },
+      h(
+        "button",
+        {
+          type: "button",
+          id: "copy",
+          click: () => {
+            void this.copyCommand();
+          },
+        },
+        "Copy the command",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          click: () => {
+            void this.copyAddress();
+          },
+        },
+        "Copy the address",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          id: "csv",
+          click: () => {
+            download("netcliff.csv", this.csv(), "text/csv");
+          },
+        },
+        "CSV",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          id: "json",
+          click: () => {
+            void this.records();
+          },
+        },
+        "JSON",
+      ),
+      this.copied,
+    );
+    return h(
+      "div",
+      { class: "figures" },
+      this.summary,
+      plot(
+        true,
+        delivered,
+        this.tools(
+          "delivered",
+          h(
+            "span",
+            { class: "hint" },
+            "line: the model, or the simulator where it has no curve · circles: simulator, 95 % · diamonds: measured",
+          ),
+        ),
+      ),
+      h(
+        "div",
+        { class: "plots rest" },
+        plot(false, latency, this.tools("latency", quantiles)),
+        plot(false, cpu, this.tools("cpu", this.splitTools), legend),
+        plot(
+          false,
+          loss,
+          this.tools("loss", h("span", { class: "hint" }, "lines: at the ring or backlog · dotted: at the socket")),
+        ),
+      ),
+      h("section", { class: "panel" }, this.table),
+      h(
+        "div",
+        { class: "pair" },
+        h("section", { class: "panel" }, h("h2", {}, "What moves the cliff"), this.bars),
+        h("section", { class: "panel" }, h("h2", {}, "Limits of these figures"), this.notes, this.progress),
+      ),
+      h("section", { class: "panel" }, h("h2", {}, "The same on the command line"), this.commandText, exports),
+    );
+  }
+
+  /** Another question. */
+  show(state: State, changedAt?: number): void {
+    const schemes = state.schemes.length;
+    if (this.split >= schemes) this.split = 0;
+    const asked = (one: State): string => JSON.stringify({ ...one, set: [...one.set], view: "", rate: "" });
+    const same = this.answers.schemes.length > 0 && asked(state) === asked(this.state);
+    this.state = state;
+    this.controls.show(state);
+    if (same) this.draw();
+    else void this.answers.update(state, changedAt);
+  }
+
+  /** The load that is looked at (pps). */
+  load(): number {
+    const asked = rateOf(this.state.rate);
+    if (asked !== null) return asked;
+    const cliffs = this.answers.schemes
+      .map((one) => one.cliff?.pps)
+      .filter((found): found is number => found !== undefined);
+    return cliffs.length > 0 ? 0.5 * Math.min(...cliffs) : 0.25 * this.answers.xMax;
+  }
+
+  draw(): void {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.drawNow();
+    });
+  }
+
+  private drawNow(): void {
+    const { schemes, xMax } = this.answers;
+    this.controls.refused(schemes.map((one) => one.refused));
+    const cursor = this.hover ?? this.load();
+    const common = { xMax, xTitle: "offered load (pps)", xText: shortRate, cursor };
+    const empty = schemes.every((one) => one.refused) ? "no figure: see what is wrong on the left" : "";
+    const curves = schemes.map((one) => this.answers.curve(one));
+    const line = (i: number, read: (outcome: Outcome) => number | null, dashed = false): Line => ({
+      colour: i,
+      x: [0, ...(curves[i]?.points ?? []).map((p) => p.load_pps)],
+      y: [null, ...(curves[i]?.points ?? []).map((p) => this.answers.figure(schemes[i] as SchemeAnswers, p, read))],
+      dashed,
+      thin: curves[i]?.by === "glance",
+    });
+    const marks: Mark[] = schemes.flatMap((one, i) =>
+      one.cliff && !one.refused
+        ? [{ colour: i, x: one.cliff.pps, label: `cliff ${rate(one.cliff.pps)}`, band: one.cliff.band }]
+        : [],
+    );
+    const wire = this.finding?.finding;
+    const measured = wire?.cliff_pps.wire;
+    if (measured !== null && measured !== undefined)
+      marks.push({
+        colour: 4,
+        x: value(measured) ?? 0,
+        label: `measured ${rate(value(measured) ?? 0)}`,
+        band: ends(measured),
+      });
+    const dots = (read: (outcome: Outcome) => Figure | null | undefined): Dot[] => {
+      const found: Dot[] = [];
+      schemes.forEach((one, i) => {
+        for (const { load, outcome } of one.sim.values()) {
+          const y = value(read(outcome));
+          if (y !== null) found.push({ colour: i, x: load, y, ends: ends(read(outcome)), shape: "circle" });
+        }
+      });
+      for (const point of wire?.sweep ?? []) {
+        const y = value(read(point.outcome));
+        if (point.engine === "wire" && y !== null)
+          found.push({
+            colour: 4,
+            x: value(point.outcome.offered_pps) ?? point.load_pps,
+            y,
+            ends: ends(read(point.outcome)),
+            shape: "diamond",
+          });
+      }
+      return found;
+    };
+    const delivered = schemes.map((_, i) => line(i, (o) => value(o.throughput_pps)));
+    // The origin belongs to what is delivered.
+    for (const one of delivered) one.y[0] = one.x.length > 1 ? 0 : null;
+    const peak = Math.max(
+      ...delivered.flatMap((one) => one.y.map((y) => y ?? 0)),
+      ...(wire?.sweep ?? []).filter((p) => p.engine === "wire").map((p) => value(p.outcome.throughput_pps) ?? 0),
+      1,
+    );
+    this.charts.delivered.draw({
+      ...common,
+      title: "Delivered",
+      yTitle: "pps",
+      yMin: 0,
+      yMax: niceAbove(peak * 1.08),
+      yText: shortRate,
+      lines: delivered,
+      dots: dots((o) => o.throughput_pps),
+      marks,
+      diagonal: true,
+      empty,
+    });
+
+    const quantile = (o: Outcome): Figure | undefined => o.latency_s?.[this.quantile];
+    const latency = schemes.map((_, i) => line(i, (o) => value(quantile(o))));
+    const seen = latency.flatMap((one) => one.y.filter((y): y is number => y !== null && y > 0));
+    const low = seen.length > 0 ? Math.min(...seen) : 1e-6;
+    // In livelock the wait grows without bound: the rest stays to be seen.
+    const high = seen.length > 0 ? Math.min(Math.max(...seen), low * 1e5) : 1e-3;
+    const name = QUANTILES.find(([key]) => key === this.quantile)?.[1] ?? "";
+    this.charts.latency.draw({
+      ...common,
+      title: `Latency, ${name}`,
+      yTitle: "log scale",
+      logY: true,
+      yMin: 10 ** Math.floor(Math.log10(low)),
+      yMax: 10 ** Math.ceil(Math.log10(high * 1.01)),
+      yText: (y) => duration(y),
+      lines: latency,
+      dots: dots(quantile),
+      marks: marks.map((m) => ({ ...m, label: "" })),
+      empty,
+    });
+
+    this.charts.cpu.draw({
+      ...common,
+      title: `CPU split: ${schemes[this.split]?.scheme ?? ""}`,
+      yTitle: "share of one CPU",
+      yMin: 0,
+      yMax: 1,
+      yText: (y) => share(y),
+      lines: [],
+      areas: stack(curves[this.split]?.points ?? []),
+      marks: marks.filter((m) => m.colour === this.split),
+      empty,
+    });
+    const lost = [
+      ...schemes.map((_, i) => line(i, (o) => value(o.loss?.ring ?? o.loss_fraction))),
+      ...schemes.map((_, i) => line(i, (o) => value(o.loss?.socket), true)),
+    ];
+    this.charts.loss.draw({
+      ...common,
+      title: "Loss by place",
+      yTitle: "share of the offered packets",
+      yMin: 0,
+      yMax: 1,
+      yText: (y) => share(y),
+      lines: lost,
+      marks: marks.map((m) => ({ ...m, label: "" })),
+      empty,
+    });
+    this.cards();
+    this.chooser();
+    this.readout(cursor, curves);
+    this.moves();
+    this.limits(curves.map((one) => one.by));
+    say(this.commandText, this.command());
+    if (this.answers.changedAt !== null) {
+      this.answers.took_ms.push(performance.now() - this.answers.changedAt);
+      this.answers.changedAt = null;
+    }
+  }
+
+  private cards(): void {
+    const cards = this.answers.schemes.map((one, i) => {
+      const { cliff } = one;
+      const figure = one.refused
+        ? h("div", { class: "error" }, one.refused.text)
+        : h(
+            "div",
+            { class: "big" },
+            cliff ? rate(cliff.pps) : one.noCliff === null ? "…" : "none",
+            " ",
+            h("small", {}, cliff?.by === "sim" ? "cliff, simulated" : "cliff (loss of 1e-4)"),
+          );
+      return h(
+        "div",
+        { class: `card s${i}`, role: "listitem" },
+        h("div", { class: "name" }, one.scheme),
+        figure,
+        cliff?.livelock === null || cliff?.livelock === undefined ? null : h("p", {}, livelock(cliff.livelock)),
+        cliff?.binding === null || cliff?.binding === undefined
+          ? null
+          : h("p", { class: "hint" }, `Bottleneck: ${cliff.binding}.`),
+        one.noCliff === null ? null : h("p", { class: "hint" }, one.noCliff),
+      );
+    });
+    const wire = this.finding;
+    if (wire) {
+      const found = wire.finding.cliff_pps.wire;
+      const low = ends(found);
+      cards.push(
+        h(
+          "div",
+          { class: "card", role: "listitem" },
+          h("div", { class: "name" }, `measured: ${wire.name}`),
+          h(
+            "div",
+            { class: "big" },
+            found === null || found === undefined ? "not measured" : rate(value(found) ?? 0),
+            " ",
+            h("small", {}, "cliff"),
+          ),
+          low ? h("p", {}, `between ${rate(low[0])} and ${rate(low[1])}`) : null,
+          h("p", { class: "hint" }, `${wire.finding.host.cpu}, ${wire.finding.host.kernel}`),
+          h(
+            "button",
+            {
+              type: "button",
+              click: () => {
+                this.finding = null;
+                this.draw();
+              },
+            },
+            "Remove",
+          ),
+        ),
+      );
+    }
+    fill(this.summary, ...cards);
+  }
+
+  private chooser(): void {
+    const { schemes } = this.answers;
+    if (
+      this.splitTools.childElementCount !== schemes.length ||
+      [...this.splitTools.children].some((b, i) => b.textContent !== short(schemes[i]))
+    ) {
+      fill(
+        this.splitTools,
+        ...schemes.map((one, i) =>
+          h(
+            "button",
+            {
+              type: "button",
+              click: () => {
+                this.split = i;
+                this.draw();
+              },
+            },
+            short(one),
+          ),
+        ),
+      );
+    }
+    [...this.splitTools.children].forEach((button, i) => {
+      button.setAttribute("aria-pressed", String(i === this.split));
+    });
+  }
+
+  private readout(load: number, curves: { points: CurvePoint[]; by: string }[]): void {
+    const { schemes } = this.answers;
+    const rows: [string, (o: Outcome) => Figure | null | undefined, (v: number) => string][] = [
+      ["Delivered", (o) => o.throughput_pps, rate],
+      ["Lost at the ring", (o) => o.loss?.ring ?? o.loss_fraction, share],
+      ["Lost at the socket", (o) => o.loss?.socket, share],
+      ["Latency, mean", (o) => o.latency_s?.mean, duration],
+      ["Latency, p50", (o) => o.latency_s?.p50, duration],
+      ["Latency, p99", (o) => o.latency_s?.p99, duration],
+      ["Latency, p99.9", (o) => o.latency_s?.p999, duration],
+      ["CPU available", (o) => o.cpu?.available, share],
+      ["Interrupts a second", (o) => o.interrupts_per_s, (v) => digits(v)],
+      ["Packets a poll", (o) => o.packets_per_poll, (v) => digits(v)],
+    ];
+    const near = curves.map(({ points }) => nearest(points, load));
+    const at = near.find((point) => point !== null)?.load_pps ?? load;
+    fill(
+      this.table,
+      h(
+        "table",
+        { id: "readout" },
+        h("caption", {}, `At ${rate(at)} (click or use the arrow keys in a figure)`),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "Figure"),
+            ...schemes.map((one, i) => h("th", { scope: "col" }, h("span", { class: `swatch s${i}` }), short(one))),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          ...rows.map(([name, read, print]) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, name),
+              ...near.map((point) => {
+                const found = point ? value(read(point.outcome)) : null;
+                return h("td", {}, found === null ? "-" : print(found));
+              }),
+            ),
+          ),
+        ),
+      ),
+    );
+  }
+
+  private moves(): void {
+    const one = this.answers.schemes[this.split];
+    if (!one) return;
+    if (!one.sensitivities && one.noModel !== null) {
+      this.bars.dataset.asked = "";
+      const text = `The model would be asked for some fifty cliffs, and has no curve here: ${one.noModel}.`;
+      if (this.bars.textContent !== text) fill(this.bars, h("p", { class: "hint" }, text));
+      return;
+    }
+    if (!one.sensitivities) {
+      const status = h("p", { class: "hint", role: "status" });
+      const ask = h(
+        "button",
+        {
+          type: "button",
+          id: "sensitivities",
+          click: () => {
+            say(status, "working: some fifty cliffs");
+            void this.answers.sensitivities(this.state, this.split).then((error) => {
+              if (error !== null) say(status, error);
+            });
+          },
+        },
+        `Ask for ${short(one)}`,
+      );
+      if (this.bars.dataset.asked === one.scheme && this.bars.querySelector("button") && this.answers.busy) return;
+      this.bars.dataset.asked = one.scheme;
+      fill(this.bars, h("div", { class: "bars" }, ask, status));
+      return;
+    }
+    this.bars.dataset.asked = "";
+    const found = (one.sensitivities.sensitivities ?? []).filter((s) => Math.abs(s.cliff) >= 0.005).slice(0, 6);
+    fill(
+      this.bars,
+      h(
+        "ul",
+        { id: "moves" },
+        ...found.map((s) =>
+          h(
+            "li",
+            {},
+            `1 % off ${s.cost} moves the cliff by ${s.cliff > 0 ? "-" : "+"}${digits(Math.abs(s.cliff), 2)} %`,
+            s.available === undefined || Math.abs(s.available) < 0.005
+              ? ""
+              : `, and leaves ${digits(Math.abs(s.available), 2)} % of a CPU ${s.available > 0 ? "less" : "more"} at half the cliff`,
+          ),
+        ),
+        found.length === 0 ? h("li", {}, "No cost moves it by more than 0.005 % a percent.") : null,
+      ),
+    );
+  }
+
+  private limits(by: string[]): void {
+    const said = new Map<string, number[]>();
+    const add = (text: string, i: number): void => {
+      const known = said.get(text) ?? [];
+      if (!known.includes(i)) said.set(text, [...known, i]);
+    };
+    this.answers.schemes.forEach((one, i) => {
+      if (one.noModel !== null)
+        add(`The model has no curve: ${one.noModel}. The line joins the simulator's points.`, i);
+      for (const warning of one.checked?.warnings ?? []) add(warning, i);
+      for (const { outcome } of one.model) for (const note of outcome.notes ?? []) add(note, i);
+      for (const { outcome } of one.sim.values()) for (const note of outcome.notes ?? []) add(`simulator: ${note}`, i);
+      if (by[i] === "glance" && one.checked) add("A glance: short simulated runs, until the model has answered.", i);
+    });
+    const items = [...said]
+      .slice(0, 12)
+      .map(([text, which]) =>
+        h(
+          "li",
+          { class: text.startsWith("warning") ? "warning" : "" },
+          ...which.map((i) => h("span", { class: `swatch s${i}` })),
+          text,
+        ),
+      );
+    fill(
+      this.notes,
+      ...(items.length > 0
+        ? items
+        : [
+            h(
+              "li",
+              {},
+              "None: the model is exact for its assumptions (docs/theory), and the simulator's intervals hold.",
+            ),
+          ]),
+    );
+    const most = Math.max(0, ...this.answers.schemes.flatMap((one) => [...one.sim.values()].map((s) => s.packets)));
+    const packets =
+      most > 0 ? `Simulated with ${most.toLocaleString("en")} packets a load, seed ${this.state.seed}. ` : "";
+    say(this.progress, packets + (this.answers.busy ? "Still sharpening." : ""));
+  }
+
+  private command(): string {
+    const scheme = this.state.schemes[this.split] ?? "napi";
+    const { loads, xMax } = this.answers;
+    const rates =
+      this.state.rates === "" ? `${pps(loads[0] ?? 1, 6)}..${pps(xMax, 6)}:${loads.length}` : this.state.rates;
+    return command(this.state, scheme, "predict", ["--rates", rates]);
+  }
+
+  private async copyCommand(): Promise<void> {
+    say(
+      this.copied,
+      (await copy(this.command())) ? "copied" : "the browser does not let this page copy: select the text",
+    );
+  }
+
+  private async copyAddress(): Promise<void> {
+    say(
+      this.copied,
+      (await copy(location.href)) ? "copied" : "the browser does not let this page copy: take it from the address bar",
+    );
+  }
+
+  /** All that is drawn. */
+  private csv(): string {
+    const columns = [
+      "engine",
+      "scheme",
+      "load_pps",
+      "throughput_pps",
+      "throughput_low",
+      "throughput_high",
+      "loss_ring",
+      "loss_socket",
+      "latency_mean_s",
+      "latency_p50_s",
+      "latency_p99_s",
+      "latency_p999_s",
+      "cpu_available",
+    ];
+    const row = (engine: string, scheme: string, load: number, o: Outcome): string => {
+      const interval = ends(o.throughput_pps);
+      const l = o.latency_s;
+      const figures = [
+        load,
+        value(o.throughput_pps),
+        interval?.[0],
+        interval?.[1],
+        value(o.loss?.ring ?? o.loss_fraction),
+        value(o.loss?.socket),
+        value(l?.mean),
+        value(l?.p50),
+        value(l?.p99),
+        value(l?.p999),
+        value(o.cpu?.available),
+      ];
+      return [engine, `"${scheme.replaceAll('"', '""')}"`, ...figures.map((f) => f ?? "")].join(",");
+    };
+    const rows = this.answers.schemes.flatMap((one: SchemeAnswers) => [
+      ...one.model.map((p) => row("model", one.scheme, p.load_pps, p.outcome)),
+      ...[...one.sim.values()].map((p) => row("sim", one.scheme, p.load, p.outcome)),
+    ]);
+    const wire = (this.finding?.finding.sweep ?? []).filter((p) => p.engine === "wire");
+    rows.push(...wire.map((p) => row("wire", this.finding?.finding.setup.scheme ?? "", p.load_pps, p.outcome)));
+    return `${[columns.join(","), ...rows].join("\n")}\n`;
+  }
+
+  /** Records as `netcliff predict --json` writes them. */
+  private async records(): Promise<void> {
+    const lines: string[] = [];
+    const rates = this.answers.loads.map((load) => pps(load, 6)).join(",");
+    for (const scheme of this.state.schemes) {
+      const origin = {
+        command: command(this.state, scheme, "predict", ["--rates", rates, "--json"]),
+        started_unix_s: Date.now() / 1000,
+      };
+      const { reply } = await this.answers.ask("records", { setting: setting(this.state, scheme), rates, origin });
+      if ("ok" in reply) for (const record of reply.ok as unknown[]) lines.push(JSON.stringify(record));
+      else say(this.copied, reply.error.text);
+    }
+    download("netcliff.json", `${lines.join("\n")}\n`, "application/json");
+  }
+}
+
+function livelock(left: number): string {
+  const percent = `${digits(100 * left, 2)} %`;
+  if (left < 0.5)
+    return `At twice this load ${left < 0.005 ? "nothing" : percent} of the peak is left: receive livelock.`;
+  return left < 0.9
+    ? `At twice this load ${percent} of the peak is left.`
+    : `At twice this load the peak holds (${percent}).`;
+}
+
+function short(one: SchemeAnswers | undefined): string {
+  const text = one?.scheme ?? "";
+  return text.length > 26 ? `${text.slice(0, 25)}…` : text;
+}
+
+function nearest(points: CurvePoint[], load: number): CurvePoint | null {
+  let found: CurvePoint | null = null;
+  for (const point of points)
+    if (found === null || Math.abs(point.load_pps - load) < Math.abs(found.load_pps - load)) found = point;
+  return found;
+}
+
+function stack(points: CurvePoint[]): Area[] {
+  const known = points.filter((p) => p.outcome.cpu !== undefined);
+  const base = known.map(() => 0);
+  return CPU_PARTS.map(([key]) => {
+    const low = [...base];
+    known.forEach((p, i) => {
+      base[i] = (base[i] ?? 0) + (value(p.outcome.cpu?.[key]) ?? 0);
+    });
+    return { kind: key, x: known.map((p) => p.load_pps), low, high: [...base] };
+  });
+}

@@ -1,0 +1,169 @@
+// The page: views, address, theme, files.
+
+import { byId, fill, h, say } from "./dom";
+import { Explore } from "./explore";
+import { open } from "./open";
+import { Results } from "./results";
+import { VIEWS, fromFragment, toFragment, type State, type View } from "./state";
+import { Watch } from "./watch";
+
+const TITLES: Record<View, string> = { explore: "Explore", watch: "Watch one host work", results: "Results" };
+/** Changes within this time are one step of the browser's history. */
+const ONE_STEP_MS = 1000;
+
+function start(): void {
+  const read = fromFragment(location.hash);
+  let state: State = read.state;
+  let pushedAt = -Infinity;
+  let own = "";
+  const message = byId("message");
+  say(message, read.error ?? "");
+
+  const workers = Math.max(1, Math.min((navigator.hardwareConcurrency || 2) - 1, 6));
+  const explore = new Explore(
+    state,
+    (next) => {
+      change(next);
+    },
+    workers,
+  );
+  const watch = new Watch((next) => {
+    change(next);
+  });
+  const results = new Results({
+    open: (name, text) => {
+      void take(name, text);
+    },
+  });
+
+  function change(next: State, replace = false): void {
+    state = next;
+    const fragment = toFragment(state);
+    if (fragment !== location.hash) {
+      own = fragment;
+      const now = performance.now();
+      // Dragging a slider is one step back, not a hundred.
+      if (replace || now - pushedAt < ONE_STEP_MS) history.replaceState(null, "", fragment);
+      else history.pushState(null, "", fragment);
+      pushedAt = now;
+    }
+    show(performance.now());
+  }
+
+  let shown: View | null = null;
+  function show(at?: number): void {
+    if (shown !== state.view) {
+      shown = state.view;
+      watch.stop();
+      const view = { explore, watch, results }[state.view];
+      fill(byId("main"), view.element);
+      document.title = `netcliff: ${TITLES[state.view]}`;
+      if (state.view === "results") void results.refresh();
+    }
+    navigation();
+    if (state.view === "explore") explore.show(state, at);
+    if (state.view === "watch") void watch.show(state, (call, question) => explore.answers.ask(call, question));
+  }
+
+  function navigation(): void {
+    fill(
+      byId("views"),
+      ...VIEWS.map((view) =>
+        h(
+          "a",
+          { href: toFragment({ ...state, view }), ...(view === state.view ? { "aria-current": "page" } : {}) },
+          TITLES[view],
+        ),
+      ),
+    );
+  }
+
+  async function take(name: string, text: string): Promise<void> {
+    const { reply } = await explore.answers.ask("read", { name, text });
+    const taken = open(name, reply, state);
+    say(message, taken.message);
+    if (taken.finding) explore.finding = { name, finding: taken.finding };
+    if (taken.state) change(taken.state);
+    results.opened(name, reply);
+    explore.draw();
+  }
+
+  async function file(dropped: File): Promise<void> {
+    if (dropped.size > 32 << 20) {
+      say(message, `${dropped.name}: is larger than 32 MiB; expected a record, an experiment or a host file`);
+      return;
+    }
+    await take(dropped.name, await dropped.text());
+  }
+  explore.controls.onFile = (dropped) => {
+    void file(dropped);
+  };
+
+  const curtain = byId("drop");
+  document.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    curtain.hidden = false;
+  });
+  document.addEventListener("dragleave", (event) => {
+    if (event.relatedTarget === null) curtain.hidden = true;
+  });
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    curtain.hidden = true;
+    for (const dropped of event.dataTransfer?.files ?? []) void file(dropped);
+  });
+  addEventListener("hashchange", () => {
+    if (location.hash === own || location.hash === "#main") return;
+    const next = fromFragment(location.hash);
+    say(message, next.error ?? "");
+    state = next.state;
+    own = location.hash;
+    show();
+  });
+  addEventListener("popstate", () => {
+    own = "";
+  });
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    byId("main").focus();
+  });
+  theme();
+  show();
+  // For the browser tests: how long changes took to be drawn, and whether work is under way.
+  Object.assign(globalThis, { netcliffPage: { took_ms: explore.answers.took_ms, busy: () => explore.answers.busy } });
+  const asked = new URLSearchParams(location.search).get("run");
+  if (asked !== null) void results.fetchRun(asked);
+}
+
+function theme(): void {
+  const button = byId("theme");
+  const names = ["auto", "light", "dark"];
+  const set = (name: string): void => {
+    if (name === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = name;
+    say(button, name === "auto" ? "Auto" : name === "light" ? "Light" : "Dark");
+    button.setAttribute("aria-label", `Colours: ${name === "auto" ? "as the system" : name}`);
+    try {
+      localStorage.setItem("netcliff-theme", name);
+    } catch {
+      // A page from a folder may have no storage: the choice lasts as long as the page.
+    }
+  };
+  let now = "auto";
+  try {
+    now = localStorage.getItem("netcliff-theme") ?? "auto";
+  } catch {
+    // As above.
+  }
+  set(names.includes(now) ? now : "auto");
+  button.addEventListener("click", () => {
+    now = names[(names.indexOf(now) + 1) % names.length] ?? "auto";
+    set(now);
+  });
+}
+
+try {
+  start();
+} catch (error) {
+  say(byId("message"), `The page cannot start: ${String(error)}`);
+}

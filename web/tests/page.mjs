@@ -1,0 +1,470 @@
+// The page in a real browser: `node tests/page.mjs [NETCLIFF] [--shots DIR]`. NETCLIFF is the program, for figures that must be equal
+// and for `serve`. --pictures makes those of docs/explorer.md instead. Prints a line a test and "N passed, N failed"; exit 1 when one failed.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { createServer, get } from "node:http";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const here = new URL("..", import.meta.url).pathname;
+const args = process.argv.slice(2);
+const shotsAt = args.indexOf("--shots");
+const shots = shotsAt >= 0 ? args[shotsAt + 1] : join(here, "shots");
+const netcliff =
+  args.find((arg, i) => !arg.startsWith("--") && i !== shotsAt + 1) ?? join(here, "../target/debug/netcliff");
+const program = existsSync(netcliff) ? netcliff : null;
+const axe = readFileSync(join(here, "../crates/report/tests/axe/axe.min.js"), "utf8");
+mkdirSync(shots, { recursive: true });
+
+// The folder as any web server has it, under the policy of `netcliff serve`.
+const policy =
+  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const types = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css" };
+const server = createServer((request, response) => {
+  const name = new URL(request.url, "http://x").pathname.slice(1) || "index.html";
+  const file = join(here, "dist", name);
+  if (!/^[\w.]+$/.test(name) || !existsSync(file)) {
+    response.writeHead(404).end("no such page\n");
+    return;
+  }
+  response
+    .writeHead(200, { "content-type": types[name.split(".").pop()], "content-security-policy": policy })
+    .end(readFileSync(file));
+});
+await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+const origin = `http://127.0.0.1:${server.address().port}`;
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+});
+let passed = 0;
+let failed = 0;
+
+/** A page that must say nothing on its console and ask nobody but its own origin. */
+async function opened(address, options = {}) {
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    acceptDownloads: true,
+    ...options,
+  });
+  const page = await context.newPage();
+  const complaints = [];
+  page.on("console", (said) => {
+    // A folder's server has no store: that the page asks for it is no fault.
+    if (["error", "warning"].includes(said.type()) && !said.text().includes("404")) complaints.push(said.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (
+      !url.startsWith(new URL(address).origin === "null" ? "file:" : new URL(address).origin) &&
+      !/^(data|blob):/.test(url)
+    )
+      complaints.push(`asked ${url}`);
+  });
+  await page.goto(address);
+  await page.waitForSelector("main *");
+  return { page, complaints, close: () => context.close() };
+}
+
+async function test(name, body) {
+  const started = Date.now();
+  try {
+    await body();
+    passed += 1;
+    console.log(`ok ${name} (${Date.now() - started} ms)`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED ${name}: ${error.stack ?? error}`);
+  }
+}
+
+/** Equal but for the last places of exponentials, which WebAssembly and the C library compute apart. */
+function alike(ours, theirs) {
+  if (typeof ours === "number" && typeof theirs === "number") {
+    assert.ok(Math.abs(ours - theirs) <= 1e-9 * Math.abs(theirs), `${ours} and ${theirs}`);
+  } else if (ours !== null && typeof ours === "object") {
+    assert.deepEqual(Object.keys(ours).sort(), Object.keys(theirs).sort());
+    for (const key of Object.keys(ours)) alike(ours[key], theirs[key]);
+  } else assert.equal(ours, theirs);
+}
+
+const glanced = (page, count) =>
+  page.waitForFunction((n) => globalThis.netcliffPage.took_ms.length >= n, count, { timeout: 30_000 });
+const fragment = (page) => page.evaluate(() => decodeURIComponent(location.hash));
+const small = "#v1/explore?host=pentium4-2530mhz&set=ring=64&scheme=interrupt&scheme=disable-enable";
+
+if (args.includes("--pictures")) {
+  const pictures = join(here, "../docs/explorer");
+  mkdirSync(pictures, { recursive: true });
+  const size = { viewport: { width: 1440, height: 1060 } };
+  const { page, close } = await opened(`${origin}/`, size);
+  await page.setInputFiles("#file", join(here, "tests/data/find.json"));
+  await page.waitForSelector("path.measured", { state: "attached" });
+  await page.click("#add-scheme");
+  await page.fill("#scheme-1", "interrupt");
+  await page.press("#scheme-1", "Enter");
+  await page.waitForTimeout(1000);
+  // Both cliffs, and the simulator's points at ten thousand packets a load.
+  const known = () => [...document.querySelectorAll(".card .big")].every((one) => /pps/.test(one.textContent));
+  await page.waitForFunction(known, null, { timeout: 240_000 });
+  await page.waitForTimeout(15_000);
+  await page.screenshot({ path: join(pictures, "explore.png") });
+  await close();
+  const watched = await opened(
+    `${origin}/#v1/watch?set=application=3us&set=ring=64&set=socket_buffer=64&scheme=interrupt&scheme=napi&rate=150kpps`,
+    { ...size, viewport: { width: 1440, height: 760 } },
+  );
+  await watched.page.waitForSelector("canvas");
+  await watched.page.evaluate(() => {
+    const at = document.querySelector("#watch-at");
+    at.value = "500";
+    at.dispatchEvent(new Event("input"));
+  });
+  await watched.page.waitForTimeout(300);
+  await watched.page.click("#step");
+  await watched.page.screenshot({ path: join(pictures, "watch.png") });
+  await browser.close();
+  process.exit(0);
+}
+
+await test("the model's figures are the command line's", async () => {
+  const { page, complaints, close } = await opened(`${origin}/${small}&rates=20kpps,60kpps,150kpps`);
+  await page.waitForFunction(
+    () => !globalThis.netcliffPage.busy() && globalThis.netcliffPage.took_ms.length > 0,
+    null,
+    { timeout: 60_000 },
+  );
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("#json")]);
+  const lines = readFileSync(await download.path(), "utf8")
+    .trim()
+    .split("\n")
+    .map(JSON.parse);
+  assert.equal(lines.length, 6);
+  if (program) {
+    const asked = (scheme) =>
+      execFileSync(
+        program,
+        [
+          "predict",
+          "--host",
+          "pentium4-2530mhz",
+          "--set",
+          "ring=64",
+          "--scheme",
+          scheme,
+          "--rates",
+          "20kpps,60kpps,150kpps",
+          "--json",
+        ],
+        { encoding: "utf8" },
+      );
+    const own = ["interrupt", "disable-enable"].flatMap((scheme) => asked(scheme).trim().split("\n").map(JSON.parse));
+    own.forEach((record, i) => {
+      assert.deepEqual(lines[i].point, record.point);
+      alike(lines[i].outcome, record.outcome);
+    });
+  }
+  const command = await page.textContent(".command");
+  assert.match(
+    command,
+    /^netcliff predict --host pentium4-2530mhz --set ring=64 --scheme interrupt --rates 20kpps,60kpps,150kpps$/,
+  );
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test("a slider moves the address, back and forward move it back", async () => {
+  const { page, complaints, close } = await opened(`${origin}/${small}`);
+  await glanced(page, 1);
+  await page.waitForTimeout(1100);
+  await page.fill("#set-ring", "128");
+  await page.press("#set-ring", "Enter");
+  await glanced(page, 2);
+  assert.match(await fragment(page), /set=ring=128/);
+  await page.goBack();
+  await glanced(page, 3);
+  assert.match(await fragment(page), /set=ring=64/);
+  assert.equal(await page.inputValue("#set-ring"), "64");
+  await page.goForward();
+  assert.match(await fragment(page), /set=ring=128/);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test("each slider and field changes the question, by keys alone", async () => {
+  const { page, complaints, close } = await opened(`${origin}/#v1/explore?scheme=napi`);
+  await glanced(page, 1);
+  await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+  for (const slider of await page.$$('.controls input[type="range"]')) {
+    const before = await fragment(page);
+    await slider.focus();
+    await page.keyboard.press("PageUp");
+    await page.waitForFunction((old) => decodeURIComponent(location.hash) !== old, before, { timeout: 5000 });
+  }
+  for (const [id, text] of [
+    ["arrivals", "constant"],
+    ["size", "512B"],
+    ["link", "10Gbit/s"],
+    ["rates", "10kpps..90kpps:9"],
+    ["rate", "50kpps"],
+    ["service", "deterministic"],
+    ["other", "tick=1ms"],
+  ]) {
+    await page.fill(`#${id}`, text);
+    await page.press(`#${id}`, "Enter");
+    await page.waitForFunction((wanted) => decodeURIComponent(location.hash).includes(wanted), text, { timeout: 5000 });
+  }
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test("a wrong value is refused beside its control, in the command line's words", async () => {
+  const { page, complaints, close } = await opened(`${origin}/${small}`);
+  await glanced(page, 1);
+  await page.fill("#set-socket_buffer", "many");
+  await page.press("#set-socket_buffer", "Enter");
+  await page.waitForFunction(
+    () => document.querySelector("#set-socket_buffer-error").textContent.includes("many"),
+    null,
+    { timeout: 10_000 },
+  );
+  assert.equal(await page.getAttribute("#set-socket_buffer", "aria-invalid"), "true");
+  await page.fill("#scheme-0", "polling:period=1us");
+  await page.press("#scheme-0", "Enter");
+  await page.fill("#set-socket_buffer", "64");
+  await page.press("#set-socket_buffer", "Enter");
+  await page.waitForFunction(
+    () => document.querySelector("#scheme-0-error").textContent.includes("poll overhead"),
+    null,
+    { timeout: 10_000 },
+  );
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test("a find record opens with its measured points; damaged and strange files are refused in a sentence", async () => {
+  const { page, complaints, close } = await opened(`${origin}/`);
+  await glanced(page, 1);
+  await page.setInputFiles("#file", join(here, "tests/data/find.json"));
+  await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
+  assert.match(await fragment(page), /set=socket_buffer=2510/);
+  const whole = readFileSync(join(here, "tests/data/find.json"), "utf8");
+  // Dropped, not chosen.
+  await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(['ring = 99\nprotocol = "3us"\n'], "dropped.toml"));
+    document.dispatchEvent(new DragEvent("dragover", { dataTransfer: data, cancelable: true }));
+    document.dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+  });
+  await page.waitForFunction(() => location.hash.includes("ring=99"), null, { timeout: 15_000 });
+  const folder = mkdtempSync(join(tmpdir(), "netcliff-web."));
+  const bad = [
+    ["cut.json", whole.slice(0, 5000), /damaged JSON/],
+    ["empty.json", "", /is empty/],
+    ["other.json", '{"a": 1}', /not netcliff's/],
+    ["list.json", "[1, 2]", /another kind/],
+    ["wrong.json", whole.replace('"sweep"', '"sweep": 7, "x"'), /damaged/],
+    ["<img src=x onerror=alert(1)>.json", "{", /damaged JSON/],
+    ["host.toml", 'protocol = "5"\n', /protocol|time/],
+  ];
+  for (const [name, text, expected] of bad) {
+    const file = join(folder, name.replaceAll("/", ""));
+    writeFileSync(file, text);
+    await page.setInputFiles("#file", file);
+    await page.waitForFunction(
+      ([pattern]) => new RegExp(pattern).test(document.querySelector("#message").textContent),
+      [expected.source],
+      { timeout: 15_000 },
+    );
+    assert.equal(await page.$("#message img"), null);
+  }
+  const good = join(folder, "host-good.toml");
+  writeFileSync(good, 'interrupt = "2us"\nprotocol = "1us"\nring = 77\n');
+  await page.setInputFiles("#file", good);
+  await page.waitForFunction(() => location.hash.includes("ring=77"), null, { timeout: 15_000 });
+  await page.setInputFiles("#file", join(here, "../experiments/fig-7a.toml"));
+  await page.waitForFunction(() => location.hash.includes("rates="), null, { timeout: 15_000 });
+  rmSync(folder, { recursive: true });
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test("an address that cannot be read says so, and names in it are no markup", async () => {
+  for (const [hash, expected] of [
+    ["#v2/explore?scheme=napi", /version 2/],
+    ["#nonsense", /cannot be read/],
+    ["#v1/explore?foo=1", /does not know/],
+    ["#v1/explore?scheme=%3Cimg%20src%3Dx%3E", /^$/],
+  ]) {
+    const { page, complaints, close } = await opened(`${origin}/${hash}`);
+    assert.match((await page.textContent("#message")) ?? "", expected);
+    assert.equal(await page.$("img"), null);
+    assert.deepEqual(complaints, []);
+    await close();
+  }
+});
+
+await test("one host at work: step, play, pause; livelock is named", async () => {
+  const { page, complaints, close } = await opened(
+    `${origin}/#v1/watch?set=application=3us&set=ring=64&set=socket_buffer=64&scheme=interrupt&scheme=napi&rate=250kpps`,
+  );
+  await page.waitForSelector("canvas", { timeout: 30_000 });
+  const clock = () => page.textContent("#watch-clock");
+  const first = await clock();
+  await page.click("#step");
+  assert.notEqual(await clock(), first);
+  await page.evaluate(() => {
+    const at = document.querySelector("#watch-at");
+    at.value = "800";
+    at.dispatchEvent(new Event("input"));
+  });
+  await page.waitForTimeout(250);
+  await page.click("#step");
+  await page.waitForFunction(() => document.querySelector(".lane .now").textContent.includes("livelock"), null, {
+    timeout: 10_000,
+  });
+  await page.click("#play");
+  assert.equal(await page.textContent("#play"), "Pause");
+  await page.click("#play");
+  await page.screenshot({ path: join(shots, "watch.png") });
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+for (const [view, hash] of [
+  ["explore", small],
+  ["watch", small.replace("explore", "watch")],
+  ["results", "#v1/results"],
+]) {
+  await test(`no barrier in ${view}, light and dark, narrow and wide`, async () => {
+    for (const [colorScheme, width] of [
+      ["light", 1440],
+      ["dark", 800],
+      ["light", 360],
+    ]) {
+      const { page, complaints, close } = await opened(`${origin}/${hash}`, {
+        colorScheme,
+        viewport: { width, height: 900 },
+      });
+      if (view === "explore") await glanced(page, 1);
+      else await page.waitForTimeout(400);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, `wider than ${width}`);
+      await page.screenshot({ path: join(shots, `${view}-${colorScheme}-${width}.png`) });
+      // By the debugger, not as a script of the page: its policy stays in force.
+      const found = await page.evaluate(
+        `${axe}; axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", ")))`,
+      );
+      assert.deepEqual(found, []);
+      assert.deepEqual(complaints, []);
+      await close();
+    }
+  });
+}
+
+await test("from a folder, offline", async () => {
+  const { page, complaints, close } = await opened(`file://${join(here, "dist/index.html")}${small}`);
+  await glanced(page, 1);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test("a slider's move is drawn: the time", async () => {
+  const { page, close } = await opened(
+    `${origin}/#v1/explore?set=ring=256&set=application=3us&scheme=interrupt&scheme=napi&scheme=disable-enable`,
+  );
+  await glanced(page, 1);
+  await page.focus("#set-socket_buffer-slider");
+  for (let i = 0; i < 40; i++) {
+    const count = await page.evaluate(() => globalThis.netcliffPage.took_ms.length);
+    await page.keyboard.press("ArrowRight");
+    await glanced(page, count + 1);
+  }
+  const took = (await page.evaluate(() => globalThis.netcliffPage.took_ms)).slice(1).sort((a, b) => a - b);
+  const p95 = took[Math.floor(took.length * 0.95)];
+  console.log(
+    `  slider to curves of three schemes: median ${took[Math.floor(took.length / 2)].toFixed(0)} ms, p95 ${p95.toFixed(0)} ms (${took.length} moves)`,
+  );
+  // Beside other work on the machine the figure means nothing; far above it something is wrong.
+  assert.ok(p95 < 2000, `${p95} ms`);
+  await close();
+});
+
+if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes("serve")) {
+  await test("netcliff serve: store, policy, hosts, ends cleanly", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "netcliff-serve."));
+    const db = join(folder, "records.db");
+    execFileSync(program, ["--db", db, "results", "import", join(here, "tests/data/find.json")], { stdio: "ignore" });
+    execFileSync(program, ["--db", db, "results", "import", join(here, "tests/data/find.json"), "--name", "second"], {
+      stdio: "ignore",
+    });
+    const child = spawn(program, ["--db", db, "serve", "--listen", "127.0.0.1:0"], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const ended = new Promise((resolve) => child.on("exit", resolve));
+    try {
+      const address = await new Promise((resolve, reject) => {
+        child.stderr.setEncoding("utf8");
+        child.stderr.on("data", (text) => {
+          const found = /http:\/\/\S+/.exec(text);
+          if (found) resolve(found[0]);
+        });
+        child.on("exit", () => reject(new Error("serve ended")));
+      });
+      const { page, complaints, close } = await opened(`${address}#v1/results`);
+      await page.waitForSelector("#runs");
+      assert.equal(await page.locator("#runs tbody tr").count(), 2);
+      await page.fill("#search", "second");
+      assert.equal(await page.locator("#runs tbody tr").count(), 1);
+      await page.fill("#search", "");
+      for (const box of await page.$$("#runs input"))
+        await box.check().catch(() => page.locator("#runs input").last().check());
+      const compare = await page.getAttribute("#compare", "href");
+      const compared = await page.request.get(new URL(compare, address).href);
+      assert.equal(compared.status(), 200);
+      await page.click("#runs button");
+      await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
+      await page.screenshot({ path: join(shots, "serve.png") });
+      assert.deepEqual(complaints, []);
+      const strange = await page.request.get(address, { headers: { host: "evil.example" } });
+      assert.equal(strange.status(), 421);
+      const elsewhere = await page.request.get(`${address}api/runs`, { headers: { origin: "http://evil.example" } });
+      assert.equal(elsewhere.status(), 403);
+      assert.equal((await page.request.post(`${address}api/runs`)).status(), 405);
+      // A hundred pages listen: one thread reads for all of them, and memory stays.
+      const resident = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))[1]);
+      const before = resident();
+      const heard = Array.from(
+        { length: 100 },
+        () =>
+          new Promise((resolve, reject) => {
+            const asked = get(`${address}api/watch`, (response) => {
+              response.once("data", (text) => resolve({ asked, text: String(text) }));
+            });
+            asked.on("error", reject);
+          }),
+      );
+      const readers = await Promise.all(heard);
+      for (const { text } of readers) assert.match(text, /^data: \{/);
+      const grown = resident() - before;
+      console.log(`  100 readers: ${grown} KiB more`);
+      assert.ok(grown < 32 * 1024, `${grown} KiB`);
+      for (const { asked } of readers) asked.destroy();
+      await close();
+    } finally {
+      const at = Date.now();
+      child.kill("SIGTERM");
+      assert.equal(await ended, 0);
+      assert.ok(Date.now() - at < 4000, "ends late");
+      rmSync(folder, { recursive: true });
+    }
+  });
+}
+
+await browser.close();
+server.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);
