@@ -41,6 +41,8 @@ inside() {
 }
 
 agent_up() {
+    # The log of one before it also says that it listens.
+    rm -f "$work/agent.log"
     inside $far "$work/far" agent --listen 10.96.2.2:9940 --key "$work/key" --allow-find far0 2>"$work/agent.log" &
     agent=$!
     for _ in $(seq 100); do

@@ -201,7 +201,8 @@ impl Between {
             more_flows: flows.get(1..).unwrap_or_default().to_vec(),
             vlan: sending.vlan,
             method: sending.method,
-            most_pps: sending.most_pps.map(|most_pps| most_pps / self.lanes.len() as f64),
+            // As learned: where one agent allows less than its share, none sends more.
+            most_pps: self.most_pps.map(|most_pps| most_pps / self.lanes.len() as f64),
             frame_bytes,
             run_id,
             max_burst: DEFAULT_MAX_BURST,
