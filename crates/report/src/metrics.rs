@@ -272,16 +272,16 @@ mod tests {
     #[test]
     fn families_are_declared_once_and_samples_are_unique() {
         let text = text(false);
-        let mut seen = std::collections::BTreeSet::new();
+        let (mut families, mut samples) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
         let mut family = String::new();
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
                 family = rest.split(' ').next().unwrap_or_default().to_owned();
-                assert!(seen.insert(family.clone()), "{family} is declared twice");
+                assert!(families.insert(family.clone()), "{family} is declared twice");
             } else if !line.starts_with('#') {
                 let name = line.split(['{', ' ']).next().unwrap_or_default();
                 assert_eq!(name, family, "{line}");
-                assert!(seen.insert(line.rsplit_once(' ').expect("a value").0.to_owned()), "{line} twice");
+                assert!(samples.insert(line.rsplit_once(' ').expect("a value").0.to_owned()), "{line} twice");
             }
         }
     }

@@ -81,7 +81,7 @@ impl Scrapes {
         let slot = Slot::of(busy);
         let source = Arc::clone(&self.source);
         if slot.is_free() {
-            // Where no thread can be had the connection closes, as with all that are too many.
+            // Where no thread starts the connection closes, as with all that are too many.
             let _ = thread::Builder::new().name("scrape".into()).spawn(move || {
                 let _slot = slot;
                 serve(stream, &source);

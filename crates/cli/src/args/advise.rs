@@ -18,7 +18,7 @@ use super::GuestArgs;
   netcliff advise --rate 100kpps --minimise p99 --subject-to 'available>=30%'
   netcliff advise --rates 20kpps..160kpps:8 --objective cpu --json
   netcliff advise --rate 40kpps --arrivals onoff --candidates coalesce,napi
-  netcliff advise --host last-find --rate 10kpps --objective cpu --try vm:e1000e  # after find --testbed vm:e1000e
+  netcliff advise --host last-find --rate 10kpps --try vm:e1000e   # after find
 
 The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before it is kept.
 Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that
@@ -71,7 +71,7 @@ pub struct AdviseArgs {
     #[arg(long = "if", value_name = "DEVICE")]
     pub interface: Option<String>,
     /// Also schemes that no driver offers, such as polling; they are marked
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub all_schemes: bool,
     /// Least probability that constraints are judged and the best is picked correctly
     #[arg(long, default_value = "95%", hide_short_help = true)]
@@ -93,10 +93,11 @@ pub struct AdviseArgs {
     #[arg(long, default_value = "200000000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_at_most: u64,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, hide_short_help = true)]
     pub seed: u64,
-    /// Try the advised setting on a driver in a guest of QEMU, vm:e1000e, vm:igb or vm:vmxnet3, and print its measured effect beside the
-    /// predicted one; only what that driver can set is advised
+    /// Try the advised setting in a guest of QEMU: vm:e1000e, vm:igb or vm:vmxnet3
+    ///
+    /// Prints its measured effect beside the predicted one; only what that driver can set is advised
     #[arg(long = "try", value_name = "TESTBED", value_parser = guest, conflicts_with_all = ["interface", "all_schemes"], help_heading = "Trial")]
     pub try_in: Option<Model>,
     /// What the guest is made of.

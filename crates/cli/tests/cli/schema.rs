@@ -18,7 +18,7 @@ use netcliff_lab::store::RunSummary;
 use netcliff_lab::transfers::TransferReport;
 use netcliff_lab::trend::Trend;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 /// Where the schemas of this minor version are published. Those of earlier ones stay, since files name them.
@@ -35,20 +35,13 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(version())
 }
 
-/// What is printed and read: a type's schema with a title, its own definitions inside.
+/// What is printed and read: a type's schema with a title, and the definitions that it refers to, no others.
+#[derive(Default)]
 struct Made {
-    printed: SchemaGenerator,
-    read: SchemaGenerator,
     files: BTreeMap<&'static str, Value>,
 }
 
 impl Made {
-    fn new() -> Self {
-        let settings = || SchemaSettings::draft2020_12();
-        let (printed, read) = (settings().for_serialize(), settings().for_deserialize());
-        Self { printed: printed.into_generator(), read: read.into_generator(), files: BTreeMap::new() }
-    }
-
     fn add(&mut self, name: &'static str, title: &str, schema: schemars::Schema) {
         let mut schema = serde_json::to_value(schema).expect("a schema is JSON");
         let object = schema.as_object_mut().expect("a schema of an object");
@@ -58,12 +51,14 @@ impl Made {
     }
 
     fn printed<T: JsonSchema>(&mut self, name: &'static str, title: &str) {
-        let schema = self.printed.root_schema_for::<T>();
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<T>();
         self.add(name, title, schema);
     }
 
     fn file<T: JsonSchema>(&mut self, name: &'static str, title: &str) {
-        let schema = self.read.root_schema_for::<T>();
+        let settings = SchemaSettings::draft2020_12().for_deserialize();
+        let schema = settings.into_generator().into_root_schema_for::<T>();
         self.add(name, title, schema);
     }
 }
@@ -108,7 +103,7 @@ struct Watched {
 }
 
 fn made() -> BTreeMap<&'static str, Value> {
-    let mut made = Made::new();
+    let mut made = Made::default();
     made.printed::<RecordPlus>("record", "netcliff predict, simulate, run --json: a record");
     made.printed::<Against>("against", "netcliff simulate --against --json");
     made.printed::<Finding>("find", "netcliff find --json");

@@ -31,8 +31,8 @@ fn help_of_every_command() {
         &["results"],
         &["results", "list"],
         &["results", "show"],
-        &["serve"],
         &["results", "trend"],
+        &["serve"],
         &["completions"],
         &["man"],
     ] {

@@ -1,9 +1,9 @@
 //! What is concluded from figures: merged repeats, contradictions, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
-use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome};
+use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome, binding};
 
-use super::super::{binding, conclude, contradict};
+use super::super::{conclude, contradict};
 use super::whole::finding;
 use super::*;
 

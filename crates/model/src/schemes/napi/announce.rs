@@ -17,7 +17,7 @@ use crate::queue::uniform::furthest;
 const PANELS: usize = 2;
 const POINTS: usize = 8;
 
-/// Numbers of packets rarer than this in all are not told apart.
+/// Numbers of packets rarer than this in all are not distinguished.
 const RARE: f64 = 1e-13;
 
 /// One cycle from the end of unmasking to the interrupt, in the mean; index n is packets in the ring.

@@ -6,6 +6,7 @@
 //! an M/G/1/K with that set-up, whose polls use up their weight at random.
 
 use netcliff_core::Napi;
+use netcliff_core::scheme::Gap;
 
 use super::announce::{Gathered, Nic};
 use super::polls::Polls;
@@ -20,6 +21,12 @@ const MOST_STATES: usize = super::MOST_STATES;
 
 /// Whether it has an answer; if not, why.
 pub fn supported(napi: &Napi) -> Result<(), String> {
+    if napi.moderation.gap != Gap::Each {
+        return Err(format!(
+            "napi: gap={}, as QEMU's NICs keep it, is simulated only: leave it out, or use the simulator",
+            napi.moderation.gap.name()
+        ));
+    }
     match Nic::new(&napi.moderation, 1.0, 1).lacking() {
         Some(lacking) => Err(format!("napi: {lacking}; leave one of them out, or use the simulator")),
         None => Ok(()),
