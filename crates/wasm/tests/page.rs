@@ -7,8 +7,11 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 const SCHEMES: [&str; 5] = ["ideal", "interrupt", "disable-enable", "napi:weight=16", "coalesce:frames=8,usecs=50us"];
-/// Figures may differ by the last places of logarithms and exponentials, which the C library and WebAssembly's take apart.
-const LAST_PLACES: f64 = 1e-9;
+/// Relative differences allowed: the C library and WebAssembly's compute logarithms and exponentials apart, by a last place, which the
+/// model's search for a quantile widens to some 1e-11. The simulator counts in whole ticks: only ends of its
+/// intervals differ.
+const MODEL: f64 = 1e-10;
+const SIMULATOR: f64 = 1e-12;
 
 fn dist() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")
@@ -60,17 +63,17 @@ fn native(call: &str, question: &str) -> String {
 }
 
 /// Where two answers differ by more than the last places.
-fn difference(ours: &Value, theirs: &Value) -> Option<String> {
+fn difference(ours: &Value, theirs: &Value, allowed: f64) -> Option<String> {
     match (ours, theirs) {
         (Value::Number(a), Value::Number(b)) => {
             let (a, b) = (a.as_f64()?, b.as_f64()?);
-            ((a - b).abs() > LAST_PLACES * a.abs().max(b.abs()).max(1e-12)).then(|| format!("{a} and {b}"))
+            ((a - b).abs() > allowed * a.abs().max(b.abs()).max(1e-12)).then(|| format!("{a} and {b}"))
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| Some(format!("[{i}]{}", difference(a, b)?)))
+            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| Some(format!("[{i}]{}", difference(a, b, allowed)?)))
         }
         (Value::Object(a), Value::Object(b)) if a.keys().eq(b.keys()) => {
-            a.iter().find_map(|(key, value)| Some(format!(".{key} {}", difference(value, &b[key])?)))
+            a.iter().find_map(|(key, value)| Some(format!(".{key} {}", difference(value, &b[key], allowed)?)))
         }
         (a, b) => (a != b).then(|| format!("{a} and {b}")),
     }
@@ -96,19 +99,20 @@ fn the_page_answers_as_this_library() {
     assert!(output.status.success(), "the page's engine ended with {}", output.status);
     let replies = String::from_utf8(output.stdout).expect("text");
     assert_eq!(replies.lines().count(), asked.len(), "a reply for each question");
-    let mut equal = 0;
     for ((call, question), reply) in asked.iter().zip(replies.lines()) {
         let ours = native(call, &question.to_string());
-        equal += usize::from(ours == reply);
         let (ours, theirs): (Value, Value) =
             (serde_json::from_str(&ours).expect("JSON"), serde_json::from_str(reply).expect("JSON"));
-        if let Some(difference) = difference(&ours, &theirs) {
+        if let Some(difference) = difference(
+            &ours,
+            &theirs,
+            if matches!(*call, "simulate" | "preview" | "trace") { SIMULATOR } else { MODEL },
+        ) {
             panic!(
                 "web/dist is not of this source, or wrong ({call} {question}): {difference}; run make web and commit web/dist"
             );
         }
     }
-    assert!(equal * 10 > asked.len() * 9, "only {equal} of {} answers are equal to the last digit", asked.len());
 }
 
 #[test]
