@@ -93,7 +93,7 @@ pub fn records(question: &str) -> String {
     through(question, answers::records)
 }
 
-/// What a file holds that was dropped onto the page: [`reading::Content`].
+/// What a file holds that was dropped onto the page: a record, an experiment or a host, or what is wrong in it.
 #[wasm_bindgen]
 pub fn read(question: &str) -> String {
     through(question, reading::read)

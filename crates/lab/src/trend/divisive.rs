@@ -158,7 +158,9 @@ mod tests {
     /// in 14 %: in more than 18 of 60 with a probability of 0.0008 (binomial), the critical value here.
     #[test]
     fn steps_of_three_deviations_and_more_are_found_where_they_are() {
-        let kinds: [(&[(usize, f64)], &[usize]); 3] = [
+        /// Levels with their lengths, and where they change.
+        type Steps = (&'static [(usize, f64)], &'static [usize]);
+        let kinds: [Steps; 3] = [
             (&[(20, 100.0), (20, 96.0)], &[20]),
             (&[(15, 100.0), (15, 95.0), (15, 100.0)], &[15, 30]),
             (&[(30, 100.0), (6, 90.0)], &[30]),
