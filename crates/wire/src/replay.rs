@@ -110,7 +110,7 @@ impl Replay {
             } else {
                 within_ns += self.gaps_ns[place];
             }
-            Some((recorded_ns * scale) as u64)
+            Some((recorded_ns * scale).round() as u64)
         })
     }
 }

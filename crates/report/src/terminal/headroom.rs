@@ -159,7 +159,7 @@ mod tests {
         let page = headroom(&example(), STYLE);
         assert!(page.starts_with("This host is at 62 % of its cliff: CPU 1, by packets.\n"), "{page}");
         assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains("find run 3,"), "{page}");
-        for says in ["64-byte frames", "CPU 1   134 kpps", "34.0 us", "eth0 rx 0", "40 days ago"] {
+        for says in ["64-byte frames", "CPU 1  134 kpps", "34.0 us", "eth0 rx 0", "40 days ago"] {
             assert!(page.contains(says), "{says} in:\n{page}");
         }
         let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);
