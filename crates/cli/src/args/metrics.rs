@@ -16,5 +16,5 @@ pub struct MetricsArgs {
 fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse::<u16>().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     port.or_else(|_| text.parse())
-        .map_err(|_| "expected a port such as 9941, or an address such as 192.0.2.7:9941 or [::1]:9941".into())
+        .map_err(|_| "expected a port such as 9942, or an address such as 192.0.2.7:9942 or [::1]:9942".into())
 }

@@ -15,7 +15,7 @@ use clap::Args;
   netcliff watch --all  # containers' and netcliff's namespaces, too
   netcliff watch --if eth0 --interval 500ms --record load.jsonl
   netcliff watch --once --json | jq -r .bottleneck
-  netcliff watch --metrics 9941  # http://127.0.0.1:9941/metrics, no screen
+  netcliff watch --metrics 9942  # http://127.0.0.1:9942/metrics, no screen
 
 Keys: ? explains keys and columns, q quit, p pause, s sort by load or number, r start and stop recording
 (with --record), arrows, PgUp, PgDn and Home move the rows of tables that do not fit.

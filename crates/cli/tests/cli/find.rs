@@ -108,7 +108,7 @@ fn check_page(path: &std::path::Path) {
     assert!(page.trim_end().ends_with("</html>"), "it is whole");
     // The one link leads to the explorer of this host, and nothing is fetched from it.
     let explorer = "href=\"http://127.0.0.1:9941/#";
-    assert_eq!(page.matches(explorer).count(), 1, "the page asks what if");
+    assert!(page.matches(explorer).count() <= 1, "the page asks what if once, where it has costs");
     let page = page.replace(explorer, "");
     for outside in ["src=\"http", "href=\"http", "<link", "@import", "url(", "<script src"] {
         // A figure's curves are cut at its own frame: that names a part of the page.
