@@ -1,6 +1,6 @@
 //! `netcliff results trend`: the kept runs of one name, in the order they were made, and where a figure of them changed its level.
 //!
-//! [`trend`] is pure: measured runs in, a [`Trend`] out. What a change point is and how it is tested: [`divisive`].
+//! [`trend`] is pure: measured runs in, a [`Trend`] out. What a change point is and how it is tested: `divisive`.
 
 mod divisive;
 #[cfg(test)]

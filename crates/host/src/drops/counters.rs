@@ -1,7 +1,7 @@
 //! What was dropped by the counters that the kernel keeps anyway: [`Counters`], of the calling thread's network namespace.
 //!
 //! They tell places and some reasons, without flow, process or stack, and not what netfilter's rules, tc's filters or TCP dropped in most cases:
-//! [`Counters::limits`]. One packet may be in two of them (a device's and a protocol's).
+//! `limits` of the answer say so. One packet may be in two of them (a device's and a protocol's).
 
 use super::{advice, symbols::Symbols};
 use crate::{nic::ioctl, procfs, rtnl::Rtnl, softnet::softnet_stats};

@@ -1,7 +1,7 @@
 //! What this host drops, by reason and place: [`Tracer`] at the kernel's tracepoint skb:kfree_skb (bpf/drops.bpf.c), or
 //! [`counters`] where that does not work.
 //!
-//! Names of reasons come from the running kernel's BTF ([`names`]), places from its symbols ([`symbols`]); neither is a list kept here.
+//! Names of reasons come from the running kernel's BTF (`names`), places from its symbols (`symbols`); neither is a list kept here.
 //! Before Linux 5.17 the kernel gives no reasons: then the place alone tells.
 //!
 //! What the tracepoint does not see: packets that never became an skb (lost in a NIC's ring, dropped by an XDP program in the driver), and what

@@ -42,9 +42,9 @@ pub struct SenderReport {
     pub next_sequence: u64,
     /// Return of the call that transmitted a frame, minus its intended send time.
     pub lateness: Latency,
-    /// Frames of the window by slots of [`SLOT_NS`].
+    /// Frames of the window by slots of `SLOT_NS`.
     pub slots: Vec<SentSlot>,
-    /// Times of more than [`STALL_NS`] between two looks at the clock: the sender's own stalls, at most the first 10 000.
+    /// Times of more than `STALL_NS` between two looks at the clock: the sender's own stalls, at most the first 10 000.
     pub stalls: Vec<Gap>,
     /// Largest burst \[frames\].
     pub largest_burst: u64,
@@ -54,7 +54,7 @@ pub struct SenderReport {
     pub ring_full: u64,
     /// How far behind its schedule the generator was when it stopped \[s\]; 0 when it finished.
     pub behind_s: f64,
-    /// Whether achieved / intended >= [`KEPT_UP_SHARE`], the 99th percentile of lateness is within the
+    /// Whether achieved / intended >= `KEPT_UP_SHARE`, the 99th percentile of lateness is within the
     /// bound, and nothing was lost to the sender's own limits. If not, a loss says nothing about the
     /// receiver.
     pub kept_up: bool,
