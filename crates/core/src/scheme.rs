@@ -96,9 +96,10 @@ pub enum Gap {
     /// Each interrupt starts one.
     #[default]
     Each,
-    /// An interrupt that waited for the end of a gap starts none, so that the next may follow at once; unmasking interrupts also for packets
-    /// that came since the last cause and that polls have taken. QEMU's e1000e with MSI-X up to 10.0 (hw/net/e1000e_core.c,
-    /// `e1000e_intrmgr_on_msix_throttling_timer`, `e1000e_msix_notify_one`).
+    /// The end of each gap interrupts, packet or not, masked or not, and starts none, so that the next may follow at once; unmasking
+    /// interrupts also for packets that came since the last cause and that polls have taken. QEMU's e1000e with MSI-X up to 10.0
+    /// (hw/net/e1000e_core.c, `e1000e_intrmgr_on_msix_throttling_timer`, whose flag of a waiting interrupt is never cleared, and
+    /// `e1000e_msix_notify_one`).
     Direct,
     /// An interrupt that waited starts none; the end of each gap interrupts, packet or not; the interrupt is not masked while NAPI polls.
     /// QEMU's igb from 8.0 to 10.0 (hw/net/igb_core.c, `igb_intrmgr_on_msix_throttling_timer`, `igb_msix_notify`).

@@ -199,8 +199,10 @@ struct Seen {
     blocked: Vec<Counts>,
     /// Packets such a socket holds.
     capacity: Option<f64>,
-    /// Slots of the backlog.
+    /// Slots of the backlog, or of the NIC's ring.
     ring: Option<u64>,
+    /// Packets come through a CPU's backlog.
+    backlog: bool,
 }
 
 /// Calibrates with `base` as the trial (its frame size and work; the rate is set here).
@@ -234,7 +236,7 @@ fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
 }
 
 fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {
-    let mut seen = Seen::default();
+    let mut seen = Seen { backlog: plan.backlog, ..Seen::default() };
     for round in 0..plan.rounds {
         let seed = base.seed + u64::from(round) * 101;
         let mut at = |share: f64, number: u64, change: &dyn Fn(&mut TrialSpec)| {

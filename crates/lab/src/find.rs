@@ -9,6 +9,7 @@ mod check;
 mod cliff;
 mod conclude;
 mod contradict;
+mod elsewhere;
 mod engines;
 mod experienced;
 #[cfg(test)]
@@ -56,6 +57,7 @@ use idle::{HostIdle, Switch};
 use recorder::Recorder;
 
 pub use check::CheckSetup;
+pub use elsewhere::Elsewhere;
 pub(crate) use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
@@ -108,6 +110,8 @@ pub struct FindOptions {
     pub command: String,
     /// Start, seconds since the epoch (UTC).
     pub started_unix_s: f64,
+    /// Where the engines compute.
+    pub engines: Elsewhere,
 }
 
 /// Observer of a run.

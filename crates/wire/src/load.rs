@@ -23,7 +23,7 @@ use crate::transmit::Method;
 
 pub use far::{LoadKind, Permission};
 pub use near::{Asked, Carrier, FarSource, far_ceiling};
-pub use reverse::{Desk, Hand, Order, Piece, Reverse};
+pub use reverse::{Desk, Hand, Order, Piece, Reverse, computed};
 pub use several::{Several, far_ceilings};
 
 /// Name of the kind on the control channel.

@@ -10,7 +10,7 @@ use netcliff_core::{Capture, Finding};
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::find::of::{NearEnd, find_of};
-use netcliff_lab::find::{FindError, FindOptions, check, find, mean_bytes, replayable};
+use netcliff_lab::find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
 use netcliff_lab::inputs;
 use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_lab::store::Store;
@@ -235,6 +235,7 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
         try_suggestions: args.try_suggestions,
         command: command_line(),
         started_unix_s: now_unix_s(),
+        engines: Elsewhere::default(),
     }
 }
 

@@ -6,6 +6,9 @@
 //! records the time between as a pause. What interrupts, softirqs and other tasks took is therefore never in it; what is left is time
 //! that was taken from outside: by the hypervisor, the firmware (SMI), or a handler that runs longer than any should.
 //!
+//! On a slow host, such as an emulated guest, one poll may take longer than [`PAUSE_NS`]: the programs learn there from polls what is
+//! longer than any (bpf/cpu.bpf.c, `learn_shortest_pause`).
+//!
 //! Without the programs only the loop that keeps the CPU awake beats ([`Heartbeat::plain`]); a pause is then a gap of more than
 //! [`PLAIN_PAUSE_NS`] in which no other task came.
 //!
@@ -47,10 +50,21 @@ pub struct Visit {
     pub task: String,
 }
 
+/// What threads and programs share of a CPU [ns of `CLOCK_MONOTONIC`, of the last a duration].
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    /// The threads' last beat.
+    pub(super) alive: NonNull<AtomicU64>,
+    /// The programs' last transition.
+    pub(super) last: NonNull<AtomicU64>,
+    /// The shortest pause as the programs learnt it; 0 until then.
+    pub(super) shortest: NonNull<AtomicU64>,
+}
+
 /// The memory in which a CPU's heartbeats are. It outlives every [`Heartbeat`].
 pub(super) trait Signs: fmt::Debug + Send + Sync {
-    /// The words that hold the threads' last beat and the programs' last transition [ns of `CLOCK_MONOTONIC`].
-    fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>);
+    /// Where the threads and the programs write.
+    fn words(&self) -> Words;
     /// The latest pauses that the programs recorded.
     fn noted(&self) -> Vec<Pause>;
     /// The latest visits of other tasks that they recorded.
@@ -71,12 +85,24 @@ struct Inner {
 
 /// The memory that threads and programs share.
 struct Shared {
-    alive: NonNull<AtomicU64>,
-    last: NonNull<AtomicU64>,
+    words: Words,
     signs: Box<dyn Signs>,
 }
 
-// SAFETY: both pointers are to atomics in memory that `signs` keeps, which is Send and Sync.
+impl Shared {
+    /// One of the words.
+    fn word(&self, of: impl Fn(&Words) -> NonNull<AtomicU64>) -> &AtomicU64 {
+        // SAFETY: the memory lives as long as `signs`; the words are only accessed as atomics on this side, and the programs write
+        // aligned words.
+        unsafe { of(&self.words).as_ref() }
+    }
+
+    fn shortest_ns(&self) -> u64 {
+        self.word(|words| words.shortest).load(Ordering::Relaxed).max(PAUSE_NS)
+    }
+}
+
+// SAFETY: the pointers are to atomics in memory that `signs` keeps, which is Send and Sync.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -99,8 +125,8 @@ impl fmt::Debug for Heartbeat {
 impl Heartbeat {
     #[cfg_attr(not(have_bpf), allow(dead_code, reason = "the memory is the programs'"))]
     pub(super) fn new(signs: Box<dyn Signs>) -> Self {
-        let (alive, last) = signs.words();
-        Self::of(Some(Shared { alive, last, signs }))
+        let words = signs.words();
+        Self::of(Some(Shared { words, signs }))
     }
 
     /// Without programs: only the loop that keeps the CPU awake beats.
@@ -121,7 +147,7 @@ impl Heartbeat {
     /// Shortest pause that is recorded (ns); None: none is.
     pub fn shortest_ns(&self) -> Option<u64> {
         let inner = self.0.as_ref()?;
-        Some(if inner.shared.is_some() { PAUSE_NS } else { PLAIN_PAUSE_NS })
+        Some(inner.shared.as_ref().map_or(PLAIN_PAUSE_NS, Shared::shortest_ns))
     }
 
     /// Records that the calling thread runs at `now_ns` of `CLOCK_MONOTONIC`. Call it more often than each [`PAUSE_NS`] while it runs.
@@ -130,12 +156,11 @@ impl Heartbeat {
         let Some((inner, shared)) = self.0.as_ref().and_then(|inner| Some((inner, inner.shared.as_ref()?))) else {
             return;
         };
-        // SAFETY: the memory lives as long as `shared.signs`; both words are only accessed as atomics on this side, and the programs
-        // write aligned words.
-        let (alive, last) = unsafe { (shared.alive.as_ref(), shared.last.as_ref()) };
+        let (alive, last) = (shared.word(|words| words.alive), shared.word(|words| words.last));
         let before = alive.load(Ordering::Relaxed).max(last.load(Ordering::Relaxed));
         alive.store(now_ns, Ordering::Relaxed);
-        if now_ns.saturating_sub(before) > PAUSE_NS {
+        let away_ns = now_ns.saturating_sub(before);
+        if away_ns > PAUSE_NS && away_ns > shared.shortest_ns() {
             inner.note(Pause { from_ns: before, to_ns: now_ns });
         }
     }
@@ -143,8 +168,7 @@ impl Heartbeat {
     /// Discards earlier beats: the calling thread begins to beat now.
     pub fn begin(&self, now_ns: u64) {
         if let Some(shared) = self.0.as_ref().and_then(|inner| inner.shared.as_ref()) {
-            // SAFETY: as in `beat`.
-            unsafe { shared.alive.as_ref() }.store(now_ns, Ordering::Relaxed);
+            shared.word(|words| words.alive).store(now_ns, Ordering::Relaxed);
         }
     }
 
@@ -193,7 +217,9 @@ impl Heartbeat {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut all = inner.shared.as_ref().map(|shared| shared.signs.noted()).unwrap_or_default();
         all.extend(inner.noted.lock().unwrap_or_else(PoisonError::into_inner).iter());
-        all.retain(|pause| pause.overlaps(from_ns, to_ns));
+        // Those too that were noted before it was known how long a poll takes here.
+        let shortest_ns = inner.shared.as_ref().map_or(0, Shared::shortest_ns);
+        all.retain(|pause| pause.overlaps(from_ns, to_ns) && pause.to_ns - pause.from_ns > shortest_ns);
         joined(all)
     }
 
@@ -245,13 +271,14 @@ mod tests {
     /// Heartbeats without programs.
     #[derive(Debug)]
     struct Plain {
-        words: Box<[AtomicU64; 2]>,
+        words: Box<[AtomicU64; 3]>,
         noted: Vec<Pause>,
     }
 
     impl Signs for Plain {
-        fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>) {
-            (NonNull::from(&self.words[0]), NonNull::from(&self.words[1]))
+        fn words(&self) -> Words {
+            let [alive, last, shortest] = self.words.each_ref().map(NonNull::from);
+            Words { alive, last, shortest }
         }
 
         fn noted(&self) -> Vec<Pause> {
@@ -265,7 +292,11 @@ mod tests {
     }
 
     fn heartbeat(last_ns: u64, noted: Vec<Pause>) -> Heartbeat {
-        let words = Box::new([AtomicU64::new(0), AtomicU64::new(last_ns)]);
+        of_a_host(last_ns, 0, noted)
+    }
+
+    fn of_a_host(last_ns: u64, shortest_ns: u64, noted: Vec<Pause>) -> Heartbeat {
+        let words = Box::new([0, last_ns, shortest_ns].map(AtomicU64::new));
         Heartbeat::new(Box::new(Plain { words, noted }))
     }
 
@@ -301,6 +332,19 @@ mod tests {
             [Pause { from_ns: 19 * MS, to_ns: 20 * MS }],
             "from the last transition on"
         );
+    }
+
+    /// Whose polls were seen to take up to 1 ms.
+    #[test]
+    fn a_slow_host_s_polls_are_none() {
+        let noted = vec![Pause { from_ns: 2 * MS, to_ns: 3 * MS }, Pause { from_ns: 5 * MS, to_ns: 8 * MS }];
+        let heart = of_a_host(0, 2 * MS, noted);
+        heart.begin(10 * MS);
+        for now_ns in [12 * MS, 14 * MS + 1] {
+            heart.beat(now_ns);
+        }
+        let long = [Pause { from_ns: 5 * MS, to_ns: 8 * MS }, Pause { from_ns: 12 * MS, to_ns: 14 * MS + 1 }];
+        assert_eq!((heart.pauses(0, u64::MAX), heart.shortest_ns()), (long.to_vec(), Some(2 * MS)));
     }
 
     #[test]

@@ -29,13 +29,21 @@ fn own_protocol(fits: &Fits, base: &TrialSpec) -> Figure {
 
 fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> {
     let own = own_protocol(fits, base);
-    let polls = format!("poll times by packets a poll, mean over trials ({method})");
+    let polls = match fits.by_totals {
+        false => format!("poll times by packets a poll, mean over trials ({method})"),
+        true => format!("regression of softirq time over trials on packets, polls and wake-ups ({method})"),
+    };
     let task = format!("regression of the application's time on packets, wake-ups and interrupts ({method})");
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
     let drop = "protocol time with a full socket over that of a delivered packet";
     let variation = "its standard deviation over its mean, from polls of equal size, median over trials; both engines take such times";
+    let ring = if seen.backlog {
+        "net.core.netdev_max_backlog"
+    } else {
+        "descriptors of the receive ring, as the driver tells"
+    };
     let rows = [
         ("interrupt", fits.interrupt, "s", handled.as_str()),
         ("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials"),
@@ -49,7 +57,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
         ("cold_protocol", fits.cold_protocol, "s", cold),
         ("cold_application", fits.cold_application, "s", cold),
         ("socket_drop_cost", fits.socket_drop_cost.map(Figure::exact), "", drop),
-        ("ring", seen.ring.map(|slots| Figure::exact(slots as f64)), "packets", "net.core.netdev_max_backlog"),
+        ("ring", seen.ring.map(|slots| Figure::exact(slots as f64)), "packets", ring),
         ("socket_buffer", seen.capacity.map(Figure::exact), "packets", "packets taken by a socket that nobody reads"),
     ];
     rows.into_iter()

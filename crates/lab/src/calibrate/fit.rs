@@ -11,6 +11,8 @@ use crate::trial::TrialSpec;
 /// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
 const FEWEST_POLLS: f64 = 20.0;
 const LARGEST_POLL: f64 = 32.0;
+/// Share of a trial's packets from which on its socket is taken to have held all.
+const ALL_DELIVERED: f64 = 0.9;
 
 /// Result of the regressions; each figure in seconds.
 pub struct Fits {
@@ -43,12 +45,14 @@ pub struct Fits {
     pub socket_drop_cost: Option<f64>,
     /// Share of the variance of softirq time over the trials that protocol, poll and wake-up explain.
     pub r_squared: f64,
+    /// These three follow from the trials' softirq time, not from polls by packets.
+    pub by_totals: bool,
 }
 
 impl Fits {
     /// Fits everything to what was seen.
     pub fn of(seen: &Seen, base: &TrialSpec) -> Result<Self, CalibrationError> {
-        let softirq = Softirq::of(&seen.plain)?;
+        let softirq = Softirq::of(seen)?;
         let hidden = hidden(seen, base);
         let hidden_s = hidden.map_or(0.0, |figure| figure.value);
         let application = application(seen, hidden_s)?;
@@ -72,7 +76,8 @@ impl Fits {
             cold_protocol: None,
             cold_application: None,
             socket_drop_cost: None,
-            r_squared: softirq.explained(&seen.plain),
+            r_squared: 1.0 - softirq.unexplained(&seen.plain),
+            by_totals: softirq.by_totals,
         };
         fits.latency = fits.delivery_latency(&seen.plain);
         fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
@@ -156,23 +161,53 @@ struct Softirq {
     protocol: Figure,
     poll: Figure,
     wakeup: Figure,
+    by_totals: bool,
 }
 
 impl Softirq {
-    /// Means over the trials of each trial's own fit.
-    fn of(trials: &[Counts]) -> Result<Self, CalibrationError> {
+    /// From polls by packets, which one trial alone tells apart; from the trials' whole time where those say less of it than its mean does.
+    fn of(seen: &Seen) -> Result<Self, CalibrationError> {
+        let trials = seen.plain.as_slice();
         let undetermined =
             || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
+        match (Self::by_polls(trials), Self::by_totals(seen)) {
+            (Some(polls), Some(totals)) if polls.unexplained(trials) > totals.unexplained(trials).max(1.0) => {
+                Ok(totals)
+            }
+            (Some(polls), _) => Ok(polls),
+            (None, totals) => totals.ok_or_else(undetermined),
+        }
+    }
+
+    /// Regression of the softirq time of trials on their packets, polls and wake-ups. A poll that something holds up takes the packets that
+    /// come meanwhile, so that on a host whose packets take very different times, such as an emulated guest, the polls of many packets
+    /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are.
+    fn by_totals(seen: &Seen) -> Option<Self> {
+        // Past the cliff of a ring: whatever it took was delivered, and polls are as long as they get.
+        let whole =
+            seen.full.iter().map(|(_, full)| full).filter(|full| full.delivered >= ALL_DELIVERED * full.packets);
+        let trials: Vec<&Counts> = seen.plain.iter().chain(whole).collect();
+        let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
+        let y: Vec<f64> = trials.iter().map(|c| c.protocol_s).collect();
+        // A trial's time is uncertain by a share of it.
+        let weight: Vec<f64> = y.iter().map(|protocol_s| protocol_s.powi(-2)).collect();
+        let fit = stats::fit_non_negative(&rows, &y, &weight)?;
+        let [protocol, poll, wakeup] = fit.coefficients.try_into().ok()?;
+        Some(Self { protocol, poll, wakeup, by_totals: true })
+    }
+
+    /// Means over the trials of each trial's own fit.
+    fn by_polls(trials: &[Counts]) -> Option<Self> {
         let fits: Vec<[f64; 3]> = trials.iter().filter_map(poll_fit).collect();
         let mean = |which: usize| {
             let values: Vec<f64> = fits.iter().map(|fit| fit[which]).collect();
-            stats::mean(&values).ok_or_else(undetermined)
+            stats::mean(&values)
         };
-        Ok(Self { protocol: mean(0)?, poll: mean(1)?, wakeup: mean(2)? })
+        Some(Self { protocol: mean(0)?, poll: mean(1)?, wakeup: mean(2)?, by_totals: false })
     }
 
-    /// 1 - residual over total sum of squares of softirq time a second.
-    fn explained(&self, trials: &[Counts]) -> f64 {
+    /// Residual over total sum of squares of softirq time a second.
+    fn unexplained(&self, trials: &[Counts]) -> f64 {
         let share = |c: &Counts| c.protocol_s / c.elapsed_s;
         let predicted = |c: &Counts| {
             (self.protocol.value * c.packets + self.poll.value * c.polls + self.wakeup.value * c.wakeups) / c.elapsed_s
@@ -180,7 +215,7 @@ impl Softirq {
         let mean = trials.iter().map(share).sum::<f64>() / trials.len() as f64;
         let total: f64 = trials.iter().map(|c| (share(c) - mean).powi(2)).sum();
         let residual: f64 = trials.iter().map(|c| (share(c) - predicted(c)).powi(2)).sum();
-        if total > 0.0 { 1.0 - residual / total } else { 1.0 }
+        if total > 0.0 { residual / total } else { 0.0 }
     }
 }
 

@@ -39,6 +39,7 @@ impl Seen {
             blocked: drawn(&self.blocked, chance),
             capacity: self.capacity,
             ring: self.ring,
+            backlog: self.backlog,
         }
     }
 }

@@ -11,11 +11,13 @@ pub struct Exact {
     pub handler: f64,
     pub latency: f64,
     pub application: f64,
+    /// How many times as long as a packet takes a poll's time rises with its packets: those of many are those that were held up.
+    pub held_up: f64,
 }
 
 impl Default for Exact {
     fn default() -> Self {
-        Self { metered: true, softirq: 1.0, handler: 1.0, latency: 1.0, application: 1.0 }
+        Self { metered: true, softirq: 1.0, handler: 1.0, latency: 1.0, application: 1.0, held_up: 1.0 }
     }
 }
 
@@ -78,7 +80,7 @@ impl Bench for Exact {
         let cell = |packets: f64, from_idle: bool| PollTime {
             packets,
             polls: 1000.0,
-            mean_s: poll_s - TAIL_S + service_s * packets + if from_idle { wakeup_s } else { 0.0 },
+            mean_s: poll_s - TAIL_S + self.held_up * service_s * packets + if from_idle { wakeup_s } else { 0.0 },
             variance_s2: 1e-16 * packets,
             from_idle,
         };
@@ -174,6 +176,23 @@ fn known_costs_are_found_again() {
     let expected_s = APPLICATION_S + 2e-6 + APPLICATION_PER_BYTE_S * 1454.0;
     assert!((larger.application_s.unwrap() - expected_s).abs() < 1e-12);
     assert!(host.validate().is_ok());
+}
+
+/// Where a poll that is held up takes the packets that come meanwhile, its time rises by far more than a packet takes; the trials' whole
+/// softirq time tells.
+#[test]
+fn polls_that_were_held_up_do_not_decide() {
+    let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
+    let calibrated = calibrate(&mut Exact { held_up: 4.0, ..Exact::default() }, &base(), plan).unwrap();
+    let host = &calibrated.calibration.host;
+    for (name, found, truth) in
+        [("protocol", host.protocol_s, PROTOCOL_S), ("poll", host.poll_s, POLL_S), ("wakeup", host.wakeup_s, WAKEUP_S)]
+    {
+        assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
+    }
+    let how = |key: &str| calibrated.calibration.costs.iter().find(|cost| cost.key == key).unwrap().how.clone();
+    assert!(how("protocol").starts_with("regression of softirq time over trials"), "{}", how("protocol"));
+    assert!(how("ring").contains("receive ring"), "{}", how("ring"));
 }
 
 #[test]

@@ -203,7 +203,8 @@ fn below(
                 points.push(SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome });
             }
         }
-        points.extend(repeated(bench, spec, load_pps, asked.plan)?.map(|merged| merged.into_point(load_pps)));
+        // Metered, as calibration was: how often it interrupts and polls is what is asked.
+        points.extend(repeated(bench, spec, load_pps, asked.plan, true)?.map(|merged| merged.into_point(load_pps)));
     }
     Ok(points)
 }
@@ -237,16 +238,22 @@ fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind
 
 /// Delivered at a load over the plan's repeats; None if the sender never kept up.
 fn measured(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan) -> Result<Option<Figure>, TrialError> {
-    let merged = repeated(bench, spec, rate_pps, plan)?;
+    let merged = repeated(bench, spec, rate_pps, plan, false)?;
     Ok(merged.and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
 }
 
 /// A load over the plan's repeats; None if the sender never kept up.
-fn repeated(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan) -> Result<Option<Merged>, TrialError> {
+fn repeated(
+    bench: &mut dyn Bench,
+    spec: &TrialSpec,
+    rate_pps: f64,
+    plan: &Plan,
+    metered: bool,
+) -> Result<Option<Merged>, TrialError> {
     let mut seen = Vec::new();
     for repeat in 0..plan.repeats {
         let seed = spec.seed + 40_000 + u64::from(repeat);
-        seen.push(bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, false)?);
+        seen.push(bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, metered)?);
     }
     Ok(conclude::merge(&seen).filter(Merged::was_offered))
 }

@@ -10,6 +10,9 @@ use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme,
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::{Deserialize, Serialize};
+
+use super::elsewhere::{Elsewhere, Job};
 
 /// Interval at which a caller that waits for an answer checks for a stop.
 const ASKED: Duration = Duration::from_millis(20);
@@ -17,7 +20,7 @@ const ASKED: Duration = Duration::from_millis(20);
 const WIDTH: f64 = 1e-4;
 
 /// Model and simulator with the point that they predict.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Predictor {
     /// Costs and sizes.
     pub host: Host,
@@ -35,6 +38,9 @@ pub struct Predictor {
     pub packets: u64,
     /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
+    /// Where it computes.
+    #[serde(skip)]
+    pub elsewhere: Elsewhere,
 }
 
 impl Predictor {
@@ -92,17 +98,29 @@ impl Predictor {
     /// # Errors
     /// The model does not support the point.
     pub fn model_cliff(&self) -> Result<Figure, EngineFailure> {
+        if let Some(answer) = self.elsewhere.ask(|| Job::ModelCliff(self.boxed())) {
+            return answer;
+        }
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
         let search = CliffSearch { near_pps: self.near_pps, width: WIDTH };
         let cliff = search.cliff(&engine, &self.point(1.0).host, &self.scheme, &self.traffic, self.loss)?;
         Ok(Figure::exact(cliff.pps))
     }
 
+    fn boxed(&self) -> Box<Self> {
+        Box::new(self.clone())
+    }
+
     /// Predicted shares lost, of several points at once.
     ///
     /// # Errors
     /// The model does not support one of them.
-    pub fn losses(points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
+    pub fn losses(&self, points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
+        let answer = self.elsewhere.ask(|| Job::Losses(points.to_vec()));
+        answer.unwrap_or_else(|| Self::losses_here(points))
+    }
+
+    pub(super) fn losses_here(points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
         let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));
         points.par_iter().map(loss).collect()
@@ -113,6 +131,9 @@ impl Predictor {
     /// # Errors
     /// The model does not support the point.
     pub fn model_cliff_above(&self, floor_pps: f64) -> Result<Option<Figure>, EngineFailure> {
+        if let Some(answer) = self.elsewhere.ask(|| Job::ModelCliffAbove(self.boxed(), floor_pps)) {
+            return answer;
+        }
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
         let search = CliffSearch { near_pps: None, width: WIDTH };
         let cliff =
@@ -125,6 +146,9 @@ impl Predictor {
     /// # Errors
     /// The simulator does not support the point.
     pub fn sim_cliff(&self, stop: &AtomicBool) -> Result<Option<Figure>, EngineFailure> {
+        if let Some(answer) = self.elsewhere.ask(|| Job::SimCliff(self.boxed())) {
+            return answer;
+        }
         let stopped = || stop.load(Ordering::Relaxed);
         let engine = SimEngine { effort: Effort::Exactly(self.packets), ..self.sim() };
         let found = cliff_sim_unless(&engine, &self.sim_point(1.0), self.loss, self.near_pps, &stopped)?;
@@ -136,7 +160,8 @@ impl Predictor {
     /// # Errors
     /// The model does not support the point.
     pub fn model_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
-        ModelEngine::new(Fidelity::Exact).evaluate(&self.point(load_pps))
+        let answer = self.elsewhere.ask(|| Job::ModelAt(self.boxed(), load_pps));
+        answer.unwrap_or_else(|| ModelEngine::new(Fidelity::Exact).evaluate(&self.point(load_pps)))
     }
 
     /// One load in simulation.
@@ -144,7 +169,8 @@ impl Predictor {
     /// # Errors
     /// The simulator does not support the point.
     pub fn sim_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
-        self.sim().evaluate(&self.sim_point(load_pps))
+        let answer = self.elsewhere.ask(|| Job::SimAt(self.boxed(), load_pps));
+        answer.unwrap_or_else(|| self.sim().evaluate(&self.sim_point(load_pps)))
     }
 }
 
@@ -155,7 +181,8 @@ impl Predictor {
         let scheme = scheme.parse().expect("a scheme");
         let traffic = Traffic::poisson(1.0);
         let times = Service::Exponential;
-        Self { host, times, scheme, traffic, loss: 1e-4, seed: 1, packets: 100_000, near_pps: None }
+        let elsewhere = Elsewhere::default();
+        Self { host, times, scheme, traffic, loss: 1e-4, seed: 1, packets: 100_000, near_pps: None, elsewhere }
     }
 }
 

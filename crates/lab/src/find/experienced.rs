@@ -12,7 +12,9 @@ use netcliff_core::{EngineFailure, Figure, Host};
 use netcliff_model::pauses;
 use netcliff_sim::SimEngine;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::{Deserialize, Serialize};
 
+use super::elsewhere::Job;
 use super::engines::Predictor;
 use super::fluid::{self, Away, Fluid};
 use super::reading;
@@ -65,20 +67,32 @@ impl Measured {
         Self { trials: self.trials.iter().map(paused).collect(), trial_s: self.trial_s }
     }
 
-    /// A host with pauses of these lengths, as often as they were; None where there was none.
-    fn on(&self, host: &Host) -> Result<Option<Host>, EngineFailure> {
+    /// The CPU's pauses; None where there was none.
+    fn paused(&self) -> Option<Paused> {
         let lengths_s = self.lengths_s();
-        if lengths_s.is_empty() {
-            return Ok(None);
-        }
         let up_s = self.trials.len() as f64 * self.trial_s - lengths_s.iter().sum::<f64>();
+        (!lengths_s.is_empty()).then_some(Paused { lengths_s, up_s })
+    }
+}
+
+/// Pauses of a CPU: their lengths (s), and the time without (s).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paused {
+    lengths_s: Vec<f64>,
+    up_s: f64,
+}
+
+impl Paused {
+    /// A host with pauses of these lengths, as often as they were.
+    fn on(&self, host: &Host) -> Result<Host, EngineFailure> {
         let away = || EngineFailure::Failed("the host's CPU was away for all of the searches' trials".into());
-        let times = PauseTimes::from_lengths("measured", &lengths_s).map_err(|_| away())?;
-        if up_s <= 0.0 {
+        let times = PauseTimes::from_lengths("measured", &self.lengths_s).map_err(|_| away())?;
+        if self.up_s <= 0.0 {
             return Err(away());
         }
-        let every_s = up_s / lengths_s.len() as f64;
-        Ok(Some(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() }))
+        let every_s = self.up_s / self.lengths_s.len() as f64;
+        Ok(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() })
     }
 }
 
@@ -175,11 +189,31 @@ pub fn in_simulation(
     goal: &Goal,
     stop: &AtomicBool,
 ) -> Result<Option<Figure>, EngineFailure> {
-    let Some(host) = measured.as_pauses().on(&computed.host)? else { return Ok(Some(*own)) };
-    let paused = Predictor { host, ..computed.clone() };
-    let highest = |number| Trial { paused: &paused, goal, trial_s: measured.trial_s, number }.highest(own.value, stop);
-    let found: Result<Option<Vec<f64>>, EngineFailure> = (0..TRIALS).into_par_iter().map(highest).collect();
-    Ok(found?.and_then(|highest| over_trials(&highest, own, goal.exceed_ratio)))
+    let Some(paused) = measured.as_pauses().paused() else { return Ok(Some(*own)) };
+    let found = highest_of_trials(computed, &paused, goal, measured.trial_s, own.value, stop)?;
+    Ok(found.and_then(|highest| over_trials(&highest, own, goal.exceed_ratio)))
+}
+
+/// The highest load that each of [`TRIALS`] simulated trials passes (pps), up to the host's own cliff at `own_pps`; None if `stop` was set meanwhile.
+///
+/// # Errors
+/// The simulator does not support the point.
+pub fn highest_of_trials(
+    computed: &Predictor,
+    paused: &Paused,
+    goal: &Goal,
+    trial_s: f64,
+    own_pps: f64,
+    stop: &AtomicBool,
+) -> Result<Option<Vec<f64>>, EngineFailure> {
+    let (boxed, sent) = (|| Box::new(computed.clone()), || paused.clone());
+    let job = || Job::Trials { computed: boxed(), paused: sent(), goal: *goal, trial_s, own_pps };
+    if let Some(answer) = computed.elsewhere.ask(job) {
+        return answer;
+    }
+    let paused = Predictor { host: paused.on(&computed.host)?, ..computed.clone() };
+    let highest = |number| Trial { paused: &paused, goal, trial_s, number }.highest(own_pps, stop);
+    (0..TRIALS).into_par_iter().map(highest).collect()
 }
 
 /// A simulated trial: the same pauses at every load.

@@ -16,7 +16,7 @@ use netcliff_wire::transmit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CheckSetup, FindOptions, Idle, Observer, find};
+use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, find};
 use crate::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
 
 /// Name of the kind on the control channel.
@@ -61,6 +61,9 @@ pub struct FindRequest {
     vlan: Option<u16>,
     command: String,
     started_unix_s: f64,
+    /// The client computes what the engines answer.
+    #[serde(default)]
+    computes: bool,
     /// The client's end of the link.
     sender: SenderEnd,
 }
@@ -119,11 +122,12 @@ impl FindRequest {
             vlan: sending.vlan,
             command: options.command.clone(),
             started_unix_s: options.started_unix_s,
+            computes: true,
             sender,
         }
     }
 
-    fn options(&self, between: BetweenOptions) -> Result<FindOptions, String> {
+    fn options(&self, between: BetweenOptions, engines: Elsewhere) -> Result<FindOptions, String> {
         let checks = self.checks.iter().map(|check| check.parse());
         let loads = &self.check_loads_pps;
         if loads.len() > LOADS_AT_MOST || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
@@ -157,6 +161,7 @@ impl FindRequest {
             try_suggestions: self.try_suggestions,
             command: self.command.clone(),
             started_unix_s: self.started_unix_s,
+            engines,
         })
     }
 }
@@ -218,7 +223,7 @@ impl Kind for FindKind {
             fingerprint: sender.fingerprint.clone(),
             peer: format!("{} of {}", sender.interface, sender.address),
         };
-        let options = request.options(BetweenOptions {
+        let between = BetweenOptions {
             interface,
             carriers: vec![Arc::new(Mutex::new(Box::new(carrier)))],
             their_interface: Some(sender.interface.clone()),
@@ -229,7 +234,9 @@ impl Kind for FindKind {
                 method: request.method,
                 vlan: request.vlan,
             },
-        })?;
+        };
+        let engines = if request.computes { Elsewhere::client_of(Arc::clone(&desk)) } else { Elsewhere::default() };
+        let options = request.options(between, engines)?;
         self.allows(&options.checks, &options.rig)?;
         Ok(Box::new(FarFind::start(options, desk)?))
     }

@@ -15,6 +15,7 @@ use netcliff_wire::control::message::{ClockId, Final};
 use netcliff_wire::load::{Hand, Piece};
 use serde_json::Value;
 
+use super::elsewhere::Computing;
 use super::far::{FIND, FindProgress, FindReport, FindRequest, SenderEnd};
 use super::{FindOptions, Observer};
 use crate::rig::Sending;
@@ -83,6 +84,7 @@ pub fn find_of(
     // Where it is between processes of one host, the control connection has no link of its own.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
     let mut hand = Hand::new(near.netns.clone(), control, near.sending.most_pps);
+    let mut computing = Computing::default();
     session.start(FIND, &FindRequest::of(options, near.sending, near.sender()))?;
     let last = loop {
         let began = Instant::now();
@@ -94,8 +96,10 @@ pub fn find_of(
             Progress::Ended(last) => break last,
             Progress::Running(value) => said(session, value, observer)?,
         };
-        let mut told = order.map(|order| hand.obey(&order)).unwrap_or_default();
+        let for_the_hand = order.filter(|order| !computing.obey(order));
+        let mut told = for_the_hand.map(|order| hand.obey(&order)).unwrap_or_default();
         told.extend(hand.look());
+        told.extend(computing.look());
         tell(session, told)?;
         std::thread::sleep(LOOK.saturating_sub(began.elapsed()));
     };

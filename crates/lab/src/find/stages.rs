@@ -168,6 +168,7 @@ impl Run<'_, '_> {
             seed: self.options.seed,
             packets: self.plan.sim_packets,
             near_pps: Some(near_pps),
+            elsewhere: self.options.engines.clone(),
         }
     }
 

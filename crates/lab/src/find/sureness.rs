@@ -52,7 +52,7 @@ impl Sureness {
     ) -> Result<Self, EngineFailure> {
         let hosts = Hosts { calibrated, resampled };
         let keys: Vec<&str> = COSTS.iter().filter(|cost| hosts.have(cost)).map(|cost| cost.key).collect();
-        let slopes = cliff_slopes(&computed.point(cliff_pps), &keys, Predictor::losses)?;
+        let slopes = cliff_slopes(&computed.point(cliff_pps), &keys, |points| computed.losses(points))?;
         let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, &hosts)).collect();
         let mut ratios: Vec<f64> =
             (0..resampled.len()).map(|n| parts.iter().map(|part| part.changes[n]).sum::<f64>().exp()).collect();

@@ -9,7 +9,7 @@ use netcliff_host::cpu::CpuSplit;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::poll_line;
-use crate::find::Predictor;
+use crate::find::{Elsewhere, Predictor};
 use crate::trial::poll_time;
 
 /// Loss that ends the simulated throughput: of so many frames a load a hundred.
@@ -109,6 +109,7 @@ impl Predicted {
             seed: 1,
             packets: SIMULATED_FRAMES,
             near_pps: None,
+            elsewhere: Elsewhere::default(),
         };
         let simulated = asked.sim_cliff(&std::sync::atomic::AtomicBool::new(false));
         Self {

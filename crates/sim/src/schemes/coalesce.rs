@@ -136,7 +136,7 @@ impl Moderation {
         self.mask();
         if self.rule == Gap::Each || !std::mem::take(&mut self.waited) {
             self.gap_ends = now + self.gap;
-            if self.rule == Gap::Echo {
+            if self.rule != Gap::Each {
                 // Its end comes, whatever comes until then.
                 self.held_until = self.gap_ends;
             }

@@ -52,6 +52,8 @@ struct Linux {
     missed: bool,
     /// Packets accepted when the NIC last had a cause to interrupt.
     cause_at: u64,
+    /// That cause waits for the end of a gap, masked.
+    postponed: bool,
     /// When the interrupt that is on its way, or the timer of a deferred one, is handled [ticks]; [`NEVER`] if none is.
     interrupt_due: u64,
     /// What is due is the timer.
@@ -99,6 +101,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         scheduled: false,
         missed: false,
         cause_at: 0,
+        postponed: false,
         interrupt_due: NEVER,
         deferring: false,
         defer_hard_irqs: napi.defer_hard_irqs,

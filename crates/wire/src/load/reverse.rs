@@ -1,7 +1,7 @@
 //! The reverse: a test in an agent has its client send the load. The test puts orders on a [`Desk`], its client takes them with the
-//! test's reports, has them done by a [`Hand`], and tells what came of them.
+//! test's reports, has them done by a [`Hand`], and tells what came of them. A test may have its client compute, too.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,6 +25,13 @@ pub enum Order {
     Begin(Box<LoadRequest>),
     /// End it.
     Stop,
+    /// Compute this, beside whatever is sent.
+    Compute {
+        /// Under which number the answer is expected.
+        id: u64,
+        /// What to compute, in the words of the test.
+        job: Value,
+    },
 }
 
 /// What the client says of its generator.
@@ -39,6 +46,8 @@ enum Said {
     Sent(u64),
     /// It has ended.
     Ended(Box<LoadReport>),
+    /// What it computed.
+    Computed(u64, Value),
 }
 
 /// A part of what is said, as JSON text in hexadecimal: a message to an agent is bounded in length and in values, which are counted by
@@ -56,6 +65,8 @@ const PIECE_BYTES: usize = 16 << 10;
 const LONGEST_BYTES: usize = 32 << 20;
 /// How long the client may take to answer an order \[s\]: it may look for a neighbour for a few seconds.
 const ANSWER_S: f64 = 15.0;
+/// How long a computation may take \[s\]: a chain of a moderated NIC with an application takes seconds a load, and a cliff some ten loads.
+const COMPUTED_S: f64 = 900.0;
 /// A client that says nothing of a running generator for this long is gone.
 const SILENCE: Duration = Duration::from_secs(4);
 /// How often the client says how far it is.
@@ -76,6 +87,9 @@ struct State {
     sent: u64,
     ended: Option<LoadReport>,
     heard: Option<Instant>,
+    /// Computations ordered so far, and the answers that nobody took yet.
+    computing: u64,
+    computed: HashMap<u64, Value>,
     gone: bool,
 }
 
@@ -111,6 +125,10 @@ impl Desk {
             Said::Refused(why) => state.ready = Some(Err(why)),
             Said::Sent(sent) => state.sent = sent,
             Said::Ended(report) => state.ended = Some(*report),
+            Said::Computed(id, _) if id >= state.computing => return Err(format!("computation {id} was not ordered")),
+            Said::Computed(id, answer) => {
+                state.computed.insert(id, answer);
+            }
         }
         drop(state);
         self.changed.notify_all();
@@ -123,9 +141,24 @@ impl Desk {
         self.changed.notify_all();
     }
 
+    /// Has the client compute, and waits for its answer.
+    ///
+    /// # Errors
+    /// The client is gone, or takes longer than [`COMPUTED_S`].
+    pub fn compute(&self, job: Value) -> Result<Value, WireError> {
+        let id = {
+            let mut state = self.state();
+            let id = state.computing;
+            state.computing += 1;
+            state.orders.push_back(Order::Compute { id, job });
+            id
+        };
+        self.wait(COMPUTED_S, |state| state.computed.remove(&id))
+    }
+
     /// Waits until there is an answer.
-    fn wait<T>(&self, mut of: impl FnMut(&mut State) -> Option<T>) -> Result<T, WireError> {
-        let until = Instant::now() + Duration::from_secs_f64(ANSWER_S);
+    fn wait<T>(&self, most_s: f64, mut of: impl FnMut(&mut State) -> Option<T>) -> Result<T, WireError> {
+        let until = Instant::now() + Duration::from_secs_f64(most_s);
         let mut state = self.state();
         loop {
             if let Some(answer) = of(&mut state) {
@@ -160,7 +193,7 @@ impl Carrier for Reverse {
             (state.ready, state.ended, state.sent) = (None, None, 0);
             state.orders.push_back(Order::Begin(Box::new(request.clone())));
         }
-        self.desk.wait(|state| state.ready.take())?.map_err(far_failure)
+        self.desk.wait(ANSWER_S, |state| state.ready.take())?.map_err(far_failure)
     }
 
     fn ask(&mut self) -> Result<Asked, WireError> {
@@ -183,7 +216,7 @@ impl Carrier for Reverse {
 
     fn stop(&mut self) -> Result<LoadReport, WireError> {
         self.desk.state().orders.push_back(Order::Stop);
-        self.desk.wait(|state| state.ended.take())
+        self.desk.wait(ANSWER_S, |state| state.ended.take())
     }
 
     fn shares_clock(&self) -> bool {
@@ -239,6 +272,8 @@ impl Hand {
                 }
             }
             Order::Stop => self.end(),
+            // Whoever offers to compute does it.
+            Order::Compute { .. } => Vec::new(),
         }
     }
 
@@ -269,6 +304,11 @@ impl Hand {
         });
         pieces(&Said::Ended(Box::new(report)))
     }
+}
+
+/// The answer to [`Order::Compute`] of this number, as it is told.
+pub fn computed(id: u64, answer: Value) -> Vec<Piece> {
+    pieces(&Said::Computed(id, answer))
 }
 
 fn pieces(said: &Said) -> Vec<Piece> {

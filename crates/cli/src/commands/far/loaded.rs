@@ -2,7 +2,7 @@
 
 use netcliff_core::{Arrivals, FrameSizes, Provenance, Traffic};
 use netcliff_host::cpu::Preference;
-use netcliff_lab::find::{CheckSetup, FindOptions, Idle};
+use netcliff_lab::find::{CheckSetup, Elsewhere, FindOptions, Idle};
 use netcliff_lab::rig::{Place, RigOptions};
 use netcliff_wire::schedule;
 
@@ -68,6 +68,7 @@ impl Loaded<'_> {
             try_suggestions: false,
             command: self.provenance.command.clone(),
             started_unix_s: self.provenance.started_unix_s,
+            engines: Elsewhere::default(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
 use crate::cpu::{
-    heartbeat::{Heartbeat, Pause, Signs, Visit},
+    heartbeat::{Heartbeat, Pause, Signs, Visit, Words},
     types::{MeterError, Method, Watch},
     util::monotonic_ns,
 };
@@ -14,7 +14,7 @@ use libbpf_rs::{
 use nix::sys::mman::{ProtFlags, mmap, munmap};
 use std::{
     collections::BTreeSet, fs, mem::MaybeUninit, num::NonZeroUsize, os::fd::AsFd as _, os::fd::BorrowedFd,
-    os::fd::OwnedFd, path::Path, ptr::NonNull, sync::Once, sync::atomic::AtomicU64,
+    os::fd::OwnedFd, path::Path, ptr::NonNull, sync::Once,
 };
 
 mod skeleton {
@@ -268,15 +268,16 @@ impl Drop for SharedSigns {
 }
 
 impl Signs for SharedSigns {
-    fn words(&self) -> (NonNull<AtomicU64>, NonNull<AtomicU64>) {
+    fn words(&self) -> Words {
         let memory = self.memory.as_ptr();
         // SAFETY: `cpu` was checked against the array; the fields are aligned words inside the mapping.
         unsafe {
             let state = &raw mut (*memory).cpus[self.cpu];
-            (
-                NonNull::new_unchecked((&raw mut (*state).alive).cast()),
-                NonNull::new_unchecked((&raw mut (*state).last).cast()),
-            )
+            Words {
+                alive: NonNull::new_unchecked((&raw mut (*state).alive).cast()),
+                last: NonNull::new_unchecked((&raw mut (*state).last).cast()),
+                shortest: NonNull::new_unchecked((&raw mut (*memory).pauses[self.cpu].shortest).cast()),
+            }
         }
     }
 

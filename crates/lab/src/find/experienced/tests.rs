@@ -46,10 +46,11 @@ fn pauses_count_as_far_as_they_lie_within_their_trials() {
     let measured = Measured::of(vec![vec![pause(-1e-3, 3e-3), pause(0.399, 15.0)], vec![pause(-2.0, 1.0)]], 0.4);
     let lengths: Vec<f64> = measured.lengths_s().iter().map(|s| (s * 1e6).round()).collect();
     assert_eq!((lengths, measured.trials[1].len()), (vec![2000.0, 1000.0], 0));
-    let host = measured.on(&computed().host).unwrap().expect("there were pauses");
+    let on = |measured: &Measured| measured.paused().expect("there were pauses").on(&computed().host);
+    let host = on(&measured).unwrap();
     assert!((host.pause_every_s.unwrap() - (0.8 - 3e-3) / 2.0).abs() < 1e-9);
     // A CPU that was never there.
-    assert!(Measured::of(vec![vec![pause(-1.0, 3.0)]], 0.4).on(&computed().host).is_err());
+    assert!(on(&Measured::of(vec![vec![pause(-1.0, 3.0)]], 0.4)).is_err());
 }
 
 /// Where more than half of the trials are without a pause, the cliff is the host's own, ends included; where all have one of

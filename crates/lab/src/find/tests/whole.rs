@@ -11,7 +11,7 @@ use netcliff_host::nic::Nic;
 
 use super::super::plan::{Plan, Progress};
 use super::super::recorder::Recorder;
-use super::super::{FindOptions, Idle, Observer, device_scheme, kernel_scheme, stages};
+use super::super::{Elsewhere, FindOptions, Idle, Observer, device_scheme, kernel_scheme, stages};
 use super::*;
 use crate::bench::{Observation, SenderCeiling};
 use crate::calibrate::tests::Exact;
@@ -56,6 +56,7 @@ pub(in crate::find) fn options() -> FindOptions {
         try_suggestions: false,
         command: String::new(),
         started_unix_s: 0.0,
+        engines: Elsewhere::default(),
     }
 }
 

@@ -13,18 +13,25 @@ fn accepted<W: Watch>(machine: &Machine<W>) -> u64 {
 }
 
 impl Linux {
-    /// True if polls do not mask the interrupt and the end of each gap interrupts.
+    /// True if polls do not mask the interrupt.
     #[inline]
     pub(super) fn echoes(&self) -> bool {
         self.nic.rule() == Gap::Echo
     }
 
+    /// True if the end of each gap interrupts, masked or not.
+    #[inline]
+    fn ends_interrupt(&self) -> bool {
+        self.nic.rule() != Gap::Each
+    }
+
     /// The NIC has a packet to announce; true if it interrupts now.
     #[inline]
     pub(super) fn packet<W: Watch>(&mut self, machine: &Machine<W>) -> bool {
-        if !self.nic.waits() {
+        if !self.postponed {
             self.cause_at = accepted(machine);
         }
+        self.postponed = self.nic.waits();
         self.nic.packet(machine.now)
     }
 
@@ -39,13 +46,14 @@ impl Linux {
             Gap::Each => machine.ring.len(),
         };
         self.cause_at = accepted;
+        self.postponed = causes > 0 && self.nic.waits();
         causes
     }
 
     /// Spends a softirq's work; an interrupt that is not masked preempts it.
     #[inline]
     pub(super) fn spend<W: Watch>(&mut self, machine: &mut Machine<W>, account: Account, work: u64) {
-        if !self.echoes() {
+        if !self.ends_interrupt() {
             return machine.spend(account, work);
         }
         let mut left = work;
@@ -63,15 +71,15 @@ impl Linux {
         let before = accepted(machine);
         let handling = machine.times.interrupt.next_of_mean(mean);
         machine.spend(Account::Interrupt, handling);
-        if !self.echoes() || machine.done {
+        if !self.ends_interrupt() || machine.done {
             return false;
         }
         let now = machine.now;
         let ended = self.nic.timer() <= now && self.nic.fire(now);
-        ended || (accepted(machine) > before && self.packet(machine))
+        ended || (self.echoes() && accepted(machine) > before && self.packet(machine))
     }
 
-    /// An interrupt that is not masked finds NAPI scheduled (napi_schedule_prep): the poll to come is followed by another. One that finds the
+    /// An interrupt that is not masked, or the end of a gap, finds NAPI scheduled (napi_schedule_prep): the poll to come is followed by another. One that finds the
     /// last still on its way is one with it. True if it was handled.
     pub(super) fn again<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         self.nic.assert(machine.now);

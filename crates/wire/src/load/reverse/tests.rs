@@ -38,6 +38,7 @@ fn orders_wait_for_their_answer_and_end_with_the_client() {
             match theirs.next() {
                 Some(Order::Stop) => return put(&theirs, &Said::Ended(Box::default())),
                 Some(Order::Begin(_)) => put(&theirs, &Said::Refused("no link".into())),
+                Some(Order::Compute { id, job }) => put(&theirs, &Said::Computed(id, serde_json::json!([job]))),
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         }
@@ -60,10 +61,14 @@ fn orders_wait_for_their_answer_and_end_with_the_client() {
     };
     let refused = reverse.begin(&request).expect_err("it was refused");
     assert!(refused.to_string().contains("no link"), "{refused}");
+    assert_eq!(desk.compute(serde_json::json!(7)).expect("an answer"), serde_json::json!([7]));
     assert_eq!(reverse.stop().expect("an empty report").sent, 0);
     client.join().expect("it ends");
     desk.leave();
     assert!(reverse.begin(&request).is_err() && reverse.ended().is_err());
+    assert!(desk.compute(serde_json::json!(7)).is_err());
     assert!(desk.take(serde_json::json!({ "text": "zz", "last": true })).is_err());
     assert!(desk.take(serde_json::json!({ "text": "00" })).is_err());
+    let unasked = pieces(&Said::Computed(9, serde_json::Value::Null));
+    assert!(desk.take(serde_json::to_value(&unasked[0]).expect("plain data")).is_err(), "nobody ordered it");
 }

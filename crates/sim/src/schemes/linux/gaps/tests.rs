@@ -33,6 +33,8 @@ fn an_interrupt_that_waited_starts_no_gap() {
 #[test]
 fn the_end_of_a_gap_interrupts_in_any_case() {
     near(&outcome("napi:min_gap=51.2us,gap=echo", 1e3), 2e3, 0.5);
+    near(&outcome("napi:min_gap=128us,gap=direct", 1e3), 2e3, 0.5);
+    near(&outcome("napi:min_gap=128us", 1e3), 1e3, 1.0);
     // One at 0, four by 51.2 us, the next at 60 us.
     near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
 }
