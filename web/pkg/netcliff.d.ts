@@ -27,7 +27,7 @@ export function predict(question: string): string;
 export function preview(question: string): string;
 
 /**
- * What a file holds that was dropped onto the page: [`reading::Content`].
+ * What a file holds that was dropped onto the page: a record, an experiment or a host, or what is wrong in it.
  */
 export function read(question: string): string;
 

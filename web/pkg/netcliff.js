@@ -101,7 +101,7 @@ export function preview(question) {
 }
 
 /**
- * What a file holds that was dropped onto the page: [`reading::Content`].
+ * What a file holds that was dropped onto the page: a record, an experiment or a host, or what is wrong in it.
  * @param {string} question
  * @returns {string}
  */

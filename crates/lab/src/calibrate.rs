@@ -12,7 +12,8 @@
 //!
 //! The interrupt's latency follows from how many packets a poll finds: a poll that begins L + s + o after the packet
 //! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes
-//! n = (1 + lambda (L + s + o)) / (1 - lambda t) of them, t being the protocol time of a packet.
+//! n = (1 + lambda (L + s + o)) / (1 - lambda t) of them, t being the protocol time of a packet. Not so behind a NIC, whose moderation
+//! lets packets wait, too: there it is taken for zero.
 
 mod describe;
 mod fit;

@@ -79,7 +79,8 @@ impl Fits {
             r_squared: 1.0 - softirq.unexplained(&seen.plain),
             by_totals: softirq.by_totals,
         };
-        fits.latency = fits.delivery_latency(&seen.plain);
+        // Behind a NIC's moderation packets wait for the interrupt, however soon it is delivered.
+        fits.latency = fits.delivery_latency(&seen.plain).filter(|_| seen.backlog);
         fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
         fits.per_byte = slope(&seen.sizes, base, &|c| fits.softirq_left(c) / c.packets);
         fits.application_per_byte = slope(&seen.sizes, base, &|c| fits.application_left(c, hidden_s) / c.delivered);

@@ -120,9 +120,11 @@ impl Present {
         let host = calibrated.clone();
         let calibrated_s = (softirq * host.cold_protocol_s, application * host.cold_application_s);
         let (cold_protocol_s, cold_application_s) = self.cold_s.unwrap_or(calibrated_s);
+        // A host that was calibrated without one has a NIC whose moderation lets packets wait.
+        let latency_s = self.latency_s.filter(|_| host.interrupt_latency_s > 0.0);
         Host {
             interrupt_s: self.interrupt_s.unwrap_or(host.interrupt_s),
-            interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
+            interrupt_latency_s: latency_s.unwrap_or(host.interrupt_latency_s),
             protocol_s: softirq * host.protocol_s,
             per_byte_s: softirq * host.per_byte_s,
             poll_s: softirq * host.poll_s,

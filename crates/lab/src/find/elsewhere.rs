@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_the_engines_refuse_there_is_told_here() {
         let desk = Arc::<Desk>::default();
-        let host = Host { protocol_s: -1.0, ..predictor().host };
+        let host = Host { protocol_s: 1e7, ..predictor().host };
         let there = Predictor { host, elsewhere: Elsewhere::client_of(Arc::clone(&desk)), ..predictor() };
         let here = Predictor { elsewhere: Elsewhere::default(), ..there.clone() };
         let asker = std::thread::spawn(move || there.sim_at(1e5).unwrap_err().to_string());

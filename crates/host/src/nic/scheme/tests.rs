@@ -58,8 +58,8 @@ fn qemus_devices_keep_a_gap_of_their_own() {
         ("e1000e", (7, 2), 50, "min_gap=128us,gap=direct"),
         ("e1000e", (10, 0), 250, "min_gap=250us,gap=direct"),
         ("e1000e", (10, 1), 250, "min_gap=250us"),
-        ("igb", (10, 0), 0, "min_gap=1.024us,gap=echo"),
-        ("igb", (10, 0), 50, "min_gap=51.2us,gap=echo"),
+        ("igb", (10, 0), 0, "min_gap=4.096us,gap=echo"),
+        ("igb", (10, 0), 50, "min_gap=204.8us,gap=echo"),
         ("igb", (10, 1), 50, "min_gap=50us"),
     ] {
         let emulated = Nic { qemu: Some(version), ..nic(driver, &[("rx-usecs", us)]) };
