@@ -144,7 +144,7 @@ impl Desk {
     /// Has the client compute, and waits for its answer.
     ///
     /// # Errors
-    /// The client is gone, or takes longer than [`COMPUTED_S`].
+    /// The client is gone, or takes longer than 15 minutes (`COMPUTED_S`).
     pub fn compute(&self, job: Value) -> Result<Value, WireError> {
         let id = {
             let mut state = self.state();
