@@ -62,6 +62,9 @@ pub struct Napi {
     pub backlog: bool,
     /// True: polling always runs in a thread that shares the CPU with the application.
     pub threaded: bool,
+    /// True: softirqs wait for ksoftirqd while that is awake, and so for its turn beside the application, as in kernels from 4.9 to 6.4
+    /// (`ksoftirqd_running` in kernel/softirq.c, until d15121be7485).
+    pub ksoftirqd: bool,
     /// Empty polls in a row after which interrupts are unmasked again (napi_defer_hard_irqs).
     pub defer_hard_irqs: u32,
     /// Delay of the next poll while deferring (gro_flush_timeout) (s).
@@ -128,6 +131,7 @@ impl Default for Napi {
             budget_time_s: 2e-3,
             backlog: false,
             threaded: false,
+            ksoftirqd: false,
             defer_hard_irqs: 0,
             gro_flush_timeout_s: 0.0,
             busy_poll: false,

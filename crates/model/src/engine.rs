@@ -80,6 +80,11 @@ impl ModelEngine {
                 "pauses are solved without an application only: set application=none, or use the simulator".to_owned()
             );
         }
+        if matches!(scheme, Scheme::Napi(napi) if napi.ksoftirqd && !napi.threaded) && host.application_s.is_some() {
+            return Err("ksoftirqd=true shares the CPU between ksoftirqd and the application by the scheduler, which no chain here has: set \
+                        application=none, or use the simulator"
+                .to_owned());
+        }
         let schemes_answer = match &traffic.arrivals {
             other if pauses.is_some() && *other != Arrivals::Poisson => {
                 return Err(format!(

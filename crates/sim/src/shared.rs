@@ -45,9 +45,9 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
             "queues on one core are simulated without moderation in front of NAPI: leave out rx_usecs, rx_frames, packet_timer and \
              min_gap, or give each a core",
         ),
-        Scheme::Napi(napi) if !napi.backlog && !napi.threaded => Ok(()),
+        Scheme::Napi(napi) if !napi.backlog && !napi.threaded && !napi.ksoftirqd => Ok(()),
         Scheme::Napi(_) => decline(
-            "queues on one core are simulated with NAPI in softirq context: leave out backlog and threaded, or give each a core",
+            "queues on one core are simulated with NAPI in softirq context: leave out backlog, threaded and ksoftirqd, or give each a core",
         ),
         _ => decline(
             "queues on one core are simulated for ideal, interrupt, disable-enable:merged=false, coalesce and napi: choose one of \

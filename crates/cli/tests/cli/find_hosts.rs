@@ -119,28 +119,6 @@ fn a_generator_in_an_agent_loads_this_host() {
 }
 
 #[test]
-fn this_host_loads_that_of_an_agent() {
-    let Some((bed, _turn)) = bed("of") else { return };
-    let (near, far) = (Home::new(), Home::new());
-    let key = key(&far);
-    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
-    steer(&bed, &near, 1, "2");
-    let args = find(&["--of", CONTROL, "--key", &key]);
-    let finding = found(&Running::of(bed.inside(0, &near, &[], &args)).end(WHOLE));
-    assert_eq!(finding["partial"], false);
-    assert!(finding["sweep"].as_array().is_some_and(|sweep| sweep.len() > 3), "{}", finding["missing"]);
-    assert_eq!(finding["host"]["at"], CONTROL);
-    let testbed = finding["host"]["testbed"].as_str().expect("a line");
-    assert!(testbed.contains("far0 of this host, load from near0 of 10.99.0.1"), "{testbed}");
-    // It is kept here, and is not taken for this host's costs.
-    let runs = near.stdout(["results", "list"]);
-    assert!(runs.contains("find"), "{runs}");
-    let costs = near.netcliff(["predict", "--rate", "50kpps"]).output().expect("it runs");
-    let told = String::from_utf8_lossy(&costs.stdout).into_owned() + &String::from_utf8_lossy(&costs.stderr);
-    assert!(told.contains("pentium4"), "{told}");
-}
-
-#[test]
 fn what_cannot_be_loaded_is_a_sentence() {
     let Some((bed, _turn)) = bed("refused") else { return };
     let (near, far) = (Home::new(), Home::new());
@@ -342,8 +320,22 @@ fn other_gro(bed: &Bed, end: usize) -> (&'static str, [&'static str; 2]) {
     }
 }
 
+/// A whole run from the generator's end: it is kept there, and is not taken for that host's costs.
+fn is_of_the_far_host(near: &Home, finding: &Value) {
+    assert_eq!(finding["partial"], false);
+    assert!(finding["sweep"].as_array().is_some_and(|sweep| sweep.len() > 3), "{}", finding["missing"]);
+    assert_eq!(finding["host"]["at"], CONTROL);
+    let testbed = finding["host"]["testbed"].as_str().expect("a line");
+    assert!(testbed.contains("far0 of this host, load from near0 of 10.99.0.1"), "{testbed}");
+    let runs = near.stdout(["results", "list"]);
+    assert!(runs.contains("find"), "{runs}");
+    let costs = near.netcliff(["predict", "--rate", "50kpps"]).output().expect("it runs");
+    let told = String::from_utf8_lossy(&costs.stdout).into_owned() + &String::from_utf8_lossy(&costs.stderr);
+    assert!(told.contains("pentium4"), "{told}");
+}
+
 #[test]
-fn settings_of_the_far_host_are_checks_that_are_set_back() {
+fn this_host_loads_that_of_an_agent_and_sets_its_checks_back() {
     let Some((bed, _turn)) = bed("checks") else { return };
     let (near, far) = (Home::new(), Home::new());
     let key = key(&far);
@@ -362,6 +354,7 @@ fn settings_of_the_far_host_are_checks_that_are_set_back() {
     let _agent = agent(&bed, &far, &key, &["--allow-find", "far0", "--allow-settings", "far0"]);
     let finding = found(&Running::of(bed.inside(0, &near, &[], &find(&checks))).end(WHOLE));
     assert_eq!(bed.offloads(1), found_there);
+    is_of_the_far_host(&near, &finding);
     if finding["calibration"].is_null() {
         return eprintln!("no check without costs: {}", finding["missing"]);
     }

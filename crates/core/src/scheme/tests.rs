@@ -14,7 +14,7 @@ fn every_scheme_round_trips_through_its_text() {
         "polling:period=20us,quota=3",
         "napi-2007:period=30us,quota=5",
         "napi:weight=64,budget=300",
-        "napi:backlog,threaded,defer_hard_irqs=3,gro_flush_timeout=50us,busy_poll,irq_suspend_timeout=1ms",
+        "napi:backlog,threaded,ksoftirqd,defer_hard_irqs=3,gro_flush_timeout=50us,busy_poll,irq_suspend_timeout=1ms",
         "napi:rx_usecs=50us,rx_frames=8,packet_timer=0s,min_gap=20us",
         "coalesce:frames=8,usecs=50us,packet_timer=40us,min_gap=250us,masked=true",
         "hybrid:up=120kpps,down=110kpps,ewma=0.25",

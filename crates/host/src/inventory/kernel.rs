@@ -30,6 +30,16 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// True if its release is known and older than `major.minor`.
+    pub fn is_before(&self, major: u32, minor: u32) -> bool {
+        let release = self.release.as_deref().unwrap_or_default();
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(found_major)), Some(Ok(found_minor))) => (found_major, found_minor) < (major, minor),
+            _ => false,
+        }
+    }
+
     pub(super) fn read(root: &Path) -> Kernel {
         let file = |path: &str| procfs::text(root.join(path));
         let release = file("proc/sys/kernel/osrelease");

@@ -240,12 +240,13 @@ fn deferred_interrupts_agree_packet_for_packet() {
 fn napi_agrees_packet_for_packet() {
     many(600, |dice| {
         format!(
-            "napi:weight={},budget={},budget_time={}us,backlog={},threaded={}",
+            "napi:weight={},budget={},budget_time={}us,backlog={},threaded={},ksoftirqd={}",
             dice.up_to(80),
             dice.up_to(400),
             dice.up_to(3000),
             dice.roll() < 0.5,
-            dice.roll() < 0.3
+            dice.roll() < 0.3,
+            dice.roll() < 0.4
         )
     });
 }

@@ -308,6 +308,12 @@ impl Linux<'_> {
         self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
     }
 
+    /// Older kernels leave softirqs to a ksoftirqd that is awake.
+    fn may_start_softirqs(&self) -> bool {
+        let left_to_thread = self.napi.ksoftirqd && !self.napi.threaded && self.kernel_awake;
+        self.pending && !left_to_thread
+    }
+
     fn wake_kernel_thread(&mut self) {
         if !self.kernel_awake {
             self.kernel_behind = self.world.queue.len();
@@ -318,7 +324,7 @@ impl Linux<'_> {
 
     /// The interrupt is over: softirqs run unless one was interrupted; then back to what ran, or to the scheduler.
     fn irq_exit(&mut self) {
-        if self.pending && self.softirq.is_none() {
+        if self.softirq.is_none() && self.may_start_softirqs() {
             self.start_softirqs();
         } else {
             self.back_to_thread();

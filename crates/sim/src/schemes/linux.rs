@@ -40,6 +40,8 @@ struct Linux {
     budget_jiffies: u64,
     backlog: bool,
     threaded: bool,
+    /// Softirqs wait for ksoftirqd while it is awake.
+    softirqs_wait: bool,
     interrupt_ticks: f64,
     /// When the NIC asserts its interrupt, while that is not masked.
     nic: Moderation,
@@ -93,6 +95,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
         backlog: napi.backlog,
         threaded: napi.threaded,
+        softirqs_wait: napi.ksoftirqd && !napi.threaded,
         interrupt_ticks: machine.times.interrupt.mean_ticks() + mask_ticks,
         nic: Moderation::of_nic(&napi.moderation, clock),
         scheduler: machine.times.scheduler,
@@ -223,6 +226,11 @@ impl Linux {
 
     fn tick_passed(&self, now: u64) -> bool {
         self.scheduler.since(self.since + self.slice, now)
+    }
+
+    /// Softirqs run at the end of an interrupt or of a section with softirqs off: `ksoftirqd_running` of older kernels has them wait.
+    fn softirqs_due(&self) -> bool {
+        self.pending && !(self.softirqs_wait && self.kernel_awake)
     }
 
     /// handle_softirqs: rounds of net_rx_action while NET_RX is raised and the limits allow; the rest is ksoftirqd's.

@@ -86,7 +86,7 @@ impl Linux<'_> {
 
     /// The application goes on with a receive call, which first runs pending softirqs.
     pub(super) fn next_piece(&mut self) {
-        if self.pending { self.start_softirqs() } else { self.take_piece() }
+        if self.may_start_softirqs() { self.start_softirqs() } else { self.take_piece() }
     }
 
     fn take_piece(&mut self) {

@@ -35,7 +35,7 @@ impl Linux {
 
     /// Pending softirqs run on top of whatever was interrupted, and while the limits allow.
     fn irq_exit<W: Watch>(&mut self, machine: &mut Machine<W>) {
-        if self.pending {
+        if self.softirqs_due() {
             self.handle_softirqs(machine);
         }
     }
@@ -76,7 +76,7 @@ impl Linux {
     /// local_bh_enable, which runs pending softirqs in its context.
     pub(super) fn application<W: Watch>(&mut self, machine: &mut Machine<W>) {
         while !machine.done {
-            if machine.between_packets() && self.pending {
+            if machine.between_packets() && self.softirqs_due() {
                 self.handle_softirqs(machine);
             }
             if self.may_busy_poll(machine) {
