@@ -1,4 +1,4 @@
-//! Damaged records opened by the page: an answer or a sentence, never a panic, which would end the engine. The fuzz target `records` does
+//! Damaged records opened by the page: an answer or a sentence, never a panic, which would end the engine. The fuzz target `pages` does
 //! the same for longer.
 
 use std::path::Path;
