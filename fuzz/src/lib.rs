@@ -4,6 +4,7 @@ pub mod bytes;
 pub mod captures;
 pub mod command_lines;
 pub mod orders;
+pub mod pages;
 pub mod plans;
 pub mod records;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs fuzz targets (fuzz/) by libFuzzer, each for a bounded time, and keeps the inputs that reach new code, minimised.
 #
-#   scripts/attack/fuzz.sh [TARGET ...]     all of: orders plans captures records command_lines control model sim
+#   scripts/attack/fuzz.sh [TARGET ...]     all of: orders plans captures records pages command_lines control model sim
 #
 # Needs nightly Rust; not cargo-fuzz, whose flags these are. SECONDS_EACH=3600; AT_ONCE=2. CARGO_TARGET_DIR says where it is built,
 # SEEDS a directory of further inputs (SEEDS/TARGET/*). Priority is that of idle time. The corpus is fuzz/corpus/TARGET; what
@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../fuzz"
 
 targets=("$@")
-[ $# -gt 0 ] || targets=(orders plans captures records command_lines control model sim)
+[ $# -gt 0 ] || targets=(orders plans captures records pages command_lines control model sim)
 each_s=${SECONDS_EACH:-3600}
 at_once=${AT_ONCE:-2}
 built=${CARGO_TARGET_DIR:-$PWD/target}/x86_64-unknown-linux-gnu/release

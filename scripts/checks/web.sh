@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# web.sh [--needs|NETCLIFF]: the explorer: types, rules and layout of its sources, web/dist built from them, the page in Chromium, its figures
-# those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or the browser is
+# web.sh [--needs|NETCLIFF]: the explorer: types, rules and layout of its sources, web/dist built from them, the page in Chromium and Firefox, its
+# figures those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or the browser is
 # missing; --needs only looks for them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -29,4 +29,12 @@ git diff --exit-code --stat -- dist pkg || {
     echo "web/dist is not what web/src builds: run make web and commit it" >&2
     exit 1
 }
-CHROMIUM="$browser" node tests/page.mjs "$program"
+status=0
+CHROMIUM="$browser" node tests/page.mjs "$program" || status=1
+if firefox="$(command -v firefox-esr || command -v firefox)"; then
+    # Node.js 20 has WebSocket behind a flag.
+    FIREFOX="$firefox" node --experimental-websocket tests/firefox.mjs "$program" || status=1
+else
+    echo "SKIPPED: the explorer in Firefox: firefox-esr is not installed"
+fi
+exit "$status"

@@ -1,9 +1,11 @@
 // What is known of the present question, and the work that makes it better: a glance by the simulator while a slider moves, then cliffs
 // and curves by the model, then the simulator's points with narrower and narrower intervals.
 
-import { Engine, Pool } from "./engine";
-import { pps, niceAbove } from "./format";
+import { Engine, Pool, type Timed } from "./engine";
+import { pps } from "./format";
+import { glancePackets, loadsOf, ordered, spread } from "./loads";
 import { setting, type State } from "./state";
+import type { Looked } from "./worker";
 import {
   value,
   type Analysed,
@@ -40,30 +42,22 @@ export interface SchemeAnswers {
   at: Outcome | null;
 }
 
-/** Loads of a curve. */
-const LOADS = 24;
 /** Loads at which the simulator's intervals are shown. */
 const SIM_LOADS = 8;
 /** Arrivals of each simulated point, round by round: what `simulate --packets` takes. */
-const ROUNDS = [10_000, 100_000, 1_000_000];
-/** A glance takes no longer, so that three schemes are drawn within 50 ms of a slider's move. */
-const GLANCE_MS = 26;
+const ROUNDS = [10_000, 100_000, 1_000_000] as const;
+/** A glance answers so long after a change: with the wait for a frame (17 ms) and the drawing, three schemes are seen within 50 ms. */
+const GLANCE_MS = 20;
+/** One engine's part of a glance waits so long for those of the others. */
+const TOGETHER_MS = 4;
 /** The first one has the engine's code to compile as well. */
 const FIRST_GLANCE_MS = 150;
 /** With the slider at rest: every load. */
 const LONG_GLANCE_MS = 4000;
-/** The model gives way to the simulator where one load takes longer. */
+/** The model is stopped and gives way to the simulator where one load takes longer. */
 const PATIENCE_MS = 1500;
 /** After so long without a change the model begins. */
 const REST_MS = 220;
-
-/** 0, 12, 6, 18, 3, ...: each next one halves the widest gap. */
-export function spread(count: number): number[] {
-  const bits = Math.ceil(Math.log2(count));
-  const reverse = (i: number): number =>
-    Number.parseInt(i.toString(2).padStart(bits, "0").split("").reverse().join(""), 2);
-  return Array.from({ length: 1 << bits }, (_, i) => reverse(i)).filter((i) => i < count);
-}
 
 export class Answers {
   schemes: SchemeAnswers[] = [];
@@ -71,11 +65,12 @@ export class Answers {
   loads: number[] = [];
   xMax = 1;
   busy = false;
-  private readonly live = new Engine();
+  /** Those that answer while a slider moves; they are never stopped. */
+  private readonly lookers: Engine[];
   private readonly pool: Pool;
   private generation = 0;
   private running = false;
-  private again: State | null = null;
+  private again: { state: State; changedAt: number } | null = null;
   private rest: ReturnType<typeof setTimeout> | undefined;
   /** From a change to its curves drawn (ms), for the tests. */
   readonly took_ms: number[] = [];
@@ -84,33 +79,79 @@ export class Answers {
 
   constructor(
     private readonly changed: () => void,
+    /** A glance is there: to be drawn at once. */
+    private readonly glanced: () => void,
     readonly workers: number,
   ) {
+    this.lookers = Array.from({ length: Math.min(workers + 1, 3) }, () => new Engine());
     this.pool = new Pool(workers);
   }
 
   ask(call: Parameters<Engine["ask"]>[0], question: unknown): ReturnType<Engine["ask"]> {
-    return this.live.ask(call, question);
+    return (this.lookers[0] as Engine).ask(call, question);
   }
 
   /** The question has changed. */
   async update(state: State, changedAt = performance.now()): Promise<void> {
     if (this.running) {
-      this.again = state;
+      this.again = { state, changedAt };
       return;
     }
     this.running = true;
     clearTimeout(this.rest);
     const generation = ++this.generation;
     this.pool.clear();
-    const rates = state.rates === "" ? undefined : state.rates;
-    const checks = await Promise.all(
-      state.schemes.map((scheme) => this.live.ask<Checked>("check", { setting: setting(state, scheme), rates })),
-    );
-    const before = this.schemes;
+    const known = new Map(this.schemes.map((one) => [one.scheme, one.cliff]));
+    const budget_ms = this.schemes.length === 0 ? performance.now() - changedAt + FIRST_GLANCE_MS : GLANCE_MS;
+    const parts = this.look(state, changedAt + budget_ms);
+    let begun = false;
+    for (const part of parts) {
+      void part.then(({ reply }) => {
+        if (generation !== this.generation || "error" in reply) return;
+        if (!begun) this.begin(state, reply.ok, known);
+        this.add(reply.ok);
+        // What comes late is drawn all the same.
+        if (begun && !this.running) this.changed();
+        begun = true;
+      });
+    }
+    const pause = new Promise((resolve) => {
+      void Promise.race(parts).then(() => setTimeout(resolve, TOGETHER_MS));
+    });
+    await Promise.race([Promise.all(parts), pause]);
+    this.running = false;
+    const checked = this.schemes.some((one) => one.checked);
+    if (checked) this.changedAt = changedAt;
+    this.busy = checked;
+    this.glanced();
+    if (this.again) {
+      const next = this.again;
+      this.again = null;
+      void this.update(next.state, next.changedAt);
+      return;
+    }
+    this.rest = setTimeout(() => {
+      void this.refine(state, generation);
+    }, REST_MS);
+  }
+
+  /** Asks each looker for its part of the loads. */
+  private look(state: State, until: number): Promise<Timed<Looked>>[] {
+    const question = {
+      settings: state.schemes.map((scheme) => setting(state, scheme)),
+      ...(state.rates === "" ? {} : { rates: state.rates }),
+      queues: state.queues,
+      seed: state.seed,
+      parts: this.lookers.length,
+      until_ms: performance.timeOrigin + until,
+    };
+    return this.lookers.map((engine, part) => engine.ask<Looked>("look", { ...question, part }));
+  }
+
+  /** New answers, still empty. */
+  private begin(state: State, { checks }: Looked, known: Map<string, Cliff | null>): void {
     this.schemes = state.schemes.map((scheme, i) => {
-      const reply = checks[i]?.reply;
-      const old = before[i];
+      const reply = checks[i];
       return {
         scheme,
         checked: reply && "ok" in reply ? reply.ok : null,
@@ -119,67 +160,40 @@ export class Answers {
         model: [],
         noModel: reply && "ok" in reply ? reply.ok.model : null,
         sim: new Map(),
-        cliff: old?.scheme === scheme ? old.cliff : null,
+        cliff: known.get(scheme) ?? null,
         noCliff: null,
         sensitivities: null,
         at: null,
       };
     });
     const checked = this.schemes.find((one) => one.checked)?.checked;
-    if (checked) {
-      this.loads = checked.loads_pps.length > 1 ? checked.loads_pps : this.usualLoads(state, checked);
-      this.xMax = this.loads.at(-1) ?? 1;
-      await this.glance(state, before.length === 0 ? FIRST_GLANCE_MS : GLANCE_MS);
-    }
-    this.running = false;
-    if (checked) this.changedAt = changedAt;
-    if (this.again) {
-      const next = this.again;
-      this.again = null;
-      this.changed();
-      void this.update(next);
-      return;
-    }
-    this.busy = checked !== undefined;
-    this.changed();
-    this.rest = setTimeout(() => {
-      void this.refine(state, generation);
-    }, REST_MS);
+    if (!checked) return;
+    this.loads = loadsOf(checked, state.queues);
+    this.xMax = this.loads.at(-1) ?? 1;
   }
 
-  /** Up to past twice what the CPU can do. */
-  private usualLoads(state: State, checked: Checked): number[] {
-    const f = checked.figures;
-    const packet = (f.protocol ?? 0) + (f.per_byte ?? 0) * (checked.frame_bytes ?? 64) + (f.application ?? 0);
-    const queues = Math.max(1, Number.parseInt(state.queues, 10) || 1);
-    const high = niceAbove((2 * queues) / Math.max(packet, 1e-9));
-    return Array.from({ length: LOADS }, (_, i) => (high * (i + 1)) / LOADS);
+  private add({ curves }: Looked): void {
+    this.schemes.forEach((one, i) => {
+      one.glance = [...one.glance, ...(curves[i] ?? [])].sort((a, b) => a.load_pps - b.load_pps);
+    });
   }
 
-  private ordered(): number[] {
-    return spread(this.loads.length).map((i) => this.loads[this.loads.length - 1 - i] ?? 0);
-  }
-
-  private async glance(state: State, budget_ms: number, by: Engine | Pool = this.live): Promise<boolean> {
+  /** A glance at every load. */
+  private async longGlance(state: State, current: () => boolean): Promise<void> {
     const able = this.schemes.filter((one) => one.checked?.sim === null);
-    if (able.length === 0 || state.queues !== "") return false;
-    const figures = able[0]?.checked?.figures;
-    // Long enough to fill the socket and the ring twice beyond the cliff.
-    const room = (figures?.socket_buffer ?? 0) * (figures?.application === undefined ? 0 : 1) + (figures?.ring ?? 0);
-    const packets = Math.min(Math.max(3000, 4 * room), 30_000);
+    if (able.length === 0 || state.queues !== "") return;
     const question = {
       settings: able.map((one) => setting(state, one.scheme)),
-      loads: this.ordered().map((load) => pps(load, 12)),
-      packets,
+      loads: ordered(this.loads).map((load) => pps(load, 12)),
+      packets: glancePackets(able[0]?.checked),
       seed: state.seed,
-      budget_ms,
+      budget_ms: LONG_GLANCE_MS,
     };
-    const { reply } = await by.ask<CurvePoint[][]>("glance", question);
-    if (!("ok" in reply)) return false;
+    const { reply } = await this.pool.ask<CurvePoint[][]>("glance", question);
+    if (!current() || !("ok" in reply)) return;
     able.forEach((one, i) => {
       one.glance = (reply.ok[i] ?? []).sort((a, b) => a.load_pps - b.load_pps);
     });
-    return true;
   }
 
   private async refine(state: State, generation: number): Promise<void> {
@@ -188,12 +202,15 @@ export class Answers {
       if (current()) this.changed();
     };
     const jobs: Promise<void>[] = [
-      this.glance(state, LONG_GLANCE_MS, this.pool).then(() => {
+      this.longGlance(state, current).then(() => {
         redraw();
       }),
     ];
+    const [first, ...more] = ROUNDS;
+    // The first points take a tenth of a second; the model may take seconds.
+    jobs.push(this.bySimulation(state, first, current, redraw));
     for (const one of this.schemes) if (one.checked) jobs.push(this.byModel(state, one, current, redraw));
-    for (const packets of ROUNDS) jobs.push(this.bySimulation(state, packets, current, redraw));
+    for (const packets of more) jobs.push(this.bySimulation(state, packets, current, redraw));
     await Promise.all(jobs);
     if (!current()) return;
     this.busy = false;
@@ -204,19 +221,18 @@ export class Answers {
     const asked = setting(state, one.scheme);
     if (one.noModel === null) {
       const first = this.loads[Math.floor(this.loads.length / 2)] ?? 1;
-      const { reply, took_ms } = await this.pool.ask<Curve>("predict", { setting: asked, rates: pps(first, 12) });
+      const question = { setting: asked, rates: pps(first, 12) };
+      const { reply } = await this.pool.ask<Curve>("predict", question, false, PATIENCE_MS);
       if (!current()) return;
-      if ("error" in reply) one.noModel = reply.error.text;
-      else {
-        one.model = reply.ok.points;
-        if (took_ms > PATIENCE_MS)
-          one.noModel = `the model takes ${(took_ms / 1000).toFixed(1)} s a load for this setting: the simulator stands in; the command line has the model's curve`;
-      }
+      if ("ok" in reply) one.model = reply.ok.points;
+      else if (reply.error.part !== "stopped") one.noModel = reply.error.text;
+      else
+        one.noModel = `the model takes longer than ${PATIENCE_MS / 1000} s a load for this setting: the simulator stands in; the command line has the model's curve`;
       redraw();
     }
     const jobs: Promise<void>[] = [this.findCliff(state, one, current, redraw)];
     if (one.noModel === null) {
-      for (const load of this.ordered()) {
+      for (const load of ordered(this.loads)) {
         jobs.push(
           this.pool.ask<Curve>("predict", { setting: asked, rates: pps(load, 12) }).then(({ reply }) => {
             if (!current() || "error" in reply) return;

@@ -21,6 +21,9 @@ export type Call =
   | "records"
   | "read";
 
+/** What the worker answers by several calls of the engine. */
+export type Own = "glance" | "look";
+
 /** An answer, and how long it took. */
 export interface Timed<T> {
   reply: Reply<T>;
@@ -88,7 +91,7 @@ export class Engine {
     this.ready = this.start();
   }
 
-  async ask<T>(call: Call | "glance", question: unknown): Promise<Timed<T>> {
+  async ask<T>(call: Call | Own, question: unknown): Promise<Timed<T>> {
     await this.ready;
     const id = this.next++;
     return new Promise((resolve) => {
@@ -102,7 +105,7 @@ export class Engine {
 export class Pool {
   private readonly engines: Engine[];
   private readonly busy = new Set<Engine>();
-  private queue: { call: Call | "glance"; question: unknown; resolve: Resolve }[] = [];
+  private queue: { call: Call | Own; question: unknown; resolve: Resolve; limit_ms: number | undefined }[] = [];
 
   constructor(size: number) {
     this.engines = Array.from({ length: size }, () => new Engine());
@@ -115,10 +118,10 @@ export class Pool {
     this.busy.clear();
   }
 
-  /** `first`: before all that waits. */
-  ask<T>(call: Call | "glance", question: unknown, first = false): Promise<Timed<T>> {
+  /** `first`: before all that waits. After `limit_ms` it is stopped. */
+  ask<T>(call: Call | Own, question: unknown, first = false, limit_ms?: number): Promise<Timed<T>> {
     return new Promise((resolve) => {
-      this.queue[first ? "unshift" : "push"]({ call, question, resolve: resolve as Resolve });
+      this.queue[first ? "unshift" : "push"]({ call, question, resolve: resolve as Resolve, limit_ms });
       this.pump();
     });
   }
@@ -128,11 +131,18 @@ export class Pool {
       if (this.busy.has(engine)) continue;
       const next = this.queue.shift();
       if (!next) return;
-      const { call, question, resolve } = next;
+      const { call, question, resolve, limit_ms } = next;
       this.busy.add(engine);
+      let late = false;
+      const stop = (): void => {
+        late = true;
+        engine.restart();
+      };
+      const timer = limit_ms === undefined ? undefined : setTimeout(stop, limit_ms);
       void engine.ask(call, question).then((answer) => {
+        clearTimeout(timer);
         const stopped = "error" in answer.reply && answer.reply.error.part === "stopped";
-        if (!stopped) this.busy.delete(engine);
+        if (!stopped || late) this.busy.delete(engine);
         resolve(answer);
         this.pump();
       });

@@ -6,6 +6,7 @@ import { Controls } from "./controls";
 import { copy, download, fill, h, say } from "./dom";
 import { digits, duration, niceAbove, pps, rate, rateOf, share } from "./format";
 import { command, setting, type State } from "./state";
+import { suggestions } from "./suggested";
 import { ends, value, type Cpu, type CurvePoint, type Figure, type Finding, type Latency, type Outcome } from "./types";
 
 const QUANTILES: [keyof Latency, string][] = [
@@ -47,15 +48,23 @@ export class Explore {
   private readonly copied = h("span", { role: "status", class: "hint" });
   private readonly progress = h("p", { class: "hint", role: "status" });
   private frame = 0;
+  /** What the engines were asked last. */
+  private asked = "";
 
   constructor(
     private state: State,
     private readonly change: (state: State) => void,
     workers: number,
   ) {
-    this.answers = new Answers(() => {
-      this.draw();
-    }, workers);
+    this.answers = new Answers(
+      () => {
+        this.draw();
+      },
+      () => {
+        this.glanced();
+      },
+      workers,
+    );
     this.controls = new Controls(state, (next) => {
       this.change(next);
     });
@@ -222,16 +231,20 @@ export class Explore {
     );
   }
 
-  /** Another question. */
-  show(state: State, changedAt?: number): void {
-    const schemes = state.schemes.length;
-    if (this.split >= schemes) this.split = 0;
-    const asked = (one: State): string => JSON.stringify({ ...one, set: [...one.set], view: "", rate: "" });
-    const same = this.answers.schemes.length > 0 && asked(state) === asked(this.state);
+  /** Another question: the engines begin with it. */
+  ask(state: State, changedAt?: number): void {
+    if (this.split >= state.schemes.length) this.split = 0;
+    const text = asked(state);
     this.state = state;
-    this.controls.show(state);
-    if (same) this.draw();
+    if (text === this.asked) this.draw();
     else void this.answers.update(state, changedAt);
+    this.asked = text;
+  }
+
+  /** The same, and the controls show it. */
+  show(state: State): void {
+    this.ask(state);
+    this.controls.show(state);
   }
 
   /** The load that is looked at (pps). */
@@ -251,10 +264,44 @@ export class Explore {
     });
   }
 
+  /** The curves at once, for the next frame; the texts once they are seen. */
+  private glanced(): void {
+    cancelAnimationFrame(this.frame);
+    this.drawCharts();
+    const { changedAt } = this.answers;
+    this.answers.changedAt = null;
+    this.frame = requestAnimationFrame(() => {
+      if (changedAt !== null) this.answers.took_ms.push(performance.now() - changedAt);
+      setTimeout(() => {
+        this.drawTexts();
+      });
+    });
+  }
+
   private drawNow(): void {
-    const { schemes, xMax } = this.answers;
+    this.drawCharts();
+    this.drawTexts();
+  }
+
+  private cursor(): number {
+    return this.hover ?? this.load();
+  }
+
+  private drawTexts(): void {
+    const { schemes } = this.answers;
+    const curves = schemes.map((one) => this.answers.curve(one));
     this.controls.refused(schemes.map((one) => one.refused));
-    const cursor = this.hover ?? this.load();
+    this.cards();
+    this.chooser();
+    this.readout(this.cursor(), curves);
+    this.moves();
+    this.limits(curves.map((one) => one.by));
+    say(this.commandText, this.command());
+  }
+
+  private drawCharts(): void {
+    const { schemes, xMax } = this.answers;
+    const cursor = this.cursor();
     const common = { xMax, xTitle: "offered load (pps)", xText: shortRate, cursor };
     const empty = schemes.every((one) => one.refused) ? "no figure: see what is wrong on the left" : "";
     const curves = schemes.map((one) => this.answers.curve(one));
@@ -370,16 +417,6 @@ export class Explore {
       marks: marks.map((m) => ({ ...m, label: "" })),
       empty,
     });
-    this.cards();
-    this.chooser();
-    this.readout(cursor, curves);
-    this.moves();
-    this.limits(curves.map((one) => one.by));
-    say(this.commandText, this.command());
-    if (this.answers.changedAt !== null) {
-      this.answers.took_ms.push(performance.now() - this.answers.changedAt);
-      this.answers.changedAt = null;
-    }
   }
 
   private cards(): void {
@@ -424,6 +461,7 @@ export class Explore {
           ),
           low ? h("p", {}, `between ${rate(low[0])} and ${rate(low[1])}`) : null,
           h("p", { class: "hint" }, `${wire.finding.host.cpu}, ${wire.finding.host.kernel}`),
+          suggestions(wire.finding, this.state, this.change),
           h(
             "button",
             {
@@ -695,6 +733,11 @@ export class Explore {
     }
     download("netcliff.json", `${lines.join("\n")}\n`, "application/json");
   }
+}
+
+/** What of a state the answers depend on. */
+function asked(state: State): string {
+  return JSON.stringify({ ...state, set: [...state.set], view: "", rate: "" });
 }
 
 function livelock(left: number): string {

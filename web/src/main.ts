@@ -36,8 +36,11 @@ function start(): void {
     },
   });
 
+  let shown: View | null = null;
   function change(next: State, replace = false): void {
     state = next;
+    // First the work is begun, elsewhere, then the address and the controls follow.
+    if (shown === "explore" && state.view === "explore") explore.ask(state, performance.now());
     const fragment = toFragment(state);
     if (fragment !== location.hash) {
       own = fragment;
@@ -47,11 +50,10 @@ function start(): void {
       else history.pushState(null, "", fragment);
       pushedAt = now;
     }
-    show(performance.now());
+    show();
   }
 
-  let shown: View | null = null;
-  function show(at?: number): void {
+  function show(): void {
     if (shown !== state.view) {
       shown = state.view;
       watch.stop();
@@ -61,7 +63,7 @@ function start(): void {
       if (state.view === "results") void results.refresh();
     }
     navigation();
-    if (state.view === "explore") explore.show(state, at);
+    if (state.view === "explore") explore.show(state);
     if (state.view === "watch") void watch.show(state, (call, question) => explore.answers.ask(call, question));
   }
 
@@ -129,8 +131,11 @@ function start(): void {
   });
   theme();
   show();
-  // For the browser tests: how long changes took to be drawn, and whether work is under way.
-  Object.assign(globalThis, { netcliffPage: { took_ms: explore.answers.took_ms, busy: () => explore.answers.busy } });
+  // For the browser tests: how long changes took to be drawn, whether work is under way, and an engine.
+  const { answers } = explore;
+  Object.assign(globalThis, {
+    netcliffPage: { took_ms: answers.took_ms, busy: () => answers.busy, ask: answers.ask.bind(answers) },
+  });
   const asked = new URLSearchParams(location.search).get("run");
   if (asked !== null) void results.fetchRun(asked);
 }

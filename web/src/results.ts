@@ -2,6 +2,7 @@
 
 import { fill, h, say } from "./dom";
 import { rate } from "./format";
+import { Plan } from "./suggested";
 import { value, type Content, type Figure, type Reply } from "./types";
 
 /** A row of `api/runs`. */
@@ -46,6 +47,7 @@ export class Results {
     { class: "button", id: "compare", target: "_blank", rel: "noopener" },
     "Compare the two chosen",
   );
+  private readonly plan = new Plan();
   private readonly live = h("p", { id: "live", class: "hint" });
   private source: EventSource | null = null;
 
@@ -65,6 +67,7 @@ export class Results {
         this.table,
       ),
       h("section", { class: "panel" }, h("h2", {}, "This host now"), this.live),
+      this.plan.element,
       h("section", { class: "panel" }, h("h2", {}, "Files opened on this page"), this.files),
     );
   }
@@ -84,6 +87,7 @@ export class Results {
       this.runs = (await response.json()) as Run[];
       say(this.status, `${this.runs.length} runs, newest first. Choose two to compare them.`);
       this.list();
+      this.plan.enable();
       this.listen();
     } catch (error) {
       this.without(String(error));

@@ -104,13 +104,41 @@ export interface ByEngine {
   sim?: Figure | null;
   wire?: Figure | null;
 }
+/** What `find` suggests, with its effect in simulation and, where it was tried, measured. */
+export interface Suggestion {
+  setting: string;
+  why: string;
+  expected_cliff_pps?: Figure;
+  /** Cliff with it over the cliff without it, less 1. */
+  gain?: Figure;
+  change?: { netdev_max_backlog?: number; receive_buffer_bytes?: number };
+  tried?: { without_pps: Figure; with_pps: Figure };
+}
+/** A setting that `tune` would make. */
+export interface Proposal {
+  name: string;
+  old: string;
+  new: string;
+  reason: string;
+  command: string;
+  effect?: string;
+}
+export interface PlanSheet {
+  objective: string;
+  proposals: Proposal[];
+  notes: string[];
+}
 export interface Finding {
   host: { cpu: string; kernel: string; testbed: string };
-  setup: { scheme: string; traffic: { arrivals: string; size: string; link: string } };
+  setup: {
+    scheme: string;
+    traffic: { arrivals: string; size: string; link: string };
+    socket_buffer_bytes?: number;
+  };
   cliff_pps: ByEngine;
   binding?: string | null;
   loss_target: number;
-  suggestions: { text?: string; title?: string; command?: string }[];
+  suggestions?: Suggestion[];
   sweep: SweepPoint[];
   provenance: { started_unix_s: number; command: string; version: string };
   partial: boolean;

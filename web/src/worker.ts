@@ -1,12 +1,14 @@
 // One engine in a thread of its own: a question in, an answer out.
 
 import * as engine from "../pkg/netcliff.js";
-import type { Call } from "./engine";
-import type { CurvePoint, Reply, Setting } from "./types";
+import type { Call, Own } from "./engine";
+import { pps } from "./format";
+import { glancePackets, loadsOf, ordered } from "./loads";
+import type { Checked, CurvePoint, Reply, Setting } from "./types";
 
 interface Job {
   id: number;
-  call: Call | "glance";
+  call: Call | Own;
   question: unknown;
 }
 
@@ -19,21 +21,72 @@ interface Glance {
   budget_ms: number;
 }
 
+/** The checks of several settings and a glance at every `parts`th load from the `part`th on, in one question: a slider moves. */
+interface Look {
+  settings: Setting[];
+  rates?: string;
+  queues: string;
+  seed: number;
+  part: number;
+  parts: number;
+  /** When to answer (ms since the epoch). */
+  until_ms: number;
+}
+export interface Looked {
+  checks: Reply<Checked>[];
+  /** One curve a setting. */
+  curves: CurvePoint[][];
+}
+
 function ask<T>(call: Call, question: unknown): Reply<T> {
   return JSON.parse(engine[call](JSON.stringify(question))) as Reply<T>;
+}
+
+function preview(
+  found: CurvePoint[],
+  question: { setting: Setting; rate: string; packets: number; seed: number },
+): void {
+  const reply = ask<CurvePoint>("preview", question);
+  if ("ok" in reply) found.push(reply.ok);
 }
 
 function glance({ settings, loads, packets, seed, budget_ms }: Glance): Reply<CurvePoint[][]> {
   const until = performance.now() + budget_ms;
   const found: CurvePoint[][] = settings.map(() => []);
   for (const rate of loads) {
-    for (const [number, setting] of settings.entries()) {
-      const reply = ask<CurvePoint>("preview", { setting, rate, packets, seed });
-      if ("ok" in reply) found[number]?.push(reply.ok);
-    }
+    for (const [i, setting] of settings.entries()) preview(found[i] ?? [], { setting, rate, packets, seed });
     if (performance.now() > until) break;
   }
   return { ok: found };
+}
+
+function look({ settings, rates, queues, seed, part, parts, until_ms }: Look): Reply<Looked> {
+  const checks = settings.map((setting) => ask<Checked>("check", { setting, rates }));
+  const good = checks.map((reply) => ("ok" in reply ? reply.ok : null));
+  const curves: CurvePoint[][] = settings.map(() => []);
+  const first = good.find((one) => one !== null);
+  // The simulator has one queue.
+  if (first && queues === "") {
+    const packets = glancePackets(good.find((one) => one?.sim === null));
+    const until = until_ms - performance.timeOrigin;
+    let slowest = 0;
+    for (const [number, load] of ordered(loadsOf(first, queues)).entries()) {
+      if (number % parts !== part) continue;
+      for (const [i, setting] of settings.entries()) {
+        if (good[i]?.sim !== null) continue;
+        const started = performance.now();
+        // The first load is answered in any case.
+        if (number >= parts && started + slowest > until) return { ok: { checks, curves } };
+        preview(curves[i] ?? [], { setting, rate: pps(load, 12), packets, seed });
+        slowest = Math.max(slowest, performance.now() - started);
+      }
+    }
+  }
+  return { ok: { checks, curves } };
+}
+
+function own(call: Own, question: unknown): Reply<unknown> {
+  return call === "look" ? look(question as Look) : glance(question as Glance);
 }
 
 self.onmessage = ({ data }: MessageEvent<{ module: WebAssembly.Module } | Job>) => {
@@ -45,7 +98,7 @@ self.onmessage = ({ data }: MessageEvent<{ module: WebAssembly.Module } | Job>) 
   const { id, call, question } = data;
   const started = performance.now();
   try {
-    const reply = call === "glance" ? glance(question as Glance) : ask(call, question);
+    const reply = call === "glance" || call === "look" ? own(call, question) : ask(call, question);
     self.postMessage({ id, reply, took_ms: performance.now() - started });
   } catch (error) {
     // A defect of the engine: it cannot be used any more.

@@ -1,40 +1,29 @@
-// The page in a real browser: `node tests/page.mjs [NETCLIFF] [--shots DIR]`. NETCLIFF is the program, for figures that must be equal
-// and for `serve`. --pictures makes those of docs/explorer.md instead. Prints a line a test and "N passed, N failed"; exit 1 when one failed.
+// The page in a real browser: `node tests/page.mjs [NETCLIFF] [--shots DIR] [--only PATTERN] [--keep]`. NETCLIFF is the program, for figures that must be
+// equal and for `serve`; --only runs the tests whose names match, --keep keeps pictures (pictures.mjs). --pictures makes those of docs/explorer.md instead. Prints a line a test and "N passed, N failed"; exit 1 when one failed.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { createServer, get } from "node:http";
+import { get } from "node:http";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
+import { pictured } from "./pictures.mjs";
+import { folderServer, here } from "./server.mjs";
 
-const here = new URL("..", import.meta.url).pathname;
 const args = process.argv.slice(2);
 const shotsAt = args.indexOf("--shots");
 const shots = shotsAt >= 0 ? args[shotsAt + 1] : join(here, "shots");
+const pictures = { keep: args.includes("--keep"), shots };
+const onlyAt = args.indexOf("--only");
+const only = onlyAt >= 0 ? args[onlyAt + 1] : null;
 const netcliff =
-  args.find((arg, i) => !arg.startsWith("--") && i !== shotsAt + 1) ?? join(here, "../target/debug/netcliff");
+  args.find((arg, i) => !arg.startsWith("--") && i !== shotsAt + 1 && (onlyAt < 0 || i !== onlyAt + 1)) ??
+  join(here, "../target/debug/netcliff");
 const program = existsSync(netcliff) ? netcliff : null;
 const axe = readFileSync(join(here, "../crates/report/tests/axe/axe.min.js"), "utf8");
 mkdirSync(shots, { recursive: true });
 
-// The folder as any web server has it, under the policy of `netcliff serve`.
-const policy =
-  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const types = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css" };
-const server = createServer((request, response) => {
-  const name = new URL(request.url, "http://x").pathname.slice(1) || "index.html";
-  const file = join(here, "dist", name);
-  if (!/^[\w.]+$/.test(name) || !existsSync(file)) {
-    response.writeHead(404).end("no such page\n");
-    return;
-  }
-  response
-    .writeHead(200, { "content-type": types[name.split(".").pop()], "content-security-policy": policy })
-    .end(readFileSync(file));
-});
-await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-const origin = `http://127.0.0.1:${server.address().port}`;
+const { server, origin } = await folderServer();
 
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -71,6 +60,7 @@ async function opened(address, options = {}) {
 }
 
 async function test(name, body) {
+  if (only && !new RegExp(only).test(name)) return;
   const started = Date.now();
   try {
     await body();
@@ -82,24 +72,14 @@ async function test(name, body) {
   }
 }
 
-/** Equal but for the last places of exponentials, which WebAssembly and the C library compute apart. */
-function alike(ours, theirs) {
-  if (typeof ours === "number" && typeof theirs === "number") {
-    assert.ok(Math.abs(ours - theirs) <= 1e-9 * Math.abs(theirs), `${ours} and ${theirs}`);
-  } else if (ours !== null && typeof ours === "object") {
-    assert.deepEqual(Object.keys(ours).sort(), Object.keys(theirs).sort());
-    for (const key of Object.keys(ours)) alike(ours[key], theirs[key]);
-  } else assert.equal(ours, theirs);
-}
-
 const glanced = (page, count) =>
   page.waitForFunction((n) => globalThis.netcliffPage.took_ms.length >= n, count, { timeout: 30_000 });
 const fragment = (page) => page.evaluate(() => decodeURIComponent(location.hash));
 const small = "#v1/explore?host=pentium4-2530mhz&set=ring=64&scheme=interrupt&scheme=disable-enable";
 
 if (args.includes("--pictures")) {
-  const pictures = join(here, "../docs/explorer");
-  mkdirSync(pictures, { recursive: true });
+  const docs = join(here, "../docs/explorer");
+  mkdirSync(docs, { recursive: true });
   const size = { viewport: { width: 1440, height: 1060 } };
   const { page, close } = await opened(`${origin}/`, size);
   await page.setInputFiles("#file", join(here, "tests/data/find.json"));
@@ -112,7 +92,7 @@ if (args.includes("--pictures")) {
   const known = () => [...document.querySelectorAll(".card .big")].every((one) => /pps/.test(one.textContent));
   await page.waitForFunction(known, null, { timeout: 240_000 });
   await page.waitForTimeout(15_000);
-  await page.screenshot({ path: join(pictures, "explore.png") });
+  await page.screenshot({ path: join(docs, "explore.png") });
   await close();
   const watched = await opened(
     `${origin}/#v1/watch?set=application=3us&set=ring=64&set=socket_buffer=64&scheme=interrupt&scheme=napi&rate=150kpps`,
@@ -126,7 +106,7 @@ if (args.includes("--pictures")) {
   });
   await watched.page.waitForTimeout(300);
   await watched.page.click("#step");
-  await watched.page.screenshot({ path: join(pictures, "watch.png") });
+  await watched.page.screenshot({ path: join(docs, "watch.png") });
   await browser.close();
   process.exit(0);
 }
@@ -138,6 +118,7 @@ await test("the model's figures are the command line's", async () => {
     null,
     { timeout: 60_000 },
   );
+  await pictured(page, "explore", pictures);
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("#json")]);
   const lines = readFileSync(await download.path(), "utf8")
     .trim()
@@ -165,7 +146,8 @@ await test("the model's figures are the command line's", async () => {
     const own = ["interrupt", "disable-enable"].flatMap((scheme) => asked(scheme).trim().split("\n").map(JSON.parse));
     own.forEach((record, i) => {
       assert.deepEqual(lines[i].point, record.point);
-      alike(lines[i].outcome, record.outcome);
+      // To the last digit.
+      assert.deepEqual(lines[i].outcome, record.outcome);
     });
   }
   const command = await page.textContent(".command");
@@ -327,6 +309,7 @@ await test("one host at work: step, play, pause; livelock is named", async () =>
   await page.waitForFunction(() => document.querySelector(".lane .now").textContent.includes("livelock"), null, {
     timeout: 10_000,
   });
+  await pictured(page, "watch", pictures);
   await page.click("#play");
   assert.equal(await page.textContent("#play"), "Pause");
   await page.click("#play");
@@ -354,6 +337,7 @@ for (const [view, hash] of [
       else await page.waitForTimeout(400);
       assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, `wider than ${width}`);
       await page.screenshot({ path: join(shots, `${view}-${colorScheme}-${width}.png`) });
+      if (view === "results" && width === 1440) await pictured(page, "results", pictures);
       // By the debugger, not as a script of the page: its policy stays in force.
       const found = await page.evaluate(
         `${axe}; axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", ")))`,
@@ -393,6 +377,54 @@ await test("a slider's move is drawn: the time", async () => {
   await close();
 });
 
+await test("the simulator's rate in the page", async () => {
+  const { page, complaints, close } = await opened(`${origin}/#v1/results`);
+  const setting = {
+    host: "pentium4-2530mhz",
+    set: [],
+    scheme: "interrupt",
+    arrivals: "poisson",
+    size: "64B",
+    link: "1Gbit/s",
+  };
+  const question = { setting: { ...setting, queues: null, flows: null }, rate: "100kpps", seed: 1, packets: 3e6 };
+  const answers = [];
+  for (let i = 0; i < 3; i++)
+    answers.push(await page.evaluate((asked) => globalThis.netcliffPage.ask("simulate", asked), question));
+  const rates = answers.map(({ reply, took_ms }) => reply.ok.packets / took_ms / 1e3).sort((a, b) => a - b);
+  const own = [];
+  if (program) {
+    for (let i = 0; i < 3; i++) {
+      const text = execFileSync(
+        program,
+        [
+          "simulate",
+          "--scheme",
+          "interrupt",
+          "--rate",
+          "100kpps",
+          "--seed",
+          "1",
+          "--packets",
+          "3000000",
+          "--json",
+          "--host",
+          "pentium4-2530mhz",
+        ],
+        { encoding: "utf8", env: { ...process.env, RAYON_NUM_THREADS: "1" } },
+      );
+      const record = JSON.parse(text);
+      assert.deepEqual(answers[0].reply.ok.outcome, record.outcome);
+      own.push(answers[0].reply.ok.packets / record.provenance.elapsed_s / 1e6);
+    }
+    own.sort((a, b) => a - b);
+  }
+  const beside = program ? `, this build of netcliff on one core ${own[1].toFixed(1)}` : "";
+  console.log(`  million packets a second in the page: ${rates[1].toFixed(1)}${beside}`);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
 if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes("serve")) {
   await test("netcliff serve: store, policy, hosts, ends cleanly", async () => {
     const folder = mkdtempSync(join(tmpdir(), "netcliff-serve."));
@@ -425,8 +457,16 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
       const compare = await page.getAttribute("#compare", "href");
       const compared = await page.request.get(new URL(compare, address).href);
       assert.equal(compared.status(), 200);
+      await page.click("#plan-throughput");
+      await page.waitForFunction(
+        () => document.querySelector(".results").textContent.includes("settings for throughput"),
+        null,
+        { timeout: 30_000 },
+      );
+      assert.equal((await page.request.get(`${address}api/plan?objective=fun`)).status(), 400);
       await page.click("#runs button");
       await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
+      await page.waitForFunction(() => /expected/.test(document.querySelector(".suggested li")?.textContent));
       await page.screenshot({ path: join(shots, "serve.png") });
       assert.deepEqual(complaints, []);
       const strange = await page.request.get(address, { headers: { host: "evil.example" } });

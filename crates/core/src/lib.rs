@@ -53,6 +53,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// The same bits on every platform: see core::math.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod advice;
 pub mod analysis;
 pub mod binding;
@@ -71,6 +74,7 @@ pub mod headroom;
 pub mod host;
 pub mod inspection;
 pub mod ledger;
+pub mod math;
 pub mod measure;
 pub mod metrics;
 pub mod net_dim;

@@ -14,6 +14,7 @@
 
 pub mod exact;
 
+use netcliff_core::math;
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome, Scheme};
 
 use crate::answer::{APPROXIMATE, Ring, Shares};
@@ -229,13 +230,13 @@ impl Idle {
         let (mut low, mut high) = (-60.0_f64, 60.0_f64);
         for _ in 0..100 {
             let middle = 0.5 * (low + high);
-            if used(&self.asleep(middle.exp() / (self.waiting_s + self.delivery_s))) < spare {
+            if used(&self.asleep(math::exp(middle) / (self.waiting_s + self.delivery_s))) < spare {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        self.asleep(low.exp() / (self.waiting_s + self.delivery_s))
+        self.asleep(math::exp(low) / (self.waiting_s + self.delivery_s))
     }
 }
 
@@ -316,8 +317,8 @@ impl Batch {
         let Some(mean) = self.burst else { return 0.0 };
         let deviation = mean.sqrt();
         let beyond = (mean - places) / deviation;
-        let density = (-0.5 * beyond * beyond).exp() / (2.0 * std::f64::consts::PI).sqrt();
-        let tail = 0.5 * libm::erfc(-beyond / std::f64::consts::SQRT_2);
+        let density = math::exp(-0.5 * beyond * beyond) / (2.0 * std::f64::consts::PI).sqrt();
+        let tail = 0.5 * math::erfc(-beyond / std::f64::consts::SQRT_2);
         ((deviation * density + (mean - places) * tail) / mean).clamp(0.0, 1.0)
     }
 }

@@ -1,5 +1,6 @@
 //! The cliff: the highest offered load whose loss stays within a bound; and what is left beyond it.
 
+use netcliff_core::math;
 use netcliff_core::{Engine, EngineFailure, Host, Invalid, Point, Scheme, Traffic};
 
 /// The logarithm of a loss over the bound is taken for no lower than this: that of no loss at all has no value.
@@ -104,7 +105,7 @@ impl<'a> Losses<'a> {
     fn excess(&mut self, pps: f64) -> Result<f64, EngineFailure> {
         self.evaluations += 1;
         let found = loss_at(self.engine, self.host, self.scheme, self.traffic, pps)?;
-        let excess = (found / self.bound).ln();
+        let excess = math::ln(found / self.bound);
         Ok(if found <= self.bound { excess.clamp(LEAST_EXCESS, 0.0) } else { excess })
     }
 
@@ -160,7 +161,7 @@ fn bound(
     width: f64,
     excess: &mut dyn FnMut(f64) -> Result<f64, EngineFailure>,
 ) -> Result<f64, EngineFailure> {
-    let log = |(pps, excess): (f64, f64)| (pps.ln(), excess);
+    let log = |(pps, excess): (f64, f64)| (math::ln(pps), excess);
     // The newest point, the one on the other side of the bound, and where to go between them.
     let (mut newest, mut opposite, mut share) = (log(high), log(low), 0.5);
     let mut held_pps = low.0;
@@ -172,9 +173,9 @@ fn bound(
         // A little beyond an end that is as good as the cliff: the other end then comes near as well.
         let aside = 0.4 * width;
         let place = (newest.0 + share * (opposite.0 - newest.0)).clamp(least + aside, most - aside);
-        let found = (place, excess(place.exp())?);
+        let found = (place, excess(math::exp(place))?);
         if found.1 <= 0.0 {
-            held_pps = place.exp();
+            held_pps = math::exp(place);
         }
         let dropped =
             if (found.1 > 0.0) == (newest.1 > 0.0) { newest } else { std::mem::replace(&mut opposite, newest) };

@@ -22,6 +22,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// The same bits on every platform: see core::math.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod analysis;
 pub mod answer;
 pub mod application;

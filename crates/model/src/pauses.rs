@@ -4,6 +4,7 @@
 use netcliff_core::Host;
 use netcliff_core::finding::Buffer;
 use netcliff_core::host::{MeasuredTimes, PauseTimes, Pauses};
+use netcliff_core::math;
 
 /// Halvings of an interval: to the last bit of a double.
 const HALVINGS: u32 = 200;
@@ -51,7 +52,7 @@ fn parts(pauses: &Pauses) -> &[(f64, f64)] {
 fn beyond_s(pauses: &Pauses, time_s: f64) -> f64 {
     let mean_s = pauses.mean_s;
     match &pauses.times {
-        PauseTimes::Exponential => mean_s * (-time_s / mean_s).exp(),
+        PauseTimes::Exponential => mean_s * math::exp(-time_s / mean_s),
         PauseTimes::Constant => (mean_s - time_s).max(0.0),
         PauseTimes::Erlang(stages) => erlang_beyond(*stages, time_s / mean_s) * mean_s,
         PauseTimes::Empirical(_) => {
@@ -63,11 +64,11 @@ fn beyond_s(pauses: &Pauses, time_s: f64) -> f64 {
 /// E[(R - time)+] of an Erlang length of mean 1: the mean over j < K of P(at most j of its stages' events within `time`).
 fn erlang_beyond(stages: u32, time: f64) -> f64 {
     let events = f64::from(stages) * time;
-    let (mut log_term, mut at_most, mut sum) = (-events, (-events).exp(), 0.0);
+    let (mut log_term, mut at_most, mut sum) = (-events, math::exp(-events), 0.0);
     for j in 0..stages {
         if j > 0 {
-            log_term += (events / f64::from(j)).ln();
-            at_most += log_term.exp();
+            log_term += math::ln(events / f64::from(j));
+            at_most += math::exp(log_term);
         }
         sum += at_most;
     }

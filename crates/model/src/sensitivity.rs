@@ -4,6 +4,7 @@
 //! change a percent of cost. The truncation error is of the order h^2, a ten-thousandth of the result; the cliff's
 //! own search (1e-5) adds 1e-3.
 
+use netcliff_core::math;
 use netcliff_core::{Engine, EngineFailure, Host, Point};
 
 /// h: half the logarithmic distance of the two evaluations.
@@ -53,7 +54,7 @@ pub fn cliff_slopes(
     losses: impl FnOnce(&[Point]) -> Result<Vec<f64>, EngineFailure>,
 ) -> Result<Vec<(&'static str, f64)>, EngineFailure> {
     let load_pps = point.traffic.rate_pps().unwrap_or(1.0);
-    let more = Point { traffic: point.traffic.at_pps(load_pps * SMALL_STEP.exp()), ..point.clone() };
+    let more = Point { traffic: point.traffic.at_pps(load_pps * math::exp(SMALL_STEP)), ..point.clone() };
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
     let mut points = vec![point.clone(), more];
     let mut steps = Vec::new();
@@ -68,7 +69,7 @@ pub fn cliff_slopes(
         steps.push((cost.key, step));
         points.push(Point { host, ..point.clone() });
     }
-    let ln_losses: Vec<f64> = losses(&points)?.into_iter().map(f64::ln).collect();
+    let ln_losses: Vec<f64> = losses(&points)?.into_iter().map(math::ln).collect();
     let [here, more, each @ ..] = ln_losses.as_slice() else { return Ok(Vec::new()) };
     if ln_losses.iter().any(|ln_loss| !ln_loss.is_finite()) {
         return Err(EngineFailure::Failed("nothing is lost at this load: it is no cliff".into()));
@@ -104,18 +105,18 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
             }
             Point { host, ..point.clone() }
         };
-        let (less, more) = (scaled((-STEP).exp()), scaled(STEP.exp()));
+        let (less, more) = (scaled(math::exp(-STEP)), scaled(math::exp(STEP)));
         let cliff = |at: &Point| crate::cliff(engine, &at.host, &at.scheme, &at.traffic, loss).map(|found| found.pps);
         let figures = |at: &Point| -> Result<(Option<f64>, Option<f64>), EngineFailure> {
             let outcome = engine.evaluate(at)?;
-            let latency = outcome.latency_s.and_then(|latency| latency.mean).map(|figure| figure.value.ln());
+            let latency = outcome.latency_s.and_then(|latency| latency.mean).map(|figure| math::ln(figure.value));
             Ok((latency, outcome.cpu.and_then(|cpu| cpu.available).map(|figure| figure.value)))
         };
         let (low, high) = (figures(&less)?, figures(&more)?);
         let slope = |low: Option<f64>, high: Option<f64>| Some((high? - low?) / (2.0 * STEP));
         found.push(Sensitivity {
             key: cost.key,
-            cliff: (cliff(&more)? / cliff(&less)?).ln() / (2.0 * STEP),
+            cliff: math::ln(cliff(&more)? / cliff(&less)?) / (2.0 * STEP),
             latency: slope(low.0, high.0),
             available: slope(low.1, high.1),
         });

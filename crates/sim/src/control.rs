@@ -7,6 +7,7 @@
 //! half of the variance of the waiting times as rho tends to 1 (docs/theory/statistics.md).
 
 use netcliff_core::Point;
+use netcliff_core::math;
 use netcliff_core::traffic::Arrivals;
 
 use crate::clock::Clock;
@@ -46,7 +47,7 @@ impl Expected {
         }
         let gap = counts.at as f64 / counts.offered as f64;
         let service = counts.cpu[Account::Protocol as usize] as f64 / counts.processed as f64;
-        Some((service / self.service).ln() - (gap / self.gap).ln())
+        Some(math::ln(service / self.service) - math::ln(gap / self.gap))
     }
 }
 

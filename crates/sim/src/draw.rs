@@ -2,6 +2,7 @@
 
 use netcliff_core::Service;
 use netcliff_core::host::MeasuredTimes;
+use netcliff_core::math;
 
 use crate::random::{BLOCK, Purpose, Stream};
 
@@ -11,10 +12,10 @@ pub(crate) fn unit_block(stream: &mut Stream, service: &Service, out: &mut [f64;
         Service::Exponential => stream.exponential(out),
         Service::Deterministic => out.fill(1.0),
         Service::Lognormal { cv } => {
-            let variance = (cv * cv).ln_1p();
+            let variance = math::ln_1p(cv * cv);
             let sigma = variance.sqrt();
             stream.normal(out);
-            out.iter_mut().for_each(|x| *x = (sigma * *x - variance / 2.0).exp());
+            out.iter_mut().for_each(|x| *x = math::exp(sigma * *x - variance / 2.0));
         }
         Service::Erlang { stages } => {
             let mut stage = [0.0; BLOCK];

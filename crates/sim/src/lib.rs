@@ -38,6 +38,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// The same bits on every platform: see core::math.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod caveats;
 mod cliff;
 mod clock;

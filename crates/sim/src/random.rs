@@ -1,9 +1,11 @@
 //! Random numbers: one stream for each (seed, purpose, replication), drawn in blocks that vectorise.
 //!
-//! The generator is xoshiro256++ in [`LANES`] independent lanes; the logarithm is plain IEEE arithmetic, so a stream is
+//! The generator is xoshiro256++ in [`LANES`] independent lanes; logarithm and cosine are plain IEEE arithmetic, so a stream is
 //! the same on every machine and whatever instructions the compiler chose.
 
 mod wide;
+
+use netcliff_core::math::{self, ln_of_normal as ln};
 
 use crate::draw::{SHORT_TICKS, to_short_ticks, to_ticks};
 use wide::{Width, Work};
@@ -143,7 +145,7 @@ impl Stream {
             let (radius, angle) = (self.step(), self.step());
             for lane in 0..LANES {
                 let length = (-2.0 * ln(unit(radius[lane]))).sqrt();
-                chunk[lane] = length * (std::f64::consts::TAU * unit(angle[lane])).cos();
+                chunk[lane] = length * math::cos(std::f64::consts::TAU * unit(angle[lane]));
             }
         }
     }
@@ -188,29 +190,6 @@ impl Work for ExponentialTicks<'_> {
 #[inline(always)]
 fn unit(bits: u64) -> f64 {
     2.0 - f64::from_bits(0x3ff0_0000_0000_0000 | (bits >> 12))
-}
-
-/// Natural logarithm of a normal positive number, without branches (fdlibm's polynomial; error below 2 ulp).
-#[inline(always)]
-pub(crate) fn ln(x: f64) -> f64 {
-    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
-    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_0000_0000;
-    let bits = x.to_bits();
-    // Exponent and mantissa such that the mantissa lies in [sqrt(1/2), sqrt(2)).
-    let shifted = bits.wrapping_add(0x3ff0_0000_0000_0000 - SQRT_HALF_BITS);
-    // The exponent through the magic constant 2^52 + 1023: an integer to float conversion that vectorises everywhere.
-    let exponent = f64::from_bits((shifted >> 52) | 0x4330_0000_0000_0000) - 4_503_599_627_371_519.0;
-    let f = f64::from_bits((shifted & 0x000f_ffff_ffff_ffff) + SQRT_HALF_BITS) - 1.0;
-    let s = f / (2.0 + f);
-    let z = s * s;
-    let w = z * z;
-    let odd = w * (0.399_999_999_994_094_2 + w * (0.222_221_984_321_497_84 + w * 0.153_138_376_992_093_73));
-    let even = z
-        * (0.666_666_666_666_673_5
-            + w * (0.285_714_287_436_623_9 + w * (0.181_835_721_616_180_5 + w * 0.147_981_986_051_165_86)));
-    let half = 0.5 * f * f;
-    exponent * LN2_HIGH - ((half - (s * (half + odd + even) + exponent * LN2_LOW)) - f)
 }
 
 #[cfg(test)]

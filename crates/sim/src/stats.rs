@@ -1,13 +1,11 @@
 //! Output analysis: warm-up truncation, t intervals, ratio estimators (THEORY section 5).
 
 use netcliff_core::Figure;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use netcliff_core::math::two_sided_t;
 
 /// The t value that a two-sided interval of `confidence` needs with `replications` values.
 pub(crate) fn t_value(confidence: f64, replications: usize) -> f64 {
-    let freedom = replications.saturating_sub(1).max(1) as f64;
-    // The parameters are constants of a standard t with a positive number of degrees of freedom: always valid.
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + confidence / 2.0))
+    two_sided_t(confidence, replications.saturating_sub(1))
 }
 
 /// Sum over sum, with the t interval of the classical ratio estimator; None if the denominators add up to nothing.

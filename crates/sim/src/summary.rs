@@ -1,5 +1,6 @@
 //! From counts to an [`Outcome`]: every figure a ratio of sums over the replications, with its t interval.
 
+use netcliff_core::math;
 use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Scheme, Transmitted};
 
 use crate::clock::Clock;
@@ -24,7 +25,7 @@ fn figure(
 /// The interval of what was not seen in `of` chances: none seen is no proof of none. Its upper end is the chance that would have shown
 /// with this confidence.
 fn unseen(of: f64, confidence: f64) -> Figure {
-    Figure::between(0.0, 0.0, -(1.0 - confidence).ln() / of, confidence)
+    Figure::between(0.0, 0.0, -math::ln(1.0 - confidence) / of, confidence)
 }
 
 /// Share of the packets whose outcome the window saw that `lost` counts.

@@ -1,4 +1,5 @@
-//! The engine that the page has (web/dist) against this library: the same questions, the same answers.
+//! The engine that the page has (web/dist) against this library: the same questions, the same answers, character by
+//! character.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,12 +8,6 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 const SCHEMES: [&str; 5] = ["ideal", "interrupt", "disable-enable", "napi:weight=16", "coalesce:frames=8,usecs=50us"];
-/// Relative differences allowed: the C library and WebAssembly's compute logarithms and exponentials apart, by a last place, which the
-/// model's search for a quantile widens to some 1e-11. The simulator counts in whole ticks: only ends of its
-/// intervals differ.
-const MODEL: f64 = 1e-10;
-const SIMULATOR: f64 = 1e-12;
-
 fn dist() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")
 }
@@ -62,23 +57,6 @@ fn native(call: &str, question: &str) -> String {
     }
 }
 
-/// Where two answers differ by more than the last places.
-fn difference(ours: &Value, theirs: &Value, allowed: f64) -> Option<String> {
-    match (ours, theirs) {
-        (Value::Number(a), Value::Number(b)) => {
-            let (a, b) = (a.as_f64()?, b.as_f64()?);
-            ((a - b).abs() > allowed * a.abs().max(b.abs()).max(1e-12)).then(|| format!("{a} and {b}"))
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| Some(format!("[{i}]{}", difference(a, b, allowed)?)))
-        }
-        (Value::Object(a), Value::Object(b)) if a.keys().eq(b.keys()) => {
-            a.iter().find_map(|(key, value)| Some(format!(".{key} {}", difference(value, &b[key], allowed)?)))
-        }
-        (a, b) => (a != b).then(|| format!("{a} and {b}")),
-    }
-}
-
 #[test]
 fn the_page_answers_as_this_library() {
     if !netcliff_testkit::has_program("node") {
@@ -101,17 +79,7 @@ fn the_page_answers_as_this_library() {
     assert_eq!(replies.lines().count(), asked.len(), "a reply for each question");
     for ((call, question), reply) in asked.iter().zip(replies.lines()) {
         let ours = native(call, &question.to_string());
-        let (ours, theirs): (Value, Value) =
-            (serde_json::from_str(&ours).expect("JSON"), serde_json::from_str(reply).expect("JSON"));
-        if let Some(difference) = difference(
-            &ours,
-            &theirs,
-            if matches!(*call, "simulate" | "preview" | "trace") { SIMULATOR } else { MODEL },
-        ) {
-            panic!(
-                "web/dist is not of this source, or wrong ({call} {question}): {difference}; run make web and commit web/dist"
-            );
-        }
+        assert_eq!(ours, reply, "web/dist is not of this source ({call} {question}); run make web and commit web/dist");
     }
 }
 

@@ -19,6 +19,7 @@ use axum::routing::get;
 use axum::serve::ListenerExt;
 use netcliff_wire::control::key::Key;
 use nix::sys::socket::{setsockopt, sockopt};
+use tokio::net::TcpStream;
 
 use super::{stop_on_signal, store_path};
 use crate::args::{ServeArgs, StoreArgs};
@@ -69,9 +70,7 @@ async fn serve(args: &ServeArgs, served: Arc<Served>, stop: Arc<AtomicBool>) -> 
         open(&place);
     }
     // What a reader does not take waits in its socket, and there for so long only.
-    let listener = listener.tap_io(|stream| {
-        let _ = setsockopt(&stream.as_fd(), sockopt::TcpUserTimeout, &SLOWEST_READER_MS);
-    });
+    let listener = listener.tap_io(|stream| impatient(stream, SLOWEST_READER_MS));
     let app = router(&served);
     let ended = Arc::clone(&served);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
@@ -84,6 +83,11 @@ async fn serve(args: &ServeArgs, served: Arc<Served>, stop: Arc<AtomicBool>) -> 
         ended = server.into_future() => ended.context("the server ended"),
         () = past(&served) => Ok(()),
     }
+}
+
+/// The kernel drops a connection whose reader takes nothing for `longest_ms`.
+fn impatient(stream: &TcpStream, longest_ms: u32) {
+    let _ = setsockopt(&stream.as_fd(), sockopt::TcpUserTimeout, &longest_ms);
 }
 
 /// Ends some time after the streams were told to end: a connection that is not read may not keep the program.
@@ -103,6 +107,7 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/wasm.js", get(pages::engine))
         .route("/api/runs", get(pages::runs))
         .route("/api/run/{id}", get(pages::result))
+        .route("/api/plan", get(pages::plan))
         .route("/api/watch", get(live::stream))
         .route("/run/{id}", get(pages::run))
         .route("/compare", get(pages::compare))

@@ -4,17 +4,18 @@ mod measured;
 mod trial;
 
 use std::io::{BufRead, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use netcliff_core::tuning::in_short;
+use netcliff_core::inspection::Objective;
+use netcliff_core::tuning::{PlanSheet, in_short};
 use netcliff_host::files;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, ReplayReport, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
-use netcliff_host::tune::{Plan, PlanError, permanent, plan};
+use netcliff_host::tune::{Plan, PlanError, Wish, permanent, plan};
 use netcliff_lab::{costs, tuning};
 use netcliff_report as report;
 
@@ -72,7 +73,7 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let mut plan = planned(&args.wish, &host)?;
     // The costs in the store are this host's.
     if args.from.is_none() {
-        expect(&mut plan, &host, store);
+        expect(&mut plan, &host, store_path(store).map_err(|error| error.to_string()));
     }
     match form(args, &plan, &host)? {
         Some(text) => output::data(&text)?,
@@ -120,9 +121,8 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
 }
 
 /// Effects by the newest calibration in the store.
-fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
-    let found = store_path(store).map_err(|error| error.to_string()).and_then(|path| costs::newest(&path));
-    match found {
+fn expect(plan: &mut Plan, host: &Inspection, store: Result<PathBuf, String>) {
+    match store.and_then(|path| costs::newest(&path)) {
         Ok(found) => {
             tuning::effects(plan, host, &found);
             plan.notes.splice(0..0, super::caution(&found));
@@ -131,6 +131,14 @@ fn expect(plan: &mut Plan, host: &Inspection, store: &StoreArgs) {
             plan.notes.push(format!("effects are not predicted: not calibrated ({error}); `netcliff find` calibrates"))
         }
     }
+}
+
+/// The plan of `tune plan --objective` for this host, to look at.
+pub fn sheet(objective: Objective, store: PathBuf) -> Result<PlanSheet, String> {
+    let host = Inspection::of_this_host(Duration::ZERO).map_err(|error| error.to_string())?;
+    let mut plan = plan(&host, &Wish::new(objective)).map_err(|error| error.to_string())?;
+    expect(&mut plan, &host, Ok(store));
+    Ok(plan.sheet())
 }
 
 /// The lock; first restores what a killed run left.

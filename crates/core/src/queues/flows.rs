@@ -1,5 +1,6 @@
 //! [`Flows`]: how many flows there are, how heavy each is, and how RSS spreads them over the queues.
 
+use crate::math;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl Flows {
         };
         match self {
             Self::Zipf { count, zipf } => {
-                (0..*count).for_each(|number| deal(Self::tuple(number), f64::from(number + 1).powf(-zipf)));
+                (0..*count).for_each(|number| deal(Self::tuple(number), math::pow(f64::from(number + 1), -zipf)));
             }
             Self::Capture { capture: Some(capture), .. } => {
                 capture.flows.iter().for_each(|flow| deal((flow.source, flow.destination), flow.packets as f64));

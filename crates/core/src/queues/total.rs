@@ -1,5 +1,6 @@
 //! The host's outcome from those of its vectors and cores.
 
+use crate::math;
 use serde::{Deserialize, Serialize};
 
 use super::Queues;
@@ -211,7 +212,7 @@ struct Tail {
 
 impl Tail {
     fn of(latency: &Latency) -> Option<Self> {
-        let knot = |figure: Option<Figure>, share: f64| Some((figure?.value, (1.0 - share).ln()));
+        let knot = |figure: Option<Figure>, share: f64| Some((figure?.value, math::ln(1.0 - share)));
         Some(Self {
             knots: [
                 (0.0, 0.0),
@@ -229,14 +230,14 @@ impl Tail {
         let ((t0, y0), (t1, y1)) = (self.knots[after], self.knots[after + 1]);
         let slope = if t1 > t0 { (y1 - y0) / (t1 - t0) } else { f64::NEG_INFINITY };
         let rise = if t == t0 { 0.0 } else { slope * (t - t0) };
-        (y0 + rise).exp()
+        math::exp(y0 + rise)
     }
 }
 
 /// Where the mixture's tail is 1 - `share`; between the smallest and the largest of the parts' quantiles.
 fn quantile(tails: &[(f64, Tail)], share: f64) -> f64 {
     let of = |tail: &Tail| {
-        let place = tail.knots.iter().position(|(_, y)| (y - (1.0 - share).ln()).abs() < 1e-12).unwrap_or(4);
+        let place = tail.knots.iter().position(|(_, y)| (y - math::ln(1.0 - share)).abs() < 1e-12).unwrap_or(4);
         tail.knots[place].0
     };
     let mut low = tails.iter().map(|(_, tail)| of(tail)).fold(f64::INFINITY, f64::min);
@@ -264,10 +265,11 @@ mod tests {
     #[test]
     fn a_mixture_of_exponentials() {
         let tail = |mean: f64| Tail {
-            knots: [0.0, 0.5, 0.9, 0.99, 0.999].map(|share: f64| (-mean * (1.0 - share).ln(), (1.0 - share).ln())),
+            knots: [0.0, 0.5, 0.9, 0.99, 0.999]
+                .map(|share: f64| (-mean * math::ln(1.0 - share), math::ln(1.0 - share))),
         };
         let found = quantile(&[(0.3, tail(1.0)), (0.7, tail(4.0))], 0.99);
-        let above = 0.3 * (-found).exp() + 0.7 * (-found / 4.0).exp();
+        let above = 0.3 * math::exp(-found) + 0.7 * math::exp(-found / 4.0);
         assert!((above - 0.01).abs() < 1e-10, "{found} {above}");
     }
 

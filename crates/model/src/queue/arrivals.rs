@@ -2,6 +2,8 @@
 //!
 //! Tails are sums of tails, never 1 - cdf.
 
+use netcliff_core::math;
+
 /// The distribution of a time with a given mean.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimeShape {
@@ -100,16 +102,16 @@ impl ArrivalCounts {
                 // Ratios of the negative binomial: a_(j+1) / a_j = up (k + j) / (j + 1).
                 let ratio = |j: f64| up * (k + j) / (j + 1.0);
                 if load > FAR * self.equal.len() as f64 {
-                    self.add_beginning(share, load, -k * (load / k).ln_1p(), ratio);
+                    self.add_beginning(share, load, -k * math::ln_1p(load / k), ratio);
                 } else {
                     self.add(share, load, &by_ratio(((k - 1.0) * up / (1.0 - up)).floor(), ratio));
                 }
             }
             TimeShape::Lognormal(cv) => {
-                let sigma = (cv * cv).ln_1p().sqrt();
+                let sigma = math::ln_1p(cv * cv).sqrt();
                 let nodes: Vec<(f64, f64)> = (-NODES..=NODES)
                     .map(|i| f64::from(i) * STEP)
-                    .map(|z| ((-0.5 * z * z).exp(), load * (sigma * z - 0.5 * sigma * sigma).exp()))
+                    .map(|z| (math::exp(-0.5 * z * z), load * math::exp(sigma * z - 0.5 * sigma * sigma)))
                     .collect();
                 let total: f64 = nodes.iter().map(|(weight, _)| weight).sum();
                 for (weight, mean) in nodes {
@@ -148,13 +150,13 @@ impl ArrivalCounts {
     fn add_beginning(&mut self, weight: f64, mean: f64, none_ln: f64, ratio: impl Fn(f64) -> f64) {
         let (mut value_ln, mut above, mut excess) = (none_ln, 1.0, mean);
         for k in 0..self.equal.len() {
-            let value = value_ln.exp();
+            let value = math::exp(value_ln);
             above -= value;
             self.equal[k] += weight * value;
             self.above[k] += weight * above;
             self.excess[k] += weight * excess;
             excess -= above;
-            value_ln += ratio(k as f64).ln();
+            value_ln += math::ln(ratio(k as f64));
         }
     }
 

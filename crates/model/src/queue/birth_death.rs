@@ -1,6 +1,7 @@
 //! M/M/1/B: Poisson arrivals, one exponential server, B places with the one in service.
 
 use super::geometric::Geometric;
+use netcliff_core::math;
 
 /// M/M/1/B in statistical equilibrium.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,7 +73,7 @@ impl Geometric {
         }
         let head = Self { x: self.x, terms: self.terms - 1 };
         // The head's largest weight is 1 for x <= 0, else e^-x on the whole's scale.
-        let scale = if self.x <= 0.0 { 1.0 } else { (-self.x).exp() };
+        let scale = if self.x <= 0.0 { 1.0 } else { math::exp(-self.x) };
         (scale * head.sum() / self.sum(), last)
     }
 }

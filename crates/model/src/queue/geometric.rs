@@ -1,10 +1,12 @@
 //! Truncated geometric weights e^(n x), n = 0..terms-1, with x = ln(ratio) of either sign.
 
+use crate::queue::complex;
+use netcliff_core::math;
 use num_complex::Complex64;
 
 /// y / (e^y - 1), continuous at 0.
 fn bernoulli(y: f64) -> f64 {
-    if y.abs() < 1e-300 { 1.0 } else { y / y.exp_m1() }
+    if y.abs() < 1e-300 { 1.0 } else { y / math::exp_m1(y) }
 }
 
 /// L(y) = coth y - 1/y, continuous at 0 (odd, between -1 and 1).
@@ -14,7 +16,7 @@ pub fn langevin(y: f64) -> f64 {
         let s = y * y;
         return y * (1.0 / 3.0 + s * (-1.0 / 45.0 + s * (2.0 / 945.0 + s * (-1.0 / 4725.0 + s * 2.0 / 93555.0))));
     }
-    1.0 / y.tanh() - 1.0 / y
+    1.0 / math::tanh(y) - 1.0 / y
 }
 
 /// Sum of e^(n x) over n = 0..terms-1, for x <= 0 (between 1 and `terms`).
@@ -35,13 +37,13 @@ pub struct Geometric {
 impl Geometric {
     /// Weights with the given neighbour `ratio` (> 0).
     pub fn with_ratio(ratio: f64, terms: u64) -> Self {
-        Self { x: ratio.ln(), terms }
+        Self { x: math::ln(ratio), terms }
     }
 
     /// The weight of `n`, the largest being 1.
     pub fn weight(&self, n: u64) -> f64 {
         let steps = if self.x <= 0.0 { n as f64 } else { n as f64 - (self.terms - 1) as f64 };
-        if steps == 0.0 { 1.0 } else { (steps * self.x).exp() }
+        if steps == 0.0 { 1.0 } else { math::exp(steps * self.x) }
     }
 
     /// Sum of the weights, between 1 and `terms`.
@@ -54,9 +56,9 @@ impl Geometric {
         let terms = self.terms as f64;
         if self.x < -1.0 {
             // Far below 1 the difference cancels; the plain sum has two terms that do not.
-            let ratio = self.x.exp();
-            let cut = terms * (terms * self.x).exp() / -(terms * self.x).exp_m1();
-            return (ratio / -self.x.exp_m1() - cut).max(0.0);
+            let ratio = math::exp(self.x);
+            let cut = terms * math::exp(terms * self.x) / -math::exp_m1(terms * self.x);
+            return (ratio / -math::exp_m1(self.x) - cut).max(0.0);
         }
         (0.5 * (terms - 1.0) + 0.5 * (terms * langevin(0.5 * terms * self.x) - langevin(0.5 * self.x))).max(0.0)
     }
@@ -64,11 +66,14 @@ impl Geometric {
     /// E[y^n] under the normalised weights, for |y| <= 1.
     pub fn transform(&self, y: Complex64) -> Complex64 {
         let terms = self.terms as f64;
-        let top = if self.terms == 1 { y } else { y.powf(terms) };
+        let top = if self.terms == 1 { y } else { complex::pow(y, terms) };
         // On the scale of the largest weight: the first for x <= 0, the last for x > 0.
-        let (first, after_last) =
-            if self.x <= 0.0 { (1.0, (terms * self.x).exp()) } else { ((-(terms - 1.0) * self.x).exp(), self.x.exp()) };
-        (first - after_last * top) / (1.0 - self.x.exp() * y) / self.sum()
+        let (first, after_last) = if self.x <= 0.0 {
+            (1.0, math::exp(terms * self.x))
+        } else {
+            (math::exp(-(terms - 1.0) * self.x), math::exp(self.x))
+        };
+        (first - after_last * top) / (1.0 - math::exp(self.x) * y) / self.sum()
     }
 
     /// P(n >= m) under the normalised weights.

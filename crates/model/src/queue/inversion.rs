@@ -5,6 +5,7 @@
 //! 1e-8 / density; the 99.9th is still good to a part in 1e5. Narrow distributions (a full ring of many services)
 //! need more terms, six over the coefficient of variation, which is read from the transform near 0.
 
+use netcliff_core::math;
 use num_complex::Complex64;
 
 /// Discretisation error e^-A.
@@ -23,7 +24,7 @@ const NEVER_AFTER: f64 = 1e4;
 fn terms(transform: &dyn Fn(Complex64) -> Complex64, mean: f64) -> usize {
     // ln E[e^(-z T)] = -z mean + z^2 variance / 2 - ...
     let z = 1e-2 / mean;
-    let squared_variation = 2.0 * (transform(Complex64::new(z, 0.0)).re.ln() + 1e-2) / 1e-4;
+    let squared_variation = 2.0 * (math::ln(transform(Complex64::new(z, 0.0)).re) + 1e-2) / 1e-4;
     FIRST_TERMS + (6.0 / squared_variation.max(1e-8).sqrt()).min(MOST_TERMS as f64) as usize
 }
 
@@ -39,7 +40,7 @@ fn tail_by(transform: &dyn Fn(Complex64) -> Complex64, t: f64, terms: usize) -> 
         let z = Complex64::new(half, k as f64 * std::f64::consts::PI / t);
         ((Complex64::new(1.0, 0.0) - transform(z)) / z).re
     };
-    let scale = (DISCRETISATION / 2.0).exp() / t;
+    let scale = math::exp(DISCRETISATION / 2.0) / t;
     let mut sum = 0.5 * value(0);
     let mut average = 0.0;
     for k in 1..terms + BINOMIAL.len() {
@@ -83,8 +84,8 @@ pub fn quantile(transform: &dyn Fn(Complex64) -> Complex64, mean: f64, share: f6
 /// Where the tail P(T > t) of a time with this `mean` is 1 - `share`.
 fn inverted(tail: &dyn Fn(f64) -> f64, mean: f64, share: f64) -> Option<f64> {
     // In ln P(T > t), near a straight line for most latencies, false position takes a few steps.
-    let target = (1.0 - share).ln();
-    let excess = |t: f64| tail(t).max(1e-12).ln() - target;
+    let target = math::ln(1.0 - share);
+    let excess = |t: f64| math::ln(tail(t).max(1e-12)) - target;
     let (mut low, mut high) = (mean, mean);
     let (mut above, mut below) = (excess(mean), excess(mean));
     while above < 0.0 {
@@ -139,14 +140,14 @@ mod tests {
         let parts: [Part<'_>; 2] = [(0.7, &short, 1.0), (0.3, &long, 100.0)];
         for share in [0.5, 0.9, 0.99, 0.999] {
             let t = mixture_quantile(&parts, share).unwrap();
-            let above = 0.7 * (-t).exp() + 0.3 * (-t / 100.0).exp();
+            let above = 0.7 * math::exp(-t) + 0.3 * math::exp(-t / 100.0);
             assert!((above / (1.0 - share) - 1.0).abs() < 1e-4, "{share}: {t} {above}");
         }
         // Erlang of 400 stages with mean 1000: all of it between 800 and 1200.
         let narrow = |z: Complex64| (1.0 / (1.0 + z * 2.5)).powu(400);
         let parts: [Part<'_>; 2] = [(0.8, &short, 1.0), (0.2, &narrow, 1000.0)];
         let half = mixture_quantile(&parts, 0.5).unwrap();
-        assert!((half - -(0.3_f64 / 0.8).ln()).abs() < 1e-4, "{half}");
+        assert!((half - -math::ln(0.3 / 0.8)).abs() < 1e-4, "{half}");
         let most = mixture_quantile(&parts, 0.9).unwrap();
         assert!((990.0..1005.0).contains(&most), "{most}");
     }
@@ -155,15 +156,15 @@ mod tests {
     fn exponential_and_erlang() {
         let exponential = |z: Complex64| 1.0 / (1.0 + z);
         for t in [0.1, 1.0, 5.0] {
-            assert!((tail(&exponential, t) - f64::exp(-t)).abs() < 1e-7);
+            assert!((tail(&exponential, t) - math::exp(-t)).abs() < 1e-7);
         }
         let p999 = quantile(&exponential, 1.0, 0.999).unwrap();
-        assert!((p999 - 1000_f64.ln()).abs() < 1e-4, "{p999}");
+        assert!((p999 - math::ln(1000.0)).abs() < 1e-4, "{p999}");
         // Erlang of 1000 stages, mean 1: the normal quantile is 1 + 2.326/sqrt(1000), skewness adds 0.0015.
         let narrow = |z: Complex64| (1.0 + z / 1000.0).powi(-1000);
         let p99 = quantile(&narrow, 1.0, 0.99).unwrap();
         assert!((p99 - 1.0750).abs() < 3e-4, "{p99}");
         let erlang = |z: Complex64| (1.0 / (1.0 + z)).powi(2);
-        assert!((tail(&erlang, 3.0) - 4.0 * f64::exp(-3.0)).abs() < 1e-7);
+        assert!((tail(&erlang, 3.0) - 4.0 * math::exp(-3.0)).abs() < 1e-7);
     }
 }

@@ -4,6 +4,8 @@
 //! Restarted GMRES (Saad and Schultz, SIAM J. Sci. Stat. Comput. 7, 1986) on what a step still changes; a chain that forgets its start
 //! in n steps takes about the square root of n of them for each digit, where iterating takes n.
 
+use netcliff_core::math;
+
 /// Vectors kept between restarts.
 pub const KEPT: usize = 50;
 /// Restarts at the most.
@@ -50,7 +52,7 @@ fn improve(map: &dyn Fn(&[f64]) -> Option<Vec<f64>>, found: &mut [f64], change: 
         }
         let below = column.pop()?;
         let place = column.len() - 1;
-        let length = column[place].hypot(below);
+        let length = math::hypot(column[place], below);
         if length == 0.0 {
             break;
         }

@@ -3,6 +3,8 @@
 //! p_n is proportional to prod (arrival / (min(n, c) service)); built from its mode outwards, so that nothing
 //! overflows and small probabilities keep their digits. O(B).
 
+use netcliff_core::math;
+
 /// M/M/c/B in statistical equilibrium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mmcb {
@@ -77,10 +79,11 @@ impl Mmcb {
         let mut waiting = 0.0;
         for (k, found) in self.probabilities[self.servers.min(places)..places].iter().enumerate() {
             if k > 0 {
-                log_factorial += (k as f64).ln();
+                log_factorial += math::ln(k as f64);
             }
-            let exponent = if departures > 0.0 { k as f64 * departures.ln() - departures - log_factorial } else { 0.0 };
-            at_most += if departures > 0.0 || k == 0 { exponent.exp() } else { 0.0 };
+            let exponent =
+                if departures > 0.0 { k as f64 * math::ln(departures) - departures - log_factorial } else { 0.0 };
+            at_most += if departures > 0.0 || k == 0 { math::exp(exponent) } else { 0.0 };
             waiting += found * at_most;
         }
         waiting / accepted
@@ -133,7 +136,7 @@ mod tests {
         let waits = queue.waits_longer(0.0);
         assert!((waits - 0.036105).abs() < 1e-6, "{waits}");
         for time in [0.1, 1.0, 3.0_f64] {
-            let expected = waits * (-5.0 * time).exp();
+            let expected = waits * math::exp(-5.0 * time);
             assert!((queue.waits_longer(time) / expected - 1.0).abs() < 1e-9, "{time}");
         }
     }

@@ -23,6 +23,7 @@
 pub mod arrivals;
 pub mod banded;
 pub mod birth_death;
+pub(crate) mod complex;
 pub mod geometric;
 pub mod inversion;
 pub mod krylov;

@@ -4,6 +4,7 @@
 //! Levels of a queue far from its ends are geometric: a handful of runs stands for all of them. Where weights have no
 //! such form they are kept as they are.
 
+use crate::queue::complex;
 use num_complex::Complex64;
 
 /// What lies at either end and weighs less than this share of all is left out: no quantile's sixth digit moves.
@@ -101,7 +102,7 @@ fn geometric(y: Complex64, n: usize) -> Complex64 {
     let one = Complex64::new(1.0, 0.0);
     let gap = one - y;
     let terms = n as f64;
-    if gap.norm() * terms < 1e-4 {
+    if complex::norm(gap) * terms < 1e-4 {
         // Sum of (1 - gap)^k to the second order: what follows is below 1e-13 of it.
         let (pairs, triples) = (0.5 * (terms - 1.0), (terms - 1.0) * (terms - 2.0) / 6.0);
         return terms * (one - gap * pairs + gap * gap * triples);

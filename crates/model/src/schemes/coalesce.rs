@@ -3,6 +3,7 @@
 //! Masked is exact ([`gathered`]), unmasked by count ([`counted`]) and with one deterministic time ([`timed`]) too. The paper's
 //! approximation of unmasked: one interrupt a tau_e frames slows every service evenly.
 
+use netcliff_core::math;
 use netcliff_core::{Coalesce, Service};
 
 use super::counted;
@@ -127,7 +128,7 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
     if let Some(gap) = on(coalesce.min_gap_s) {
         let load = lambda * gap;
         // Renewals of max(gap, first arrival): a frame within the gap waits for its end.
-        let frames = load + (-load).exp();
+        let frames = load + math::exp(-load);
         return (frames, 0.5 * load * gap / frames);
     }
     let absolute = on(coalesce.absolute_timer_s);
@@ -176,8 +177,8 @@ fn packet_timer(lambda: f64, quiet_s: f64, limit_s: Option<f64>) -> (f64, f64) {
     let Some(limit_s) = limit_s else {
         // Frames until a gap longer than P: geometric with mean exp(lambda P). Of its F frames the i-th waits for the
         // gaps behind it, E[F(F-1)]/(2 E[F]) = exp(lambda P) - 1 of them on average, and for P.
-        let more = load.exp_m1().min(1e300);
-        let gap_s = if load < 1e-6 { 0.5 * quiet_s } else { 1.0 / lambda - quiet_s / load.exp_m1() };
+        let more = math::exp_m1(load).min(1e300);
+        let gap_s = if load < 1e-6 { 0.5 * quiet_s } else { 1.0 / lambda - quiet_s / math::exp_m1(load) };
         return (1.0 + more, quiet_s + more * gap_s);
     };
     let integral = survival_integral(lambda, quiet_s, limit_s);
@@ -194,7 +195,7 @@ fn survival_integral(lambda: f64, quiet_s: f64, limit_s: f64) -> f64 {
     }
     const STEPS: usize = 4000;
     let step = limit_s / STEPS as f64;
-    let drop = (-lambda * quiet_s).exp();
+    let drop = math::exp(-lambda * quiet_s);
     let mut cumulative = vec![0.0; STEPS + 1];
     let mut survival: f64 = 1.0;
     for i in 1..=STEPS {

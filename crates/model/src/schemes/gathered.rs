@@ -4,6 +4,7 @@
 mod latency;
 
 use netcliff_core::Coalesce;
+use netcliff_core::math;
 
 use super::{Work, quantiles};
 use crate::answer::{Ring, Shares};
@@ -77,7 +78,7 @@ impl Gathering {
     /// [`Gathering::solve`] for a timer from the last frame, of `load` mean arrivals: each frame is followed by another with
     /// the probability q = 1 - e^-load that the timer has not fired.
     fn by_gaps(&self, load: f64, arrival_pps: f64, wanted: usize, places: usize) -> (Vec<f64>, f64, f64) {
-        let (followed, alone) = (-(-load).exp_m1(), (-load).exp());
+        let (followed, alone) = (-math::exp_m1(-load), math::exp(-load));
         let most = wanted.min(places);
         let mut present = Vec::with_capacity(most);
         let mut reached = 1.0;
@@ -99,7 +100,7 @@ impl Gathering {
         // The end is a stopping time of the arrivals, so its mean is theirs over their rate: those gathered, and those that
         // found the ring full before the timer of the last place fired: those within it, or, where they restart it, all up to
         // the first gap that is longer.
-        let more = if self.drops_restart { load.exp_m1() } else { load };
+        let more = if self.drops_restart { math::exp_m1(load) } else { load };
         let lost = if wanted > places { reached * more } else { 0.0 };
         (present, (further + lost) / arrival_pps, lost)
     }

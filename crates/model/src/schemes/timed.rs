@@ -9,6 +9,7 @@
 mod stretch;
 
 use netcliff_core::Coalesce;
+use netcliff_core::math;
 
 use super::Work;
 use crate::answer::{Ring, Shares};
@@ -215,14 +216,15 @@ impl Chain<'_> {
 
     /// Most services of a cycle that count.
     fn longest_down(&self) -> usize {
-        let waiting = (stretch::LEFT_OUT.ln() / self.served_first().ln()).abs();
+        let waiting = (math::ln(stretch::LEFT_OUT) / math::ln(self.served_first())).abs();
         (waiting.min(self.places as f64) as usize + 1 + self.stretch.down).min(self.places)
     }
 
     /// Most packets that a cycle adds.
     fn longest_up(&self) -> usize {
         let load = self.work.arrival_pps * self.work.interrupt_s;
-        let in_isr = if load == 0.0 { 0.0 } else { (stretch::LEFT_OUT.ln() / (load / (1.0 + load)).ln()).abs() };
+        let in_isr =
+            if load == 0.0 { 0.0 } else { (math::ln(stretch::LEFT_OUT) / math::ln(load / (1.0 + load))).abs() };
         (in_isr.min(self.places as f64) as usize + 2 + self.stretch.up).min(self.places)
     }
 

@@ -7,6 +7,7 @@ use super::{Policy, preemptible};
 use crate::clock::Clock;
 use crate::machine::{Machine, Watch};
 use crate::tally::Account;
+use netcliff_core::math;
 
 /// The timer and the cycle in progress.
 pub(super) struct Polling {
@@ -28,7 +29,7 @@ fn kept_ticks(period: f64, mean: f64, squared_cv: f64) -> u64 {
         return 1;
     }
     let x = period / mean;
-    let rate = x - 1.0 - x.ln();
+    let rate = x - 1.0 - math::ln(x);
     // A cast of what is too large saturates: nothing is skipped then.
     (40.0 * squared_cv.max(1.0) / rate).ceil() as u64 + 2
 }

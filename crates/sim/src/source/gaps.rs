@@ -1,6 +1,7 @@
 //! Gaps between arrivals: Poisson, constant, batches, a two-state modulated Poisson process, Pareto ON/OFF sources, a
 //! capture.
 
+use netcliff_core::math;
 use std::sync::Arc;
 
 use netcliff_core::capture::Captured;
@@ -192,7 +193,7 @@ impl Mmpp {
         let states = [(quiet_rate, stay * (1.0 - busy) / busy), (peak / mean_ticks, stay)];
         let mut stays = Singles::new(stays, true);
         // An exponential is below -ln(1 - p) with probability p: the start is stationary.
-        let state = usize::from(stays.next() < -(1.0 - busy).ln());
+        let state = usize::from(stays.next() < -math::ln(1.0 - busy));
         let left = stays.next() * states[state].1;
         Self { states, state, left, gaps: Singles::new(gaps, true), stays }
     }

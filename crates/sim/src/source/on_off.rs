@@ -4,6 +4,7 @@
 //! OFF periods are scaled such that the mean rate is the one requested.
 
 use netcliff_core::Traffic;
+use netcliff_core::math;
 use netcliff_core::traffic::{OnOff as Shape, WIRE_OVERHEAD_BYTES};
 
 use super::gaps::Singles;
@@ -27,11 +28,11 @@ struct Pareto {
 
 impl Pareto {
     fn draw(&self, uniform: f64) -> f64 {
-        (self.least * uniform.powf(-1.0 / self.alpha)).min(self.most).min(LONGEST)
+        (self.least * math::pow(uniform, -1.0 / self.alpha)).min(self.most).min(LONGEST)
     }
 
     fn mean(&self) -> f64 {
-        let tail = (self.least / self.most).powf(self.alpha - 1.0);
+        let tail = math::pow(self.least / self.most, self.alpha - 1.0);
         self.least + self.least / (self.alpha - 1.0) * (1.0 - tail)
     }
 
@@ -42,7 +43,7 @@ impl Pareto {
         } else if x >= self.most {
             0.0
         } else {
-            (self.least / x).powf(self.alpha)
+            math::pow(self.least / x, self.alpha)
         }
     }
 
@@ -53,7 +54,7 @@ impl Pareto {
         if start >= self.most {
             return below;
         }
-        let integral = |x: f64| self.least.powf(self.alpha) * x.powf(1.0 - self.alpha) / (self.alpha - 1.0);
+        let integral = |x: f64| math::pow(self.least, self.alpha) * math::pow(x, 1.0 - self.alpha) / (self.alpha - 1.0);
         below + integral(start) - if self.most.is_finite() { integral(self.most) } else { 0.0 }
     }
 

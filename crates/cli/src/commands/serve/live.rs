@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::watch::Look;
 use netcliff_lab::store::Store;
-use tokio::sync::broadcast::{self, Sender};
+use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
@@ -69,10 +69,13 @@ pub async fn stream(State(served): State<Arc<Served>>) -> Response {
             }
         }
     };
-    // A reader that fell behind ends here; its browser comes again.
-    let moments = BroadcastStream::new(receiver).take_while(Result::is_ok).filter_map(Result::ok);
-    let body = Body::from_stream(moments.map(Ok::<_, Infallible>));
+    let body = Body::from_stream(moments(receiver).map(Ok::<_, Infallible>));
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
+/// What a reader hears; one that fell behind ends, and its browser comes again.
+fn moments(receiver: Receiver<Bytes>) -> impl tokio_stream::Stream<Item = Bytes> {
+    BroadcastStream::new(receiver).take_while(Result::is_ok).filter_map(Result::ok)
 }
 
 /// Reads the counters until nobody listens.
@@ -120,7 +123,7 @@ fn refused(why: &str) -> String {
 }
 
 /// The measurement under way on this host, if its run is kept in the store.
-fn measuring(served: &Served) -> Option<String> {
+pub fn measuring(served: &Served) -> Option<String> {
     if !served.store.exists() {
         return None;
     }
@@ -134,3 +137,6 @@ fn measuring(served: &Served) -> Option<String> {
         run.kind
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use netcliff_core::inspection::Objective;
 use netcliff_lab::compare::{Measured, Source, compare as compared};
 use netcliff_lab::store::{RunSummary, Store};
 use netcliff_lab::stored::Stored;
 use netcliff_report::html;
 use serde::{Deserialize, Serialize};
 
-use super::Served;
+use super::{Served, live};
 use crate::commands::results::show;
+use crate::commands::tune;
 
 const INDEX: &str = include_str!("../../../../../web/dist/index.html");
 const SCRIPT: &str = include_str!("../../../../../web/dist/app.js");
@@ -137,6 +139,27 @@ fn picked(store: &Store, id: i64) -> Result<(RunSummary, Stored), Refusal> {
 /// What a run keeps, as `results show --json` prints it.
 pub async fn result(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
     asked(served, move |store| Ok(json(picked(store, number(&path)?)?.1.json().map_err(broken)?))).await
+}
+
+/// What to plan for.
+#[derive(Deserialize)]
+pub struct Wished {
+    objective: Objective,
+}
+
+/// What `tune plan` proposes for this host; nothing is set. Not while something is measured: the plan asks each interface.
+pub async fn plan(State(served): State<Arc<Served>>, Query(wished): Query<Wished>) -> Response {
+    let work = move || {
+        if let Some(why) = live::measuring(&served) {
+            return Err(Refusal(StatusCode::CONFLICT, why));
+        }
+        let sheet = tune::sheet(wished.objective, served.store.clone()).map_err(broken)?;
+        Ok(json(serde_json::to_string(&sheet).map_err(broken)?))
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(answer) => answer.into_response(),
+        Err(error) => broken(error).into_response(),
+    }
 }
 
 /// A page with its own policy.

@@ -12,6 +12,7 @@
 mod fates;
 mod period;
 
+use netcliff_core::math;
 use netcliff_core::{Host, Scheme};
 
 use super::budget::Budget;
@@ -133,7 +134,7 @@ struct Tail {
 impl Tail {
     /// Packets beyond which less than [`LEFT_OUT`] lies, if it falls on as it does up to half of `most`.
     fn reach(&self, most: usize) -> usize {
-        let halves = LEFT_OUT.ln() / self.upper_half.max(f64::MIN_POSITIVE).ln();
+        let halves = math::ln(LEFT_OUT) / math::ln(self.upper_half.max(f64::MIN_POSITIVE));
         if halves > 0.0 { (MARGIN * halves * (most as f64 / 2.0)).ceil() as usize } else { usize::MAX }
     }
 }

@@ -8,6 +8,7 @@ use crate::answer::Ring;
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::schemes::Work;
 use crate::schemes::gathered::Gathering;
+use netcliff_core::math;
 
 /// Beyond this load the noise is taken as at it.
 const HIGHEST_LOAD: f64 = 0.98;
@@ -86,7 +87,7 @@ fn square_s2(gathering: Gathering, lambda: f64, places: usize) -> f64 {
 
 /// The same where the timer starts anew with each frame: by recursion from the last.
 fn by_gaps(lambda: f64, timer_s: f64, further: usize) -> f64 {
-    let alone = (-lambda * timer_s).exp();
+    let alone = math::exp(-lambda * timer_s);
     let followed = 1.0 - alone;
     let (mut first, mut second) = (0.0, 0.0);
     // Moments of a gap that is shorter than the timer, times its probability.

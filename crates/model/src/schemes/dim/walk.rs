@@ -3,9 +3,9 @@
 //! Its state is that of lib/dim and the measurement it compares with, which is one of a grid of equally likely ones of the
 //! profile it was taken in. How long it stays parked on top is an integral over the measurements that do not differ.
 
+use netcliff_core::math;
 use std::collections::HashMap;
 
-use libm::erfc;
 use netcliff_core::net_dim::{Compared, EVENTS, PROFILES, SIGNIFICANT_PERCENT, Walk};
 
 use super::cycle::Cycle;
@@ -38,7 +38,7 @@ struct Normal {
 impl Normal {
     fn new(cycle: &Cycle, frame_bytes: f64) -> Self {
         let [packets, events, both] = cycle.noise.map(|moment| moment / EVENTS as f64);
-        let mean = (cycle.packet_rate.ln(), -cycle.length_s.ln());
+        let mean = (math::ln(cycle.packet_rate), -math::ln(cycle.length_s));
         let slope = both / packets;
         let rest = (events - both * slope).max(0.0).sqrt();
         let deviation = (packets.sqrt(), events.sqrt());
@@ -63,7 +63,7 @@ impl Normal {
         if width <= 0.0 {
             return 0.0;
         }
-        let density = |z: f64| (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let density = |z: f64| math::exp(-0.5 * z * z) / (2.0 * std::f64::consts::PI).sqrt();
         let within = |z: f64| {
             let middle = self.mean.1 + self.slope * self.deviation.0 * z;
             let upto = |end: f64| below((end - middle) / self.rest.max(1e-12));
@@ -78,7 +78,7 @@ impl Normal {
 
 /// A rate as dim_calc_stats has it: `each` of so many a second, whole ones a millisecond, rounded up.
 fn whole(rate_ln: f64, each: f64) -> f64 {
-    (rate_ln.exp() * each / 1e3).ceil().max(1.0)
+    (math::exp(rate_ln) * each / 1e3).ceil().max(1.0)
 }
 
 /// Logarithms of the rates between which none differs significantly from this one: whole percents of whole numbers are
@@ -87,7 +87,7 @@ fn band(rate_ln: f64, each: f64) -> (f64, f64) {
     let before = whole(rate_ln, each);
     // The largest difference d of whole numbers with 100 d / before, rounded down, of at most the percent.
     let most = ((SIGNIFICANT_PERCENT + 1) as f64 * before / 100.0).ceil() - 1.0;
-    let rate_ln = |whole: f64| (whole * 1e3 / each).ln();
+    let rate_ln = |whole: f64| math::ln(whole * 1e3 / each);
     // Whole numbers are rounded up: above the one below the lowest.
     (rate_ln((before - most - 1.0).max(0.0)), rate_ln(before + most))
 }
@@ -127,7 +127,7 @@ fn table(current: &Normal, previous: &Normal) -> Vec<u8> {
 
 /// Phi(z).
 fn below(z: f64) -> f64 {
-    0.5 * erfc(-z / std::f64::consts::SQRT_2)
+    0.5 * math::erfc(-z / std::f64::consts::SQRT_2)
 }
 
 /// Phi^-1(share), by bisection.

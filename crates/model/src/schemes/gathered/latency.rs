@@ -8,6 +8,8 @@
 //!
 //! [`inversion`]: crate::queue::inversion
 
+use crate::queue::complex;
+use netcliff_core::math;
 use num_complex::Complex64;
 
 use super::Gathering;
@@ -219,11 +221,11 @@ impl Waits {
     /// The same where the timer starts anew with each packet: with k gathered the rest is r_k = e^-(z + lambda) P + b
     /// r_(k+1), b = lambda/(lambda + z) (1 - e^-(z + lambda) P), and none once the count is full.
     fn by_gaps(&self, timer_s: f64, z: Complex64, service: Complex64) -> Complex64 {
-        let followed = -(-self.arrival_pps * timer_s).exp_m1();
-        let alone = (-(z + self.arrival_pps) * timer_s).exp();
+        let followed = -math::exp_m1(-self.arrival_pps * timer_s);
+        let alone = complex::exp(-(z + self.arrival_pps) * timer_s);
         let onwards = self.arrival_pps / (self.arrival_pps + z) * (1.0 - alone);
         // Packets beyond these come too rarely to matter.
-        let counts = (RARE * RARE).ln() / followed.ln();
+        let counts = math::ln(RARE * RARE) / math::ln(followed);
         let length = if counts.is_finite() && counts < self.frames as f64 {
             counts.ceil().max(1.0) as usize
         } else {
@@ -237,7 +239,7 @@ impl Waits {
             // It restarts it: the wait goes on as if there were room.
             false if self.drops_restart => endless,
             // The ring's last place: what comes then finds it full and restarts nothing.
-            false => (-z * timer_s).exp(),
+            false => complex::exp(-z * timer_s),
         };
         // Horner from the last packet on: sum = service x (rest + q x sum of the later ones).
         let mut sum = Complex64::new(0.0, 0.0);
@@ -252,7 +254,7 @@ impl Waits {
 
     /// E[e^(-z min(left, time of m more packets))] for m = `missing`, `missing` - 1, ..., `count` of them.
     fn rest(&self, z: Complex64, left_s: f64, missing: usize, count: usize) -> Vec<Complex64> {
-        let by_timer = (-z * left_s).exp();
+        let by_timer = complex::exp(-z * left_s);
         if self.frames == usize::MAX {
             return vec![by_timer; count];
         }
@@ -260,7 +262,7 @@ impl Waits {
         // 0..D of e^(-z t) (density of the m-th), which is a^m - e^(-z D) sum over j < m of P_j a^(m-j). No term exceeds 1.
         let further = self.arrival_pps / (self.arrival_pps + z);
         let load = self.arrival_pps * left_s;
-        let (mut probability, mut fewer) = ((-load).exp(), 0.0);
+        let (mut probability, mut fewer) = (math::exp(-load), 0.0);
         let (mut power, mut came) = (Complex64::new(1.0, 0.0), Complex64::new(0.0, 0.0));
         let mut all = vec![power; missing + 1];
         for (m, rest) in all.iter_mut().enumerate() {

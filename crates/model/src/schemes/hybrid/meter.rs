@@ -5,6 +5,7 @@
 //! lognormal about the throughput of the part that runs, independent of the one before.
 
 use crate::queue::banded::Banded;
+use netcliff_core::math;
 
 /// Packets a sample, as in the simulator.
 pub const WINDOW: f64 = 64.0;
@@ -62,7 +63,7 @@ impl Grid<'_> {
         let mut jumps = Vec::with_capacity(2 * self.noise.len());
         for (z, weight) in &self.noise {
             // 1/T of a time T that is lognormal with the mean 1/throughput.
-            let sample = throughput_pps * (0.5 * deviation * deviation + deviation * z).exp();
+            let sample = throughput_pps * math::exp(0.5 * deviation * deviation + deviation * z);
             let after = x + self.rule.weight * (sample - x);
             let place = ((after - self.low) / self.step).clamp(0.0, (self.cells - 1) as f64);
             // The two cells around keep its mean.
@@ -87,7 +88,7 @@ pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
     let ends = |part: &Part| {
         // x lies within nine deviations of its own.
         let own = part.deviation * (rule.weight / (2.0 - rule.weight)).sqrt();
-        let middle = part.throughput_pps * (part.deviation * part.deviation).exp();
+        let middle = part.throughput_pps * math::exp(part.deviation * part.deviation);
         (middle * (1.0 - 9.0 * own).max(0.0), middle * (1.0 + 9.0 * own))
     };
     let [quiet, busy] = parts.each_ref().map(ends);
@@ -102,7 +103,7 @@ pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
     let step = (CELL * rule.weight * widest).max((high - low) / MOST_CELLS as f64);
     let cells = 2 + ((high - low) / step) as usize;
     let levels = (-SPREAD * PER_DEVIATION..=SPREAD * PER_DEVIATION).map(|n| f64::from(n) / f64::from(PER_DEVIATION));
-    let mut noise: Vec<(f64, f64)> = levels.map(|z| (z, (-0.5 * z * z).exp())).collect();
+    let mut noise: Vec<(f64, f64)> = levels.map(|z| (z, math::exp(-0.5 * z * z))).collect();
     let total: f64 = noise.iter().map(|(_, weight)| weight).sum();
     noise.iter_mut().for_each(|(_, weight)| *weight /= total);
     let grid = Grid { parts, rule, low, step, cells, noise };

@@ -7,6 +7,7 @@
 
 mod quiet;
 
+use netcliff_core::math;
 use netcliff_core::scheme::Moderation;
 
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
@@ -152,10 +153,10 @@ impl Nic {
         let mut over = 1.0;
         if residual_s > 0.0 {
             let nodes = gauss_legendre(residual_s, PANELS, POINTS);
-            let weights = nodes.iter().map(|(at_s, weight)| weight * (-self.arrival_pps * at_s).exp());
+            let weights = nodes.iter().map(|(at_s, weight)| weight * math::exp(-self.arrival_pps * at_s));
             let weights: Vec<f64> = weights.map(|weight| weight * self.arrival_pps).collect();
             // What the quadrature has of them in all makes up for what it misses.
-            let within = -(-self.arrival_pps * residual_s).exp_m1();
+            let within = -math::exp_m1(-self.arrival_pps * residual_s);
             let all: f64 = weights.iter().sum();
             for ((at_s, _), weight) in nodes.iter().zip(&weights) {
                 self.from(1, residual_s - at_s, share * within * weight / all, out);
@@ -259,7 +260,7 @@ impl Nic {
         let load = lambda * residual_s;
         let most = self.places.min(furthest(load) as usize);
         let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, most);
-        let later = if mask_s > 0.0 { (-residual_s / mask_s).exp() } else { 0.0 };
+        let later = if mask_s > 0.0 { math::exp(-residual_s / mask_s) } else { 0.0 };
         let mut ends = counts.equal[..=most].to_vec();
         ends[most] += counts.above[most];
         let up = lambda * mask_s / (1.0 + lambda * mask_s);

@@ -6,6 +6,7 @@
 //! an M/G/1/K with that set-up, whose polls use up their weight at random.
 
 use netcliff_core::Napi;
+use netcliff_core::math;
 use netcliff_core::scheme::Gap;
 
 use super::announce::{Gathered, Nic};
@@ -89,7 +90,7 @@ pub fn as_timer(work: &Work, napi: &Napi) -> Option<AsTimer> {
     }
     if let Some(packet_s) = nic.only_packet_s() {
         // Unless a count ends it, it ends after (e^(lambda P) - 1)/lambda, which grows by e^(lambda P) with P.
-        let timer_s = packet_s + work.delivery_s * (-work.arrival_pps * packet_s).exp();
+        let timer_s = packet_s + work.delivery_s * math::exp(-work.arrival_pps * packet_s);
         return Some(AsTimer { timer_s, from_last: true, frames, is_exact });
     }
     let exponential = Work { shape: TimeShape::Exponential, ..work.clone() };

@@ -8,6 +8,7 @@ use super::announce::Gathered;
 use super::{Chain, DELIVERY, ISR, OVERHEAD, SERVING, UNMASK};
 use crate::queue::banded::Banded;
 use crate::queue::qbd::Stationary;
+use netcliff_core::math;
 
 /// Jumps up less likely than this in all are left out.
 const LEFT_OUT: f64 = 1e-24;
@@ -50,7 +51,7 @@ impl<'a> Polls<'a> {
         let (service_up, overhead_up, isr_up) =
             (before(chain.work.service_pps()), before(chain.overhead_rate), before(chain.isr_rate));
         let (delivery_up, unmask_up) = (before(chain.delivery_rate), before(chain.unmask_rate));
-        let width = |ratio: f64| 1 + (LEFT_OUT.ln() / ratio.ln()).ceil() as usize;
+        let width = |ratio: f64| 1 + (math::ln(LEFT_OUT) / math::ln(ratio)).ceil() as usize;
         let found = cycle.map_or(width(unmask_up), Gathered::most);
         let reach =
             (found + width(delivery_up) + width(isr_up)).max(arrivals_width(weight, service_up)?) + width(overhead_up);
@@ -258,7 +259,7 @@ impl<'a> Polls<'a> {
 /// Arrivals in `weight` services beyond which less than [`LEFT_OUT`] lies; None if not within reach of doubles.
 fn arrivals_width(weight: usize, up: f64) -> Option<usize> {
     // Negative binomial: p_0 = (1-up)^weight, p_(j+1) = p_j up (weight + j)/(j + 1).
-    let mut probability = (weight as f64 * (-up).ln_1p()).exp();
+    let mut probability = math::exp(weight as f64 * math::ln_1p(-up));
     if probability == 0.0 {
         return None;
     }

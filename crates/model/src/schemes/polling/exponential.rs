@@ -4,6 +4,7 @@ use crate::answer::{Ring, Shares};
 use crate::queue::qbd::{Blocks, Jump};
 use crate::schemes::Work;
 use crate::schemes::ticks::{Solution, Ticked, Ticks, runs};
+use netcliff_core::math;
 
 /// More overheads at a time than this are as rare as rounding.
 const RARE: f64 = 1e-13;
@@ -125,8 +126,8 @@ fn pending(share: f64) -> usize {
     if share == 0.0 {
         return 0;
     }
-    let sigma = (0..200).fold(0.5, |sigma: f64, _| (-(1.0 - sigma) / share).exp());
-    1 + (RARE.ln() / sigma.ln()).ceil() as usize
+    let sigma = (0..200).fold(0.5, |sigma: f64, _| math::exp(-(1.0 - sigma) / share));
+    1 + (math::ln(RARE) / math::ln(sigma)).ceil() as usize
 }
 
 impl Ticked for Polling<'_> {

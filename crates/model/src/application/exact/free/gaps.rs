@@ -4,6 +4,7 @@ use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::uniform::furthest;
+use netcliff_core::math;
 
 /// A wait for a packet timer, or for a number of packets that comes before.
 pub struct Gaps {
@@ -92,9 +93,9 @@ impl Gaps {
     /// Packets after which the timer may end: more are rarer than what is kept.
     fn levels(&self, counted: Option<usize>) -> usize {
         // The logarithm of the chance that a packet is followed before the timer ends.
-        let followed = (-(-self.arrival_pps * self.timer_s).exp()).ln_1p();
+        let followed = math::ln_1p(-math::exp(-self.arrival_pps * self.timer_s));
         // No more than a usize holds: a float that is larger becomes its largest.
-        let likely = (LEFT_OUT.ln() / followed).ceil() as usize;
+        let likely = (math::ln(LEFT_OUT) / followed).ceil() as usize;
         counted.map_or(self.places, |packets| packets - 1).min(likely.max(1))
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Gathered, Nic, put};
 use crate::queue::quadrature::gauss_legendre;
+use netcliff_core::math;
 
 /// Packets that are rarer than this do not come.
 const RARE: f64 = 1e-16;
@@ -20,7 +21,7 @@ impl Nic {
     /// Each packet is followed by another before the timer with the same probability; a dropped one starts nothing.
     fn endless(&self, packets: usize, timer_s: f64, share: f64, out: &mut Gathered) {
         let load = self.arrival_pps * timer_s;
-        let (followed, alone) = (-(-load).exp_m1(), (-load).exp());
+        let (followed, alone) = (-math::exp_m1(-load), math::exp(-load));
         let mut reached = share;
         for present in packets..=self.places {
             if self.frames == Some(present) || reached < RARE * share {
@@ -57,7 +58,7 @@ impl Nic {
         }
         // densities[i][node]: of the current packet at (i + x) P, for share 1.
         let mut densities = vec![vec![0.0; nodes.len()]; intervals];
-        densities[0] = nodes.iter().map(|(x, _)| lambda * (-load * x).exp()).collect();
+        densities[0] = nodes.iter().map(|(x, _)| lambda * math::exp(-load * x)).collect();
         let mut now = packets;
         for further in 1.. {
             now += 1;
@@ -66,7 +67,7 @@ impl Nic {
                 for i in (0..intervals).rev() {
                     for (node, (x, _)) in nodes.iter().enumerate() {
                         let place = i as f64 + x;
-                        let before = if i > 0 { densities[i - 1][node] * (-load).exp() } else { 0.0 };
+                        let before = if i > 0 { densities[i - 1][node] * math::exp(-load) } else { 0.0 };
                         let both = place * densities[i][node] + (j - place).max(0.0) * before;
                         densities[i][node] = load / (j - 1.0) * both;
                     }
@@ -104,7 +105,7 @@ impl Nic {
             return put(&mut out.times_s, packets, share * left_s);
         }
         let load = self.arrival_pps * left_s;
-        put(&mut out.delivered, packets, share * (-load).exp());
-        put(&mut out.times_s, packets, share * -(-load).exp_m1() / self.arrival_pps);
+        put(&mut out.delivered, packets, share * math::exp(-load));
+        put(&mut out.times_s, packets, share * -math::exp_m1(-load) / self.arrival_pps);
     }
 }

@@ -1,0 +1,45 @@
+//! Elementary functions that give the same bits on every platform.
+//!
+//! The standard library's call the C library, and glibc, musl and WebAssembly's differ in last places. Addition, multiplication, division
+//! and square root are rounded alike everywhere (IEEE 754) and need no replacement; nor does `powi`, a product in a fixed order.
+//! `clippy.toml` of core, model and sim forbids the standard library's there.
+
+mod student;
+
+pub use student::two_sided_t;
+
+// libm is pure Rust: musl's port of FreeBSD's msun, errors below 1 ulp.
+pub use libm::{atan2, cos, erfc, exp, expm1 as exp_m1, hypot, log1p as ln_1p, pow, sincos as sin_cos, tanh};
+
+/// Natural logarithm.
+#[inline]
+pub fn ln(x: f64) -> f64 {
+    // Zero, subnormal and negative numbers, infinity and NaN take the long way.
+    if x.is_normal() && x > 0.0 { ln_of_normal(x) } else { libm::log(x) }
+}
+
+/// Natural logarithm of a normal positive number, without branches, so that loops over it vectorise (fdlibm's polynomial; error below 2 ulp).
+#[inline(always)]
+pub fn ln_of_normal(x: f64) -> f64 {
+    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_0000_0000;
+    let bits = x.to_bits();
+    // Exponent and mantissa such that the mantissa lies in [sqrt(1/2), sqrt(2)).
+    let shifted = bits.wrapping_add(0x3ff0_0000_0000_0000 - SQRT_HALF_BITS);
+    // The exponent through the magic constant 2^52 + 1023: an integer to float conversion that vectorises everywhere.
+    let exponent = f64::from_bits((shifted >> 52) | 0x4330_0000_0000_0000) - 4_503_599_627_371_519.0;
+    let f = f64::from_bits((shifted & 0x000f_ffff_ffff_ffff) + SQRT_HALF_BITS) - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let w = z * z;
+    let odd = w * (0.399_999_999_994_094_2 + w * (0.222_221_984_321_497_84 + w * 0.153_138_376_992_093_73));
+    let even = z
+        * (0.666_666_666_666_673_5
+            + w * (0.285_714_287_436_623_9 + w * (0.181_835_721_616_180_5 + w * 0.147_981_986_051_165_86)));
+    let half = 0.5 * f * f;
+    exponent * LN2_HIGH - ((half - (s * (half + odd + even) + exponent * LN2_LOW)) - f)
+}
+
+#[cfg(test)]
+mod tests;

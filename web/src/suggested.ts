@@ -1,0 +1,130 @@
+// What a find record suggests, with its effect, and the settings that `tune` would make on this host.
+
+import { fill, h, say } from "./dom";
+import { digits, rate } from "./format";
+import type { State } from "./state";
+import { value, type Finding, type PlanSheet, type Suggestion } from "./types";
+
+/** The change of the question that a suggestion amounts to; null: it is more than a value. */
+function changed(one: Suggestion, finding: Finding, state: State): [string, string] | null {
+  const { netdev_max_backlog: backlog, receive_buffer_bytes: bytes } = one.change ?? {};
+  if (backlog !== undefined) return ["ring", String(backlog)];
+  const before = finding.setup.socket_buffer_bytes;
+  const packets = Number(state.set.get("socket_buffer"));
+  if (bytes === undefined || before === undefined || !(packets > 0)) return null;
+  return ["socket_buffer", String(Math.round((packets * bytes) / before))];
+}
+
+function effect({ expected_cliff_pps: expected, gain, tried }: Suggestion): string {
+  const cliff = value(expected);
+  const more = value(gain);
+  const said = [];
+  if (cliff !== null)
+    said.push(`cliff ${rate(cliff)} expected${more === null ? "" : ` (+${digits(100 * more, 2)} %)`}`);
+  if (tried)
+    said.push(`measured: ${rate(value(tried.without_pps) ?? 0)} without, ${rate(value(tried.with_pps) ?? 0)} with`);
+  return said.join("; ");
+}
+
+/** The suggestions of a record; those that are a value of the host can be tried on the curves. */
+export function suggestions(finding: Finding, state: State, change: (state: State) => void): HTMLElement | null {
+  const found = finding.suggestions ?? [];
+  if (found.length === 0) return null;
+  const item = (one: Suggestion): HTMLElement => {
+    const assignment = changed(one, finding, state);
+    const apply = (): void => {
+      if (assignment) change({ ...state, set: new Map([...state.set, assignment]) });
+    };
+    return h(
+      "li",
+      {},
+      `${one.setting}: ${effect(one)}. `,
+      h("span", { class: "hint" }, `${one.why}. `),
+      assignment === null
+        ? null
+        : h(
+            "button",
+            { type: "button", click: apply, "aria-label": `Set ${assignment.join("=")}` },
+            `${assignment.join("=")}`,
+          ),
+    );
+  };
+  return h("div", { class: "suggested" }, h("p", {}, "Suggestions of this record:"), h("ul", {}, ...found.map(item)));
+}
+
+const OBJECTIVES = ["throughput", "latency", "cpu"];
+
+/** What `netcliff tune plan` proposes for the host that serves this page; nothing is set. */
+export class Plan {
+  readonly element: HTMLElement;
+  private readonly status = h("p", { class: "hint", role: "status" }, "netcliff serve shows it.");
+  private readonly table = h("div", {
+    class: "scroll",
+    role: "region",
+    tabindex: 0,
+    "aria-label": "Settings that tune would make",
+  });
+  private readonly buttons: HTMLButtonElement[];
+
+  constructor() {
+    this.buttons = OBJECTIVES.map((objective) =>
+      h(
+        "button",
+        { type: "button", id: `plan-${objective}`, disabled: true, click: () => void this.ask(objective) },
+        objective,
+      ),
+    );
+    const choice = h("div", { class: "row", role: "group", "aria-label": "Objective" }, ...this.buttons);
+    this.element = h(
+      "section",
+      { class: "panel" },
+      h("h2", {}, "What tune would set on this host"),
+      choice,
+      this.status,
+      this.table,
+    );
+  }
+
+  /** There is a server. */
+  enable(): void {
+    for (const button of this.buttons) button.disabled = false;
+    say(this.status, "Choose an objective: the settings are shown with their expected effect; nothing is set.");
+  }
+
+  private async ask(objective: string): Promise<void> {
+    say(this.status, "asking the kernel for its interfaces");
+    try {
+      const response = await fetch(`api/plan?objective=${objective}`);
+      const text = await response.text();
+      if (response.ok) this.show(JSON.parse(text) as PlanSheet);
+      else say(this.status, text);
+    } catch (error) {
+      say(this.status, String(error));
+    }
+  }
+
+  private show({ objective, proposals, notes }: PlanSheet): void {
+    say(
+      this.status,
+      `${proposals.length} settings for ${objective}. netcliff tune apply --objective ${objective} makes them, and undoes them.`,
+    );
+    const columns = ["Setting", "Now", "Proposed", "Effect", "Why", "Command"];
+    const rows = proposals.map((one) =>
+      h(
+        "tr",
+        {},
+        ...[one.name, one.old, one.new, one.effect ?? "not known: not calibrated", one.reason].map((text) =>
+          h("td", {}, text),
+        ),
+        h("td", {}, h("code", {}, one.command)),
+      ),
+    );
+    const head = h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)));
+    const table = h("table", { class: "left", id: "plan" }, h("thead", {}, head), h("tbody", {}, ...rows));
+    fill(
+      this.table,
+      rows.length > 0 ? table : null,
+      h("ul", {}, ...notes.map((note) => h("li", { class: "hint" }, note))),
+    );
+  }
+}
