@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::Scheme;
+use netcliff_core::ledger::TrialLedger;
 use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
@@ -30,6 +31,7 @@ use super::settings::{FrameSize, Settings};
 use crate::stand::{self, Stand};
 
 mod held;
+mod ledger;
 mod measured;
 mod sides;
 
@@ -347,6 +349,10 @@ impl Device for Kernel {
     fn line_bps(&self) -> Option<f64> {
         let Place::Ports { tx, rx, .. } = &self.place else { return None };
         super::slower_line_bps(&nic::ask_all().unwrap_or_default(), [tx, rx])
+    }
+
+    fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, DeviceError> {
+        self.accounted(load_pps).map(Some)
     }
 
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {

@@ -11,7 +11,7 @@ use super::{DeviceError, Kernel, Place};
 use crate::rfc2544::settings::{FrameSize, Settings};
 
 /// UDP ports of the first flow, source and destination, and how many source ports a sweep goes through at most.
-const PORTS: (u16, u16) = (10_000, 20_000);
+pub(super) const PORTS: (u16, u16) = (10_000, 20_000);
 const PORTS_EACH: u32 = 256;
 
 impl Kernel {
