@@ -13,6 +13,7 @@
 
 pub mod account;
 pub mod frame;
+mod order;
 pub mod port;
 pub mod run;
 pub mod stamps;

@@ -14,6 +14,7 @@ fn profile(source: &str, destination: &str) -> Profile {
         ports: (1000, 2000),
         sweep: Sweep { sources: 2, destinations: 3, source_ports: 4, destination_ports: 5 },
         sizes: vec![84, 594, 1518],
+        replay: None,
     }
 }
 
