@@ -238,6 +238,11 @@ impl Kernel {
         self.bed.as_ref().map(|bed| bed.netns_path(side))
     }
 
+    /// The same of the router.
+    pub fn router_netns_path(&self) -> Option<PathBuf> {
+        self.bed.as_ref().map(ForwardBed::router_netns_path)
+    }
+
     /// Adds a limit, once.
     fn limit(&mut self, limit: String) {
         if !self.limits.contains(&limit) {

@@ -82,7 +82,15 @@ fn set_up(page: &mut Page, report: &Rfc2544Report) {
     }
     let family = if asked.ipv6 { "IPv6" } else { "IPv4" };
     let ways = if asked.both_ways { "both ways at once, figures each way" } else { "one way" };
-    let flows = if asked.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", asked.flows) };
+    let replayed =
+        asked.pcap.as_ref().map(|pcap| format!("flows of {} by {} source ports", pcap.file, pcap.source_ports));
+    let flows = if let Some(replayed) = replayed {
+        replayed
+    } else if asked.flows == 1 {
+        "1 flow".to_owned()
+    } else {
+        format!("{} flows", asked.flows)
+    };
     let to = |count: u32, what: &str| if count > 1 { format!(" to {count} {what}") } else { String::new() };
     let to = [to(asked.destinations, "addresses"), to(asked.destination_ports, "ports")].concat();
     let tag = asked.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
@@ -348,7 +356,7 @@ fn ledger(tables: &mut Tables, report: &Rfc2544Report) {
         let all = [sent].into_iter().chain(sheet::ledger::rows(&at.ledger));
         rows.extend(all.map(|row| [size.frame.to_string(), load.clone()].into_iter().chain(row).collect()));
     }
-    tables.push(("WHERE EVERY FRAME WENT of a trial above the throughput".to_owned(), rows));
+    tables.push(("WHERE EVERY FRAME WENT of a trial by itself".to_owned(), rows));
 }
 
 fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
