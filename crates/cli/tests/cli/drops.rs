@@ -108,7 +108,7 @@ fn without_type_information_counters_remain() {
         shown.status.success() && text.contains("method: counters") && text.contains("no type information"),
         "{shown:?}"
     );
-    let refused = without(&["drops", "--once", "--trace", "1"]);
+    let refused = without(&["drops", "--trace", "1"]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && text.contains("no type information"), "{refused:?}");
 
