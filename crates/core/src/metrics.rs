@@ -43,6 +43,10 @@ pub struct InterfaceCounters {
 /// An agent since it was started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentCounters {
+    /// Clients now.
+    pub clients: u64,
+    /// The most at once.
+    pub most_clients: u64,
     /// Tests that began, by kind.
     pub started: BTreeMap<String, u64>,
     /// Tests that ended.

@@ -22,6 +22,8 @@
 //! - [`journal`]: every change to the machine is written down before it is made, so that it can be
 //!   undone by the next start even after `kill -9`.
 
+#[cfg(have_bpf)]
+mod bpf;
 pub mod cpu;
 pub mod device;
 pub mod disturbance;

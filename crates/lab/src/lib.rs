@@ -46,6 +46,7 @@ pub mod forwarding;
 pub mod headroom;
 pub mod hosts;
 pub mod inputs;
+mod ledger;
 pub mod limits;
 pub mod monitor;
 pub mod repeats;

@@ -85,10 +85,18 @@ fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
 /// Where a run departs from RFC 2544. What is between two real ports is not known here, so nothing is predicted of it.
 fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if !between_ports {
+    if !between_ports && settings.pcap.is_none() {
         let predicted =
             "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate";
         notes.push(predicted.to_owned());
+    }
+    if let Some(pcap) = &settings.pcap {
+        notes.push(format!("{}; each trial begins with its first packet", pcap.sent));
+        notes.push(
+            "RFC 2544 has frames of one size at a constant rate; the load is the mean rate of the capture's".to_owned(),
+        );
+        let bursts = "the frames of bursts follow each other at once, with the capture's sizes and flows";
+        notes.extend(settings.tests.back_to_back.then(|| bursts.to_owned()));
     }
     let below = |what: &str, value: f64, asked: f64| {
         (value < asked).then(|| format!("{what} {value} s; RFC 2544 asks for {asked} s"))

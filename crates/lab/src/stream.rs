@@ -5,6 +5,7 @@
 
 mod devices;
 mod far;
+mod ledger;
 mod live;
 mod many;
 mod meters;
@@ -19,6 +20,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::ledger::TrialLedger;
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::StreamReport;
 use netcliff_core::{Fingerprint, Provenance, units};
@@ -100,6 +102,8 @@ pub struct StreamOptions {
     pub cpu: Preference,
     /// Requests beside the transfers; None: none.
     pub probe: Option<ProbeOptions>,
+    /// After the repeats of datagrams one transfer more, whose packets are accounted for.
+    pub ledger: bool,
     /// Receives reports of intervals while it runs; None: none are made.
     pub live: Option<Live>,
     /// Ends the run early; what was measured is kept.
@@ -153,6 +157,8 @@ struct Config {
     repeats: Vec<Repeat>,
     /// Why it ended early.
     ended: Option<String>,
+    /// Where the datagrams of a transfer went.
+    ledger: Option<TrialLedger>,
 }
 
 impl Config {
@@ -285,6 +291,9 @@ fn measured(
     if let (Some(error), true) = (first_error, configs.iter().all(|config| config.repeats.is_empty())) {
         return Err(error);
     }
+    if options.ledger {
+        ledger::account(options, far, &mut configs, &mut meters, said);
+    }
     let stopped = options.stop.load(Ordering::Relaxed);
     let mut report = summary::report(options, far, &configs, &meters, fingerprints);
     report.warnings.extend(Disturbances::of_this_host().since(&before));
@@ -297,7 +306,13 @@ fn measured(
 fn configurations(options: &StreamOptions) -> Vec<Config> {
     let pairs = options.paths.iter().flat_map(|path| options.blocks_bytes.iter().map(move |block| (path, *block)));
     pairs
-        .map(|(path, block_bytes)| Config { path: path.clone(), block_bytes, repeats: Vec::new(), ended: None })
+        .map(|(path, block_bytes)| Config {
+            path: path.clone(),
+            block_bytes,
+            repeats: Vec::new(),
+            ended: None,
+            ledger: None,
+        })
         .collect()
 }
 

@@ -213,6 +213,9 @@ fn of_agent(text: &mut Text, agent: &AgentCounters) {
     text.family("netcliff_agent_tests_total", Kind::Counter, "Tests that clients began, by kind.", started);
     let running = agent.started.values().sum::<u64>().saturating_sub(agent.ended);
     text.family("netcliff_agent_tests_running", Kind::Gauge, "Tests that run now.", [(Vec::new(), running as f64)]);
+    let now = |count: u64| [(Vec::new(), count as f64)];
+    text.family("netcliff_agent_clients", Kind::Gauge, "Clients now.", now(agent.clients));
+    text.family("netcliff_agent_clients_most", Kind::Gauge, "The most clients at once.", now(agent.most_clients));
     let help = "Connections that were refused or ended by an error.";
     text.family("netcliff_agent_refused_connections_total", Kind::Counter, help, [(Vec::new(), agent.refused as f64)]);
 }
@@ -244,7 +247,8 @@ mod tests {
     }
 
     fn text(open_metrics: bool) -> String {
-        let agent = AgentCounters { started: [("rr".to_owned(), 3)].into(), ended: 2, refused: 1 };
+        let started = [("rr".to_owned(), 3)].into();
+        let agent = AgentCounters { clients: 2, most_clients: 10, started, ended: 2, refused: 1 };
         let counters = counters();
         let told = Told { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: Some(&agent) };
         metrics(told, open_metrics)
@@ -260,6 +264,8 @@ mod tests {
             "netcliff_dropped_packets_total{reason=\"ring\",place=\"odd\\\"name\\\\\"} 4",
             "netcliff_dropped_packets_total{reason=\"udp_receive_buffer\",place=\"udp\"} 9",
             "netcliff_agent_tests_running 1",
+            "netcliff_agent_clients 2",
+            "netcliff_agent_clients_most 10",
         ] {
             assert!(plain.lines().any(|one| one == line) && open.lines().any(|one| one == line), "{line}\n{plain}");
         }

@@ -4,6 +4,7 @@ mod checks;
 mod culprit;
 mod disturbed;
 mod hosts;
+pub mod ledger;
 mod missing;
 mod rests;
 mod searched;

@@ -48,6 +48,7 @@ fn send(args: &[String]) -> Result<String, Box<dyn std::error::Error>> {
         ports: (10_000, 20_000),
         sweep: Sweep::default(),
         sizes: vec![64],
+        replay: None,
     };
     let templates = Templates::new(&profile)?;
     let mut sender = open_sender(by, interface, templates.filler(), BURST as usize)?.sender;

@@ -6,6 +6,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes |
+//! | `order` | which of them comes when: sizes in turn, or a capture's |
 //! | [`port`] | AF_PACKET and AF_XDP rings, behind two traits |
 //! | [`account`] | what became of each frame: lost, duplicated, reordered, corrupted, when it came |
 //! | [`stamps`] | times that kernel or hardware put on the tagged frame |
@@ -13,6 +14,7 @@
 
 pub mod account;
 pub mod frame;
+mod order;
 pub mod port;
 pub mod run;
 pub mod stamps;

@@ -22,7 +22,9 @@ pub struct Kind {
 /// A capture as it is sent: around and around, its gaps stretched or pressed to a load.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Replay {
-    gaps_ns: Vec<u64>,
+    /// When each frame was recorded, since the first (ns).
+    at_ns: Vec<u64>,
+    /// Until the first comes again (ns).
     span_ns: u64,
     kinds: Vec<Kind>,
     /// The kind of each frame.
@@ -32,7 +34,7 @@ pub struct Replay {
 
 impl fmt::Debug for Replay {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (frames, kinds) = (self.gaps_ns.len(), self.kinds.len());
+        let (frames, kinds) = (self.at_ns.len(), self.kinds.len());
         out.debug_struct("Replay").field("frames", &frames).field("kinds", &kinds).field("flows", &self.flows).finish()
     }
 }
@@ -60,8 +62,13 @@ impl Replay {
         for (number, place) in known.values_mut().enumerate() {
             *place = number as u16;
         }
+        let mut since_first_ns = 0;
+        let at = |(place, packet): (usize, &netcliff_core::capture::Captured)| {
+            since_first_ns += if place == 0 { 0 } else { packet.gap_ns };
+            since_first_ns
+        };
         Self {
-            gaps_ns: capture.packets.iter().map(|packet| packet.gap_ns).collect(),
+            at_ns: capture.packets.iter().enumerate().map(at).collect(),
             span_ns: capture.packets.iter().map(|packet| packet.gap_ns).sum::<u64>().max(1),
             kind_of: kinds_of(flows).map(|kind| known[&kind]).collect(),
             kinds: known.into_keys().collect(),
@@ -96,22 +103,25 @@ impl Replay {
         self.kinds.iter().map(|kind| kind.frame_bytes).max().unwrap_or(0)
     }
 
+    /// By how much gaps are stretched at a load.
+    pub fn stretch(&self, rate_pps: f64) -> f64 {
+        self.at_ns.len() as f64 / (self.span_ns as f64 * 1e-9) / rate_pps
+    }
+
+    /// When the frame of a sequence number leaves, since the first (ns), with the gaps stretched so much. From the recorded times themselves:
+    /// rounding does not add up.
+    #[inline]
+    pub fn at_ns(&self, sequence: u64, stretch: f64) -> u64 {
+        let frames = self.at_ns.len() as u64;
+        let (rounds, place) = (sequence / frames, (sequence % frames) as usize);
+        let recorded_ns = rounds as f64 * self.span_ns as f64 + self.at_ns[place] as f64;
+        (recorded_ns * stretch).round() as u64
+    }
+
     /// Offsets of the frames (ns) at a load, without end: never decreasing, the first one 0.
     pub fn times(self: std::sync::Arc<Self>, rate_pps: f64) -> impl Iterator<Item = u64> + Send + 'static {
-        let own_pps = self.gaps_ns.len() as f64 / (self.span_ns as f64 * 1e-9);
-        let scale = own_pps / rate_pps;
-        let (mut place, mut rounds, mut within_ns) = (0, 0_u64, 0_u64);
-        std::iter::from_fn(move || {
-            // From the recorded times themselves: rounding does not add up.
-            let recorded_ns = rounds as f64 * self.span_ns as f64 + within_ns as f64;
-            place += 1;
-            if place == self.gaps_ns.len() {
-                (place, rounds, within_ns) = (0, rounds + 1, 0);
-            } else {
-                within_ns += self.gaps_ns[place];
-            }
-            Some((recorded_ns * scale).round() as u64)
-        })
+        let stretch = self.stretch(rate_pps);
+        (0..).map(move |sequence| self.at_ns(sequence, stretch))
     }
 }
 

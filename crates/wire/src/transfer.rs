@@ -78,7 +78,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::WireError;
 
 pub use burst::{Burst, MOST_BURSTS};
-pub use datagram::{DatagramPath, Datagrams};
+pub use datagram::{DatagramPath, Datagrams, END_MARKS};
 pub use end::End;
 pub use far::{Congestion, TransferKind};
 pub use far_end_request::{LONGEST_FAR_STALL_S, MOST_FAR_BYTES, MOST_FAR_FILE_BYTES, MOST_FAR_FLOWS, MOST_FAR_WINDOWS};

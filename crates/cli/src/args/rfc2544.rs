@@ -21,6 +21,8 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
   netcliff rfc2544 throughput --trial 1s --searches 5 --save --name before
   netcliff rfc2544 all --trial 1s --repeats 3 --html report.html
   netcliff rfc2544 throughput --forwarding conntrack --flows 1000
+  # the times, sizes and flows of own traffic, at each load
+  netcliff rfc2544 throughput --pcap own.pcapng --trial 10s
   # without what the tester itself adds, and beside it
   netcliff rfc2544 latency --stamps kernel
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
@@ -40,6 +42,11 @@ pub struct Rfc2544Args {
     /// with both 88 instead of 64 bytes [default: standard]
     #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true, help_heading = "Traffic")]
     pub frames: Vec<Frames>,
+    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), around and around, stretched or pressed to each load
+    ///
+    /// Headers are the test's own: flows are told apart by their source ports, frames above 1518 bytes are cut to that.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["frames", "flows", "destinations", "destination_ports"], help_heading = "Traffic")]
+    pub pcap: Option<PathBuf>,
     /// How the device forwards
     #[arg(long, value_enum, default_value_t = Forwarding::Route, conflicts_with_all = ["tx", "rx"], help_heading = "Device")]
     pub forwarding: Forwarding,
@@ -245,6 +252,7 @@ pub enum Frames {
 fn frames(text: &str) -> Result<Frames, String> {
     match text.trim() {
         "standard" => Ok(Frames::Standard),
+        capture if capture.starts_with("pcap") => Err("a capture is given by --pcap FILE".to_owned()),
         other => other.parse().map(Frames::One).map_err(|_: netcliff_core::ParseError| {
             "expected standard, imix, jumbo (9018) or bytes with FCS, 64 to 9018, such as 512".to_owned()
         }),

@@ -142,24 +142,31 @@ pub(super) fn serve_one(args: &AgentArgs, read: &impl AsFd, write: &impl AsFd) -
     Ok(serve_pipes(stream, args.data_at, &settings, &silent)?)
 }
 
-/// Says what happens, and counts it.
-fn log(counts: &Counts) -> Log {
+/// Says what happens, and counts it. `most`: clients that are served at once.
+fn log(counts: &Counts, most: u32) -> Log {
     let counts = Arc::clone(counts);
     Arc::new(move |event: &Event<'_>| {
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Refused(_) => counts.refused += 1,
+            Event::Came { clients, .. } => {
+                counts.clients = *clients as u64;
+                counts.most_clients = counts.most_clients.max(counts.clients);
+            }
+            Event::Left { clients } => counts.clients = *clients as u64,
             Event::Started { kind, .. } => *counts.started.entry((*kind).to_owned()).or_default() += 1,
             Event::Ended { .. } => counts.ended += 1,
         }
         drop(counts);
-        output::say(format!("netcliff: {}", told(event)));
+        if let Some(told) = told(event, most) {
+            output::say(format!("netcliff: {told}"));
+        }
     })
 }
 
 /// Listens where systemd listened already, else where it is told to.
 fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Result<Agent> {
-    let log = log(counts);
+    let log = log(counts, args.clients);
     let activated = activation::listeners().map_err(output::usage)?;
     let bound = if !activated.is_empty() {
         if let Some(address) = args.listen.first() {
@@ -184,8 +191,11 @@ fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Resu
     })
 }
 
-fn told(event: &Event<'_>) -> String {
-    match event {
+/// What is said of an event. A client alone is told by its tests; several are counted.
+fn told(event: &Event<'_>, most: u32) -> Option<String> {
+    Some(match event {
+        Event::Came { clients: 1, .. } | Event::Left { .. } => return None,
+        Event::Came { peer, clients } => format!("{peer} is one of {clients} clients (--clients {most})"),
         Event::Refused(error) => format!("refused: {error}"),
         Event::Started { peer, kind } => format!("{peer} started {kind}"),
         Event::Ended { peer, kind, early: None, .. } => format!("{peer} ended {kind}"),
@@ -193,5 +203,5 @@ fn told(event: &Event<'_>) -> String {
             let counted = counted.map_or_else(String::new, |counted| format!("; until then {counted}"));
             format!("{kind} of {peer} ended early: {why}{counted}")
         }
-    }
+    })
 }

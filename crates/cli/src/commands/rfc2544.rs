@@ -2,6 +2,7 @@
 
 mod progress;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use netcliff_core::{Fingerprint, Invalid, Provenance};
@@ -11,11 +12,12 @@ use netcliff_host::testbed::TestbedError;
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
 use netcliff_host::testbed::ports::PortError;
 use netcliff_host::testbed::stamping::StampingError;
+use netcliff_lab::inputs;
 use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
 use netcliff_lab::rfc2544::procedures::LossCurve;
 use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
 use netcliff_lab::rfc2544::search::Goal;
-use netcliff_lab::rfc2544::settings::{FrameSize, STANDARD_BYTES, SearchBy, Settings, Tests};
+use netcliff_lab::rfc2544::settings::{FrameSize, Pcap, STANDARD_BYTES, SearchBy, Settings, Tests};
 use netcliff_lab::rfc2544::{self};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
@@ -41,7 +43,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     live::start(args.live, args.json, "rfc2544")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
-    let settings = settings(args);
+    let settings = settings(args)?;
     settings.check().map_err(output::usage)?;
     if let Some(rules) = args.rules.filter(|_| args.forwarding != Forwarding::Netfilter) {
         return Err(output::usage(Invalid::new("rules", rules, "only together with --forwarding netfilter")));
@@ -115,7 +117,7 @@ fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn settings(args: &Rfc2544Args) -> Settings {
+fn settings(args: &Rfc2544Args) -> anyhow::Result<Settings> {
     let tests = |throughput, latency, loss, back_to_back| Tests { throughput, latency, loss, back_to_back };
     let defaults = Settings::default();
     // The smallest frame that names itself takes the place of 64 bytes, which IPv6 or a VLAN tag leave no room for.
@@ -127,7 +129,12 @@ fn settings(args: &Rfc2544Args) -> Settings {
         Frames::Standard => standard().to_vec(),
         Frames::One(size) => vec![size.with_room_for(least)],
     });
-    Settings {
+    let pcap = args.pcap.as_deref().map(|file| captured(file, least as u32)).transpose()?;
+    let frames = match pcap.as_ref().and_then(Pcap::frames) {
+        Some(own) => vec![own],
+        None => frames.collect(),
+    };
+    Ok(Settings {
         tests: match args.test {
             Test::Throughput => tests(true, false, false, false),
             Test::Latency => tests(true, true, false, false),
@@ -135,7 +142,8 @@ fn settings(args: &Rfc2544Args) -> Settings {
             Test::BackToBack => tests(true, false, false, true),
             Test::All => tests(true, true, true, true),
         },
-        frames: frames.collect(),
+        frames,
+        pcap,
         ipv6: args.ipv6,
         both_ways: args.both_ways,
         flows: args.flows.unwrap_or(args.destinations.saturating_mul(args.destination_ports)),
@@ -175,7 +183,13 @@ fn settings(args: &Rfc2544Args) -> Settings {
         loss_step: args.step,
         latency_repeats: args.repeats.unwrap_or(defaults.latency_repeats),
         burst_repeats: args.repeats.unwrap_or(defaults.burst_repeats),
-    }
+    })
+}
+
+/// The capture that is replayed.
+fn captured(file: &Path, least_bytes: u32) -> anyhow::Result<Pcap> {
+    let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
+    Ok(Pcap::of(capture, least_bytes))
 }
 
 /// Goals that the presets do not have.

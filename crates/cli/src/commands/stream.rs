@@ -268,6 +268,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
             around_s: args.probe_around.unwrap_or(PROBE_AROUND_S),
             far: None,
         }),
+        ledger: true,
         live: None,
         stop,
         command: command_line(),

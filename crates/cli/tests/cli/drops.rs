@@ -87,6 +87,53 @@ fn without_the_right_counters_remain() {
     );
 }
 
+/// A kernel without BTF, by a mount of this test's own over it: counters remain, also of a ledger, with the reason.
+#[test]
+fn without_type_information_counters_remain() {
+    if !has(Need::Root) || !has(Need::Ebpf) || !has(Need::Tmpfs) {
+        return;
+    }
+    let home = Home::new();
+    let without = |words: &[&str]| {
+        let program = env!("CARGO_BIN_EXE_netcliff");
+        let mut command = std::process::Command::new("unshare");
+        let hidden = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" \"$@\"";
+        command.args(["--mount", "sh", "-c", hidden, program]).args(words);
+        command.env("HOME", home.command([""]).get_current_dir().expect("a directory"));
+        command.output().expect("it starts")
+    };
+    let shown = without(&["drops", "--once", "--interval", "100ms"]);
+    let text = String::from_utf8_lossy(&shown.stdout).replace("\n    ", " ");
+    assert!(
+        shown.status.success() && text.contains("method: counters") && text.contains("no type information"),
+        "{shown:?}"
+    );
+    let refused = without(&["drops", "--trace", "1"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && text.contains("no type information"), "{refused:?}");
+
+    let short = [
+        "stream",
+        "--channel",
+        "udp",
+        "--time",
+        "100ms",
+        "--warmup",
+        "0s",
+        "--repeats",
+        "1",
+        "--rate",
+        "10Mbit/s",
+        "--json",
+    ];
+    let streamed = without(&short);
+    let found: serde_json::Value = serde_json::from_slice(&streamed.stdout).unwrap_or_else(|_| panic!("{streamed:?}"));
+    let ledger = &found["rows"][0]["ledger"];
+    assert_eq!(ledger["method"], "counters", "{found}");
+    assert!(ledger["limits"][0].as_str().is_some_and(|why| why.contains("no type information")), "{ledger}");
+    assert!(ledger["sent"].as_u64().is_some_and(|sent| sent > 0), "{ledger}");
+}
+
 #[test]
 fn the_kernels_reasons_by_flow_and_a_packets_path() {
     if !has(Need::Root) || !has(Need::Ebpf) {

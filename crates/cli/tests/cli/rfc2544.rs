@@ -43,13 +43,76 @@ fn every_test_is_made_kept_and_shown_again() {
         assert!(had.is_some_and(|pps| pps > 0.0) || size["missing"][0].is_string(), "{size}");
         assert!(size["seen"]["sent"].as_u64().is_some_and(|sent| sent > 0) && size["seen"]["corrupt"] == 0, "{size}");
         assert!(size["loss"]["trials"].is_array(), "{size}");
+        let ledger = &size["ledger"];
+        let count = |key: &str| ledger[key].as_i64().unwrap_or_else(|| panic!("{key}: {size}"));
+        let dropped = ledger["dropped"].as_array().expect("rows").iter().map(|row| row["packets"].as_i64());
+        let dropped: i64 = dropped.map(|packets| packets.expect("a number")).sum();
+        assert_eq!(count("sent"), count("delivered") + dropped + count("inside") + count("unexplained"), "{ledger}");
     }
     let html = std::fs::read_to_string(page).expect("the page is written");
+    assert!(html.contains("Where every frame went"), "no ledger");
     assert!(html.contains("<svg") && html.contains("Forwarding by RFC 2544"), "no picture");
     let shown = home.stdout(["results", "show"]);
     assert!(shown.contains("THROUGHPUT (26.1)") && shown.contains("FRAME LOSS (26.3)"), "{shown}");
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
     assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
+}
+
+/// A capture of UDP packets of these bytes after the headers, one every 100 us, in two flows.
+fn capture(path: &str, payloads: &[usize]) {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 1] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    for (n, payload) in payloads.iter().enumerate() {
+        let port = 1000 + (n % 2) as u16;
+        let packet = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let mut bytes = Vec::new();
+        packet.udp(port, 53).write(&mut bytes, &vec![0; *payload]).expect("it fits");
+        for word in [0, 100 * n as u32, bytes.len() as u32, bytes.len() as u32] {
+            file.extend_from_slice(&word.to_le_bytes());
+        }
+        file.extend_from_slice(&bytes);
+    }
+    std::fs::write(path, file).expect("it is written");
+}
+
+/// Own traffic: every frame of the capture's sizes and flows comes back whole, and the report says how it was sent.
+#[test]
+fn a_capture_is_replayed_through_the_router() {
+    if !has_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let file = home.text("own.pcap");
+    capture(&file, &[18, 1472, 200, 18, 2000]);
+    let short = ["--trial", "50ms", "--max", "10kpps", "--rest", "0s", "--repeats", "2", "--width", "20%", "--json"];
+    for more in [&["--forwarding", "route"][..], &["--ipv6", "--both-ways"]] {
+        let run = Running::start(&home, &[&["rfc2544", "all", "--pcap", &file], &short[..], more].concat());
+        let Ended { stdout, stderr: said, .. } = run.end(std::time::Duration::from_secs(120));
+        let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let (size, pcap) = (&found["sizes"][0], &found["asked"]["pcap"]);
+        assert_eq!((&pcap["packets"], &pcap["source_ports"]), (&5.into(), &2.into()), "{pcap}");
+        let sent = pcap["sent"].as_str().expect("a sentence");
+        assert!(sent.contains("around and around") && sent.contains("1 frames cut to 1518 bytes"), "{sent}");
+        assert_eq!(sent.contains("lengthened to 84 bytes"), more[0] == "--ipv6", "{sent}");
+        assert!(size["frame"].as_str().is_some_and(|frame| frame.starts_with("pcap-") && frame.ends_with("-1518")));
+        assert!(size["seen"]["sent"].as_u64().is_some_and(|sent| sent > 0) && size["seen"]["corrupt"] == 0, "{size}");
+        assert!(size.get("predicted").is_none(), "{size}");
+        let ledger = &size["ledger"];
+        assert!(ledger["sent"].as_u64().is_some_and(|sent| sent > 0), "{size}");
+    }
+    for (args, words) in [
+        (&["--pcap", &file, "--frames", "64"][..], "cannot be used with"),
+        (&["--pcap", &file, "--flows", "3"], "cannot be used with"),
+        (&["--pcap", "/nowhere.pcap"], "/nowhere.pcap"),
+        (&["--pcap", "/dev/null"], "is a device"),
+        (&["--frames", "pcap-100-200"], "--pcap FILE"),
+    ] {
+        let refused = home.command([&["rfc2544", "throughput"], args].concat()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
+    }
 }
 
 #[test]

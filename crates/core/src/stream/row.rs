@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ManyRow, ProbeRow, Spread, TcpRow, UdpRow};
 use crate::cpus::{CpuRow, ExactRow};
+use crate::ledger::TrialLedger;
 use crate::repeats::Known;
 
 /// One block size.
@@ -88,6 +89,9 @@ pub struct StreamRow {
     /// Each of several agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRow>,
+    /// Where every datagram of one transfer more went; absent: not measured, or none was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<TrialLedger>,
     /// Latency of requests beside it, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeRow>,

@@ -106,6 +106,14 @@ impl Counters {
         counters
     }
 
+    /// Only those of what is lost before the tap of a device, where a tester's sink takes packets: its kernel's own protocols drop what the
+    /// sink has.
+    #[must_use]
+    pub fn up_to_tap(mut self) -> Counters {
+        self.values.retain(|name, _| super::ledger::BEFORE_TAP.contains(&name.place));
+        self
+    }
+
     fn add(&mut self, place: Place, reason: &str, source: &str, value: u64) {
         let name = Name { place, reason: reason.to_owned(), source: source.to_owned() };
         *self.values.entry(name).or_default() += value;

@@ -15,18 +15,38 @@ const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliv
 /// Counters of packets that a NIC lost before there was an skb. Drivers show one loss under several of these names.
 const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
+/// Where a tester's sink takes packets, at the device, only these have been passed: what is dropped behind it is the kernel's copy.
+pub(super) const BEFORE_TAP: &[Place] = &[Place::Sender, Place::Qdisc, Place::Nic, Place::Xdp, Place::Backlog];
+
+/// Network namespaces in which packets are watched.
+#[derive(Debug, Clone, Default)]
+pub struct Spaces {
+    /// Paths of at most four; none: all.
+    pub paths: Vec<PathBuf>,
+    /// What is dropped there counts as far as the device's tap only: a tester's sink has taken the rest.
+    pub up_to_tap: bool,
+}
+
 /// Watches the packets of trials.
 #[derive(Debug)]
 pub struct Collector {
-    tracer: Result<Tracer, TracerError>,
+    /// One a group of namespaces.
+    tracers: Result<Vec<Watcher>, TracerError>,
     symbols: Symbols,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    tracer: Tracer,
+    up_to_tap: bool,
 }
 
 /// All counts at the start of a trial.
 #[derive(Debug)]
 pub struct Opened {
-    traced: Option<Reading>,
-    /// The kernel counts the program's time while it is held.
+    /// One a watcher; None: they could not be read.
+    traced: Option<Vec<Reading>>,
+    /// The kernel counts the programs' time while it is held.
     timed: Option<OwnedFd>,
     counters: Vec<Counters>,
 }
@@ -48,63 +68,65 @@ impl Collector {
     /// Watches packets that a filter accepts, in the network namespaces at these paths (in all if there are none); with counters alone where
     /// they cannot be traced.
     pub fn new(filter: Filter, spaces: &[PathBuf]) -> Collector {
-        let spaces = spaces.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect();
-        let tracer = Tracer::start(&Ask { filter: Some(filter), spaces, segments: true, ..Ask::default() });
-        let symbols = if tracer.is_ok() { Symbols::read().unwrap_or_default() } else { Symbols::default() };
-        Collector { tracer, symbols }
+        Self::of(&filter, &[Spaces { paths: spaces.to_vec(), up_to_tap: false }])
+    }
+
+    /// The same in several groups of namespaces, which may not overlap.
+    pub fn of(filter: &Filter, groups: &[Spaces]) -> Collector {
+        let watcher = |Spaces { paths, up_to_tap }: &Spaces| {
+            let spaces = paths.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect();
+            let ask = Ask { filter: Some(filter.clone()), spaces, segments: true, ..Ask::default() };
+            Ok(Watcher { tracer: Tracer::start(&ask)?, up_to_tap: *up_to_tap })
+        };
+        let tracers: Result<Vec<Watcher>, TracerError> = groups.iter().map(watcher).collect();
+        let symbols = if tracers.is_ok() { Symbols::read().unwrap_or_default() } else { Symbols::default() };
+        Collector { tracers, symbols }
     }
 
     /// By counters alone.
     pub fn by_counters(reason: impl Into<String>) -> Collector {
-        Collector { tracer: Err(TracerError { reason: reason.into() }), symbols: Symbols::default() }
+        Collector { tracers: Err(TracerError { reason: reason.into() }), symbols: Symbols::default() }
     }
 
     /// Whether the kernel's reasons are traced.
     pub fn is_traced(&self) -> bool {
-        self.tracer.is_ok()
+        self.tracers.is_ok()
+    }
+
+    fn read(&self) -> Option<Vec<Reading>> {
+        self.tracers.as_ref().ok()?.iter().map(|watcher| watcher.tracer.read().ok()).collect()
     }
 
     /// A trial begins. `counters`: those of each network namespace on the way, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
-        let tracer = self.tracer.as_ref().ok();
-        let timed = tracer.and_then(Tracer::timed);
-        Opened { traced: tracer.and_then(|tracer| tracer.read().ok()), timed, counters }
+        let timed = self.tracers.as_ref().ok().and_then(|watchers| watchers.first()?.tracer.timed());
+        Opened { traced: self.read(), timed, counters }
     }
 
     /// It has ended, and its sockets are closed: where its packets went. `counters`: in the order of [`Collector::open`].
     pub fn close(&self, opened: &Opened, counters: &[Counters], ends: Ends) -> Ledger {
         let grown = opened.counters.iter().zip(counters).flat_map(|(before, after)| before.until(after));
         let grown = once(grown.collect());
-        let read = |tracer: &Tracer| Some((tracer.read().ok()?, opened.traced.clone()?));
-        let traced = self.tracer.as_ref().ok().and_then(|tracer| Some((tracer, read(tracer)?)));
-        match traced {
-            Some((tracer, (after, before))) => {
-                let read = before.until(&after);
-                let tracing_ns = opened.timed.as_ref().and_then(|_| read.run_ns.checked_div(read.seen));
-                Ledger { tracing_ns, ..self.traced(tracer, &read, grown, ends) }
-            }
-            None => self.counted(grown, ends),
-        }
+        let (Ok(watchers), Some(before), Some(after)) = (&self.tracers, &opened.traced, self.read()) else {
+            return self.counted(grown, ends);
+        };
+        let read: Vec<Reading> = before.iter().zip(&after).map(|(before, after)| before.until(after)).collect();
+        // Each program runs at every drop.
+        let (run_ns, seen) = (read.iter().map(|one| one.run_ns).sum::<u64>(), read.first().map_or(0, |one| one.seen));
+        let tracing_ns = opened.timed.as_ref().and_then(|_| run_ns.checked_div(seen));
+        Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) }
     }
 
-    fn traced(&self, tracer: &Tracer, grown: &Reading, counters: Vec<LedgerRow>, ends: Ends) -> Ledger {
+    fn traced(&self, watchers: &[Watcher], grown: &[Reading], counters: Vec<LedgerRow>, ends: Ends) -> Ledger {
         let mut inside = 0;
         let mut rows = ends.rows;
-        for (Site { location, reason }, Tally { packets, .. }) in &grown.sites {
-            let function = self.symbols.function(*location).unwrap_or_default();
-            // Of a function that the compiler split: `udp_destruct_common.part.0`.
-            let function = function.split('.').next().unwrap_or_default();
-            let reason = tracer.reason(*reason);
-            if COPIES.contains(&function) {
-                continue;
-            }
-            if EMPTIED.contains(&function) {
-                inside += packets;
-                continue;
-            }
-            let place = Place::of(&reason, function);
-            rows.push(LedgerRow { place, reason, packets: *packets, source: self.symbols.at(*location) });
+        let mut limits = Vec::new();
+        for (watcher, grown) in watchers.iter().zip(grown) {
+            inside += self.rows_of(watcher, grown, &mut rows);
+            let told = grown.limits().into_iter().chain(watcher.tracer.limits().iter().cloned());
+            limits.extend(told.filter(|told| !limits.contains(told)).collect::<Vec<_>>());
         }
+        limits.extend(self.symbols.limit());
         let mut beside = Vec::new();
         for row in counters {
             let known = |row: &&LedgerRow| row.place == Place::Xdp;
@@ -115,14 +137,33 @@ impl Collector {
                 _ => beside.push(row),
             }
         }
-        let mut limits = grown.limits();
-        limits.extend(tracer.limits().iter().cloned().chain(self.symbols.limit()));
         Ledger {
             counters: beside,
             method: "eBPF (skb:kfree_skb), the trial's packets only".to_owned(),
             limits,
             ..Ledger::balance(ends.sent, ends.delivered, inside, rows)
         }
+    }
+
+    /// Adds what a watcher saw dropped; returns how many were in a queue that was emptied at its end.
+    fn rows_of(&self, watcher: &Watcher, grown: &Reading, rows: &mut Vec<LedgerRow>) -> u64 {
+        let mut inside = 0;
+        for (Site { location, reason }, Tally { packets, .. }) in &grown.sites {
+            let function = self.symbols.function(*location).unwrap_or_default();
+            // Of a function that the compiler split: `udp_destruct_common.part.0`.
+            let function = function.split('.').next().unwrap_or_default();
+            let reason = watcher.tracer.reason(*reason);
+            let place = Place::of(&reason, function);
+            if COPIES.contains(&function) || watcher.up_to_tap && !BEFORE_TAP.contains(&place) {
+                continue;
+            }
+            if EMPTIED.contains(&function) {
+                inside += packets;
+                continue;
+            }
+            rows.push(LedgerRow { place, reason, packets: *packets, source: self.symbols.at(*location) });
+        }
+        inside
     }
 
     fn counted(&self, counters: Vec<LedgerRow>, ends: Ends) -> Ledger {
@@ -144,7 +185,7 @@ impl Collector {
             rows.push(LedgerRow { place: Place::Backlog, reason: "refused".to_owned(), packets: refused, source });
         }
         let why =
-            self.tracer.as_ref().err().map(|error| format!("by counters, which include what others lost: {error}"));
+            self.tracers.as_ref().err().map(|error| format!("by counters, which include what others lost: {error}"));
         Ledger {
             counters: beside,
             method: "counters".to_owned(),

@@ -1,17 +1,14 @@
 //! Loads and attaches the program, and reads what it counted.
 
-use super::{Ask, Key, Reading, Site, Tally, TracerError, names, names::Names, symbols::Symbols};
-use crate::cpu::ebpf::{load_reason, route_messages};
+use super::{Ask, Key, Reading, Site, Tally, TracerError, names::Names, symbols::Symbols};
+use crate::bpf;
 use libbpf_rs::{
-    Link, MapCore, MapFlags,
-    btf::Btf,
-    libbpf_sys,
+    Link, MapCore, MapFlags, libbpf_sys,
     skel::{OpenSkel as _, SkelBuilder as _},
 };
 use std::{
     collections::BTreeMap,
     fmt,
-    mem::MaybeUninit,
     os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
     sync::atomic::{AtomicU64, Ordering},
     time::Instant,
@@ -45,10 +42,6 @@ impl fmt::Debug for Tracer {
     }
 }
 
-fn unavailable(reason: impl Into<String>) -> TracerError {
-    TracerError { reason: reason.into() }
-}
-
 /// Puts the steps of a filter where the programs have them.
 macro_rules! put_filter {
     ($rodata:expr, $steps:expr) => {{
@@ -68,19 +61,13 @@ impl Tracer {
     /// # Errors
     /// This kernel has no BTF or no such tracepoint, the right is missing, or the kernel refuses the program.
     pub fn start(ask: &Ask) -> Result<Self, TracerError> {
-        route_messages();
-        let btf = Btf::from_vmlinux().map_err(|_| {
-            unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
-        })?;
-        let values =
-            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
-        let names = Names::read().filter(|names| names.has_reasons() && values >= 3 && !ask.without_reasons);
-        // One pointer; a tracer is started a few times a process (crates/host/src/cpu/ebpf/load.rs does the same).
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let names = Names::of_tracepoint(&bpf::types().map_err(TracerError::new)?)?;
+        let names = names.filter(|_| !ask.without_reasons);
         let mut open = DropsSkelBuilder::default()
-            .open(place)
-            .map_err(|error| unavailable(format!("the program could not be opened: {error}")))?;
-        let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the program has no constants"))?;
+            .open(bpf::place())
+            .map_err(|error| TracerError::new(bpf::open_reason(&error)))?;
+        let rodata =
+            open.maps.rodata_data.as_deref_mut().ok_or_else(|| TracerError::new("the program has no constants"))?;
         rodata.has_reason = u32::from(names.is_some());
         rodata.counts_segments = u32::from(ask.segments);
         rodata.by = u32::from(ask.by.flow) | u32::from(ask.by.process) << 1 | u32::from(ask.by.stack) << 2;
@@ -91,12 +78,11 @@ impl Tracer {
         }
         rodata.spaces_count = ask.spaces.len() as u32;
         put_filter!(rodata, ask.filter.as_ref().map_or(&[], |filter| filter.steps()));
-        let skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
-        let link = skel
-            .progs
-            .dropped
-            .attach()
-            .map_err(|error| unavailable(format!("the tracepoint skb:kfree_skb refused the program: {error}")))?;
+        let skel = open.load().map_err(|error| TracerError::new(bpf::load_reason(&error)))?;
+        let link =
+            skel.progs.dropped.attach().map_err(|error| {
+                TracerError::new(format!("the tracepoint skb:kfree_skb refused the program: {error}"))
+            })?;
         let mut limits = Vec::new();
         if names.is_none() {
             limits.push(
@@ -111,7 +97,7 @@ impl Tracer {
     /// # Errors
     /// A map cannot be read.
     pub fn read(&self) -> Result<Reading, TracerError> {
-        let failed = |error: libbpf_rs::Error| unavailable(format!("what was counted cannot be read: {error}"));
+        let failed = |error: libbpf_rs::Error| TracerError::new(format!("what was counted cannot be read: {error}"));
         let (nested, run_ns) = self.told_by_kernel();
         let mut reading = Reading {
             at: Instant::now(),

@@ -50,6 +50,13 @@ pub struct TracerError {
     pub reason: String,
 }
 
+impl TracerError {
+    /// With the reason, and what would help.
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
 /// What drops are told apart by, besides reason and place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct By {

@@ -3,6 +3,7 @@
 //! `enum skb_drop_reason` has the core's. The upper half of a number is the subsystem that gave it (`enum skb_drop_reason_subsys`), whose own
 //! reasons are in an enum of its own, which may be a module's. Sources: include/net/dropreason.h, include/net/dropreason-core.h.
 
+use super::TracerError;
 use libbpf_rs::btf::{
     Btf, BtfKind,
     types::{Enum, FuncProto, Ptr, Typedef},
@@ -21,6 +22,16 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Of the reasons that this kernel's tracepoint gives; None where it gives none.
+    ///
+    /// # Errors
+    /// This kernel has no such tracepoint.
+    pub(super) fn of_tracepoint(btf: &Btf<'_>) -> Result<Option<Names>, TracerError> {
+        let values =
+            tracepoint_values(btf).ok_or_else(|| TracerError::new("this kernel has no tracepoint skb:kfree_skb"))?;
+        Ok(Names::read().filter(|names| names.has_reasons() && values >= 3))
+    }
+
     /// Of the running kernel; None where it has no type information.
     pub(super) fn read() -> Option<Names> {
         let btf = Btf::from_vmlinux().ok()?;

@@ -1,7 +1,7 @@
 //! The path of single packets: [`Follower`] (bpf/trace.bpf.c).
 
-use super::{Key, Site, TracerError, names, names::Names, symbols::Symbols};
-use crate::cpu::ebpf::{load_reason, route_messages};
+use super::{Key, Site, TracerError, names::Names, symbols::Symbols};
+use crate::bpf;
 use libbpf_rs::{
     Link, RingBufferBuilder,
     btf::{
@@ -12,7 +12,7 @@ use libbpf_rs::{
 };
 use netcliff_core::drops::{Path, PathStep};
 use netcliff_core::filter::Filter;
-use std::{cell::RefCell, collections::BTreeMap, fmt, mem::MaybeUninit, time::Duration, time::Instant};
+use std::{cell::RefCell, collections::BTreeMap, fmt, time::Duration, time::Instant};
 
 mod skeleton {
     #![allow(
@@ -51,10 +51,6 @@ impl fmt::Debug for Follower {
     }
 }
 
-fn unavailable(reason: impl Into<String>) -> TracerError {
-    TracerError { reason: reason.into() }
-}
-
 /// `p13_ip_output`: number and name of the place.
 fn place_of(program: &str) -> Option<(u32, &str)> {
     let (number, name) = program.strip_prefix('p')?.split_once('_')?;
@@ -69,11 +65,8 @@ fn load(
     has_reason: bool,
     functions: bool,
 ) -> Result<(TraceSkel<'static>, Vec<String>), TracerError> {
-    // One pointer, once or twice a process.
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = TraceSkelBuilder::default()
-        .open(place)
-        .map_err(|error| unavailable(format!("the programs could not be opened: {error}")))?;
+    let mut open =
+        TraceSkelBuilder::default().open(bpf::place()).map_err(|error| TracerError::new(bpf::open_reason(&error)))?;
     let mut missing = Vec::new();
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
@@ -85,11 +78,12 @@ fn load(
             missing.push(place.to_owned());
         }
     }
-    let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the programs have no constants"))?;
+    let rodata =
+        open.maps.rodata_data.as_deref_mut().ok_or_else(|| TracerError::new("the programs have no constants"))?;
     rodata.has_reason = u32::from(has_reason);
     rodata.spacing_ns = (1e9 / per_s.max(1e-3)) as u64;
     super::load::put_filter!(rodata, filter.map_or(&[][..], |filter| filter.steps()));
-    let skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
+    let skel = open.load().map_err(|error| TracerError::new(bpf::load_reason(&error)))?;
     Ok((skel, missing))
 }
 
@@ -99,13 +93,8 @@ impl Follower {
     /// # Errors
     /// This kernel has no BTF, the right is missing, or the kernel refuses the programs.
     pub fn start(filter: Option<&Filter>, packets: u32, per_s: f64) -> Result<Self, TracerError> {
-        route_messages();
-        let btf = Btf::from_vmlinux().map_err(|_| {
-            unavailable("this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)")
-        })?;
-        let values =
-            names::tracepoint_values(&btf).ok_or_else(|| unavailable("this kernel has no tracepoint skb:kfree_skb"))?;
-        let names = Names::read().filter(|names| names.has_reasons() && values >= 3);
+        let btf = bpf::types().map_err(TracerError::new)?;
+        let names = Names::of_tracepoint(&btf)?;
         // Where the kernel refuses functions, tracepoints remain.
         let with = |functions: bool| Ok((load(&btf, filter, per_s, names.is_some(), functions)?, functions));
         let ((skel, missing), functions) = with(true).or_else(|_: TracerError| with(false))?;
@@ -145,7 +134,7 @@ impl Follower {
         if self.places.contains_key(&1) && self.places.contains_key(&2) {
             return Ok(());
         }
-        Err(unavailable("the tracepoints skb:kfree_skb and skb:consume_skb refused the programs"))
+        Err(TracerError::new("the tracepoints skb:kfree_skb and skb:consume_skb refused the programs"))
     }
 
     /// Paths of the packets that came within a time, or until all were followed to their end or `stop` says so.
@@ -165,7 +154,7 @@ impl Follower {
             }
             0
         };
-        let failed = |error: libbpf_rs::Error| unavailable(format!("the events cannot be read: {error}"));
+        let failed = |error: libbpf_rs::Error| TracerError::new(format!("the events cannot be read: {error}"));
         let mut builder = RingBufferBuilder::new();
         builder.add(&self.skel.maps.events, take).map_err(failed)?;
         let events = builder.build().map_err(failed)?;

@@ -220,7 +220,16 @@ fn others<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut S
     if tests.back_to_back {
         back_to_back(settings, asker, size)?;
     }
+    if let Some(load_pps) = ledger_pps(size) {
+        size.ledger = asker.device.ledger(load_pps)?;
+    }
     Ok(())
+}
+
+/// Load of the trial whose frames are accounted for: twice the throughput, so that frames are lost, but no more than the sender reaches.
+fn ledger_pps(size: &SizeReport) -> Option<f64> {
+    let most_pps = Some(0.95 * size.max_pps).filter(|pps| *pps > 0.0)?;
+    Some(size.forwarded_pps().map_or(most_pps, |pps| (2.0 * pps).min(most_pps)))
 }
 
 fn back_to_back<D: Device>(

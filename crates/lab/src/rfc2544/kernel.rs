@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::Scheme;
+use netcliff_core::ledger::TrialLedger;
 use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
@@ -30,6 +31,7 @@ use super::settings::{FrameSize, Settings};
 use crate::stand::{self, Stand};
 
 mod held;
+mod ledger;
 mod measured;
 mod sides;
 
@@ -236,6 +238,11 @@ impl Kernel {
         self.bed.as_ref().map(|bed| bed.netns_path(side))
     }
 
+    /// The same of the router.
+    pub fn router_netns_path(&self) -> Option<PathBuf> {
+        self.bed.as_ref().map(ForwardBed::router_netns_path)
+    }
+
     /// Adds a limit, once.
     fn limit(&mut self, limit: String) {
         if !self.limits.contains(&limit) {
@@ -349,8 +356,16 @@ impl Device for Kernel {
         super::slower_line_bps(&nic::ask_all().unwrap_or_default(), [tx, rx])
     }
 
+    fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, DeviceError> {
+        self.accounted(load_pps).map(Some)
+    }
+
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
         let router_cpu = self.bed.as_ref().map(|bed| bed.options().router_cpu);
+        if self.settings.pcap.is_some() {
+            self.limit("no prediction beside the throughput: it would be of frames at a constant rate".to_owned());
+            return Ok(None);
+        }
         // On a CPU that also sends and receives, polls cannot be attributed to the router.
         let Some(router_cpu) = router_cpu.filter(|cpu| *cpu != self.tester_cpu) else { return Ok(None) };
         let spec = MeterSpec { cpus: vec![router_cpu as usize], watch: Vec::new() };

@@ -1,5 +1,6 @@
 //! Report of `netcliff rfc2544`.
 
+use netcliff_core::ledger::TrialLedger;
 use netcliff_core::{Figure, Fingerprint, Provenance};
 use netcliff_wire::latency::LatencyRecord;
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,9 @@ pub struct SizeReport {
     /// Bursts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back_to_back: Option<BackToBack>,
+    /// Where every frame of a trial above the throughput went; absent: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<TrialLedger>,
     /// Counts of the sink besides loss, over all trials.
     pub seen: Seen,
     /// How well the schedule was kept, over the valid trials.
@@ -122,6 +126,7 @@ impl SizeReport {
             latency_frames: None,
             loss: None,
             back_to_back: None,
+            ledger: None,
             seen: Seen::default(),
             pacing: None,
             missing: Vec::new(),

@@ -1,6 +1,7 @@
 //! Settings of `netcliff rfc2544`.
 
 mod frames;
+mod pcap;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use super::procedures::Bursts;
 use super::search::Goal;
 
 pub use frames::FrameSize;
+pub use pcap::Pcap;
 
 /// Frame sizes that RFC 2544 (9.1) lists for Ethernet (bytes, FCS included).
 pub const STANDARD_BYTES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
@@ -60,8 +62,11 @@ pub enum SearchBy {
 pub struct Settings {
     /// Which tests.
     pub tests: Tests,
-    /// Frame sizes, in order.
+    /// Frame sizes, in order; of a capture one entry.
     pub frames: Vec<FrameSize>,
+    /// Own traffic instead of frames of these sizes at a constant rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcap: Option<Pcap>,
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
     /// Both ways at once; loads are per direction.
@@ -122,6 +127,7 @@ impl Default for Settings {
         Self {
             tests: Tests { throughput: true, latency: false, loss: false, back_to_back: false },
             frames: STANDARD_BYTES.map(FrameSize::Fixed).to_vec(),
+            pcap: None,
             ipv6: false,
             both_ways: false,
             flows: 1,

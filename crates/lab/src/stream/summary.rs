@@ -148,6 +148,7 @@ fn row(options: &StreamOptions, far: &Far<'_>, config: &Config, meters: &Meters)
         pacing: pacing(repeats),
         followed: followed(repeats),
         many: many::row(options, repeats),
+        ledger: config.ledger.clone(),
         probe: probe::row(options, repeats, receiver_median(&receiver_bps)),
         sender_bps: Spread::of(sender_bps),
         receiver_bps: Spread::of(receiver_bps),

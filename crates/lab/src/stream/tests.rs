@@ -20,6 +20,7 @@ pub(super) fn options(method: Method) -> StreamOptions {
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),
         probe: None,
+        ledger: false,
         live: None,
         stop: Arc::default(),
         command: "netcliff stream".to_owned(),

@@ -161,6 +161,7 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
         link_bps: None,
         cpu: Preference::Only(CpuMethod::Procfs),
         probe: None,
+        ledger: false,
         live: None,
         stop: Arc::clone(place.stop()),
         command: provenance.command.clone(),

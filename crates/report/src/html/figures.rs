@@ -76,20 +76,14 @@ pub fn content(cell: Option<&Cell>) -> Markup {
 /// Where the packets of a trial past the cliff went.
 fn ledger(at: &TrialLedger) -> Markup {
     let ledger = &at.ledger;
-    let share = |packets: u64| {
-        if ledger.sent == 0 { String::new() } else { format::share(packets as f64 / ledger.sent as f64) }
-    };
     html! {
         h3 { "Where every packet went" }
         table {
             thead { tr { th { "of " (ledger.sent) " packets at " (format::quantity(at.load_pps, Unit::Pps)) } th { "packets" } th { "share" } th { "counted by" } } }
             tbody {
-                tr { th { "delivered" } td { (ledger.delivered) } td { (share(ledger.delivered)) } td { "the receiver" } }
-                @for row in &ledger.dropped {
-                    tr { th { (row.place.name()) ": " (row.reason) } td { (row.packets) } td { (share(row.packets)) } td { (row.source) } }
+                @for [what, packets, share, by] in sheet::ledger::rows(ledger) {
+                    tr { th { (what) } td { (packets) } td { (share) } td { (by) } }
                 }
-                tr { th { "still inside" } td { (ledger.inside) } td { (share(ledger.inside)) } td { "" } }
-                tr { th { "unexplained" } td { (ledger.unexplained) } td { "" } td { (ledger.method) } }
             }
         }
         @for limit in &ledger.limits { p.note { (limit) "." } }

@@ -10,6 +10,7 @@ use netcliff_lab::rfc2544::trial::Trial;
 use super::Style;
 use super::page::Page;
 use crate::format::{self, Unit};
+use crate::sheet;
 use brief::answer;
 
 pub use brief::rfc2544_brief;
@@ -24,7 +25,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     page.list("NOT MEASURED", &missing(report));
     page.heading("SET-UP");
     set_up(&mut page, report);
-    page.list("NOTES", &[&report.notes[..], &report.limits].concat());
+    page.list("NOTES", &notes(report));
     page.finish()
 }
 
@@ -34,7 +35,8 @@ pub type Tables = Vec<(String, Vec<Vec<String>>)>;
 /// Every table that has a row, for the terminal and for the page of a browser.
 pub fn tables(report: &Rfc2544Report) -> Tables {
     let mut tables = Tables::new();
-    let each = [throughput, unfinished, trials, goals, searches, predicted, latency, tagged, loss, bursts, pacing];
+    let each =
+        [throughput, unfinished, trials, goals, searches, predicted, latency, tagged, loss, bursts, ledger, pacing];
     each.into_iter().for_each(|add| add(&mut tables, report));
     tables.retain(|(_, rows)| rows.len() > 1);
     tables
@@ -48,6 +50,19 @@ pub fn missing(report: &Rfc2544Report) -> Vec<String> {
         report.asked.frames.iter().filter(|frame| !begun(**frame)).map(ToString::to_string).collect();
     let left = (!left.is_empty()).then(|| format!("{}: not begun", left.join(", ")));
     report.sizes.iter().flat_map(of).chain(left).collect()
+}
+
+/// Where the run departs from RFC 2544, what limits it, and what limits the ledgers.
+pub fn notes(report: &Rfc2544Report) -> Vec<String> {
+    let mut notes = [&report.notes[..], &report.limits].concat();
+    let ledgers = report.sizes.iter().filter_map(|size| size.ledger.as_ref());
+    let of_ledgers = ledgers.flat_map(|at| at.ledger.limits.iter().map(|limit| format!("where frames went: {limit}")));
+    for note in of_ledgers {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 /// Why a run is partial, and after how much.
@@ -67,7 +82,15 @@ fn set_up(page: &mut Page, report: &Rfc2544Report) {
     }
     let family = if asked.ipv6 { "IPv6" } else { "IPv4" };
     let ways = if asked.both_ways { "both ways at once, figures each way" } else { "one way" };
-    let flows = if asked.flows == 1 { "1 flow".to_owned() } else { format!("{} flows", asked.flows) };
+    let replayed =
+        asked.pcap.as_ref().map(|pcap| format!("flows of {} by {} source ports", pcap.file, pcap.source_ports));
+    let flows = if let Some(replayed) = replayed {
+        replayed
+    } else if asked.flows == 1 {
+        "1 flow".to_owned()
+    } else {
+        format!("{} flows", asked.flows)
+    };
     let to = |count: u32, what: &str| if count > 1 { format!(" to {count} {what}") } else { String::new() };
     let to = [to(asked.destinations, "addresses"), to(asked.destination_ports, "ports")].concat();
     let tag = asked.vlan.map_or(String::new(), |id| format!(", VLAN {id}"));
@@ -322,6 +345,18 @@ fn bursts(tables: &mut Tables, report: &Rfc2544Report) {
         rows.push(row);
     }
     tables.push(("BACK-TO-BACK FRAMES (26.4, RFC 9004), and the buffer time they imply".to_owned(), rows));
+}
+
+fn ledger(tables: &mut Tables, report: &Rfc2544Report) {
+    let mut rows = vec![words(&["frames", "load", "what", "packets", "share", "counted by"])];
+    for size in &report.sizes {
+        let Some(at) = &size.ledger else { continue };
+        let load = pps(Some(at.load_pps));
+        let sent = ["sent".to_owned(), at.ledger.sent.to_string(), String::new(), "the sender".to_owned()];
+        let all = [sent].into_iter().chain(sheet::ledger::rows(&at.ledger));
+        rows.extend(all.map(|row| [size.frame.to_string(), load.clone()].into_iter().chain(row).collect()));
+    }
+    tables.push(("WHERE EVERY FRAME WENT of a trial by itself".to_owned(), rows));
 }
 
 fn pacing(tables: &mut Tables, report: &Rfc2544Report) {

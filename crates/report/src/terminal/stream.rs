@@ -13,6 +13,7 @@ pub use brief::stream_brief;
 
 use super::Style;
 use super::cpus::{self, Split};
+use super::drops;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
@@ -34,6 +35,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     wire::udp(&mut page, report);
     received(&mut page, report);
     wire::datagrams(&mut page, report);
+    ledgers(&mut page, report);
     pacing(&mut page, report);
     followed(&mut page, report);
     many::agents(&mut page, report);
@@ -44,6 +46,17 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
     page.list("NOT MEASURED", &missing);
     page.finish()
+}
+
+/// Where the datagrams of one transfer more went.
+fn ledgers(page: &mut Page, report: &StreamReport) {
+    for row in &report.rows {
+        let Some(at) = &row.ledger else { continue };
+        page.heading("WHERE EVERY DATAGRAM WENT");
+        let load = format::quantity(at.load_pps, Unit::Pps);
+        page.paragraph(2, Tone::Faint, &format!("{}, of a transfer by itself at {load}", name(row)));
+        drops::ledger(page, &at.ledger);
+    }
 }
 
 /// Threads that followed their flow's packets.

@@ -43,6 +43,18 @@ pub struct Settings {
 pub enum Event<'a> {
     /// A connection was refused or ended by an error.
     Refused(&'a ControlError),
+    /// A client came.
+    Came {
+        /// The client.
+        peer: &'a str,
+        /// Clients there are now.
+        clients: usize,
+    },
+    /// A client has left.
+    Left {
+        /// Clients there are now.
+        clients: usize,
+    },
     /// A test began.
     Started {
         /// The client.
@@ -178,8 +190,17 @@ impl Agent {
         };
         let started = thread::Builder::new().name("control".into()).spawn_scoped(scope, move || {
             let agent = serve::Of { settings: &self.settings, log: &self.log, memory: &self.memory };
-            if let Err(error) = serve::serve(stream, local, agent, || slot.authenticated()) {
+            let peer = stream.peer.clone();
+            let came = || {
+                if let Some(clients) = slot.authenticated() {
+                    (self.log)(&Event::Came { peer: &peer, clients });
+                }
+            };
+            if let Err(error) = serve::serve(stream, local, agent, came) {
                 (self.log)(&Event::Refused(&error));
+            }
+            if let Some(clients) = slot.leave() {
+                (self.log)(&Event::Left { clients });
             }
         });
         if let Err(error) = started {

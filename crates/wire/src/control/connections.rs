@@ -70,24 +70,34 @@ impl ConnectionTable {
 }
 
 impl ConnectionSlot {
-    /// The peer has proved its key, unless its connection was closed just before.
-    pub(super) fn authenticated(&mut self) {
+    /// The peer has proved its key: clients there are now, with it. None: its connection was closed just before.
+    pub(super) fn authenticated(&mut self) -> Option<usize> {
         let mut entries = self.table.entries();
-        if entries.remove_pending(self.number) {
-            entries.clients += 1;
-            drop(entries);
-            self.is_client = true;
+        if !entries.remove_pending(self.number) {
+            return None;
         }
+        entries.clients += 1;
+        let clients = entries.clients;
+        drop(entries);
+        self.is_client = true;
+        Some(clients)
+    }
+
+    /// Frees the place: clients there are now, without it. None: it was none.
+    pub(super) fn leave(&mut self) -> Option<usize> {
+        if !std::mem::take(&mut self.is_client) {
+            return None;
+        }
+        let mut entries = self.table.entries();
+        entries.clients -= 1;
+        Some(entries.clients)
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut entries = self.table.entries();
-        if self.is_client {
-            entries.clients -= 1;
-        } else {
-            entries.remove_pending(self.number);
+        if self.leave().is_none() {
+            self.table.entries().remove_pending(self.number);
         }
     }
 }

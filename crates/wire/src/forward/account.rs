@@ -103,6 +103,7 @@ mod tests {
             ports: (1, 1),
             sweep: Sweep { source_ports: 2, ..Sweep::default() },
             sizes: vec![64],
+            replay: None,
         };
         Templates::new(&profile).expect("legal")
     }

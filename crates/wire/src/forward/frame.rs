@@ -12,11 +12,14 @@
 //! IPv6 needs 84, a VLAN tag 4 more.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use etherparse::{PacketBuilder, PacketBuilderStep, UdpHeader};
 
+use super::order::Order;
 use crate::error::WireError;
 use crate::frame::{fold, sum};
+use crate::replay::Replay;
 
 /// Our header \[bytes\].
 pub const HEADER_BYTES: usize = 18;
@@ -27,7 +30,7 @@ pub const IMIX: [usize; 12] = [64, 594, 64, 64, 594, 64, 1518, 594, 64, 64, 594,
 /// Most streams of a profile.
 pub const MAX_STREAMS: usize = 1 << 16;
 
-const FCS_BYTES: usize = 4;
+pub(super) const FCS_BYTES: usize = 4;
 const VLAN_BYTES: usize = 4;
 const ETHERNET_BYTES: usize = 14;
 
@@ -80,6 +83,8 @@ pub struct Profile {
     pub sweep: Sweep,
     /// Sizes, FCS included, sent in turn \[bytes\].
     pub sizes: Vec<usize>,
+    /// A capture whose times, sizes and flows are sent instead: its flows are source ports.
+    pub replay: Option<Arc<Replay>>,
 }
 
 /// Smallest frame, FCS included, for this family and tag \[bytes\].
@@ -123,9 +128,8 @@ pub struct Templates {
     /// Ones' complement sums of all that the UDP checksum covers but the label; empty without checksum.
     sums: Vec<u32>,
     prefix: usize,
-    streams: usize,
-    /// Frame bytes without FCS, in the order in which they are sent.
-    sizes: Vec<usize>,
+    /// Which of them comes when.
+    order: Order,
     /// A frame of the greatest size whose headers are zero.
     filler: Vec<u8>,
     /// Bytes of a VLAN tag in what is sent; the kernel takes it off before the sink sees the frame.
@@ -144,35 +148,24 @@ impl Templates {
         let ipv6 = profile.source.is_ipv6();
         let vlan_bytes = if profile.vlan.is_some() { VLAN_BYTES } else { 0 };
         let prefix = least_bytes(ipv6, profile.vlan.is_some()) - HEADER_BYTES - FCS_BYTES;
-        let longest = profile.sizes.iter().max().map_or(0, |size| size - FCS_BYTES);
+        let order = Order::of(profile);
+        let templates = order.templates();
+        let longest = templates.iter().map(|(length, _)| *length).max().unwrap_or(0);
         let mut filler: Vec<u8> = (0..longest).map(pattern).collect();
         filler[..prefix + HEADER_BYTES].fill(0);
-        let streams = profile.sweep.streams() as usize;
         let (mut prefixes, mut sums) = (Vec::new(), Vec::new());
-        for size in &profile.sizes {
-            for stream in 0..streams {
-                let payload = &filler[prefix..size - FCS_BYTES];
-                let bytes = headers(profile, stream as u32, payload)?;
-                let (kept, checksum) = bytes.split_at(prefix - 2);
-                prefixes.extend_from_slice(kept);
-                // The library's checksum is over a zero label; without one IPv4 receivers skip the check, as behind a
-                // NIC that verified it. IPv6 requires one.
-                sums.extend(ipv6.then(|| u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]))));
-                prefixes.extend_from_slice(&[0, 0]);
-            }
+        for (length, stream) in templates {
+            let bytes = headers(profile, stream, &filler[prefix..length])?;
+            let (kept, checksum) = bytes.split_at(prefix - 2);
+            prefixes.extend_from_slice(kept);
+            // The library's checksum is over a zero label; without one IPv4 receivers skip the check, as behind a
+            // NIC that verified it. IPv6 requires one.
+            sums.extend(ipv6.then(|| u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]))));
+            prefixes.extend_from_slice(&[0, 0]);
         }
         let addresses = if ipv6 { 32 } else { 8 };
         let flow_end = prefix - vlan_bytes - 4;
-        Ok(Self {
-            prefixes,
-            sums,
-            prefix,
-            streams,
-            sizes: profile.sizes.iter().map(|size| size - FCS_BYTES).collect(),
-            filler,
-            vlan_bytes,
-            flow_at: flow_end - addresses - 4..flow_end,
-        })
+        Ok(Self { prefixes, sums, prefix, order, filler, vlan_bytes, flow_at: flow_end - addresses - 4..flow_end })
     }
 
     /// What every slot of a transmit ring begins with: the longest frame, its headers zero.
@@ -192,32 +185,31 @@ impl Templates {
 
     /// Number of streams.
     pub fn streams(&self) -> usize {
-        self.streams
+        self.order.streams()
+    }
+
+    /// The capture that is replayed.
+    pub fn replay(&self) -> Option<&Arc<Replay>> {
+        self.order.replay()
     }
 
     /// Frame bytes without FCS of the frame at a position in the trial.
     #[inline]
     pub fn length(&self, sequence: u64) -> usize {
-        self.sizes[(sequence % self.sizes.len() as u64) as usize]
+        self.order.length(sequence)
     }
 
-    /// The stream of the frame at a position. Streams advance with each round of the sizes, so that all streams see
-    /// all sizes.
+    /// The stream of the frame at a position.
     #[inline]
     pub fn stream(&self, sequence: u64) -> u16 {
-        ((sequence / self.sizes.len() as u64) % self.streams as u64) as u16
-    }
-
-    #[inline]
-    fn template(&self, sequence: u64, stream: u16) -> usize {
-        (sequence % self.sizes.len() as u64) as usize * self.streams + usize::from(stream)
+        self.order.stream(sequence)
     }
 
     /// Writes headers and label over the start of a filler.
     #[inline]
     pub fn write(&self, frame: &mut [u8], tag: u16, sequence: u64, sent_ns: u64) {
         let label = Label { stream: self.stream(sequence), sequence, sent_ns };
-        let at = self.template(sequence, label.stream);
+        let at = self.order.template(sequence, label.stream);
         let bytes = label_bytes(tag, &label);
         frame[..self.prefix].copy_from_slice(&self.prefixes[at * self.prefix..(at + 1) * self.prefix]);
         frame[self.prefix..self.prefix + HEADER_BYTES].copy_from_slice(&bytes);
@@ -243,10 +235,10 @@ impl Templates {
         }
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 2)) << 16 | u64::from(word(at + 4));
         let (stream, sequence) = (word(2), long(4));
-        if word(16) != check_word(bytes) || usize::from(stream) >= self.streams {
+        if word(16) != check_word(bytes) || usize::from(stream) >= self.streams() {
             return Parsed::Corrupt;
         }
-        let at = self.template(sequence, stream) * self.prefix + self.vlan_bytes;
+        let at = self.order.template(sequence, stream) * self.prefix + self.vlan_bytes;
         let flow = &self.prefixes[at + self.flow_at.start..at + self.flow_at.end];
         let rest = &frame[label_at + HEADER_BYTES..];
         let expected = &self.filler[self.prefix + HEADER_BYTES..self.length(sequence)];
@@ -267,10 +259,12 @@ fn check(profile: &Profile) -> Result<(), WireError> {
     }
     let least = least_bytes(profile.source.is_ipv6(), profile.vlan.is_some());
     let accepted = || format!("{least} to {MAX_FRAME_BYTES} bytes with FCS for these headers");
-    if profile.sizes.is_empty() {
+    let of_replay = |replay: &Arc<Replay>| replay.kinds().iter().map(|kind| kind.frame_bytes).collect();
+    let sizes: Vec<usize> = profile.replay.as_ref().map_or_else(|| profile.sizes.clone(), of_replay);
+    if sizes.is_empty() {
         return Err(WireError::setting("sizes", "empty", "at least one"));
     }
-    if let Some(size) = profile.sizes.iter().find(|size| !(least..=MAX_FRAME_BYTES).contains(*size)) {
+    if let Some(size) = sizes.iter().find(|size| !(least..=MAX_FRAME_BYTES).contains(*size)) {
         return Err(WireError::setting("frame size", size, accepted()));
     }
     let streams = profile.sweep.streams();

@@ -9,6 +9,8 @@ use std::{io, mem};
 use libc::{c_int, c_void, iovec, mmsghdr};
 use serde::{Deserialize, Serialize};
 
+use super::DATAGRAM_BYTES;
+
 pub(super) use receiver::Receiver;
 pub(super) use sender::Sender;
 
@@ -33,6 +35,12 @@ impl DatagramPath {
     /// True where a sender has the stack take datagrams apart (UDP_SEGMENT).
     pub fn takes_apart(self) -> bool {
         matches!(self, Self::Segmented | Self::SegmentedOut)
+    }
+
+    /// Datagrams of one message of a sender.
+    pub fn segments(self, block_bytes: usize) -> usize {
+        let fits = (*DATAGRAM_BYTES.end() / block_bytes.max(1)).clamp(1, MOST_SEGMENTS);
+        if self.takes_apart() { fits } else { 1 }
     }
 
     /// True where a receiver has the stack put datagrams together (UDP_GRO).
@@ -62,10 +70,14 @@ pub struct Datagrams {
     pub dropped: Option<u64>,
 }
 
+/// UDP_MAX_SEGMENTS of Linux before 6.7.
+const MOST_SEGMENTS: usize = 64;
 /// Datagrams a call.
 const BATCH: usize = 64;
 /// Sequence number of a datagram that says that nothing more comes.
 const END_MARK: u64 = u64::MAX;
+/// How often the end is marked: with the time between longer than a burst of losses in a full buffer.
+pub const END_MARKS: u32 = 10;
 /// What ICMP says of a port or a host.
 const UNREACHABLE: [c_int; 2] = [libc::ECONNREFUSED, libc::EHOSTUNREACH];
 

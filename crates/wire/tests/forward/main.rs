@@ -30,6 +30,7 @@ fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
             ports: (10_000, 20_000),
             sweep: Sweep { source_ports: 5, ..Sweep::default() },
             sizes: sizes.to_vec(),
+            replay: None,
         },
     }
 }

@@ -1,20 +1,20 @@
 //! Loads and attaches the programs; anything optional that this kernel lacks is left out and listed.
 
 use super::snapshot::{CELLS, CLASSES, CpuSnapshot, Figures, RawCell};
+use crate::bpf;
 use crate::cpu::{
     heartbeat::{Heartbeat, Pause, Signs, Visit, Words},
     types::{MeterError, Method, Watch},
     util::monotonic_ns,
 };
 use libbpf_rs::{
-    AsRawLibbpf as _, Link, MapCore as _, MapFlags, PrintLevel,
-    btf::{Btf, types::Typedef},
+    AsRawLibbpf as _, Link, MapCore as _, MapFlags,
+    btf::types::Typedef,
     skel::{OpenSkel as _, Skel as _, SkelBuilder as _},
 };
 use nix::sys::mman::{ProtFlags, mmap, munmap};
 use std::{
-    collections::BTreeSet, fs, mem::MaybeUninit, num::NonZeroUsize, os::fd::AsFd as _, os::fd::BorrowedFd,
-    os::fd::OwnedFd, path::Path, ptr::NonNull, sync::Once,
+    collections::BTreeSet, fs, num::NonZeroUsize, os::fd::AsFd as _, os::fd::BorrowedFd, os::fd::OwnedFd, ptr::NonNull,
 };
 
 mod skeleton {
@@ -53,25 +53,10 @@ fn unavailable(reason: impl Into<String>) -> MeterError {
     MeterError::Unavailable { method: Method::Ebpf, reason: reason.into() }
 }
 
-/// Sends libbpf's messages to the log instead of stderr.
-pub(crate) fn route_messages() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, message| {
-            tracing::debug!(target: "libbpf", "{}", message.trim_end());
-        })));
-    });
-}
-
 fn check_kernel() -> Result<(), MeterError> {
     if fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1") {
         return Err(unavailable(
             "on a PREEMPT_RT kernel softirqs run in preemptible threads, which these programs do not follow",
-        ));
-    }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Err(unavailable(
-            "this kernel has no type information (/sys/kernel/btf/vmlinux; CONFIG_DEBUG_INFO_BTF)",
         ));
     }
     Ok(())
@@ -81,14 +66,9 @@ impl Programs {
     /// Loads the programs and attaches those this kernel has a tracepoint for.
     pub(super) fn load() -> Result<Self, MeterError> {
         check_kernel()?;
-        route_messages();
         let present = tracepoints()?;
-        // libbpf-rs wants a place for the object that outlives the skeleton. It is one pointer, a
-        // meter is opened a few times a process: leaking it is simpler than a self-reference.
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = CpuSkelBuilder::default()
-            .open(place)
-            .map_err(|error| unavailable(format!("the programs could not be opened: {error}")))?;
+        let mut open =
+            CpuSkelBuilder::default().open(bpf::place()).map_err(|error| unavailable(bpf::open_reason(&error)))?;
         let mut missing = BTreeSet::new();
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -100,7 +80,7 @@ impl Programs {
         if let Some(name) = REQUIRED.iter().find(|name| missing.contains(**name)) {
             return Err(unavailable(format!("this kernel has no tracepoint {name}")));
         }
-        let mut skel = open.load().map_err(|error| unavailable(load_reason(&error)))?;
+        let mut skel = open.load().map_err(|error| unavailable(bpf::load_reason(&error)))?;
         let state = skel
             .maps
             .bss_data
@@ -328,8 +308,7 @@ fn figures(state: &types::cpu_state) -> Figures {
 
 /// The programs (they are named after their tracepoints) whose tracepoint this kernel has.
 fn tracepoints() -> Result<BTreeSet<String>, MeterError> {
-    let btf = Btf::from_vmlinux()
-        .map_err(|error| unavailable(format!("/sys/kernel/btf/vmlinux could not be read: {error}")))?;
+    let btf = bpf::types().map_err(unavailable)?;
     let pairs = ["softirq", "irq_handler", "ipi"].into_iter().chain(ONLY_X86);
     let names = pairs.flat_map(|name| [format!("{name}_entry"), format!("{name}_exit")]);
     Ok(names
@@ -349,17 +328,4 @@ fn worth_reporting(missing: &BTreeSet<String>) -> Vec<String> {
         })
         .cloned()
         .collect()
-}
-
-/// Why programs were not loaded.
-pub(crate) fn load_reason(error: &libbpf_rs::Error) -> String {
-    let text = format!("{error:#}");
-    // The verifier's refusal is EACCES, a missing capability EPERM: one kind to the library, which gives the number in its text only.
-    let refused = text.contains(&format!("(os error {})", libc::EACCES));
-    match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied if !refused => {
-            "no permission to load eBPF programs: run as root, or with CAP_BPF and CAP_PERFMON".to_owned()
-        }
-        _ => format!("the kernel refused the programs: {text}"),
-    }
 }

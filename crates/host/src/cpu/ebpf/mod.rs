@@ -23,8 +23,6 @@ mod overhead;
 #[cfg(not(have_bpf))]
 pub use absent::EbpfMeter;
 #[cfg(have_bpf)]
-pub(crate) use load::{load_reason, route_messages};
-#[cfg(have_bpf)]
 pub use meter::EbpfMeter;
 pub use snapshot::{Class, CpuInterval, CpuSnapshot, Figures, Interval, Snapshot};
 

@@ -1,5 +1,6 @@
 //! [`Device`]: a device under test, and the results of its trials.
 
+use netcliff_core::ledger::TrialLedger;
 use netcliff_wire::forward::stamps::Absent;
 use netcliff_wire::latency::Latency as Histogram;
 
@@ -49,6 +50,16 @@ pub trait Device {
     /// As [`Device::trial`].
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, Self::Error> {
         let _ = throughput_pps;
+        Ok(None)
+    }
+
+    /// A trial at a load (pps, each way) that accounts for all its frames; None: the device cannot. It is apart from the others, because to
+    /// be told of each drop costs time.
+    ///
+    /// # Errors
+    /// As [`Device::trial`].
+    fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, Self::Error> {
+        let _ = load_pps;
         Ok(None)
     }
 }

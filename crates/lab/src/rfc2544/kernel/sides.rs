@@ -11,7 +11,7 @@ use super::{DeviceError, Kernel, Place};
 use crate::rfc2544::settings::{FrameSize, Settings};
 
 /// UDP ports of the first flow, source and destination, and how many source ports a sweep goes through at most.
-const PORTS: (u16, u16) = (10_000, 20_000);
+pub(super) const PORTS: (u16, u16) = (10_000, 20_000);
 const PORTS_EACH: u32 = 256;
 
 impl Kernel {
@@ -37,6 +37,7 @@ impl Kernel {
                     ports: PORTS,
                     sweep: sweep(&self.settings),
                     sizes: frame.sizes(),
+                    replay: self.settings.pcap.as_ref().and_then(|pcap| pcap.replay.clone()),
                 },
             }
         };
@@ -92,6 +93,9 @@ struct Side {
 /// The flows: over the destinations that were configured, to each of them from as many source ports as there are, and then from
 /// more source addresses.
 fn sweep(settings: &Settings) -> Sweep {
+    if let Some(pcap) = &settings.pcap {
+        return Sweep { source_ports: pcap.source_ports as u16, ..Sweep::default() };
+    }
     let Settings { flows, destinations, destination_ports, .. } = *settings;
     let to_each = flows / (destinations * destination_ports);
     let ports = (1..=to_each.min(PORTS_EACH)).rev().find(|ports| to_each.is_multiple_of(*ports)).unwrap_or(1);

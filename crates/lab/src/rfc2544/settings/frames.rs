@@ -20,20 +20,31 @@ pub enum FrameSize {
     Imix,
     /// The same with so many bytes instead of 64 (FCS included), which IPv6 or a VLAN tag leave no room for.
     ImixFrom(u32),
+    /// Those of a capture (`--pcap`).
+    Capture {
+        /// Mean frame, rounded (bytes, FCS included).
+        mean_bytes: u32,
+        /// The longest (bytes, FCS included).
+        longest_bytes: u32,
+    },
 }
 
 impl FrameSize {
-    /// Sizes in the order in which they are sent (bytes, FCS included).
+    /// Sizes in the order in which they are sent (bytes, FCS included); of a capture the mean and the longest.
     pub fn sizes(self) -> Vec<usize> {
         match self {
             Self::Fixed(bytes) => vec![bytes as usize],
             Self::Imix => IMIX.to_vec(),
+            Self::Capture { mean_bytes, longest_bytes } => vec![mean_bytes as usize, longest_bytes as usize],
             Self::ImixFrom(least) => IMIX.map(|bytes| bytes.max(least as usize)).to_vec(),
         }
     }
 
     /// Mean size (bytes, FCS included).
     pub fn mean_bytes(self) -> f64 {
+        if let Self::Capture { mean_bytes, .. } = self {
+            return f64::from(mean_bytes);
+        }
         let sizes = self.sizes();
         sizes.iter().sum::<usize>() as f64 / sizes.len() as f64
     }
@@ -59,6 +70,7 @@ impl fmt::Display for FrameSize {
             Self::Fixed(bytes) => write!(f, "{bytes}B"),
             Self::Imix => f.write_str("imix"),
             Self::ImixFrom(least) => write!(f, "imix-{least}"),
+            Self::Capture { mean_bytes, longest_bytes } => write!(f, "pcap-{mean_bytes}-{longest_bytes}"),
         }
     }
 }
@@ -74,6 +86,15 @@ impl FromStr for FrameSize {
         match text.trim() {
             "imix" => Ok(Self::Imix),
             "jumbo" => Ok(Self::Fixed(JUMBO_BYTES)),
+            capture if capture.starts_with("pcap-") => {
+                let sizes = capture["pcap-".len()..].split_once('-');
+                let sizes = sizes.and_then(|(mean, longest)| Some((mean.parse().ok()?, longest.parse().ok()?)));
+                let (mean_bytes, longest_bytes) = sizes.ok_or_else(bad)?;
+                if !(64..=longest_bytes).contains(&mean_bytes) || longest_bytes > JUMBO_BYTES {
+                    return Err(bad());
+                }
+                Ok(Self::Capture { mean_bytes, longest_bytes })
+            }
             // As it is printed, up to the next larger frames of the mix.
             number if number.starts_with("imix-") => match number["imix-".len()..].parse() {
                 Ok(least) if (65..=IMIX[1] as u32).contains(&least) => Ok(Self::ImixFrom(least)),

@@ -3,7 +3,7 @@
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
 use super::{
-    Tables, between, bursts, ended_early, goals, latency, lost, missing, pps, searched, table, throughput,
+    Tables, between, bursts, ended_early, goals, latency, lost, missing, notes, pps, searched, table, throughput,
     throughput_of, unfinished, words,
 };
 use crate::format;
@@ -23,7 +23,7 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     page.fact("device", &report.device);
     page.fact("search", &searched(report));
     page.fact("after a trial", &between(&report.asked));
-    let notes = report.notes.len() + report.limits.len();
+    let notes = notes(report).len();
     page.paragraph(
         0,
         Tone::Faint,

@@ -14,6 +14,7 @@ fn profile(source: &str, destination: &str) -> Profile {
         ports: (1000, 2000),
         sweep: Sweep { sources: 2, destinations: 3, source_ports: 4, destination_ports: 5 },
         sizes: vec![84, 594, 1518],
+        replay: None,
     }
 }
 
@@ -48,6 +49,38 @@ fn frames_are_what_an_independent_parser_reads() {
         }
         assert_eq!(flows.len(), 120);
     }
+}
+
+/// A capture's sizes and flows in its order, around and around; a flow is a source port.
+#[test]
+fn frames_of_a_capture_have_its_sizes_and_flows() {
+    let address: std::net::SocketAddr = "192.0.2.1:1".parse().expect("an address");
+    let flow = netcliff_core::capture::CapturedFlow { source: address, destination: address, packets: 1 };
+    let packet = |(bytes, flow)| netcliff_core::capture::Captured { gap_ns: 100, bytes, flow: Some(flow) };
+    let packets = [(84, 0), (1518, 1), (300, 0)].map(packet).to_vec();
+    let capture = netcliff_core::Capture { packets, flows: vec![flow; 2], ..netcliff_core::Capture::default() };
+    for (source, destination) in [("198.18.0.2", "198.19.0.2"), ("2001:2::2", "2001:2:0:1::2")] {
+        let replay = Some(Arc::new(Replay::of(&capture)));
+        let templates =
+            Templates::new(&Profile { replay, sizes: vec![], ..profile(source, destination) }).expect("legal");
+        assert_eq!((templates.streams(), templates.longest()), (2, 1514));
+        for (sequence, bytes, port) in
+            [(0, 84, 1000), (1, 1518, 1001), (2, 300, 1000), (3, 84, 1000), (301, 1518, 1001)]
+        {
+            let frame = sent(&templates, sequence);
+            let read = PacketHeaders::from_ethernet_slice(&frame).expect("a frame");
+            let Some(TransportHeader::Udp(udp)) = read.transport else { panic!("no UDP") };
+            assert_eq!((frame.len() + 4, udp.source_port, udp.destination_port), (bytes, port, 2000));
+            assert!(
+                matches!(templates.parse(&frame, TAG, 1_234_567_890_123), Parsed::Ours(label) if label.sequence == sequence)
+            );
+        }
+    }
+    let small =
+        capture.packets.iter().map(|packet| netcliff_core::capture::Captured { bytes: 64, ..*packet }).collect();
+    let small = Some(Arc::new(Replay::of(&netcliff_core::Capture { packets: small, ..capture })));
+    let refused = Templates::new(&Profile { replay: small, ..profile("2001:2::2", "2001:2:0:1::2") });
+    assert!(refused.is_err_and(|error| error.to_string().contains("frame size is 64: expected 84")));
 }
 
 #[test]

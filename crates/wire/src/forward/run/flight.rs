@@ -27,6 +27,8 @@ pub(super) struct Flight<'a> {
     alone: Option<u64>,
     frames: u64,
     gap_ns: f64,
+    /// Of a capture that is replayed: by how much its gaps are stretched.
+    stretch: Option<f64>,
     start_ns: u64,
     max_burst: usize,
     next: u64,
@@ -49,6 +51,7 @@ impl<'a> Flight<'a> {
         let tagged = trial.tagged(frames);
         let account = Account::new(tag, lane.templates.streams(), tagged);
         let (offset_ns, offset_off_ns) = clock::realtime_minus_monotonic();
+        let replay = lane.templates.replay().cloned();
         let alone = tagged.filter(|_| lane.tags.is_some());
         Self {
             lane,
@@ -56,6 +59,7 @@ impl<'a> Flight<'a> {
             tag,
             alone,
             frames,
+            stretch: replay.filter(|_| trial.burst.is_none()).map(|replay| replay.stretch(trial.load_pps)),
             gap_ns: if trial.burst.is_some() { 0.0 } else { 1e9 / trial.load_pps },
             start_ns,
             max_burst: trial.max_burst,
@@ -74,7 +78,11 @@ impl<'a> Flight<'a> {
 
     #[inline]
     fn due_ns(&self, sequence: u64) -> u64 {
-        self.start_ns + (sequence as f64 * self.gap_ns) as u64
+        let offset_ns = match self.lane.templates.replay().zip(self.stretch) {
+            Some((replay, stretch)) => replay.at_ns(sequence, stretch),
+            None => (sequence as f64 * self.gap_ns) as u64,
+        };
+        self.start_ns + offset_ns
     }
 
     fn is_sent(&self) -> bool {
@@ -127,12 +135,20 @@ impl<'a> Flight<'a> {
         for sequence in first..self.next {
             self.lateness.record_ns(now_ns - self.due_ns(sequence));
         }
-        let gap_ns = self.gap_ns as u64;
+        let gap_ns = |flight: &Self, sequence: u64| flight.due_ns(sequence) - flight.due_ns(sequence.saturating_sub(1));
         if let Some(last_ns) = self.last_kick_ns {
+            let gap_ns = gap_ns(self, first);
             self.gap_error.record_ns((now_ns - last_ns).abs_diff(gap_ns));
         }
         // Frames of one kick follow one another with no gap.
-        self.gap_error.record_n_ns(gap_ns, self.next - first - 1);
+        if self.stretch.is_none() {
+            self.gap_error.record_n_ns(self.gap_ns as u64, self.next - first - 1);
+        } else {
+            for sequence in first + 1..self.next {
+                let gap_ns = gap_ns(self, sequence);
+                self.gap_error.record_ns(gap_ns);
+            }
+        }
         self.first_kick_ns.get_or_insert(now_ns);
         self.last_kick_ns = Some(now_ns);
     }

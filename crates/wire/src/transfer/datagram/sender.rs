@@ -6,17 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, iovec, mmsghdr};
 
-use super::{BATCH, DatagramPath, Datagrams, END_MARK, UNREACHABLE, buffers, is_unreachable};
+use super::{BATCH, DatagramPath, Datagrams, END_MARK, END_MARKS, UNREACHABLE, buffers, is_unreachable};
 use crate::clock;
 use crate::error::WireError;
 use crate::transfer::end::{DataPath, End};
 use crate::transfer::pace::Pacer;
-use crate::transfer::{DATAGRAM_BYTES, error_queue, options};
+use crate::transfer::{error_queue, options};
 
-/// UDP_MAX_SEGMENTS of Linux before 6.7.
-const MOST_SEGMENTS: usize = 64;
-/// How often the end is marked, and the time between (ns): longer than a burst of losses in a full buffer.
-const END_MARKS: u32 = 10;
+/// Time between two marks of the end (ns).
 const END_MARK_GAP_NS: u64 = 5_000_000;
 /// Sends that are answered by ICMP only for so long end the transfer.
 const UNREACHABLE_NS: u64 = 5_000_000_000;
@@ -48,12 +45,8 @@ impl<'a> Sender<'a> {
         pacing_bps: Option<u64>,
         (marks_end, over): (bool, &'a AtomicBool),
     ) -> Result<Self, WireError> {
-        let fits = (*DATAGRAM_BYTES.end() / block_bytes).clamp(1, MOST_SEGMENTS);
-        let (messages, segments) = match path {
-            DatagramPath::Single => (1, 1),
-            DatagramPath::Batch | DatagramPath::SegmentedIn => (BATCH, 1),
-            DatagramPath::Segmented | DatagramPath::SegmentedOut => (BATCH.div_ceil(fits), fits),
-        };
+        let segments = path.segments(block_bytes);
+        let messages = if path == DatagramPath::Single { 1 } else { BATCH.div_ceil(segments) };
         if path.takes_apart() {
             let size = block_bytes as c_int;
             options::set(channel, libc::SOL_UDP, libc::UDP_SEGMENT, &size, "UDP_SEGMENT", size)?;
@@ -90,6 +83,14 @@ impl<'a> Sender<'a> {
     fn told_unreachable(&self) -> u64 {
         error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
     }
+}
+
+/// A call of a socket that blocks does not stop for want of room.
+#[cold]
+fn blocks(channel: BorrowedFd<'_>) -> bool {
+    // SAFETY: fcntl takes no pointer here.
+    let flags = unsafe { libc::fcntl(channel.as_raw_fd(), libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_NONBLOCK == 0
 }
 
 /// Makes the kernel report what its own qdisc dropped (ENOBUFS), which it otherwise reports as sent, and keep ICMP messages in
@@ -133,8 +134,10 @@ impl DataPath for Sender<'_> {
             return Err(error);
         }
         if (sent as usize) < messages {
-            // sendmmsg stopped at a datagram that would have returned an earlier one's error, and does not return it.
-            self.counts.unreachable += self.told_unreachable();
+            // sendmmsg stopped at a datagram that would have returned an earlier one's error, or that was refused, and does not return it.
+            let unreachable = self.told_unreachable();
+            self.counts.unreachable += unreachable;
+            self.counts.refused += u64::from(unreachable == 0 && blocks(self.channel));
         }
         self.unreachable_since_ns = None;
         let datagrams = sent as usize * self.segments;

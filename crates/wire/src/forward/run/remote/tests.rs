@@ -83,6 +83,7 @@ fn bench(left: usize, end: End) -> Result<Bench, WireError> {
         ports: (1, 1),
         sweep: Sweep::default(),
         sizes: vec![64],
+        replay: None,
     };
     let cable = Cable::default();
     let sender = Box::new(Plug { cable: Arc::clone(&cable), staged: 0 });

@@ -1,0 +1,227 @@
+//! Where packets of `rfc2544` and of `stream` over UDP went, with drops provoked in namespaces that the test makes: none is unexplained.
+//!
+//! `NETCLIFF_PROVOKED_TRIALS=50` repeats each kind (docs/results/2026-11-25-ledger), and prints what was counted.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use netcliff_core::ledger::{Ledger, Place as At};
+use netcliff_core::repeats::Repeats;
+use netcliff_host::cpu::{Method as CpuMethod, Preference};
+use netcliff_host::testbed::forward::Forwarding;
+use netcliff_host::testbed::netns::Side;
+use netcliff_lab::rfc2544::conduct::Device as _;
+use netcliff_lab::rfc2544::kernel::{Kernel, Place};
+use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
+use netcliff_lab::rig::{self, Rig, RigOptions};
+use netcliff_lab::stream::{self, Method, Path as Way, StreamOptions};
+use netcliff_testkit::{Need, Shared, has, has_namespaces, has_program, skip, turn};
+use netcliff_wire::thread::Placement;
+use netcliff_wire::transfer::{self, Channel, DatagramPath};
+
+/// The longest that another netcliff on this machine is waited for; its pid is in the failure.
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+
+fn may() -> bool {
+    has(Need::Cpus) && has_namespaces() && has(Need::Root) && has(Need::Ebpf) && has_program("ip")
+}
+
+/// This machine's lock is everybody's.
+fn built<T, E: std::fmt::Display>(mut build: impl FnMut() -> Result<T, E>) -> T {
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match build() {
+            Err(error) if error.to_string().contains("another netcliff") && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            built => return built.unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+}
+
+/// Works in a namespace, which a thread enters for good.
+fn inside<T: Send>(netns: &Path, work: impl FnOnce() -> T + Send) -> T {
+    let placement = Placement { netns: Some(netns.to_owned()), ..Placement::default() };
+    let entered = move || {
+        placement.enter().expect("the namespace is there");
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(entered).join().expect("it did not panic"))
+}
+
+fn run(netns: &Path, command: &str) {
+    let mut words = command.split(' ');
+    let done = inside(netns, || Command::new(words.next().unwrap()).args(words).output()).unwrap();
+    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn nft(netns: &Path, rules: &str) {
+    let fed = inside(netns, || {
+        let mut nft = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn()?;
+        nft.stdin.take().expect("it is piped").write_all(rules.as_bytes())?;
+        nft.wait()
+    });
+    assert!(fed.unwrap().success(), "{rules}");
+}
+
+/// Whether a kind can be provoked by this kernel.
+fn has_kind(need: Need, program: &str, what: &str) -> bool {
+    let both = has(need) && has_program(program);
+    if !both {
+        skip(need, what);
+    }
+    both
+}
+
+/// Trials of which one has to account for every packet. The kernel's tracepoint misses a few drops of a router in about one trial of four
+/// (docs/results/2026-11-25-ledger).
+const TRIES: u32 = 6;
+
+/// A trial accounts for all packets, and loses some at the place where it is expected to. Where more are asked for all are made, and those that
+/// do not are counted.
+fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
+    let asked: Option<u32> = std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok());
+    let (mut sent, mut lost, mut unexplained, mut odd) = (0, 0, 0, 0);
+    for n in 1..=asked.unwrap_or(TRIES) {
+        let ledger = trial();
+        assert!(ledger.sent > 0 && ledger.method.starts_with("eBPF"), "{kind}: {ledger:#?}");
+        if let Some(place) = place {
+            let here = ledger.dropped.iter().filter(|row| row.place == place).map(|row| row.packets).sum::<u64>();
+            assert!(here > 0, "{kind}: {ledger:#?}");
+        }
+        match (asked, ledger.unexplained) {
+            (None, 0) => return,
+            (None, _) => {
+                assert!(n < TRIES && ledger.unexplained.abs() < ledger.sent as i64 / 100, "{kind}: {ledger:#?}")
+            }
+            (Some(_), _) => {}
+        }
+        sent += ledger.sent;
+        lost += ledger.dropped_packets();
+        unexplained += ledger.unexplained;
+        odd += u32::from(ledger.unexplained != 0);
+    }
+    let said = format!("{kind}: {sent} packets sent, {lost} dropped, {unexplained} unexplained, in {odd} trials");
+    let _ = writeln!(std::io::stdout().lock(), "{said}");
+}
+
+#[test]
+fn every_frame_through_a_router_is_accounted_for() {
+    if !may() {
+        return;
+    }
+    let _turn = turn(Shared::Cpus);
+    let settings = Settings { settle_s: 0.5, rest_s: 0.0, trial_s: 0.2, ..Settings::default() };
+    let place = || Place::Namespaces { forwarding: Forwarding::Route, rules: 20, router_cpu: None };
+    let mut device = built(|| Kernel::build(&settings, place(), None, Arc::<AtomicBool>::default()));
+    device.frames(FrameSize::Fixed(64)).unwrap();
+    let router = device.router_netns_path().expect("it is a router in a namespace");
+    let trial = |device: &mut Kernel, load_pps: f64| device.ledger(load_pps).unwrap().expect("it can").ledger;
+    provoke("rfc2544: whole", None, || trial(&mut device, 20e3));
+
+    if has_kind(Need::Tbf, "tc", "no qdisc") {
+        run(&router, "tc qdisc add dev rtr1 root tbf rate 2mbit burst 1600 limit 3000");
+        provoke("rfc2544: qdisc", Some(At::Qdisc), || trial(&mut device, 20e3));
+        run(&router, "tc qdisc del dev rtr1 root");
+    }
+    run(&router, "ip route del 198.19.0.0/17");
+    provoke("rfc2544: no route", Some(At::Ip), || trial(&mut device, 20e3));
+    run(&router, "ip route add 198.19.0.0/17 via 198.19.255.2");
+    if !has_kind(Need::Nftables, "nft", "no netfilter and no full backlog") {
+        return;
+    }
+    nft(&router, "table ip t { chain c { type filter hook forward priority 0; numgen inc mod 2 0 drop; }; };\n");
+    provoke("rfc2544: netfilter", Some(At::Netfilter), || trial(&mut device, 20e3));
+    // So many rules that the router takes frames more slowly than they are sent.
+    let rules = (0..6000).map(|port| format!("udp dport {} drop; ", 30_000 + port)).collect::<String>();
+    let chain = format!("table ip t {{ chain c {{ type filter hook prerouting priority 0; {rules} }};\n}};\n");
+    nft(&router, &format!("delete table ip t;\n{chain}"));
+    provoke("rfc2544: backlog", Some(At::Backlog), || trial(&mut device, 100e3));
+}
+
+fn options(rig: &Rig, path: DatagramPath) -> StreamOptions {
+    let address = rig.host_address();
+    StreamOptions {
+        template: transfer::Settings::new(Channel::Udp { address, path }),
+        method: Method::Default,
+        blocks_bytes: vec![1000],
+        read_bytes: None,
+        paths: vec![Way::Datagram(path)],
+        repeats: Repeats::exactly(1),
+        warm_up_s: Some(0.02),
+        time_s: 0.1,
+        bytes: None,
+        link_bps: None,
+        cpu: Preference::Only(CpuMethod::Procfs),
+        probe: None,
+        ledger: true,
+        live: None,
+        stop: Arc::default(),
+        command: "netcliff stream".to_owned(),
+        started_unix_s: 0.0,
+    }
+}
+
+#[test]
+fn every_datagram_of_a_stream_is_accounted_for() {
+    if !may() {
+        return;
+    }
+    let _turn = turn(Shared::Cpus);
+    let asked = || RigOptions { place: rig::Place::Netns, ..RigOptions::default() };
+    let rig = built(|| Rig::build(&asked(), Arc::<AtomicBool>::default()));
+    let [sender, host] = [Side::Sender, Side::HostUnderTest].map(|side| rig.netns(side).expect("it has namespaces"));
+    let trial = |options: &StreamOptions| {
+        let report = stream::in_testbed(options, &rig, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        let row = report.rows.into_iter().next().expect("a row");
+        row.ledger.unwrap_or_else(|| panic!("{:?} {:?}", row.cut_short, report.not_had)).ledger
+    };
+    let paced = |path| {
+        let mut options = options(&rig, path);
+        options.template.options.pacing_bps = Some(80_000_000);
+        options
+    };
+    provoke("stream: paced", None, || trial(&paced(DatagramPath::Single)));
+    // A small buffer and a sender at full speed.
+    for path in [DatagramPath::Single, DatagramPath::Batch, DatagramPath::Segmented, DatagramPath::SegmentedOut] {
+        let mut flat_out = options(&rig, path);
+        flat_out.template.options.receive_buffer_bytes = Some(4096);
+        provoke(&format!("stream: socket, {path:?}"), Some(At::Socket), || trial(&flat_out));
+    }
+    if has_kind(Need::Tbf, "tc", "no qdisc") {
+        run(&sender, "tc qdisc add dev veth0 root tbf rate 20mbit burst 3000 limit 6000");
+        for path in [DatagramPath::Single, DatagramPath::Batch] {
+            provoke(&format!("stream: qdisc, {path:?}"), Some(At::Qdisc), || trial(&paced(path)));
+        }
+        run(&sender, "tc qdisc del dev veth0 root");
+    }
+    if has_kind(Need::Nftables, "nft", "no netfilter") {
+        nft(
+            &host,
+            "table ip t { chain c { type filter hook input priority 0; ip protocol udp numgen inc mod 2 0 drop; }; };\n",
+        );
+        provoke("stream: netfilter", Some(At::Netfilter), || trial(&paced(DatagramPath::Single)));
+    }
+}
+
+/// What travels in fragments cannot be counted: the reason is told.
+#[test]
+fn fragments_have_no_ledger_but_a_reason() {
+    if !may() {
+        return;
+    }
+    let asked = || RigOptions { place: rig::Place::Netns, ..RigOptions::default() };
+    let rig = built(|| Rig::build(&asked(), Arc::<AtomicBool>::default()));
+    let mut options = options(&rig, DatagramPath::Single);
+    options.blocks_bytes = vec![40_000];
+    options.template.options.pacing_bps = Some(80_000_000);
+    run(&rig.netns(Side::Sender).expect("a namespace"), "ip link set dev veth0 mtu 1500");
+    let report = stream::in_testbed(&options, &rig, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.rows[0].ledger.is_none());
+    let why = report.not_had.iter().find(|why| why.starts_with("ledger")).expect("the reason");
+    assert!(why.contains("fragments") && why.contains("1500") && why.contains("--block 1472"), "{why}");
+}

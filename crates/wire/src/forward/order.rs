@@ -1,0 +1,100 @@
+//! Which frame comes when: sizes and streams of the frame at a position in a trial.
+
+use std::sync::Arc;
+
+use super::frame::{FCS_BYTES, Profile};
+use crate::replay::Replay;
+
+/// The order of frames; it gives each a template, one a size and stream.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Sizes in turn; streams advance with each round of the sizes, so that all streams see all sizes.
+    Turns {
+        /// Frame bytes without FCS.
+        lengths: Vec<usize>,
+        /// Number of streams.
+        streams: usize,
+    },
+    /// Those of a capture; a stream is a source port.
+    Replay {
+        /// The capture.
+        replay: Arc<Replay>,
+        /// Frame bytes without FCS, of each of its kinds.
+        lengths: Vec<usize>,
+    },
+}
+
+impl Order {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let length = |bytes: &usize| bytes - FCS_BYTES;
+        match &profile.replay {
+            Some(replay) => {
+                let lengths = replay.kinds().iter().map(|kind| length(&kind.frame_bytes)).collect();
+                Self::Replay { replay: Arc::clone(replay), lengths }
+            }
+            None => Self::Turns {
+                lengths: profile.sizes.iter().map(length).collect(),
+                streams: profile.sweep.streams() as usize,
+            },
+        }
+    }
+
+    /// Frame bytes without FCS and stream of each template.
+    pub(super) fn templates(&self) -> Vec<(usize, u32)> {
+        match self {
+            Self::Turns { lengths, streams } => {
+                let of = |length: &usize| {
+                    let length = *length;
+                    (0..*streams).map(move |stream| (length, stream as u32))
+                };
+                lengths.iter().flat_map(of).collect()
+            }
+            Self::Replay { replay, lengths } => {
+                lengths.iter().zip(replay.kinds()).map(|(length, kind)| (*length, u32::from(kind.flow))).collect()
+            }
+        }
+    }
+
+    pub(super) fn streams(&self) -> usize {
+        match self {
+            Self::Turns { streams, .. } => *streams,
+            Self::Replay { replay, .. } => replay.flows() as usize,
+        }
+    }
+
+    pub(super) fn replay(&self) -> Option<&Arc<Replay>> {
+        match self {
+            Self::Turns { .. } => None,
+            Self::Replay { replay, .. } => Some(replay),
+        }
+    }
+
+    /// Frame bytes without FCS of the frame at a position.
+    #[inline]
+    pub(super) fn length(&self, sequence: u64) -> usize {
+        match self {
+            Self::Turns { lengths, .. } => lengths[(sequence % lengths.len() as u64) as usize],
+            Self::Replay { replay, lengths } => lengths[replay.kind_at(sequence)],
+        }
+    }
+
+    /// Its stream.
+    #[inline]
+    pub(super) fn stream(&self, sequence: u64) -> u16 {
+        match self {
+            Self::Turns { lengths, streams } => ((sequence / lengths.len() as u64) % *streams as u64) as u16,
+            Self::Replay { replay, .. } => replay.kinds()[replay.kind_at(sequence)].flow,
+        }
+    }
+
+    /// Its template, where it is of this stream.
+    #[inline]
+    pub(super) fn template(&self, sequence: u64, stream: u16) -> usize {
+        match self {
+            Self::Turns { lengths, streams } => {
+                (sequence % lengths.len() as u64) as usize * streams + usize::from(stream)
+            }
+            Self::Replay { replay, .. } => replay.kind_at(sequence),
+        }
+    }
+}
