@@ -96,8 +96,8 @@ if $check; then
     git -c advice.detachedHead=false clone --quiet . "$elsewhere/again"
     options=()
     for arch in "${arches[@]}"; do options+=(--arch "$arch"); done
-    (cd "$elsewhere/again" && env -u CARGO_TARGET_DIR NETCLIFF_DIST_TOOLS="${NETCLIFF_DIST_TOOLS:-$PWD/target}" \
-        scripts/dist.sh "${options[@]}" >/dev/null)
+    tools="${NETCLIFF_DIST_TOOLS:-$PWD/target}"
+    (cd "$elsewhere/again" && env -u CARGO_TARGET_DIR NETCLIFF_DIST_TOOLS="$tools" scripts/dist.sh "${options[@]}" >/dev/null)
     if ! diff "$out/SHA256SUMS" "$elsewhere/again/dist/SHA256SUMS"; then
         fail "two builds of $(git rev-parse --short HEAD) differ: a line of each above"
     fi

@@ -76,6 +76,9 @@ runs='netcliff --version | grep -qx "netcliff '"$version"'"
     netcliff rr --time 1s --json | grep -q transactions
     netcliff stream --time 1s --json | grep -q goodput'
 
+# Where the kernel has BTF, CPU time is exact: libbpf, libelf and zlib are in the program.
+exact="netcliff stream --time 1s --json | grep -q 'eBPF at the kernel'"
+
 try_deb() {
     local suite="$1" root="$work/$1" next="$work/next"
     [[ -x "$root/usr/bin/dpkg" ]] || mmdebstrap --quiet --variant=minbase --include=ca-certificates "$suite" "$root" "${MIRROR:-$(mirror)}" || {
@@ -94,6 +97,7 @@ try_deb() {
     try "$root" "the agent is off" '! find /etc/systemd -name "netcliff*" | grep -q .'
     try "$root" "files are whole" 'dpkg --verify netcliff'
     try "$root" "runs, without /sys" "$runs"
+    WITH_SYS=1 try "$root" "eBPF, with /sys" "$exact"
     try "$root" "the agent serves its own user with its key" '
         cp /etc/netcliff/agent.key /root/key && chown root: /root/key && chmod 600 /root/key
         setpriv --reuid netcliff --regid netcliff --clear-groups env NETCLIFF_STATE_DIR=/tmp/state \
@@ -119,12 +123,12 @@ try_rpm() {
     local root="$work/rpm" rpm="dist/netcliff-$version-1.$machine.rpm"
     [[ -x "$root/usr/bin/rpm" ]] || mmdebstrap --quiet --variant=minbase --include=rpm bookworm "$root" "$(mirror)"
     cp "$rpm" "$root/tmp/now.rpm"
-    try "$root" "rpm: install" 'rpm --initdb && rpm -i --nodeps --force-debian /tmp/now.rpm && rpm -V --nodeps netcliff'
-    try "$root" "rpm: the key is the agent's own" 'test "$(stat -c "%U %a" /etc/netcliff/agent.key)" = "netcliff 400"'
-    try "$root" "rpm: runs" "$runs"
-    try "$root" "rpm: reinstall keeps the key" 'sha256sum /etc/netcliff/agent.key >/tmp/sum
+    try "$root" "install" 'rpm --initdb && rpm -i --nodeps --force-debian /tmp/now.rpm && rpm -V --nodeps netcliff'
+    try "$root" "the key is the agent's own" 'test "$(stat -c "%U %a" /etc/netcliff/agent.key)" = "netcliff 400"'
+    try "$root" "runs" "$runs"
+    try "$root" "reinstall keeps the key" 'sha256sum /etc/netcliff/agent.key >/tmp/sum
         rpm -U --nodeps --force --force-debian /tmp/now.rpm && sha256sum -c /tmp/sum && test -x /usr/bin/netcliff'
-    try "$root" "rpm: remove" 'rpm -e --nodeps netcliff && ! test -e /usr/bin/netcliff'
+    try "$root" "remove" 'rpm -e --nodeps netcliff && ! test -e /usr/bin/netcliff'
 }
 
 # What Alpine is built of: musl and busybox, no glibc, no bash.
@@ -139,8 +143,9 @@ try_tar() {
     rm -rf "${root:?}/usr/share"
     chroot "$root" /bin/busybox --install -s /bin
     tar --extract --file "dist/netcliff-$version-$machine-linux.tar.gz" --strip-components=1 --directory "$root/usr"
-    try "$root" "tar: runs with busybox and musl alone" "$runs"
-    try "$root" "tar: the agent makes its key and serves" '
+    try "$root" "runs with busybox and musl alone" "$runs"
+    WITH_SYS=1 try "$root" "eBPF, with /sys" "$exact"
+    try "$root" "the agent makes its key and serves" '
         netcliff agent --make-key /root/key && (netcliff agent --key /root/key >/tmp/agent.log 2>&1 &)
         sleep 1; netcliff rr --to 127.0.0.1 --key /root/key --time 1s --json | grep -q transactions'
 }

@@ -18,6 +18,9 @@ c="$build/c-$arch"
 flags="-C linker=rust-lld -C linker-flavor=ld.lld -C target-feature=+crt-static"
 # The more specific prefix has to come last: the last one that matches is used.
 flags+=" --remap-path-prefix=$PWD=netcliff --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$build=build"
+# Where the component rust-src is installed, rustc writes the path of std's sources; elsewhere the name that they had when std was built.
+sysroot="$(rustc --print sysroot)"
+flags+=" --remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc/$(rustc --version --verbose | sed -n 's/^commit-hash: //p')"
 # `cargo auditable` puts the list of crates into the binary (cargo audit bin reads it). Pinned in scripts/dist/lib.sh, or bytes would differ.
 command=(build)
 [[ ! -x "$(auditable_bin)/cargo-auditable" ]] || command=(auditable build)

@@ -64,6 +64,7 @@ cat >"$dir/objects/config.h" <<'CONFIG'
 #include <eu-config.h>
 CONFIG
 mapfile -t elf_files < <(sed -n '/^libelf_a_SOURCES/,/[^\\]$/p' "$sources/elfutils/libelf/Makefile.am" | grep -o '[a-z0-9_]*\.c')
-archive libelf "$sources/elfutils/libelf" -std=gnu99 -DHAVE_CONFIG_H -I"$dir/objects" -I"$sources/elfutils/libelf" \
+# elfutils has a powerof2 of its own.
+archive libelf "$sources/elfutils/libelf" -std=gnu99 -Wno-macro-redefined -DHAVE_CONFIG_H -I"$dir/objects" -I"$sources/elfutils/libelf" \
     -I"$sources/elfutils/lib" -I"$dir/include" -- "${elf_files[@]}"
 cp "$sources/elfutils/libelf/"{libelf.h,gelf.h,elf.h,nlist.h} "$dir/include/"

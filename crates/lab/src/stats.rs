@@ -4,7 +4,10 @@ use netcliff_core::Figure;
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 pub mod contrast;
+mod least_squares;
 pub mod quantile;
+
+pub use least_squares::{Fit, Line, fit_non_negative, least_squares};
 
 /// Confidence of every interval that measurements carry.
 pub const CONFIDENCE: f64 = 0.95;
@@ -135,117 +138,6 @@ pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
         high: known(upper[n - 1 - inward]),
         confidence: coverage,
     })
-}
-
-/// A fitted linear relation without intercept: y = sum of coefficient x column.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fit {
-    /// One figure a column, with its Student interval; exactly zero where non-negativity binds.
-    pub coefficients: Vec<Figure>,
-    /// Share of the weighted variance of y about its mean that the fit explains.
-    pub r_squared: f64,
-}
-
-/// Weighted least squares with non-negative coefficients, by active sets: the most negative coefficient is
-/// dropped and the rest refitted. `rows[i]` are the regressors of `y[i]`, and `weight[i]` its weight.
-/// None when there are fewer rows than columns or the columns are linearly dependent.
-pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Fit> {
-    let columns = rows.first()?.len();
-    let mut active: Vec<usize> = (0..columns).collect();
-    loop {
-        let (beta, inverse) = solve_normal(rows, y, weight, &active)?;
-        let worst = (0..active.len()).filter(|&k| beta[k] < 0.0).min_by(|&a, &b| beta[a].total_cmp(&beta[b]));
-        match worst {
-            Some(place) => {
-                active.remove(place);
-                if active.is_empty() {
-                    return None;
-                }
-            }
-            None => return Some(describe(rows, y, weight, &active, &beta, &inverse)),
-        }
-    }
-}
-
-/// A table by rows.
-pub type Matrix = Vec<Vec<f64>>;
-
-/// Least squares of `y` on the columns of `rows`: the coefficients and the inverse of X'X, which the variance of an
-/// observation turns into their covariances. None when there are fewer rows than columns or the columns are linearly
-/// dependent.
-pub fn least_squares(rows: &[Vec<f64>], y: &[f64]) -> Option<(Vec<f64>, Matrix)> {
-    let columns: Vec<usize> = (0..rows.first()?.len()).collect();
-    solve_normal(rows, y, &vec![1.0; rows.len()], &columns)
-}
-
-/// Solves the weighted normal equations for the `active` columns; also returns the inverse of X'WX.
-fn solve_normal(rows: &[Vec<f64>], y: &[f64], weight: &[f64], active: &[usize]) -> Option<(Vec<f64>, Matrix)> {
-    let k = active.len();
-    if rows.len() < k {
-        return None;
-    }
-    let mut normal = vec![vec![0.0; k]; k];
-    let mut right = vec![0.0; k];
-    for ((row, y), w) in rows.iter().zip(y).zip(weight) {
-        for (a, &column_a) in active.iter().enumerate() {
-            right[a] += w * row[column_a] * y;
-            for (b, &column_b) in active.iter().enumerate() {
-                normal[a][b] += w * row[column_a] * row[column_b];
-            }
-        }
-    }
-    let inverse = invert(&normal)?;
-    let beta = inverse.iter().map(|line| line.iter().zip(&right).map(|(a, b)| a * b).sum()).collect();
-    Some((beta, inverse))
-}
-
-/// Inverse by Gauss-Jordan with scaling to unit diagonal; None where the matrix is singular to 1e-12.
-fn invert(matrix: &Matrix) -> Option<Matrix> {
-    let k = matrix.len();
-    let scale: Vec<f64> = (0..k).map(|i| matrix[i][i].sqrt()).collect();
-    if scale.iter().any(|s| *s <= 0.0 || !s.is_finite()) {
-        return None;
-    }
-    let mut work: Matrix = (0..k)
-        .map(|i| {
-            let left = (0..k).map(|j| matrix[i][j] / scale[i] / scale[j]);
-            left.chain((0..k).map(|j| f64::from(u8::from(i == j)))).collect()
-        })
-        .collect();
-    for pivot in 0..k {
-        let best = (pivot..k).max_by(|&a, &b| work[a][pivot].abs().total_cmp(&work[b][pivot].abs()))?;
-        work.swap(pivot, best);
-        let divisor = work[pivot][pivot];
-        if divisor.abs() < 1e-12 {
-            return None;
-        }
-        work[pivot].iter_mut().for_each(|cell| *cell /= divisor);
-        for line in 0..k {
-            if line != pivot {
-                let factor = work[line][pivot];
-                let source = work[pivot].clone();
-                work[line].iter_mut().zip(&source).for_each(|(cell, from)| *cell -= factor * from);
-            }
-        }
-    }
-    Some((0..k).map(|i| (0..k).map(|j| work[i][k + j] / scale[i] / scale[j]).collect()).collect())
-}
-
-fn describe(rows: &[Vec<f64>], y: &[f64], weight: &[f64], active: &[usize], beta: &[f64], inverse: &Matrix) -> Fit {
-    let predicted = |row: &Vec<f64>| active.iter().zip(beta).map(|(&column, b)| row[column] * b).sum::<f64>();
-    let total_weight: f64 = weight.iter().sum();
-    let mean = y.iter().zip(weight).map(|(y, w)| y * w).sum::<f64>() / total_weight;
-    let residual: f64 = rows.iter().zip(y).zip(weight).map(|((row, y), w)| w * (y - predicted(row)).powi(2)).sum();
-    let total: f64 = y.iter().zip(weight).map(|(y, w)| w * (y - mean).powi(2)).sum();
-    let degrees = rows.len().saturating_sub(active.len());
-    let variance = if degrees > 0 { residual / degrees as f64 } else { 0.0 };
-    let mut coefficients = vec![Figure::exact(0.0); rows[0].len()];
-    for (place, &column) in active.iter().enumerate() {
-        let half = student(degrees) * (variance * inverse[place][place]).sqrt();
-        coefficients[column] =
-            if degrees > 0 { Figure::sampled(beta[place], half, CONFIDENCE) } else { Figure::exact(beta[place]) };
-    }
-    Fit { coefficients, r_squared: if total > 0.0 { 1.0 - residual / total } else { 1.0 } }
 }
 
 #[cfg(test)]

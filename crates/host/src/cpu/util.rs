@@ -41,13 +41,12 @@ pub(crate) fn read_file(path: impl AsRef<Path>) -> Result<String, MeterError> {
     fs::read_to_string(path).map_err(|source| MeterError::Read { what: path.display().to_string(), source })
 }
 
-/// The online CPUs; falls back on what this thread may run on where sysfs is absent.
+/// The online CPUs; as many as this thread may run on where the kernel does not tell.
 pub(crate) fn online_cpus() -> Vec<usize> {
-    fs::read_to_string("/sys/devices/system/cpu/online")
-        .ok()
-        .and_then(|list| crate::procfs::cpu_list(&list))
-        .map(|cpus| cpus.into_iter().map(|cpu| cpu as usize).collect())
-        .unwrap_or_else(|| (0..std::thread::available_parallelism().map_or(1, |n| n.get())).collect())
+    match crate::inventory::online_cpus(Path::new("/")) {
+        none if none.is_empty() => (0..std::thread::available_parallelism().map_or(1, |n| n.get())).collect(),
+        cpus => cpus.into_iter().map(|cpu| cpu as usize).collect(),
+    }
 }
 
 /// Checks a specification before any meter acts on it.

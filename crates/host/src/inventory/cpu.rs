@@ -138,10 +138,18 @@ fn signature(cpuinfo: &str) -> Option<String> {
     parts.map(|parts| parts.join("/"))
 }
 
-/// The CPUs that are online on a host whose files are below `root`; none where it does not report.
+/// The CPUs that are online on a host whose files are below `root`, by sysfs, or by procfs where there is none of it, as in a bare root;
+/// none where it does not report.
 pub fn online_cpus(root: &Path) -> Vec<u32> {
     let list = procfs::text(root.join("sys/devices/system/cpu/online"));
-    list.and_then(|list| procfs::cpu_list(&list)).unwrap_or_default()
+    let of_procfs = || procfs::text(root.join("proc/cpuinfo")).map(|cpuinfo| processors(&cpuinfo)).unwrap_or_default();
+    list.and_then(|list| procfs::cpu_list(&list)).unwrap_or_else(of_procfs)
+}
+
+/// The numbers of /proc/cpuinfo's `processor : N`.
+fn processors(cpuinfo: &str) -> Vec<u32> {
+    let number = |line: &str| line.strip_prefix("processor")?.trim_start().strip_prefix(':')?.trim().parse().ok();
+    cpuinfo.lines().filter_map(number).collect()
 }
 
 fn smt_siblings(sys: &Path, online: &[u32]) -> Vec<Vec<u32>> {

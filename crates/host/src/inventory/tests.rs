@@ -121,3 +121,14 @@ fn what_lasts_is_said_in_a_few_words() {
         assert_eq!(said(of_this_run), None);
     }
 }
+
+/// A bare root (chroot) has /proc at most.
+#[test]
+fn without_sysfs_procfs_names_the_cpus() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(online_cpus(root.path()).is_empty());
+    std::fs::create_dir(root.path().join("proc")).unwrap();
+    let cpuinfo = "processor\t: 0\nmodel name\t: processor of a kind\n\nprocessor\t: 2\n";
+    std::fs::write(root.path().join("proc/cpuinfo"), cpuinfo).unwrap();
+    assert_eq!(online_cpus(root.path()), [0, 2]);
+}

@@ -26,7 +26,6 @@ use super::{
 use crate::{
     inventory::Limitation,
     journal::{HostLock, Journal, UndoOutcome},
-    procfs,
     rtnl::Rtnl,
     tune::apply::Session,
     xdp::Mode,
@@ -246,12 +245,7 @@ fn check(options: &ForwardOptions) -> Result<(), TestbedError> {
     if !RULES.contains(&options.rules) {
         return Err(TestbedError::OutOfRange { name: "rules", value: options.rules.into(), accepted: "1 to 500" });
     }
-    let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
-    let cpus = procfs::cpu_list(&online).unwrap_or_default();
-    match [options.router_cpu, options.tester_cpu].into_iter().find(|cpu| !cpus.contains(cpu)) {
-        Some(cpu) => Err(TestbedError::NoSuchCpu { cpu, online }),
-        None => Ok(()),
-    }
+    super::check_cpus(&[options.router_cpu, options.tester_cpu])
 }
 
 /// The router's port towards side `n`.

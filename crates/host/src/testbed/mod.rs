@@ -23,7 +23,10 @@ pub(crate) use namespace::NETNS_DIR;
 pub use permission::{Permission, enter_user_namespace};
 
 use crate::journal::JournalError;
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Why a testbed could not be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +56,7 @@ pub enum TestbedError {
     NoSuchCpu {
         /// The CPU requested.
         cpu: u32,
-        /// The kernel's list, for example `0-1`.
+        /// Those that are, for example `0, 1`.
         online: String,
     },
     /// An option is out of range.
@@ -120,5 +123,15 @@ impl TestbedError {
     pub(crate) fn failed(step: impl Into<String>) -> impl FnOnce(io::Error) -> TestbedError {
         let step = step.into();
         move |source| TestbedError::Step { step, source }
+    }
+}
+
+/// Refuses CPUs that are not online.
+fn check_cpus(wanted: &[u32]) -> Result<(), TestbedError> {
+    let online = crate::inventory::online_cpus(Path::new("/"));
+    let list = || online.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match wanted.iter().find(|cpu| !online.contains(cpu)) {
+        Some(&cpu) => Err(TestbedError::NoSuchCpu { cpu, online: list() }),
+        None => Ok(()),
     }
 }

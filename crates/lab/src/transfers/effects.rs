@@ -8,7 +8,7 @@
 use netcliff_core::Figure;
 
 use crate::stats::contrast::{Estimate, holm, p_same};
-use crate::stats::{CONFIDENCE, least_squares};
+use crate::stats::{CONFIDENCE, Line, least_squares};
 
 /// The effect of one level of a factor.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,12 +51,14 @@ pub fn effects(levels: &[usize], observed: &[Observed<'_>]) -> Vec<LevelEffect> 
             y.push(log);
         }
     }
-    let Some((coefficients, inverse)) = least_squares(&rows, &y).filter(|_| degrees > 0) else { return Vec::new() };
+    let Some(Line { coefficients, variances }) = least_squares(&rows, &y).filter(|_| degrees > 0) else {
+        return Vec::new();
+    };
     let variance = squares / degrees as f64;
     let estimates: Vec<Estimate> = (1..=columns.len())
         .map(|at| Estimate {
             mean: coefficients[at],
-            error: (variance * inverse[at][at]).sqrt(),
+            error: (variance * variances[at]).sqrt(),
             degrees: degrees as f64,
         })
         .collect();

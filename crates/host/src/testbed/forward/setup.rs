@@ -85,11 +85,11 @@ pub(super) fn forward(router: &Namespace, sides: &[Side; 2], options: &ForwardOp
         Forwarding::Route => route(),
         Forwarding::Netfilter => {
             route()?;
-            step("load netfilter rules (this kernel may lack nf_tables)", nft::load(&nft::filter(options.rules)))
+            step("load netfilter rules (this kernel may lack nf_tables)", nft::filter(options.rules))
         }
         Forwarding::Conntrack => {
             route()?;
-            step("load a connection tracking rule (this kernel may lack nf_tables or nft_ct)", nft::load(&nft::track()))
+            step("load a connection tracking rule (this kernel may lack nf_tables or nft_ct)", nft::track())
         }
         Forwarding::Bridge => step("make a bridge (this kernel may lack it)", bridge(sides)),
         // See `redirect`.

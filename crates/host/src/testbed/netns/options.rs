@@ -1,11 +1,8 @@
 //! The options of a testbed.
 
-use crate::{
-    procfs,
-    testbed::{TestbedError, sysctl::SysctlOverrides},
-};
+use crate::testbed::{TestbedError, check_cpus, sysctl::SysctlOverrides};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, path::Path};
 
 /// How the veth of the host under test receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -55,8 +52,7 @@ pub struct TestbedOptions {
 impl Default for TestbedOptions {
     /// MTU 1500, one queue, backlog reception on the last online CPU.
     fn default() -> Self {
-        let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
-        let last = procfs::cpu_list(&online).and_then(|cpus| cpus.last().copied()).unwrap_or(0);
+        let last = crate::inventory::online_cpus(Path::new("/")).last().copied().unwrap_or(0);
         TestbedOptions {
             mtu_bytes: 1500,
             ipv6: false,
@@ -85,11 +81,6 @@ impl TestbedOptions {
             false => range("mtu", self.mtu_bytes, 68, 65_535, "68 to 65535 bytes")?,
         }
         range("queues", self.queues, 1, 64, "1 to 64")?;
-        let online = procfs::text("/sys/devices/system/cpu/online").unwrap_or_default();
-        let cpus = procfs::cpu_list(&online).unwrap_or_default();
-        match self.reception_cpus.iter().chain(&self.sender_reception_cpus).find(|cpu| !cpus.contains(cpu)) {
-            Some(&cpu) => Err(TestbedError::NoSuchCpu { cpu, online }),
-            None => Ok(()),
-        }
+        check_cpus(&[&self.reception_cpus[..], &self.sender_reception_cpus[..]].concat())
     }
 }

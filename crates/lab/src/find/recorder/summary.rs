@@ -167,11 +167,11 @@ fn line(points: &[(f64, f64)]) -> Option<(Figure, f64)> {
     let rows: Vec<Vec<f64>> = points.iter().map(|(t, _)| vec![1.0, t - middle]).collect();
     let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
     // At the middle of the times the line has the mean of the values.
-    let (line, inverse) = stats::least_squares(&rows, &values)?;
-    let (mean, slope) = (line[0], line[1]);
+    let line = stats::least_squares(&rows, &values)?;
+    let (mean, slope) = (line.coefficients[0], line.coefficients[1]);
     let squares: f64 = rows.iter().zip(&values).map(|(row, v)| (v - mean - slope * row[1]).powi(2)).sum();
     let variance = squares / (count - 2.0);
     let length = points.last()?.0 - points.first()?.0;
-    let half = stats::student(points.len() - 2) * (variance * inverse[1][1]).sqrt() * length / mean;
+    let half = stats::student(points.len() - 2) * (variance * line.variances[1]).sqrt() * length / mean;
     (mean > 0.0).then(|| (Figure::sampled(slope * length / mean, half, stats::CONFIDENCE), variance.sqrt() / mean))
 }

@@ -1,0 +1,145 @@
+//! Least squares by QR, with and without the condition that no coefficient is negative.
+
+use super::{CONFIDENCE, student};
+use nalgebra::{DMatrix, DVector};
+use netcliff_core::Figure;
+
+/// Columns of unit length are taken for linearly dependent where one is no farther from the space of those before it. Times and counts of
+/// measurements agree to 1e-4 at best; the rounding errors of `f64` are 1e-16.
+const DEPENDENT: f64 = 1e-6;
+
+/// A fitted linear relation without intercept: y = sum of coefficient x column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// One figure a column, with its Student interval; exactly zero where non-negativity binds.
+    pub coefficients: Vec<Figure>,
+    /// Share of the weighted variance of y about its mean that the fit explains.
+    pub r_squared: f64,
+}
+
+/// Coefficients of least squares without any condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// One a column.
+    pub coefficients: Vec<f64>,
+    /// The diagonal of the inverse of X'X: times the variance of an observation it is each coefficient's variance.
+    pub variances: Vec<f64>,
+}
+
+/// Weighted least squares with non-negative coefficients. `rows[i]` are the regressors of `y[i]`, and `weight[i]` its weight. None when there
+/// are fewer rows than columns, when the columns are linearly dependent, and when no coefficient can be above 0.
+///
+/// Lawson and Hanson, "Solving Least Squares Problems" (1974), algorithm NNLS (23.10): columns enter one by one and leave where they would be
+/// negative; one that left enters again where that makes the fit better, so that what is found is the best fit.
+pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Fit> {
+    let problem = Problem::new(rows, y, weight)?;
+    let columns = problem.scale.len();
+    problem.solve(&(0..columns).collect::<Vec<_>>())?;
+    let mut active: Vec<usize> = Vec::new();
+    let mut x = vec![0.0; columns];
+    // Each round makes the sum of squares smaller, by another set of columns: no set comes twice (page 162).
+    while let Some(enters) = problem.steepest(&active, &x) {
+        active.push(enters);
+        loop {
+            let solved = problem.solve(&active)?.coefficients;
+            let at = |place: usize| x[active[place]];
+            // How far towards the new coefficients all stay above 0.
+            let leaves = (0..active.len()).filter(|&k| solved[k] <= 0.0).map(|k| (k, at(k) / (at(k) - solved[k])));
+            let Some((_, share)) = leaves.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+                active.iter().zip(&solved).for_each(|(&column, value)| x[column] = *value);
+                break;
+            };
+            active.iter().zip(&solved).for_each(|(&column, value)| x[column] += share * (value - x[column]));
+            // What comes in at 0 and wants to be negative is rounding: without it nothing changes.
+            let stays = |column: &usize| x[*column] > 0.0;
+            let (kept, left): (Vec<usize>, Vec<usize>) = active.iter().partition(|column| stays(column));
+            left.iter().for_each(|&column| x[column] = 0.0);
+            active = kept;
+            if left.contains(&enters) && share == 0.0 {
+                return problem.describe(&active, rows.len(), y, weight);
+            }
+        }
+    }
+    problem.describe(&active, rows.len(), y, weight)
+}
+
+/// Least squares of `y` on the columns of `rows`. None when there are fewer rows than columns or the columns are linearly dependent.
+pub fn least_squares(rows: &[Vec<f64>], y: &[f64]) -> Option<Line> {
+    let problem = Problem::new(rows, y, &vec![1.0; rows.len()])?;
+    let line = problem.solve(&(0..problem.scale.len()).collect::<Vec<_>>())?;
+    let unscaled =
+        |values: &[f64], power: i32| values.iter().zip(&problem.scale).map(|(v, s)| v / s.powi(power)).collect();
+    Some(Line { coefficients: unscaled(&line.coefficients, 1), variances: unscaled(&line.variances, 2) })
+}
+
+/// Rows times the square root of their weight, columns scaled to unit length: costs and counts have units far apart.
+struct Problem {
+    matrix: DMatrix<f64>,
+    right: DVector<f64>,
+    scale: Vec<f64>,
+}
+
+impl Problem {
+    fn new(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<Self> {
+        let columns = rows.first()?.len();
+        if rows.len() < columns {
+            return None;
+        }
+        let mut matrix = DMatrix::from_fn(rows.len(), columns, |i, j| weight[i].sqrt() * rows[i][j]);
+        let scale: Vec<f64> = matrix.column_iter().map(|column| column.norm()).collect();
+        if scale.iter().any(|s| *s <= 0.0 || !s.is_finite()) {
+            return None;
+        }
+        matrix.column_iter_mut().zip(&scale).for_each(|(mut column, s)| column /= *s);
+        let right = DVector::from_fn(rows.len(), |i, _| weight[i].sqrt() * y[i]);
+        right.iter().all(|value| value.is_finite()).then_some(Self { matrix, right, scale })
+    }
+
+    /// Least squares on the `active` columns, in scaled units. None where they are linearly dependent.
+    fn solve(&self, active: &[usize]) -> Option<Line> {
+        let (q, r) = self.matrix.select_columns(active).qr().unpack();
+        if r.diagonal().iter().any(|length| length.abs() < DEPENDENT) {
+            return None;
+        }
+        let coefficients = r.solve_upper_triangular(&q.tr_mul(&self.right))?;
+        // (X'X)^-1 = R^-1 R^-T.
+        let inverse = r.solve_upper_triangular(&DMatrix::identity(active.len(), active.len()))?;
+        let variances = inverse.row_iter().map(|row| row.norm_squared()).collect();
+        Some(Line { coefficients: coefficients.iter().copied().collect(), variances })
+    }
+
+    /// The column outside of `active` along which the sum of squares falls fastest; None where it falls along none.
+    fn steepest(&self, active: &[usize], x: &[f64]) -> Option<usize> {
+        let residual = &self.right - &self.matrix * DVector::from_column_slice(x);
+        let slopes = self.matrix.tr_mul(&residual);
+        // Columns have unit length: a slope is a share of the residual's length, and below this one it is rounding.
+        let least = 1e-12 * self.right.norm();
+        let falls = (0..x.len()).filter(|column| !active.contains(column) && slopes[*column] > least);
+        falls.max_by(|a, b| slopes[*a].total_cmp(&slopes[*b]))
+    }
+
+    /// The fit on these columns; None for none.
+    fn describe(&self, active: &[usize], count: usize, y: &[f64], weight: &[f64]) -> Option<Fit> {
+        if active.is_empty() {
+            return None;
+        }
+        let line = self.solve(active)?;
+        let fitted = self.matrix.select_columns(active) * DVector::from_column_slice(&line.coefficients);
+        let residual = (&self.right - fitted).norm_squared();
+        let mean = y.iter().zip(weight).map(|(y, w)| y * w).sum::<f64>() / weight.iter().sum::<f64>();
+        let total: f64 = y.iter().zip(weight).map(|(y, w)| w * (y - mean).powi(2)).sum();
+        let degrees = count - active.len();
+        let variance = if degrees > 0 { residual / degrees as f64 } else { 0.0 };
+        let mut coefficients = vec![Figure::exact(0.0); self.scale.len()];
+        for (place, &column) in active.iter().enumerate() {
+            let value = line.coefficients[place] / self.scale[column];
+            let half = student(degrees) * (variance * line.variances[place]).sqrt() / self.scale[column];
+            coefficients[column] =
+                if degrees > 0 { Figure::sampled(value, half, CONFIDENCE) } else { Figure::exact(value) };
+        }
+        Some(Fit { coefficients, r_squared: if total > 0.0 { 1.0 - residual / total } else { 1.0 } })
+    }
+}
+
+#[cfg(test)]
+mod tests;

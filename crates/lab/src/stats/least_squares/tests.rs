@@ -1,0 +1,101 @@
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn a_negative_coefficient_is_dropped_and_the_rest_refitted() {
+    // y = 2 a - b exactly; without b the best non-negative fit is in a alone.
+    let rows = vec![vec![1.0, 0.5], vec![2.0, 0.1], vec![3.0, 0.9], vec![4.0, 0.2]];
+    let y: Vec<f64> = rows.iter().map(|r| 2.0 * r[0] - r[1]).collect();
+    let fit = fit_non_negative(&rows, &y, &[1.0; 4]).unwrap();
+    assert_eq!(fit.coefficients[1], Figure::exact(0.0));
+    assert!(fit.coefficients[0].value > 1.5 && fit.coefficients[0].value < 2.0);
+}
+
+#[test]
+fn columns_that_cannot_be_told_apart_are_refused() {
+    let rows = vec![vec![1.0, 2.0], vec![2.0, 4.0], vec![3.0, 6.0]];
+    assert_eq!(fit_non_negative(&rows, &[1.0, 2.0, 3.0], &[1.0; 3]), None);
+    assert_eq!(fit_non_negative(&rows[..1], &[1.0], &[1.0]), None);
+    assert_eq!(fit_non_negative(&[], &[], &[]), None);
+}
+
+proptest! {
+    #[test]
+    fn exact_data_give_their_coefficients_back(
+        truth in prop::collection::vec(0.1..10.0f64, 3),
+        cells in prop::collection::vec(0.1..100.0f64, 36),
+    ) {
+        let rows: Vec<Vec<f64>> = cells.chunks(3).map(<[f64]>::to_vec).collect();
+        let y: Vec<f64> = rows.iter().map(|row| row.iter().zip(&truth).map(|(a, b)| a * b).sum()).collect();
+        let fit = fit_non_negative(&rows, &y, &vec![1.0; rows.len()]).unwrap();
+        for (figure, truth) in fit.coefficients.iter().zip(&truth) {
+            prop_assert!((figure.value - truth).abs() < 1e-6 * truth, "{} {}", figure.value, truth);
+        }
+        prop_assert!(fit.r_squared > 1.0 - 1e-9);
+    }
+}
+
+/// Sum of weighted squares that coefficients leave.
+fn squares(rows: &[Vec<f64>], y: &[f64], weight: &[f64], x: &[f64]) -> f64 {
+    let predicted = |row: &Vec<f64>| row.iter().zip(x).map(|(a, b)| a * b).sum::<f64>();
+    rows.iter().zip(y).zip(weight).map(|((row, y), w)| w * (y - predicted(row)).powi(2)).sum()
+}
+
+/// The best fit by trying every set of columns.
+fn best(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> f64 {
+    let columns = rows[0].len();
+    let problem = Problem::new(rows, y, weight).unwrap();
+    let sets = (1..1usize << columns).map(|set| (0..columns).filter(|k| set & 1 << k != 0).collect::<Vec<_>>());
+    let of = |set: Vec<usize>| {
+        let line = problem.solve(&set)?;
+        let mut x = vec![0.0; columns];
+        set.iter().zip(&line.coefficients).for_each(|(&k, value)| x[k] = value / problem.scale[k]);
+        x.iter().all(|value| *value >= 0.0).then(|| squares(rows, y, weight, &x))
+    };
+    sets.filter_map(of).fold(squares(rows, y, weight, &vec![0.0; columns]), f64::min)
+}
+
+/// Dropping the most negative coefficient for good finds a worse fit here: column 0 is dropped for the sake of column 1, which is dropped next.
+#[test]
+fn a_column_that_was_dropped_enters_again() {
+    let rows = [[-1.0, -0.5, 0.5], [0.0, -1.0, -0.5], [1.0, 0.5, -1.0], [0.5, 1.0, 0.5]].map(Vec::from);
+    let weight = [1.0; 4];
+    for step in 0..400 {
+        let angle = f64::from(step) * 0.37;
+        let y = [angle.sin(), (1.7 * angle).cos(), (0.3 * angle).sin(), (2.3 * angle).cos()];
+        let expected = best(&rows, &y, &weight);
+        let x = fit_non_negative(&rows, &y, &weight)
+            .map_or(vec![0.0; 3], |fit| fit.coefficients.iter().map(|figure| figure.value).collect());
+        let found = squares(&rows, &y, &weight, &x);
+        assert!(found <= expected + 1e-9, "step {step}: {found} instead of {expected}");
+    }
+}
+
+/// y = 1 + 2 t with noise of known size: the interval is that of the textbook.
+#[test]
+fn a_line_has_the_textbook_variances() {
+    let times: Vec<f64> = (0..10).map(f64::from).collect();
+    let rows: Vec<Vec<f64>> = times.iter().map(|t| vec![1.0, *t]).collect();
+    let y: Vec<f64> = times.iter().map(|t| 1.0 + 2.0 * t).collect();
+    let line = least_squares(&rows, &y).unwrap();
+    assert!((line.coefficients[0] - 1.0).abs() < 1e-12 && (line.coefficients[1] - 2.0).abs() < 1e-12);
+    // 1/n + mean^2/Sxx and 1/Sxx, Sxx = 82.5.
+    assert!((line.variances[0] - (0.1 + 4.5f64.powi(2) / 82.5)).abs() < 1e-12);
+    assert!((line.variances[1] - 1.0 / 82.5).abs() < 1e-12);
+}
+
+proptest! {
+    #[test]
+    fn no_set_of_columns_fits_better(
+        cells in prop::collection::vec(-1.0..1.0f64, 24),
+        y in prop::collection::vec(-1.0..1.0f64, 8),
+        weight in prop::collection::vec(0.1..10.0f64, 8),
+    ) {
+        let rows: Vec<Vec<f64>> = cells.chunks(3).map(<[f64]>::to_vec).collect();
+        let x = fit_non_negative(&rows, &y, &weight)
+            .map_or(vec![0.0; 3], |fit| fit.coefficients.iter().map(|figure| figure.value).collect());
+        prop_assert!(x.iter().all(|value| *value >= 0.0));
+        let (found, expected) = (squares(&rows, &y, &weight, &x), best(&rows, &y, &weight));
+        prop_assert!(found <= expected + 1e-9, "{found} instead of {expected}");
+    }
+}
