@@ -116,7 +116,7 @@ def _curve(
 
     values = {key: array(data) for key, data, _ in found}
     ends = {key: (array(pair[0]), array(pair[1])) for key, _, pair in found if pair is not None}
-    about = {"engine": engine, "scheme": str(parts[1]), "host": repr(parts[0]), "netcliff_version": _core.__version__}
+    about: dict[str, Any] = {"engine": engine, "scheme": str(parts[1]), "host": repr(parts[0]), "netcliff_version": _core.__version__}
     if engine == "sim":
         about["seed"] = simulation.seed
     return Curve(values, ends, dict(zip(arrays, wide)), about, notes)
@@ -175,8 +175,8 @@ def cliff(
     >>> 120e3 < cliff("interrupt") < 135e3
     True
     """
-    host, scheme, traffic = _point(host, scheme, traffic, given, loaded=False)
-    text = _core.analyse(host, scheme, traffic, None, loss, False, fidelity, "python: netcliff.cliff")
+    parts = _point(host, scheme, traffic, given, loaded=False)
+    text = _core.analyse(*parts, None, loss, False, fidelity, "python: netcliff.cliff")
     return float(json.loads(text)["cliff_pps"])
 
 

@@ -136,7 +136,9 @@ pub(crate) fn curve<'py>(
         EngineKind::Model => (Box::new(model(fidelity)?.0), None),
         EngineKind::Sim => (Box::new(simulation.engine()?.0), Some(work::threads(threads))),
         EngineKind::Wire => {
-            return Err(Fault::Unsupported("engine wire: measurements are the command line's: netcliff run".into()).into());
+            return Err(
+                Fault::Unsupported("engine wire: measurements are the command line's: netcliff run".into()).into()
+            );
         }
     };
     let (found, notes) = work::run(py, threads, move |stop| answer(&*engine, &base, &columns, count, stop))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use netcliff_core::experiment::{PACKETS_RANGE, Share};
-use netcliff_core::{Analysis, Aims, Engine, EngineKind, Fidelity, Load, Point, Provenance, Record};
+use netcliff_core::{Aims, Analysis, Engine, EngineKind, Fidelity, Load, Point, Provenance, Record};
 use netcliff_model::{ModelEngine, Question};
 use netcliff_sim::{Effort, SimEngine};
 use pyo3::prelude::*;

@@ -7,8 +7,18 @@ use netcliff_lab::store::StoreError as LabStoreError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-pyo3::create_exception!(netcliff, UsageError, PyValueError, "A value that cannot be read or cannot be; it names the accepted form.");
-pyo3::create_exception!(netcliff, UnsupportedError, PyValueError, "The engine does not answer this point; it says why.");
+pyo3::create_exception!(
+    netcliff,
+    UsageError,
+    PyValueError,
+    "A value that cannot be read or cannot be; it names the accepted form."
+);
+pyo3::create_exception!(
+    netcliff,
+    UnsupportedError,
+    PyValueError,
+    "The engine does not answer this point; it says why."
+);
 pyo3::create_exception!(netcliff, EngineError, PyRuntimeError, "The engine tried and failed.");
 pyo3::create_exception!(netcliff, StoreError, PyOSError, "The record store cannot be read or written.");
 

@@ -42,6 +42,7 @@ pub(crate) struct Plan {
 
 /// The changes as texts.
 #[derive(Debug, Clone, Default, FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
 pub(crate) struct Changed {
     engines: Vec<String>,
     seed: Option<u64>,
@@ -138,7 +139,6 @@ impl Plan {
         costs.set_item("service", point.host.service.to_string())?;
         costs.set_item("queues", point.host.queues.as_ref().map_or_else(String::new, ToString::to_string))?;
         about.set_item("host", costs)?;
-        about.set_item("expected_s", self.expected_s(index))?;
         Ok(about)
     }
 
@@ -171,20 +171,14 @@ impl Plan {
         Ok(Answers { answers: std::sync::Mutex::new(answers), stop })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, String, Changed)) {
-        let plan = slf.get();
-        (slf.get_type().into_any(), (plan.path.clone(), plan.text.clone(), plan.changes.clone()))
-    }
-}
-
-impl Plan {
     /// Roughly how long a task takes (s), for cutting tasks only: by the packets a simulation starts with and a usual speed.
-    fn expected_s(&self, index: usize) -> f64 {
-        /// Seconds a simulated packet, of one replication on one core (measured by bench/python/tasks.py).
+    fn expected_s(&self, index: usize) -> PyResult<f64> {
+        /// Seconds a simulated packet, of one replication on one core (an order of magnitude: it decides nothing but how points are grouped).
         const PACKET_S: f64 = 60e-9;
-        /// Seconds of a point by the model, between the closed forms (us) and the chains (tenths of a second).
+        /// Seconds of a point by the model: closed forms take microseconds, chains up to tenths of a second.
         const MODEL_S: f64 = 5e-3;
-        match self.inner.tasks[index].answerer.engine {
+        let task = self.inner.tasks.get(index).ok_or_else(|| Fault::usage(format!("there is no task {index}")))?;
+        Ok(match task.answerer.engine {
             EngineKind::Model => MODEL_S,
             EngineKind::Wire => 1.0,
             EngineKind::Sim => match self.inner.sim.effort {
@@ -196,7 +190,12 @@ impl Plan {
                     (200e3 * (0.05 / relative).powi(2)).min(packets_at_most as f64) * PACKET_S
                 }
             },
-        }
+        })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, String, Changed)) {
+        let plan = slf.get();
+        (slf.get_type().into_any(), (plan.path.clone(), plan.text.clone(), plan.changes.clone()))
     }
 }
 

@@ -202,11 +202,8 @@ impl Traffic {
         link_bps: Option<f64>,
     ) -> PyResult<Self> {
         let given = |figure: Option<f64>, unit: &str| figure.map(|figure| number(figure, unit));
-        let rate = one_of(vec![
-            ("rate", rate),
-            ("rate_pps", given(rate_pps, "pps")),
-            ("rate_bps", given(rate_bps, "bit/s")),
-        ])?;
+        let rate =
+            one_of(vec![("rate", rate), ("rate_pps", given(rate_pps, "pps")), ("rate_bps", given(rate_bps, "bit/s"))])?;
         let size = one_of(vec![("size", size), ("size_bytes", size_bytes.map(|bytes| format!("{bytes}B")))])?;
         let link = one_of(vec![("link", link), ("link_bps", given(link_bps, "bit/s"))])?;
         let rate = rate.map(|text| read::<Load>(&text)).transpose()?;
