@@ -33,8 +33,8 @@ def _client(args: argparse.Namespace) -> Any:
     if args.scheduler:
         return Client(args.scheduler)
     # Bound to this host only; no dashboard port is opened.
-    cluster = LocalCluster(n_workers=args.local, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
-    return Client(cluster)
+    place: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None}
+    return Client(LocalCluster(n_workers=args.local, threads_per_worker=1, **place))
 
 
 def _progress(answered: int, of: int) -> None:

@@ -72,7 +72,7 @@ def _version() -> str:
 def check_versions(client: Client) -> None:
     """Refuses workers with another netcliff, by name."""
     # A worker that has just died answers with its exception; whoever comes later is asked by each task.
-    told = client.run(_version, on_error="return")
+    told: Any = client.run(_version, on_error="return")
     others = {name: found for name, found in told.items() if isinstance(found, str) and found != _core.__version__}
     if others:
         each = ", ".join(f"{name} has {found}" for name, found in sorted(others.items()))
@@ -97,7 +97,7 @@ def answers(client: Client, asked: _core.Plan, pending: list[int], task_s: float
         finished.add(future)
 
     try:
-        for _ in range(min(len(waiting), AHEAD * max(1, sum(client.nthreads().values())))):
+        for _ in range(min(len(waiting), AHEAD * _threads(client))):
             submit()
         for future in finished:
             chunk = underway.pop(future)
@@ -111,8 +111,12 @@ def answers(client: Client, asked: _core.Plan, pending: list[int], task_s: float
 
 def _fair_share(client: Client, asked: _core.Plan, pending: list[int]) -> float:
     """A length of tasks (s) that gives each thread several."""
-    threads: int = max(1, sum(client.nthreads().values()))
-    return sum(asked.expected_s(task) for task in pending) / (8 * threads)
+    return sum(asked.expected_s(task) for task in pending) / (8 * _threads(client))
+
+
+def _threads(client: Client) -> int:
+    counts: Any = client.nthreads()
+    return max(1, int(sum(counts.values())))
 
 
 def _told(future: Any, chunk: list[int]) -> Iterable[Answer]:
