@@ -48,5 +48,5 @@ python3 -m venv "$work/bare"
 (cd "$work" && bare/bin/python -c 'import netcliff; netcliff.predict("napi", rate_pps=[1e5, 2e5])')
 
 cd crates/python
-"$work/venv/bin/mypy" --cache-dir "$work/mypy" netcliff
+"$work/venv/bin/mypy" --cache-dir "$work/mypy" python/netcliff
 NETCLIFF_BINARY="${NETCLIFF_BINARY:-$CARGO_TARGET_DIR/debug/netcliff}" "$python" -P -m pytest tests 2>&1 | tee "$work/pytest.log"

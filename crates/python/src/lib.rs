@@ -1,4 +1,4 @@
-//! netcliff for Python: the module `netcliff._core`, on which the package in `netcliff/` stands. No logic here.
+//! netcliff for Python: the module `netcliff._core`, on which the package in `python/netcliff/` stands. No logic here.
 //!
 //! | module | holds |
 //! | --- | --- |
