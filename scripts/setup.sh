@@ -156,6 +156,12 @@ setup_tools() {
     fail "cargo-nextest is missing; install it first: https://nexte.st/docs/installation"
 }
 
+# For the tests of crates/python; they install the rest from PyPI themselves, and are skipped where they cannot.
+setup_python() {
+    python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv ||
+        say "python3-venv is missing: the tests of the Python package are skipped"
+}
+
 setup_compiler
 setup_ebpf
 setup_rust
@@ -165,4 +171,5 @@ if $for_tests; then
     setup_wasm_target
     setup_programs
     setup_tools
+    setup_python
 fi

@@ -160,6 +160,17 @@ check_web() {
     fi
 }
 
+# The Python package; 77 is "skipped" there.
+check_python() {
+    local reason status=0
+    reason="$(scripts/checks/python.sh --needs)" || status=$?
+    if [[ "$status" == 77 ]]; then
+        skip "the Python package" "$reason"
+    else
+        step "the Python package" scripts/checks/python.sh
+    fi
+}
+
 summary() {
     local name tests_skipped
     echo
@@ -194,4 +205,5 @@ step "tests" scripts/cargo.sh nextest run --workspace --locked --no-fail-fast --
 step "documentation tests" scripts/cargo.sh test --workspace --doc --locked --no-fail-fast
 check_wasm
 check_web
+check_python
 summary

@@ -39,7 +39,7 @@ use netcliff_core::{
 pub use candidates::candidates;
 pub use overall::overall;
 pub use samples::Sampler;
-pub use settings::{offered, with_commands};
+pub use settings::{offered, offered_anywhere, with_commands};
 
 use race::Race;
 use samples::Samples;

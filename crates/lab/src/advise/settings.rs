@@ -11,6 +11,11 @@ pub fn offered(scheme: &Scheme, device: Device<'_>) -> Result<(), String> {
     steps(scheme, device).map(drop)
 }
 
+/// Whether some driver can be configured for a scheme: what is advised where no device is named.
+pub fn offered_anywhere(scheme: &Scheme) -> bool {
+    offered(scheme, Device::Any(Advice::PLACEHOLDER)).is_ok()
+}
+
 /// Fills in the commands of every candidate, or why there are none.
 pub fn with_commands(advice: &mut Advice, device: Device<'_>) {
     advice.device = match device {

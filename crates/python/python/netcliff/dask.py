@@ -1,0 +1,157 @@
+"""Sweeps on a Dask cluster: the same experiment files and the same figures as on this machine.
+
+A point's seed is the experiment's, so its answer depends neither on the worker nor on how points are cut into tasks: a
+task that is done again after a worker died gives the same digits. One writer, the driver, keeps answers as they come.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from functools import lru_cache
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
+
+from . import _core
+from .sweeps import Answer, Progress, Sweep, collect, plan
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from distributed import Client
+
+#: Length of a Dask task (s): Dask itself takes about a millisecond for each, so that this is well below 1 %.
+TASK_S = 2.0
+#: Tasks in flight for each thread of a worker: enough to keep it busy, few enough to bound the driver's memory.
+AHEAD = 3
+
+
+class VersionError(RuntimeError):
+    """Driver and workers do not all have the same netcliff."""
+
+
+@lru_cache(maxsize=4)
+def _plan(pickled: bytes) -> _core.Plan:
+    """The experiment, expanded once a worker. It travels with each task: what is scattered dies with its worker."""
+    asked: _core.Plan = pickle.loads(pickled)
+    return asked
+
+
+def answer(pickled: bytes, tasks: Sequence[int], version: str) -> list[Answer]:
+    """What a worker does: the tasks one by one. A task that fails is an answer, so that the others go on."""
+    if version != _core.__version__:
+        raise VersionError(f"this worker has netcliff {_core.__version__}, the driver {version}: install the same wheel")
+    asked, found = _plan(pickled), list[Answer]()
+    for task in tasks:
+        try:
+            found.append(asked.answer(task, "python: netcliff.dask.sweep"))
+        except Exception as error:  # one point must not lose the others
+            found.append((task, "failed", f"{type(error).__name__}: {error}"))
+    return found
+
+
+def chunks(asked: _core.Plan, pending: Iterable[int], task_s: float = TASK_S) -> Iterator[list[int]]:
+    """Points cut into tasks of about `task_s` by their expected length."""
+    chunk: list[int] = []
+    length_s = 0.0
+    for task in pending:
+        chunk.append(task)
+        length_s += asked.expected_s(task)
+        if length_s >= task_s:
+            yield chunk
+            chunk, length_s = [], 0.0
+    if chunk:
+        yield chunk
+
+
+def _version() -> str:
+    from netcliff import _core
+
+    return str(_core.__version__)
+
+
+def check_versions(client: Client) -> None:
+    """Refuses workers with another netcliff, by name."""
+    # A worker that has just died answers with its exception; whoever comes later is asked by each task.
+    told: Any = client.run(_version, on_error="return")
+    others = {name: found for name, found in told.items() if isinstance(found, str) and found != _core.__version__}
+    if others:
+        each = ", ".join(f"{name} has {found}" for name, found in sorted(others.items()))
+        raise VersionError(f"the driver has netcliff {_core.__version__}, but {each}: install the same wheel on every worker")
+
+
+def answers(client: Client, asked: _core.Plan, pending: list[int], task_s: float = TASK_S) -> Iterator[Answer]:
+    """Answers as they come. At most `AHEAD` tasks a thread are in flight."""
+    from distributed import as_completed
+
+    check_versions(client)
+    pickled = pickle.dumps(asked)
+    # Short tasks at the end: no worker waits long for the last.
+    waiting = deque(chunks(asked, pending, min(task_s, _fair_share(client, asked, pending))))
+    underway: dict[Any, list[int]] = {}
+    finished = as_completed()
+
+    def submit() -> None:
+        chunk = waiting.popleft()
+        future = client.submit(answer, pickled, chunk, _core.__version__, pure=False, retries=3)
+        underway[future] = chunk
+        finished.add(future)
+
+    try:
+        for _ in range(min(len(waiting), AHEAD * _threads(client))):
+            submit()
+        for future in finished:
+            chunk = underway.pop(future)
+            yield from _told(future, chunk)
+            future.release()
+            if waiting:
+                submit()
+    finally:
+        client.cancel(list(underway), force=True)
+
+
+def _fair_share(client: Client, asked: _core.Plan, pending: list[int]) -> float:
+    """A length of tasks (s) that gives each thread several."""
+    return sum(asked.expected_s(task) for task in pending) / (8 * _threads(client))
+
+
+def _threads(client: Client) -> int:
+    counts: Any = client.nthreads()
+    return max(1, int(sum(counts.values())))
+
+
+def _told(future: Any, chunk: list[int]) -> Iterable[Answer]:
+    if future.status == "finished":
+        found: list[Answer] = [tuple(each) for each in future.result()]
+        return found
+    # The worker died again and again, or the cluster did: these points have no answer.
+    why = "cancelled" if future.status == "cancelled" else str(future.exception())
+    return [(task, "failed", why) for task in chunk]
+
+
+def gather(
+    experiment: str | PathLike[str] | _core.Plan, client: Client, *, engines: Sequence[str] = (), seed: int | None = None,
+    precision: str | float | None = None, packets: int | None = None, store: str | PathLike[str] | None = None,
+    resume: bool = False, progress: Progress | bool = False, task_s: float = TASK_S,
+) -> Sweep:  # fmt: skip
+    """As `sweep`, with the records."""
+    asked = plan(experiment, engines=engines, seed=seed, precision=precision, packets=packets)
+    if any(asked.task(task)["kind"] == "wire" for task in range(len(asked))):
+        raise _core.UnsupportedError("engine wire: points are measured by the command line: netcliff run")
+    command = "python: netcliff.dask.sweep"
+    return collect(asked, lambda pending: answers(client, asked, pending, task_s), store, resume, progress, command)
+
+
+def sweep(
+    experiment: str | PathLike[str] | _core.Plan, client: Client, *, engines: Sequence[str] = (), seed: int | None = None,
+    precision: str | float | None = None, packets: int | None = None, store: str | PathLike[str] | None = None,
+    resume: bool = False, progress: Progress | bool = False, task_s: float = TASK_S,
+) -> xr.Dataset:  # fmt: skip
+    """The points of an experiment on a cluster, as a Dataset: the same digits as ``netcliff.sweep``.
+
+    With `store` the driver keeps each record as it comes; ``resume=True`` goes on after the driver was killed.
+    """
+    asked = gather(
+        experiment, client, engines=engines, seed=seed, precision=precision, packets=packets, store=store, resume=resume,
+        progress=progress, task_s=task_s,
+    )  # fmt: skip
+    return asked.to_xarray()

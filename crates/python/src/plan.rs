@@ -1,0 +1,249 @@
+//! Experiments of points: what `netcliff run FILE` computes, task by task.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+
+use netcliff_core::experiment::{Experiment, Share};
+use netcliff_core::measure::ALL;
+use netcliff_core::{EngineKind, Load, Record};
+use netcliff_lab::inputs;
+use netcliff_lab::run::{self, Answer, Changes};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::engines::provenance;
+use crate::errors::Fault;
+use crate::values::read;
+use crate::work;
+
+/// `done` and a record, `declined` or `failed` and the reason.
+type Told = (usize, &'static str, String);
+
+fn told(index: usize, answer: Answer) -> Told {
+    match answer {
+        Answer::Had(record) => match serde_json::to_string(&record) {
+            Ok(text) => (index, "done", text),
+            Err(error) => (index, "failed", error.to_string()),
+        },
+        Answer::Declined(why) => (index, "declined", why),
+        Answer::Failed(why) => (index, "failed", why),
+    }
+}
+
+/// An experiment file with its changes, expanded to tasks.
+#[pyclass(frozen, module = "netcliff._core")]
+pub(crate) struct Plan {
+    pub(crate) inner: Arc<run::Plan>,
+    path: String,
+    text: String,
+    changes: Changed,
+}
+
+/// The changes as texts.
+#[derive(Debug, Clone, Default, FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Changed {
+    engines: Vec<String>,
+    seed: Option<u64>,
+    precision: Option<String>,
+    packets: Option<u64>,
+}
+
+impl Changed {
+    fn read(&self) -> Result<Changes, Fault> {
+        Ok(Changes {
+            engines: self.engines.iter().map(|name| read::<EngineKind>(name)).collect::<Result<_, _>>()?,
+            seed: self.seed,
+            precision: self.precision.as_deref().map(read::<Share>).transpose()?,
+            packets: self.packets,
+        })
+    }
+}
+
+/// The text of an experiment: of a file, or of one that netcliff brings along.
+#[pyfunction]
+pub(crate) fn experiment_text(name: &str) -> PyResult<String> {
+    Ok(inputs::experiment(name).map_err(Fault::from)?)
+}
+
+fn load(load: Load) -> (f64, &'static str) {
+    match load {
+        Load::Pps(pps) => (pps, "1/s"),
+        Load::Bps(bps) => (bps, "bit/s"),
+        Load::LineShare(share) => (share, "1"),
+    }
+}
+
+#[pymethods]
+impl Plan {
+    #[new]
+    fn new(path: String, text: String, changes: Changed) -> PyResult<Self> {
+        let experiment = Experiment::from_toml(&path, &text).map_err(Fault::from)?;
+        let Experiment::Grid(grid) = experiment else {
+            let why = format!("{path}: is no experiment of points; use the command line for it: netcliff run");
+            return Err(Fault::Unsupported(why).into());
+        };
+        if !grid.devices.is_empty() {
+            let why = format!("{path}: [[device]] boots guests; use the command line for it: netcliff run");
+            return Err(Fault::Unsupported(why).into());
+        }
+        let plan = run::Plan::new(&path, &text, &grid, &changes.read()?).map_err(Fault::from)?;
+        Ok(Self { inner: Arc::new(plan), path, text, changes })
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.tasks.len()
+    }
+
+    /// Identifies text, changes and version; the same as `netcliff run`'s.
+    #[getter]
+    fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    #[getter]
+    fn title(&self) -> &str {
+        &self.inner.grid.title
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.inner.seed
+    }
+
+    #[getter]
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What a task asks, as coordinates of a point.
+    fn task<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
+        let task = self.inner.tasks.get(index).ok_or_else(|| Fault::usage(format!("there is no task {index}")))?;
+        let (point, about) = (&task.point, PyDict::new(py));
+        let (rate, rate_unit) = load(point.traffic.rate);
+        about.set_item("curve", &task.curve)?;
+        about.set_item("engine", task.answerer.to_string())?;
+        about.set_item("kind", task.answerer.engine.name())?;
+        about.set_item("scheme", point.scheme.to_string())?;
+        about.set_item("arrivals", point.traffic.arrivals.to_string())?;
+        about.set_item("size", point.traffic.size.to_string())?;
+        about.set_item("flows", point.traffic.flows.as_ref().map_or_else(String::new, ToString::to_string))?;
+        about.set_item("rate", rate)?;
+        about.set_item("rate_unit", rate_unit)?;
+        about.set_item("host_name", &point.host.name)?;
+        let costs = PyDict::new(py);
+        for key in netcliff_core::host::KEYS {
+            costs.set_item(*key, point.host.get(key))?;
+        }
+        costs.set_item("service", point.host.service.to_string())?;
+        costs.set_item("queues", point.host.queues.as_ref().map_or_else(String::new, ToString::to_string))?;
+        about.set_item("host", costs)?;
+        Ok(about)
+    }
+
+    /// Answers one task, on one thread.
+    fn answer(&self, py: Python<'_>, index: usize, command: String) -> PyResult<Told> {
+        let plan = Arc::clone(&self.inner);
+        if index >= plan.tasks.len() {
+            return Err(Fault::usage(format!("there is no task {index}")).into());
+        }
+        let provenance = provenance(command, None, Default::default());
+        work::run(py, Some(1), move |_| Ok(told(index, plan.answer(&plan.tasks[index], &provenance))))
+    }
+
+    /// Answers tasks on threads; the stream is iterated on the caller's thread.
+    #[pyo3(signature = (pending, threads, command))]
+    fn compute(&self, pending: Vec<usize>, threads: Option<usize>, command: String) -> PyResult<Answers> {
+        let provenance = provenance(command, None, Default::default());
+        let (sender, answers) = channel();
+        let (plan, stop) = (Arc::clone(&self.inner), work::Stop::default());
+        if let Some(index) = pending.iter().find(|index| **index >= plan.tasks.len()) {
+            return Err(Fault::usage(format!("there is no task {index}")).into());
+        }
+        let (theirs, threads) = (Arc::clone(&stop), work::threads(threads));
+        std::thread::spawn(move || {
+            run::compute(&plan, pending, threads, &provenance, &theirs, |index, answer| {
+                // A reader that is gone has set the stop.
+                let _ = sender.send(told(index, answer));
+            });
+        });
+        Ok(Answers { answers: std::sync::Mutex::new(answers), stop })
+    }
+
+    /// Roughly how long a task takes (s), for cutting tasks only: by the packets a simulation starts with and a usual speed.
+    fn expected_s(&self, index: usize) -> PyResult<f64> {
+        /// Seconds a simulated packet, of one replication on one core (an order of magnitude: it decides nothing but how points are grouped).
+        const PACKET_S: f64 = 60e-9;
+        /// Seconds of a point by the model: closed forms take microseconds, chains up to tenths of a second.
+        const MODEL_S: f64 = 5e-3;
+        let task = self.inner.tasks.get(index).ok_or_else(|| Fault::usage(format!("there is no task {index}")))?;
+        Ok(match task.answerer.engine {
+            EngineKind::Model => MODEL_S,
+            EngineKind::Wire => 1.0,
+            EngineKind::Sim => match self.inner.sim.effort {
+                netcliff_sim::Effort::Packets(packets) | netcliff_sim::Effort::Exactly(packets) => {
+                    packets as f64 * PACKET_S
+                }
+                // A precision of 5 % takes about 200 thousand packets, and four times as many for half of it.
+                netcliff_sim::Effort::Precision { relative, packets_at_most, .. } => {
+                    (200e3 * (0.05 / relative).powi(2)).min(packets_at_most as f64) * PACKET_S
+                }
+            },
+        })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, String, Changed)) {
+        let plan = slf.get();
+        (slf.get_type().into_any(), (plan.path.clone(), plan.text.clone(), plan.changes.clone()))
+    }
+}
+
+/// Answers as they come.
+#[pyclass(frozen, module = "netcliff._core")]
+pub(crate) struct Answers {
+    answers: std::sync::Mutex<Receiver<Told>>,
+    stop: work::Stop,
+}
+
+#[pymethods]
+impl Answers {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Told>> {
+        // Two threads that read one stream would wait for each other with the interpreter's lock held.
+        let Ok(mut answers) = self.answers.try_lock() else {
+            return Err(Fault::usage("this stream of answers is read by another thread").into());
+        };
+        work::next(py, &mut answers, &self.stop)
+    }
+
+    /// Stops what has not begun.
+    fn close(&self) {
+        stop(&self.stop);
+    }
+}
+
+fn stop(flag: &AtomicBool) {
+    flag.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        stop(&self.stop);
+    }
+}
+
+/// The figures of a record's outcome by key: (value, low, high), the ends not a number where it was computed.
+#[pyfunction]
+pub(crate) fn figures(record: &str) -> PyResult<Vec<(&'static str, f64, f64, f64)>> {
+    let record: Record = serde_json::from_str(record).map_err(Fault::from)?;
+    let figure = |measure: &netcliff_core::Measure| {
+        let figure = measure.of(&record.outcome)?;
+        let (low, high) = figure.interval.map_or((f64::NAN, f64::NAN), |ends| (ends.low, ends.high));
+        Some((measure.key, figure.value, low, high))
+    };
+    Ok(ALL.iter().filter_map(figure).collect())
+}

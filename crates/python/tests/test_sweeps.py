@@ -1,0 +1,155 @@
+"""Sweeps here and on a cluster: the same digits, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Iterator
+
+import netcliff
+import netcliff.dask
+import netcliff.sweeps
+import psutil
+import pytest
+import xarray as xr
+from distributed import Client, LocalCluster
+from netcliff.sweeps import plan
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+        with Client(cluster) as client:
+            yield client
+
+
+@pytest.fixture
+def here(experiment: Path) -> xr.Dataset:
+    return netcliff.sweep(experiment, threads=1)
+
+
+def test_a_dataset_has_dimensions_units_and_provenance(here: xr.Dataset) -> None:
+    assert dict(here.sizes) == {"engine": 2, "scheme": 3, "host_application": 2, "rate": 4}
+    assert here.rate.attrs["units"] == "1/s" and here.host_application.attrs["units"] == "s"
+    assert here.latency_mean_s.attrs["units"] == "s"
+    assert here.attrs["netcliff_version"] == netcliff.__version__ and here.attrs["packets"] == "5000"
+    simulated = here.sel(engine="sim")
+    assert bool((simulated.throughput_pps_low <= simulated.throughput_pps).all())
+    assert not here.to_dataframe().empty
+
+
+def test_threads_do_not_change_a_digit(experiment: Path, here: xr.Dataset) -> None:
+    xr.testing.assert_identical(here, netcliff.sweep(experiment, threads=4))
+
+
+def test_the_program_has_the_same_records(binary: str, experiment: Path, tmp_path: Path) -> None:
+    store = tmp_path / "theirs.db"
+    subprocess.run([binary, "run", str(experiment), "--json", "--db", str(store)], capture_output=True, check=True)
+    netcliff.sweep(experiment, store=tmp_path / "ours.db")
+    key = lambda record: record.provenance["settings"]["task"]  # noqa: E731
+    theirs, ours = (
+        {key(record): record.outcome for record in netcliff.Store(tmp_path / name).records()}
+        for name in ("theirs.db", "ours.db")
+    )
+    assert theirs == ours and len(ours) == 48
+
+
+def test_two_workers_give_the_same_digits(client: Client, experiment: Path, here: xr.Dataset) -> None:
+    xr.testing.assert_identical(here, netcliff.dask.sweep(experiment, client, task_s=1e-3))
+
+
+def test_a_killed_worker_changes_nothing(client: Client, experiment: Path, here: xr.Dataset) -> None:
+    killed: list[int] = []
+
+    def kill(answered: int, of: int) -> None:
+        if answered >= 5 and not killed:
+            pid = next(iter(client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    found = netcliff.dask.sweep(experiment, client, task_s=1e-3, progress=kill)
+    assert killed
+    xr.testing.assert_identical(here, found)
+
+
+def test_a_killed_driver_resumes(experiment: Path, here: xr.Dataset, tmp_path: Path) -> None:
+    store = tmp_path / "records.db"
+    # Long enough to be killed in the middle; its process group holds the workers.
+    long = experiment.with_name("long.toml")
+    long.write_text(experiment.read_text().replace("packets = 5000", "packets = 2_000_000"))
+    command = [sys.executable, "-m", "netcliff", "run", str(long), "--local", "2", "--store", str(store)]
+    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 40
+        while _kept(store) < 5 and time.monotonic() < deadline and driver.poll() is None:
+            time.sleep(0.05)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    had = _kept(store)
+    assert 5 <= had < 48
+    answered: list[int] = []
+    found = netcliff.sweep(long, store=store, resume=True, progress=lambda done, of: answered.append(done))
+    assert len(answered) == 48 - had and len(netcliff.Store(store).runs()) == 1
+    assert netcliff.Store(store).runs()[0]["state"] == "done"
+    xr.testing.assert_identical(found, netcliff.sweep(long))
+
+
+def _kept(store: Path) -> int:
+    try:
+        return int(netcliff.Store(store).runs()[0]["records"])
+    except (netcliff.StoreError, IndexError):
+        return 0
+
+
+def test_another_version_is_refused_by_name(client: Client, experiment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netcliff._core, "__version__", "9.9.9")
+    with pytest.raises(netcliff.dask.VersionError, match="9.9.9, but tcp://.* has"):
+        netcliff.dask.sweep(experiment, client)
+
+
+def test_a_task_that_fails_names_its_point_and_the_rest_goes_on(
+    experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def __init__(self) -> None:
+            self.inner = plan(experiment)
+
+        def answer(self, task: int, command: str) -> Any:
+            if task == 1:
+                raise MemoryError("no room")
+            return self.inner.answer(task, command)
+
+    monkeypatch.setattr(netcliff.dask, "_plan", lambda pickled: Broken())
+    found = netcliff.dask.answer(b"", [0, 1, 2], netcliff.__version__)
+    assert [state for _, state, _ in found] == ["done", "failed", "done"]
+    kept = netcliff.sweeps.Sweep(plan(experiment))
+    keeper = netcliff.sweeps.Keeper(kept, None, False, "test")
+    for answer in found:
+        keeper.keep(answer)
+    assert "point 1 (interrupt" in kept.missing[0][2] and "no room" in kept.missing[0][2]
+
+
+def test_tasks_cover_every_point_once(experiment: Path) -> None:
+    asked = plan(experiment)
+    cut = list(netcliff.dask.chunks(asked, range(len(asked)), 1e-3))
+    assert [task for chunk in cut for task in chunk] == list(range(len(asked))) and len(cut) > 3
+
+
+def test_a_long_sweep_holds_few_tasks(client: Client, experiment: Path) -> None:
+    before = psutil.Process().memory_info().rss
+    netcliff.dask.gather(experiment, client, task_s=1e-6)
+    assert psutil.Process().memory_info().rss - before < 64 << 20
+
+
+def test_the_module_runs_an_experiment(experiment: Path, tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    run = [sys.executable, "-m", "netcliff", "run"]
+    subprocess.run([*run, str(experiment), "--local", "1", "--store", str(store)], check=True, capture_output=True)
+    assert len(netcliff.Store(store).records("small")) == 48
+    wrong = subprocess.run([*run, "nothing.toml", "--local", "1"], capture_output=True, text=True)
+    assert wrong.returncode == 2 and "nothing.toml" in wrong.stderr
