@@ -80,6 +80,9 @@ fn put(columns: &mut [Found], at: usize, outcome: &Outcome) {
     }
 }
 
+/// A note, and the point it is about.
+type Note = (usize, String);
+
 /// Every point in turn.
 fn answer(
     engine: &dyn Engine,
@@ -87,7 +90,7 @@ fn answer(
     columns: &[Column],
     count: usize,
     stop: &AtomicBool,
-) -> Result<(Vec<Found>, Vec<(usize, String)>), Fault> {
+) -> Result<(Vec<Found>, Vec<Note>), Fault> {
     let mut found: Vec<Found> = ALL.iter().map(|measure| Found::new(measure.key, count)).collect();
     let mut notes = Vec::new();
     let mut point = base.clone();

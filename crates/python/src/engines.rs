@@ -108,7 +108,6 @@ pub(crate) fn predict(
 
 /// A point in simulation.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "a door of Python, called by one function of the package")]
 pub(crate) fn simulate(
     py: Python<'_>,
     host: &Host,

@@ -38,11 +38,9 @@ pub(crate) fn run<T: Send + 'static>(
         let _ = sender.send(found);
     };
     std::thread::Builder::new().spawn(work).map_err(|error| EngineError::new_err(error.to_string()))?;
-    loop {
-        match next(py, &mut answer, &stop)? {
-            Some(found) => return found.map_err(PyErr::from),
-            None => return Err(EngineError::new_err("the computation ended without an answer (this is a bug)")),
-        }
+    match next(py, &mut answer, &stop)? {
+        Some(found) => found.map_err(PyErr::from),
+        None => Err(EngineError::new_err("the computation ended without an answer (this is a bug)")),
     }
 }
 

@@ -52,6 +52,7 @@ pub struct TracerError {
 
 impl TracerError {
     /// With the reason, and what would help.
+    #[cfg(feature = "ebpf")]
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }

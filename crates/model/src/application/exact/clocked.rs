@@ -12,6 +12,8 @@
 mod fates;
 mod period;
 
+use std::f64::consts::LN_10;
+
 use netcliff_core::math;
 use netcliff_core::{Host, Scheme};
 
@@ -119,7 +121,7 @@ pub fn solve(scheme: &Scheme, host: &Host, application_s: f64, work: &Work) -> O
 
 /// Periods from a fixed point that is known so well to one that is known well enough, about.
 fn missing_periods(known: f64) -> f64 {
-    PERIODS_A_DIGIT * f64::log10(known / LEFT_OUT).max(1.0)
+    PERIODS_A_DIGIT * (math::ln(known / LEFT_OUT) / LN_10).max(1.0)
 }
 
 /// Shares of a distribution.
