@@ -80,7 +80,7 @@ def test_a_killed_driver_resumes(experiment: Path, here: xr.Dataset, tmp_path: P
     store = tmp_path / "records.db"
     # Long enough to be killed in the middle; its process group holds the workers.
     long = experiment.with_name("long.toml")
-    long.write_text(experiment.read_text().replace("packets = 5000", "packets = 2_000_000"))
+    long.write_text(experiment.read_text().replace("packets = 5000", "packets = 500_000"))
     command = [sys.executable, "-m", "netcliff", "run", str(long), "--local", "2", "--store", str(store)]
     driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     try:

@@ -189,7 +189,7 @@ def sensitivities(
     Latency and CPU are at `rate`, else at half the cliff.
 
     >>> sorted(one["cost"] for one in sensitivities("interrupt")["sensitivities"])[:2]
-    ['interrupt', 'per_byte']
+    ['interrupt', 'mask']
     """
     parts = _point(host, scheme, None, given, loaded=False)
     text = _core.analyse(*parts, rate, loss, True, fidelity, "python: netcliff.sensitivities")

@@ -94,7 +94,11 @@ def _attributes(name: str) -> dict[str, str]:
 
 def _provenance(sweep: Sweep) -> dict[str, Any]:
     """Where it comes from; nothing here differs between two runs of the same plan."""
-    first = json.loads(sweep.texts[min(sweep.texts)]) if sweep.texts else {}
+    # One record of each engine: the others of it have the same settings.
+    firsts = {sweep.plan.task(task)["engine"]: task for task in sorted(sweep.texts, reverse=True)}
+    settings: dict[str, str] = {}
+    for task in firsts.values():
+        settings.update(json.loads(sweep.texts[task])["provenance"]["settings"])
     about: dict[str, Any] = {
         "title": sweep.plan.title,
         "experiment": sweep.plan.id,
@@ -102,7 +106,6 @@ def _provenance(sweep: Sweep) -> dict[str, Any]:
         "netcliff_version": _core.__version__,
         "points": len(sweep.plan),
     }
-    settings = first.get("provenance", {}).get("settings", {})
     about.update({key: settings[key] for key in ("fidelity", "packets", "precision", "packets_at_most") if key in settings})
     if sweep.missing:
         about["missing"] = [f"{state}: {why}" for _, state, why in sweep.missing]
