@@ -61,8 +61,9 @@ fn frames_of_a_capture_have_its_sizes_and_flows() {
     let capture = netcliff_core::Capture { packets, flows: vec![flow; 2], ..netcliff_core::Capture::default() };
     for (source, destination) in [("198.18.0.2", "198.19.0.2"), ("2001:2::2", "2001:2:0:1::2")] {
         let replay = Some(Arc::new(Replay::of(&capture)));
+        let sweep = Sweep { source_ports: 2, ..Sweep::default() };
         let templates =
-            Templates::new(&Profile { replay, sizes: vec![], ..profile(source, destination) }).expect("legal");
+            Templates::new(&Profile { replay, sweep, sizes: vec![], ..profile(source, destination) }).expect("legal");
         assert_eq!((templates.streams(), templates.longest()), (2, 1514));
         for (sequence, bytes, port) in
             [(0, 84, 1000), (1, 1518, 1001), (2, 300, 1000), (3, 84, 1000), (301, 1518, 1001)]
