@@ -259,8 +259,10 @@ export class Explore {
 
   draw(): void {
     cancelAnimationFrame(this.frame);
+    // It may take the place of a glance's frame.
     this.frame = requestAnimationFrame(() => {
       this.drawNow();
+      this.seen();
     });
   }
 
@@ -268,14 +270,19 @@ export class Explore {
   private glanced(): void {
     cancelAnimationFrame(this.frame);
     this.drawCharts();
-    const { changedAt } = this.answers;
-    this.answers.changedAt = null;
     this.frame = requestAnimationFrame(() => {
-      if (changedAt !== null) this.answers.took_ms.push(performance.now() - changedAt);
+      this.seen();
       setTimeout(() => {
         this.drawTexts();
       });
     });
+  }
+
+  /** The curves of the last change are on the screen. */
+  private seen(): void {
+    const { changedAt } = this.answers;
+    this.answers.changedAt = null;
+    if (changedAt !== null) this.answers.took_ms.push(performance.now() - changedAt);
   }
 
   private drawNow(): void {
