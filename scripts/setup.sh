@@ -171,5 +171,5 @@ if $for_tests; then
     setup_wasm_target
     setup_programs
     setup_tools
-    setup_python
+    [[ -z "${NETCLIFF_PYTHON:-}" ]] || setup_python
 fi

@@ -124,6 +124,8 @@ pub struct Costs {
     pub cold_protocol_s: f64,
     /// See `cold_protocol_s`.
     pub cold_application_s: f64,
+    /// Packets come from a CPU's backlog: the interrupt's latency follows from what polls find. Behind a NIC moderation lets packets wait, too.
+    pub backlog: bool,
 }
 
 impl Costs {

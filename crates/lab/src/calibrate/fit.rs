@@ -47,6 +47,8 @@ pub struct Fits {
     pub r_squared: f64,
     /// These three follow from the trials' softirq time, not from polls by packets.
     pub by_totals: bool,
+    /// As [`Costs::backlog`].
+    backlog: bool,
 }
 
 impl Fits {
@@ -78,9 +80,9 @@ impl Fits {
             socket_drop_cost: None,
             r_squared: 1.0 - softirq.unexplained(&seen.plain),
             by_totals: softirq.by_totals,
+            backlog: seen.backlog,
         };
-        // Behind a NIC's moderation packets wait for the interrupt, however soon it is delivered.
-        fits.latency = fits.delivery_latency(&seen.plain).filter(|_| seen.backlog);
+        fits.latency = fits.delivery_latency(&seen.plain);
         fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
         fits.per_byte = slope(&seen.sizes, base, &|c| fits.softirq_left(c) / c.packets);
         fits.application_per_byte = slope(&seen.sizes, base, &|c| fits.application_left(c, hidden_s) / c.delivered);
@@ -100,6 +102,7 @@ impl Fits {
             socket_drop_cost: self.socket_drop_cost.unwrap_or(1.0),
             cold_protocol_s: self.cold_protocol.map_or(0.0, |figure| figure.value),
             cold_application_s: self.cold_application.map_or(0.0, |figure| figure.value),
+            backlog: self.backlog,
         }
     }
 
@@ -121,8 +124,11 @@ impl Fits {
             - hidden_s * c.busy_interrupts
     }
 
-    /// L from the packets a poll takes, median over the trials (s); None where it is not above zero.
+    /// L from the packets a poll takes, median over the trials (s); None where it is not above zero, or does not follow.
     fn delivery_latency(&self, all: &[Counts]) -> Option<Figure> {
+        if !self.backlog {
+            return None;
+        }
         let interrupt_s = self.interrupt.map_or(0.0, |figure| figure.value);
         let latency = |c: &Counts| {
             let service_s = self.protocol.value + self.wakeup.value * c.wakeups / c.packets;

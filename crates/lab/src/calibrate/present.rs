@@ -75,7 +75,7 @@ struct Present {
     application: f64,
     /// An interrupt, its hidden part included (s); None: there were none.
     interrupt_s: Option<f64>,
-    /// Interrupt latency (s); None if it is not above zero.
+    /// Interrupt latency (s); None if it is not above zero, or does not follow ([`Costs::backlog`]).
     latency_s: Option<f64>,
     /// What a full socket adds to a packet in protocol processing and in the application (s); None: too few trials with one.
     cold_s: Option<(f64, f64)>,
@@ -98,7 +98,7 @@ impl Present {
             let service_s = softirq * (costs.protocol_s + costs.wakeup_s * c.wakeups / c.packets);
             latency_s(c, service_s, interrupt_s.unwrap_or(0.0) + softirq * costs.poll_s)
         });
-        let latency_s = latency_s.filter(|latency_s| *latency_s > 0.0);
+        let latency_s = latency_s.filter(|latency_s| costs.backlog && *latency_s > 0.0);
         let present = Self { softirq, application, interrupt_s, latency_s, cold_s: None };
         Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
     }
@@ -120,11 +120,9 @@ impl Present {
         let host = calibrated.clone();
         let calibrated_s = (softirq * host.cold_protocol_s, application * host.cold_application_s);
         let (cold_protocol_s, cold_application_s) = self.cold_s.unwrap_or(calibrated_s);
-        // A host that was calibrated without one has a NIC whose moderation lets packets wait.
-        let latency_s = self.latency_s.filter(|_| host.interrupt_latency_s > 0.0);
         Host {
             interrupt_s: self.interrupt_s.unwrap_or(host.interrupt_s),
-            interrupt_latency_s: latency_s.unwrap_or(host.interrupt_latency_s),
+            interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
             protocol_s: softirq * host.protocol_s,
             per_byte_s: softirq * host.per_byte_s,
             poll_s: softirq * host.poll_s,

@@ -47,6 +47,7 @@ pub const COSTS: Costs = Costs {
     socket_drop_cost: DROP_SHARE,
     cold_protocol_s: COLD_PROTOCOL_S,
     cold_application_s: COLD_APPLICATION_S,
+    backlog: true,
 };
 
 impl Bench for Exact {

@@ -17,6 +17,7 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
         socket_drop_cost: 1.0,
         cold_protocol_s: 0.0,
         cold_application_s: 0.0,
+        backlog: true,
     };
     let mut fake = Fake { costs: Some(costs), drift: -0.1, ..host(1) };
     let spec = TrialSpec { rate_pps: 150e3, ..spec(0.4, 1) };
