@@ -2,7 +2,7 @@
 //!
 //! The standard library's call the C library, and glibc, musl and WebAssembly's differ in last places. Addition, multiplication, division
 //! and square root are rounded alike everywhere (IEEE 754) and need no replacement; nor does `powi`, a product in a fixed order.
-//! `clippy.toml` of core, model and sim forbids the standard library's there.
+//! The workspace's `clippy.toml` names the standard library's, and core, model and sim forbid them.
 
 mod student;
 

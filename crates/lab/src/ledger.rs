@@ -1,12 +1,12 @@
 //! The ledger of a trial with real packets, the same for every command that has one: [`of_trial`].
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use netcliff_host::drops::counters::Counters;
 use netcliff_host::drops::ledger::{Collector, Ends, Spaces};
-use netcliff_wire::thread::Placement;
+use netcliff_wire::thread::in_netns;
 
 /// How long what is left unexplained may still come: packets in a backlog, counters that are brought up to date by timers.
 const SETTLES: Duration = Duration::from_millis(500);
@@ -43,28 +43,18 @@ pub(crate) fn of_trial<E>(way: &Way, trial: impl FnOnce(bool) -> Result<Ends, E>
     }
 }
 
-/// The counters of each namespace on the way; of this thread's where none is named.
+/// The counters of each namespace on the way; of this thread's where none is named. Of one that cannot be entered there are none.
 fn counters(groups: &[Spaces]) -> Vec<Counters> {
-    let read = |group: &Spaces, netns: Option<PathBuf>| {
-        let now = counters_in(netns);
+    let read = |group: &Spaces, netns: Option<&Path>| {
+        let now = in_netns(netns, Counters::now).unwrap_or_default();
         if group.up_to_tap { now.up_to_tap() } else { now }
     };
     let all = groups.iter().flat_map(|group| {
         let none = group.paths.is_empty().then_some(None);
-        let paths = group.paths.iter().map(|path| Some(path.clone()));
+        let paths = group.paths.iter().map(|path| Some(path.as_path()));
         none.into_iter().chain(paths).map(|netns| read(group, netns)).collect::<Vec<_>>()
     });
     all.collect()
-}
-
-/// A namespace is entered for good: a thread is spent on it. Of one that cannot be entered there are none.
-fn counters_in(netns: Option<PathBuf>) -> Counters {
-    if netns.is_none() {
-        return Counters::now();
-    }
-    let placement = Placement { netns, ..Placement::default() };
-    let read = move || placement.enter().ok().map(|()| Counters::now());
-    std::thread::scope(|scope| scope.spawn(read).join()).ok().flatten().unwrap_or_default()
 }
 
 /// Packets that an end knows to be lost.

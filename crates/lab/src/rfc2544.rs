@@ -85,9 +85,13 @@ fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
 /// Where a run departs from RFC 2544. What is between two real ports is not known here, so nothing is predicted of it.
 fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if !between_ports && settings.pcap.is_none() {
-        let predicted =
-            "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate";
+    if !between_ports {
+        let predicted = match settings.pcap {
+            None => {
+                "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate"
+            }
+            Some(_) => "no prediction beside the throughput: it would be of frames at a constant rate",
+        };
         notes.push(predicted.to_owned());
     }
     if let Some(pcap) = &settings.pcap {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use netcliff_host::ground::{self, Cpus, Ground, Scope};
 use netcliff_host::nic::path::{is_own, source_towards, with_address};
 use netcliff_host::testbed::netns::Side;
-use netcliff_wire::thread::{self, Placement};
+use netcliff_wire::thread::{self, in_netns};
 
 use crate::rig::Rig;
 
@@ -56,14 +56,10 @@ impl Place {
     }
 
     fn watch(&self) -> Option<Ground> {
-        let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
         let scope = self.scope.clone();
-        // A socket stays in the namespace that it was made in; a short-lived thread enters it.
-        let watched = std::thread::spawn(move || {
-            placement.enter().ok()?;
-            Ground::watch(scope).map_err(|error| tracing::debug!(%error, "devices are not watched")).ok()
-        });
-        watched.join().ok().flatten()
+        // A socket stays in the namespace that it was made in.
+        let watch = || Ground::watch(scope).map_err(|error| tracing::debug!(%error, "devices are not watched")).ok();
+        in_netns(self.netns.as_deref(), watch).ok().flatten()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Means with Student intervals, and least squares: the small statistics that measurements need.
 
 use netcliff_core::Figure;
-use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
+use netcliff_core::math::two_sided_t;
+use statrs::distribution::{Binomial, DiscreteCDF};
 
 pub mod contrast;
 mod least_squares;
@@ -19,7 +20,7 @@ pub fn student(degrees: usize) -> f64 {
 
 /// Two-sided Student quantile for `degrees` of freedom at `confidence`.
 pub fn student_at(degrees: usize, confidence: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, degrees.max(1) as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.5 + confidence / 2.0))
+    two_sided_t(confidence, degrees)
 }
 
 /// The mean of repeats with its Student interval at [`CONFIDENCE`]; a single value has none. None for no values.

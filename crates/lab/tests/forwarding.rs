@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use netcliff_host::testbed::forward::Forwarding;
 use netcliff_lab::rfc2544::conduct::Device;
 use netcliff_lab::rfc2544::kernel::{Kernel, Place};
 use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
 use netcliff_lab::rfc2544::trial::Answer;
-use netcliff_testkit::{Need, Shared, has, turn};
+use netcliff_testkit::{Need, Shared, built, has, turn};
 use netcliff_wire::forward::port::{ReceiveBy, Receiving};
 
 /// A line for whoever reads the test's output.
@@ -17,9 +17,6 @@ fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
-
-/// The longest that another netcliff on this machine is waited for; its pid is in the failure.
-const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
 fn place(forwarding: Forwarding) -> Place {
     Place::Namespaces { forwarding, rules: 500, router_cpu: None }
@@ -35,16 +32,7 @@ fn build(settings: &Settings, forwarding: Forwarding) -> Option<Kernel> {
     if !has(need) {
         return None;
     }
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match Kernel::build(settings, place(forwarding), None, Arc::<AtomicBool>::default()) {
-            // This machine's lock, unlike that of the command's tests, is everybody's.
-            Err(error) if error.to_string().contains("another netcliff") && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(200));
-            }
-            built => return Some(built.unwrap_or_else(|error| panic!("{forwarding}: {error}"))),
-        }
-    }
+    Some(built(|| Kernel::build(settings, place(forwarding), None, Arc::<AtomicBool>::default())))
 }
 
 fn settings() -> Settings {

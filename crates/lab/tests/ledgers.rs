@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use netcliff_core::ledger::{Ledger, Place as At};
 use netcliff_core::repeats::Repeats;
@@ -19,38 +18,16 @@ use netcliff_lab::rfc2544::kernel::{Kernel, Place};
 use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
 use netcliff_lab::rig::{self, Rig, RigOptions};
 use netcliff_lab::stream::{self, Method, Path as Way, StreamOptions};
-use netcliff_testkit::{Need, Shared, has, has_namespaces, has_program, skip, turn};
-use netcliff_wire::thread::Placement;
+use netcliff_testkit::{Need, Shared, built, has, has_namespaces, has_program, skip, turn};
+use netcliff_wire::thread::in_netns;
 use netcliff_wire::transfer::{self, Channel, DatagramPath};
-
-/// The longest that another netcliff on this machine is waited for; its pid is in the failure.
-const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
 fn may() -> bool {
     has(Need::Cpus) && has_namespaces() && has(Need::Root) && has(Need::Ebpf) && has_program("ip")
 }
 
-/// This machine's lock is everybody's.
-fn built<T, E: std::fmt::Display>(mut build: impl FnMut() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match build() {
-            Err(error) if error.to_string().contains("another netcliff") && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(200));
-            }
-            built => return built.unwrap_or_else(|error| panic!("{error}")),
-        }
-    }
-}
-
-/// Works in a namespace, which a thread enters for good.
 fn inside<T: Send>(netns: &Path, work: impl FnOnce() -> T + Send) -> T {
-    let placement = Placement { netns: Some(netns.to_owned()), ..Placement::default() };
-    let entered = move || {
-        placement.enter().expect("the namespace is there");
-        work()
-    };
-    std::thread::scope(|scope| scope.spawn(entered).join().expect("it did not panic"))
+    in_netns(Some(netns), work).expect("the namespace is there")
 }
 
 fn run(netns: &Path, command: &str) {

@@ -80,11 +80,6 @@ impl ModelEngine {
                 "pauses are solved without an application only: set application=none, or use the simulator".to_owned()
             );
         }
-        if matches!(scheme, Scheme::Napi(napi) if napi.ksoftirqd && !napi.threaded) && host.application_s.is_some() {
-            return Err("ksoftirqd=true shares the CPU between ksoftirqd and the application by the scheduler, which no chain here has: set \
-                        application=none, or use the simulator"
-                .to_owned());
-        }
         let schemes_answer = match &traffic.arrivals {
             other if pauses.is_some() && *other != Arrivals::Poisson => {
                 return Err(format!(
@@ -228,6 +223,13 @@ impl ModelEngine {
         };
         if let Some(pauses) = &pauses {
             paused::with_paused_time(&mut outcome, pauses);
+        }
+        if matches!(scheme, Scheme::Napi(napi) if napi.ksoftirqd) && host.application_s.is_some() {
+            outcome.notes.push(
+                "ksoftirqd=true is solved as false: past the cliff the application keeps a share that this figure does not have; the \
+                 simulator has it"
+                    .to_owned(),
+            );
         }
         outcome.notes.splice(0..0, point.warnings());
         let told = Bounds::told_by(&outcome);

@@ -13,6 +13,8 @@ mod programs;
 mod report;
 mod turn;
 
+use std::time::{Duration, Instant};
+
 pub use need::Need;
 pub use programs::{has_program, listed_programs};
 pub use report::{REQUIRE, SKIPPED_FILE, not_applicable, skip};
@@ -32,6 +34,25 @@ pub fn has(need: Need) -> bool {
 /// True where this user can make network namespaces: as root, or below a user namespace.
 pub fn has_namespaces() -> bool {
     has(if nix::unistd::geteuid().is_root() { Need::Netns } else { Need::Userns })
+}
+
+/// The longest that another netcliff on this machine is waited for; its pid is in the failure.
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Builds what takes this machine's lock, which unlike that of the command's tests is everybody's.
+///
+/// # Panics
+/// It cannot be built, or the lock is held for two minutes.
+pub fn built<T, E: std::fmt::Display>(mut build: impl FnMut() -> Result<T, E>) -> T {
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match build() {
+            Err(error) if error.to_string().contains("another netcliff") && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            built => return built.unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
 }
 
 /// The first attempt that gives something. For what a loaded machine may spoil: where one attempt fails with

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns};
@@ -60,6 +61,20 @@ impl Placement {
             Priority::RealTime(level) => real_time(level),
         }
     }
+}
+
+/// Works in a network namespace, which a thread of its own enters and ends with; on this thread where none is named, or its own: to enter
+/// that one would take a right that it need not have.
+///
+/// # Errors
+/// The namespace can not be opened or entered.
+pub fn in_netns<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> Result<T, WireError> {
+    let number = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.ino());
+    let own = number(Path::new("/proc/thread-self/ns/net"));
+    let Some(path) = netns.filter(|path| own.is_none() || number(path) != own) else { return Ok(work()) };
+    let placement = Placement { netns: Some(path.to_owned()), ..Placement::default() };
+    let entered = std::thread::scope(|scope| scope.spawn(move || placement.enter().map(|()| work())).join());
+    entered.map_err(|panic| WireError::died("working in a network namespace", &*panic))?
 }
 
 /// Whether threads of this process, and of processes that it starts, can be pinned to these CPUs.

@@ -149,11 +149,12 @@ fn log(counts: &Counts, most: u32) -> Log {
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Refused(_) => counts.refused += 1,
-            Event::Came { clients, .. } => {
-                counts.clients = *clients as u64;
+            // Counted here: two that come or leave at once may be told in either order.
+            Event::Came { .. } => {
+                counts.clients += 1;
                 counts.most_clients = counts.most_clients.max(counts.clients);
             }
-            Event::Left { clients } => counts.clients = *clients as u64,
+            Event::Left => counts.clients = counts.clients.saturating_sub(1),
             Event::Started { kind, .. } => *counts.started.entry((*kind).to_owned()).or_default() += 1,
             Event::Ended { .. } => counts.ended += 1,
         }
@@ -194,7 +195,7 @@ fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Resu
 /// What is said of an event. A client alone is told by its tests; several are counted.
 fn told(event: &Event<'_>, most: u32) -> Option<String> {
     Some(match event {
-        Event::Came { clients: 1, .. } | Event::Left { .. } => return None,
+        Event::Came { clients: 1, .. } | Event::Left => return None,
         Event::Came { peer, clients } => format!("{peer} is one of {clients} clients (--clients {most})"),
         Event::Refused(error) => format!("refused: {error}"),
         Event::Started { peer, kind } => format!("{peer} started {kind}"),

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::common::{Home, refusal, refusals};
+use crate::common::{Home, pcap_of_udp, refusal, refusals};
 use netcliff_core::finding::Setup;
 use netcliff_core::{Finding, Scheme, Traffic};
 use netcliff_lab::store::Store;
@@ -212,20 +212,9 @@ fn nothing() -> Finding {
     Finding { partial: true, ..Finding::blank(setup, 1e-4) }
 }
 
-/// 1000 UDP packets of 60 and 1000 bytes from two ports, 10 us apart: a capture in microseconds.
+/// 1000 UDP packets of 60 and 1000 bytes from two ports, 10 us apart.
 fn capture() -> Vec<u8> {
-    let le = |value: u32| value.to_le_bytes();
-    let mut bytes = [le(0xa1b2_c3d4), le(0x0004_0002), le(0), le(0), le(65_535), le(1)].concat();
-    for n in 0..1000_u32 {
-        let (port, payload) = if n % 4 == 0 { (1000, 958) } else { (1001, 18) };
-        let mut frame = Vec::new();
-        let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
-        builder.udp(port, 9).write(&mut frame, &vec![0; payload]).unwrap();
-        let length = frame.len() as u32;
-        bytes.extend([le(0), le(10 * n), le(length), le(length)].concat());
-        bytes.extend(frame);
-    }
-    bytes
+    pcap_of_udp(10, (0..1000).map(|n| if n % 4 == 0 { (1000, 958) } else { (1001, 18) }))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `netcliff rfc2544`: a real router in namespaces, and what is refused.
 
 use crate::common::running::{Ended, Running, namespaces_of};
-use crate::common::{Home, entries, say};
+use crate::common::{Home, entries, pcap_of_udp, say};
 use netcliff_testkit::{has_namespaces, not_applicable, retried};
 use serde_json::Value;
 
@@ -58,25 +58,6 @@ fn every_test_is_made_kept_and_shown_again() {
     assert!(entries(&home.state().join("journal")).is_empty(), "the journal is not empty");
 }
 
-/// A capture of UDP packets of these bytes after the headers, one every 100 us, in two flows.
-fn capture(path: &str, payloads: &[usize]) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 1] {
-        file.extend_from_slice(&word.to_le_bytes());
-    }
-    for (n, payload) in payloads.iter().enumerate() {
-        let port = 1000 + (n % 2) as u16;
-        let packet = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
-        let mut bytes = Vec::new();
-        packet.udp(port, 53).write(&mut bytes, &vec![0; *payload]).expect("it fits");
-        for word in [0, 100 * n as u32, bytes.len() as u32, bytes.len() as u32] {
-            file.extend_from_slice(&word.to_le_bytes());
-        }
-        file.extend_from_slice(&bytes);
-    }
-    std::fs::write(path, file).expect("it is written");
-}
-
 /// Own traffic: every frame of the capture's sizes and flows comes back whole, and the report says how it was sent.
 #[test]
 fn a_capture_is_replayed_through_the_router() {
@@ -85,7 +66,9 @@ fn a_capture_is_replayed_through_the_router() {
     }
     let home = Home::new();
     let file = home.text("own.pcap");
-    capture(&file, &[18, 1472, 200, 18, 2000]);
+    let packets = [18, 1472, 200, 18, 2000].into_iter().enumerate();
+    let packets = packets.map(|(n, payload)| (1000 + (n % 2) as u16, payload));
+    std::fs::write(&file, pcap_of_udp(100, packets)).expect("it is written");
     let short = ["--trial", "50ms", "--max", "10kpps", "--rest", "0s", "--repeats", "2", "--width", "20%", "--json"];
     for more in [&["--forwarding", "route"][..], &["--ipv6", "--both-ways"]] {
         let run = Running::start(&home, &[&["rfc2544", "all", "--pcap", &file], &short[..], more].concat());

@@ -52,7 +52,7 @@ pub struct TracerError {
 
 impl TracerError {
     /// With the reason, and what would help.
-    #[cfg(feature = "ebpf")]
+    #[cfg(have_bpf)]
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }

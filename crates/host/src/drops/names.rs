@@ -29,17 +29,16 @@ impl Names {
     pub(super) fn of_tracepoint(btf: &Btf<'_>) -> Result<Option<Names>, TracerError> {
         let values =
             tracepoint_values(btf).ok_or_else(|| TracerError::new("this kernel has no tracepoint skb:kfree_skb"))?;
-        Ok(Names::read().filter(|names| names.has_reasons() && values >= 3))
+        Ok((values >= 3).then(|| Names::from_types(btf)).filter(Names::has_reasons))
     }
 
-    /// Of the running kernel; None where it has no type information.
-    pub(super) fn read() -> Option<Names> {
-        let btf = Btf::from_vmlinux().ok()?;
+    /// Of the running kernel's types.
+    pub(super) fn from_types(btf: &Btf<'_>) -> Names {
         let mut names = Names {
-            reasons: members(&btf, "skb_drop_reason", "SKB_DROP_REASON_"),
-            subsystems: members(&btf, "skb_drop_reason_subsys", "SKB_DROP_REASON_SUBSYS_"),
+            reasons: members(btf, "skb_drop_reason", "SKB_DROP_REASON_"),
+            subsystems: members(btf, "skb_drop_reason_subsys", "SKB_DROP_REASON_SUBSYS_"),
         };
-        names.add_of_subsystems(&btf);
+        names.add_of_subsystems(btf);
         for module in crate::procfs::names("/sys/kernel/btf")
             .iter()
             .filter(|name| matches!(name.as_str(), "mac80211" | "openvswitch"))
@@ -49,7 +48,7 @@ impl Names {
                 names.add_of_subsystems(&btf);
             }
         }
-        Some(names)
+        names
     }
 
     /// `enum mac80211_drop_reason`, `enum ovs_drop_reason`: whatever numbers lie above the core's.
@@ -108,7 +107,7 @@ fn members(btf: &Btf<'_>, name: &str, prefix: &str) -> BTreeMap<u32, String> {
 }
 
 /// How many values the tracepoint skb:kfree_skb gives; None where the kernel has none such.
-pub(super) fn tracepoint_values(btf: &Btf<'_>) -> Option<usize> {
+fn tracepoint_values(btf: &Btf<'_>) -> Option<usize> {
     let definition = btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb")?;
     let pointer: Ptr<'_> = definition.referenced_type().try_into().ok()?;
     let function = pointer.referenced_type();

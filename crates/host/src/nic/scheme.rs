@@ -324,7 +324,7 @@ impl Inventory {
             budget_time_s: sysctl("net.core.netdev_budget_usecs")
                 .map_or(default.budget_time_s, |us| us as f64 / US_PER_S),
             backlog,
-            ksoftirqd: self.kernel.is_before(6, 5),
+            ksoftirqd: self.kernel.is_before(6, 5) && !self.kernel.is_before(4, 9),
             busy_poll: !backlog && sysctl("net.core.busy_read").is_some_and(|us| us > 0),
             ..default
         }

@@ -361,11 +361,11 @@ impl Device for Kernel {
     }
 
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
-        let router_cpu = self.bed.as_ref().map(|bed| bed.options().router_cpu);
+        // What is predicted is of frames at a constant rate.
         if self.settings.pcap.is_some() {
-            self.limit("no prediction beside the throughput: it would be of frames at a constant rate".to_owned());
             return Ok(None);
         }
+        let router_cpu = self.bed.as_ref().map(|bed| bed.options().router_cpu);
         // On a CPU that also sends and receives, polls cannot be attributed to the router.
         let Some(router_cpu) = router_cpu.filter(|cpu| *cpu != self.tester_cpu) else { return Ok(None) };
         let spec = MeterSpec { cpus: vec![router_cpu as usize], watch: Vec::new() };

@@ -56,11 +56,11 @@ pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<
             left.iter().for_each(|&column| x[column] = 0.0);
             active = kept;
             if left.contains(&enters) && share == 0.0 {
-                return problem.describe(&active, rows.len(), y, weight);
+                return problem.describe(&active, y, weight);
             }
         }
     }
-    problem.describe(&active, rows.len(), y, weight)
+    problem.describe(&active, y, weight)
 }
 
 /// Least squares of `y` on the columns of `rows`. None when there are fewer rows than columns or the columns are linearly dependent.
@@ -119,7 +119,7 @@ impl Problem {
     }
 
     /// The fit on these columns; None for none.
-    fn describe(&self, active: &[usize], count: usize, y: &[f64], weight: &[f64]) -> Option<Fit> {
+    fn describe(&self, active: &[usize], y: &[f64], weight: &[f64]) -> Option<Fit> {
         if active.is_empty() {
             return None;
         }
@@ -128,7 +128,7 @@ impl Problem {
         let residual = (&self.right - fitted).norm_squared();
         let mean = y.iter().zip(weight).map(|(y, w)| y * w).sum::<f64>() / weight.iter().sum::<f64>();
         let total: f64 = y.iter().zip(weight).map(|(y, w)| w * (y - mean).powi(2)).sum();
-        let degrees = count - active.len();
+        let degrees = y.len() - active.len();
         let variance = if degrees > 0 { residual / degrees as f64 } else { 0.0 };
         let mut coefficients = vec![Figure::exact(0.0); self.scale.len()];
         for (place, &column) in active.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use netcliff_host::nic::counts::DeviceCounts;
 use netcliff_host::nic::path::is_own;
-use netcliff_wire::thread::Placement;
+use netcliff_wire::thread::in_netns;
 use netcliff_wire::transfer::{Channel, Direction};
 
 use super::{Far, StreamOptions};
@@ -18,14 +18,7 @@ struct Place {
 
 impl Place {
     fn read(&self) -> Option<DeviceCounts> {
-        let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
-        let counts = std::thread::scope(|scope| {
-            let read = scope.spawn(move || {
-                placement.enter().ok()?;
-                DeviceCounts::read(self.loopback).ok()
-            });
-            read.join().ok().flatten()
-        })?;
+        let counts = in_netns(self.netns.as_deref(), || DeviceCounts::read(self.loopback).ok()).ok().flatten()?;
         // Loopback and the links between namespaces have no interrupts.
         let has_interrupts = !self.loopback && self.netns.is_none();
         Some(if has_interrupts { counts.and_interrupts(Path::new("/sys")) } else { counts })

@@ -73,7 +73,9 @@ fn of_config(options: &StreamOptions, far: &mut Far<'_>, config: &Config) -> Res
     if marks > 0 {
         ledger.sent += marks;
         ledger.unexplained += marks as i64;
-        limits.push(format!("{marks} datagrams that mark the end of a flow are among those sent and dropped"));
+        limits.push(format!(
+            "{marks} more were dropped than the sender counts: they are taken for datagrams that mark the end of a flow"
+        ));
     }
     ledger.limits.append(&mut limits);
     Ok(TrialLedger { load_pps: ledger.sent as f64 / seconds.max(1e-9), ledger })

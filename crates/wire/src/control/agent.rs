@@ -51,10 +51,7 @@ pub enum Event<'a> {
         clients: usize,
     },
     /// A client has left.
-    Left {
-        /// Clients there are now.
-        clients: usize,
-    },
+    Left,
     /// A test began.
     Started {
         /// The client.
@@ -199,8 +196,8 @@ impl Agent {
             if let Err(error) = serve::serve(stream, local, agent, came) {
                 (self.log)(&Event::Refused(&error));
             }
-            if let Some(clients) = slot.leave() {
-                (self.log)(&Event::Left { clients });
+            if slot.leave() {
+                (self.log)(&Event::Left);
             }
         });
         if let Err(error) = started {

@@ -83,20 +83,19 @@ impl ConnectionSlot {
         Some(clients)
     }
 
-    /// Frees the place: clients there are now, without it. None: it was none.
-    pub(super) fn leave(&mut self) -> Option<usize> {
-        if !std::mem::take(&mut self.is_client) {
-            return None;
+    /// Frees the place: true if it was a client's.
+    pub(super) fn leave(&mut self) -> bool {
+        let was_client = std::mem::take(&mut self.is_client);
+        if was_client {
+            self.table.entries().clients -= 1;
         }
-        let mut entries = self.table.entries();
-        entries.clients -= 1;
-        Some(entries.clients)
+        was_client
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        if self.leave().is_none() {
+        if !self.leave() {
             self.table.entries().remove_pending(self.number);
         }
     }

@@ -15,25 +15,16 @@ pub(super) enum Order {
         /// Number of streams.
         streams: usize,
     },
-    /// Those of a capture; a stream is a source port.
-    Replay {
-        /// The capture.
-        replay: Arc<Replay>,
-        /// Frame bytes without FCS, of each of its kinds.
-        lengths: Vec<usize>,
-    },
+    /// Those of a capture; a stream is a source port, a template a kind of its frames.
+    Replay(Arc<Replay>),
 }
 
 impl Order {
     pub(super) fn of(profile: &Profile) -> Self {
-        let length = |bytes: &usize| bytes - FCS_BYTES;
         match &profile.replay {
-            Some(replay) => {
-                let lengths = replay.kinds().iter().map(|kind| length(&kind.frame_bytes)).collect();
-                Self::Replay { replay: Arc::clone(replay), lengths }
-            }
+            Some(replay) => Self::Replay(Arc::clone(replay)),
             None => Self::Turns {
-                lengths: profile.sizes.iter().map(length).collect(),
+                lengths: profile.sizes.iter().map(|bytes| bytes - FCS_BYTES).collect(),
                 streams: profile.sweep.streams() as usize,
             },
         }
@@ -49,8 +40,8 @@ impl Order {
                 };
                 lengths.iter().flat_map(of).collect()
             }
-            Self::Replay { replay, lengths } => {
-                lengths.iter().zip(replay.kinds()).map(|(length, kind)| (*length, u32::from(kind.flow))).collect()
+            Self::Replay(replay) => {
+                replay.kinds().iter().map(|kind| (kind.frame_bytes - FCS_BYTES, u32::from(kind.flow))).collect()
             }
         }
     }
@@ -58,14 +49,14 @@ impl Order {
     pub(super) fn streams(&self) -> usize {
         match self {
             Self::Turns { streams, .. } => *streams,
-            Self::Replay { replay, .. } => replay.flows() as usize,
+            Self::Replay(replay) => replay.flows() as usize,
         }
     }
 
     pub(super) fn replay(&self) -> Option<&Arc<Replay>> {
         match self {
             Self::Turns { .. } => None,
-            Self::Replay { replay, .. } => Some(replay),
+            Self::Replay(replay) => Some(replay),
         }
     }
 
@@ -74,7 +65,7 @@ impl Order {
     pub(super) fn length(&self, sequence: u64) -> usize {
         match self {
             Self::Turns { lengths, .. } => lengths[(sequence % lengths.len() as u64) as usize],
-            Self::Replay { replay, lengths } => lengths[replay.kind_at(sequence)],
+            Self::Replay(replay) => replay.kinds()[replay.kind_at(sequence)].frame_bytes - FCS_BYTES,
         }
     }
 
@@ -83,7 +74,7 @@ impl Order {
     pub(super) fn stream(&self, sequence: u64) -> u16 {
         match self {
             Self::Turns { lengths, streams } => ((sequence / lengths.len() as u64) % *streams as u64) as u16,
-            Self::Replay { replay, .. } => replay.kinds()[replay.kind_at(sequence)].flow,
+            Self::Replay(replay) => replay.kinds()[replay.kind_at(sequence)].flow,
         }
     }
 
@@ -94,7 +85,7 @@ impl Order {
             Self::Turns { lengths, streams } => {
                 (sequence % lengths.len() as u64) as usize * streams + usize::from(stream)
             }
-            Self::Replay { replay, .. } => replay.kind_at(sequence),
+            Self::Replay(replay) => replay.kind_at(sequence),
         }
     }
 }

@@ -62,7 +62,7 @@ fn broken(error: impl ToString) -> Refusal {
     Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// Asks the store in a thread where waiting holds nobody up.
+/// Asks the store.
 async fn asked(
     served: Arc<Served>,
     answer: impl FnOnce(&Store) -> Result<Response, Refusal> + Send + 'static,
@@ -74,9 +74,13 @@ async fn asked(
         let store = Store::open(&served.store).and_then(Store::only_reading).map_err(broken)?;
         answer(&store)
     };
+    apart(work).await
+}
+
+/// Works in a thread where waiting holds nobody up.
+async fn apart(work: impl FnOnce() -> Result<Response, Refusal> + Send + 'static) -> Response {
     match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(refusal)) => refusal.into_response(),
+        Ok(answer) => answer.into_response(),
         Err(error) => broken(error).into_response(),
     }
 }
@@ -156,10 +160,7 @@ pub async fn plan(State(served): State<Arc<Served>>, Query(wished): Query<Wished
         let sheet = tune::sheet(wished.objective, served.store.clone()).map_err(broken)?;
         Ok(json(serde_json::to_string(&sheet).map_err(broken)?))
     };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(answer) => answer.into_response(),
-        Err(error) => broken(error).into_response(),
-    }
+    apart(work).await
 }
 
 /// A page with its own policy.

@@ -151,3 +151,18 @@ pub fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
+
+/// A capture in microseconds: UDP packets from these ports with so many bytes after the headers, `gap_us` apart.
+pub fn pcap_of_udp(gap_us: u32, packets: impl IntoIterator<Item = (u16, usize)>) -> Vec<u8> {
+    let le = |value: u32| value.to_le_bytes();
+    let mut bytes = [le(0xa1b2_c3d4), le(0x0004_0002), le(0), le(0), le(65_535), le(1)].concat();
+    for (n, (port, payload)) in (0..).zip(packets) {
+        let mut frame = Vec::new();
+        let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        builder.udp(port, 9).write(&mut frame, &vec![0; payload]).expect("it fits");
+        let length = frame.len() as u32;
+        bytes.extend([le(0), le(gap_us * n), le(length), le(length)].concat());
+        bytes.extend(frame);
+    }
+    bytes
+}

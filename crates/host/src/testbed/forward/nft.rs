@@ -38,7 +38,7 @@ enum Rule {
 
 /// Loads rules that no frame of the tester matches, then one that accepts and counts, in the calling thread's network namespace.
 pub(super) fn filter(rules: u16) -> io::Result<()> {
-    load((0..rules).map(|n| Rule::Refuse(REFUSED_PORT.wrapping_add(n))).chain([Rule::Accept]).collect())
+    load((0..rules).map(|n| Rule::Refuse(REFUSED_PORT + n)).chain([Rule::Accept]).collect())
 }
 
 /// Loads `ct state established,related accept`, then accept, in the calling thread's network namespace.
@@ -161,5 +161,4 @@ fn verdict(to: Expressions<'_>, code: VerdictCode) -> Expressions<'_> {
 }
 
 #[cfg(test)]
-#[path = "nft/tests.rs"]
 mod tests;

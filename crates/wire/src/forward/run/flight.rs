@@ -1,5 +1,6 @@
 //! One direction of a trial under way: its schedule, its counts, and how a trial is sent and ended.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::account::Account;
@@ -8,6 +9,7 @@ use crate::clock::{self, Ticker};
 use crate::error::WireError;
 use crate::forward::port::Stamp;
 use crate::latency::Latency;
+use crate::replay::Replay;
 use crate::transmit::SendOutcome;
 use crate::void::Sides;
 
@@ -27,8 +29,8 @@ pub(super) struct Flight<'a> {
     alone: Option<u64>,
     frames: u64,
     gap_ns: f64,
-    /// Of a capture that is replayed: by how much its gaps are stretched.
-    stretch: Option<f64>,
+    /// A capture whose times are replayed, and by how much its gaps are stretched.
+    replay: Option<(Arc<Replay>, f64)>,
     start_ns: u64,
     max_burst: usize,
     next: u64,
@@ -51,7 +53,7 @@ impl<'a> Flight<'a> {
         let tagged = trial.tagged(frames);
         let account = Account::new(tag, lane.templates.streams(), tagged);
         let (offset_ns, offset_off_ns) = clock::realtime_minus_monotonic();
-        let replay = lane.templates.replay().cloned();
+        let replay = lane.templates.replay().filter(|_| trial.burst.is_none()).cloned();
         let alone = tagged.filter(|_| lane.tags.is_some());
         Self {
             lane,
@@ -59,7 +61,10 @@ impl<'a> Flight<'a> {
             tag,
             alone,
             frames,
-            stretch: replay.filter(|_| trial.burst.is_none()).map(|replay| replay.stretch(trial.load_pps)),
+            replay: replay.map(|replay| {
+                let stretch = replay.stretch(trial.load_pps);
+                (replay, stretch)
+            }),
             gap_ns: if trial.burst.is_some() { 0.0 } else { 1e9 / trial.load_pps },
             start_ns,
             max_burst: trial.max_burst,
@@ -78,8 +83,8 @@ impl<'a> Flight<'a> {
 
     #[inline]
     fn due_ns(&self, sequence: u64) -> u64 {
-        let offset_ns = match self.lane.templates.replay().zip(self.stretch) {
-            Some((replay, stretch)) => replay.at_ns(sequence, stretch),
+        let offset_ns = match &self.replay {
+            Some((replay, stretch)) => replay.at_ns(sequence, *stretch),
             None => (sequence as f64 * self.gap_ns) as u64,
         };
         self.start_ns + offset_ns
@@ -132,22 +137,22 @@ impl<'a> Flight<'a> {
     /// Records the lateness of each frame of a burst and the error of its gap to the one before.
     #[inline]
     fn record(&mut self, first: u64, now_ns: u64) {
+        let mut before_ns = self.due_ns(first.saturating_sub(1));
         for sequence in first..self.next {
-            self.lateness.record_ns(now_ns - self.due_ns(sequence));
-        }
-        let gap_ns = |flight: &Self, sequence: u64| flight.due_ns(sequence) - flight.due_ns(sequence.saturating_sub(1));
-        if let Some(last_ns) = self.last_kick_ns {
-            let gap_ns = gap_ns(self, first);
-            self.gap_error.record_ns((now_ns - last_ns).abs_diff(gap_ns));
-        }
-        // Frames of one kick follow one another with no gap.
-        if self.stretch.is_none() {
-            self.gap_error.record_n_ns(self.gap_ns as u64, self.next - first - 1);
-        } else {
-            for sequence in first + 1..self.next {
-                let gap_ns = gap_ns(self, sequence);
-                self.gap_error.record_ns(gap_ns);
+            let due_ns = self.due_ns(sequence);
+            self.lateness.record_ns(now_ns - due_ns);
+            // Frames of one kick follow one another with no gap.
+            if sequence > first && self.replay.is_some() {
+                self.gap_error.record_ns(due_ns - before_ns);
+            } else if sequence == first
+                && let Some(last_ns) = self.last_kick_ns
+            {
+                self.gap_error.record_ns((now_ns - last_ns).abs_diff(due_ns - before_ns));
             }
+            before_ns = due_ns;
+        }
+        if self.replay.is_none() {
+            self.gap_error.record_n_ns(self.gap_ns as u64, self.next - first - 1);
         }
         self.first_kick_ns.get_or_insert(now_ns);
         self.last_kick_ns = Some(now_ns);

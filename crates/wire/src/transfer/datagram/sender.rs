@@ -34,6 +34,8 @@ pub(in crate::transfer) struct Sender<'a> {
     unreachable_since_ns: Option<u64>,
     /// End marks still to send; 0 if the receiver is in this process.
     marks_left: u32,
+    /// The channel's calls wait for room; None: nobody has asked yet.
+    blocks: Option<bool>,
     over: &'a AtomicBool,
 }
 
@@ -68,6 +70,7 @@ impl<'a> Sender<'a> {
             pacer,
             unreachable_since_ns: None,
             marks_left: if marks_end { END_MARKS } else { 0 },
+            blocks: None,
             over,
         })
     }
@@ -137,7 +140,8 @@ impl DataPath for Sender<'_> {
             // sendmmsg stopped at a datagram that would have returned an earlier one's error, or that was refused, and does not return it.
             let unreachable = self.told_unreachable();
             self.counts.unreachable += unreachable;
-            self.counts.refused += u64::from(unreachable == 0 && blocks(self.channel));
+            let blocks = *self.blocks.get_or_insert_with(|| blocks(self.channel));
+            self.counts.refused += u64::from(unreachable == 0 && blocks);
         }
         self.unreachable_since_ns = None;
         let datagrams = sent as usize * self.segments;
