@@ -3,7 +3,7 @@
 
 import { Engine, Pool, type Timed } from "./engine";
 import { pps } from "./format";
-import { glancePackets, loadsOf, ordered, spread } from "./loads";
+import { loadsOf, ordered, spread } from "./loads";
 import { setting, type State } from "./state";
 import type { Looked } from "./worker";
 import {
@@ -137,15 +137,20 @@ export class Answers {
 
   /** Asks each looker for its part of the loads. */
   private look(state: State, until: number): Promise<Timed<Looked>>[] {
-    const question = {
+    const parts = this.lookers.length;
+    return this.lookers.map((engine, part) => engine.ask<Looked>("look", this.question(state, part, parts, until)));
+  }
+
+  private question(state: State, part: number, parts: number, until: number): unknown {
+    return {
       settings: state.schemes.map((scheme) => setting(state, scheme)),
       ...(state.rates === "" ? {} : { rates: state.rates }),
       queues: state.queues,
       seed: state.seed,
-      parts: this.lookers.length,
+      part,
+      parts,
       until_ms: performance.timeOrigin + until,
     };
-    return this.lookers.map((engine, part) => engine.ask<Looked>("look", { ...question, part }));
   }
 
   /** New answers, still empty. */
@@ -180,19 +185,13 @@ export class Answers {
 
   /** A glance at every load. */
   private async longGlance(state: State, current: () => boolean): Promise<void> {
-    const able = this.schemes.filter((one) => one.checked?.sim === null);
-    if (able.length === 0 || state.queues !== "") return;
-    const question = {
-      settings: able.map((one) => setting(state, one.scheme)),
-      loads: ordered(this.loads).map((load) => pps(load, 12)),
-      packets: glancePackets(able[0]?.checked),
-      seed: state.seed,
-      budget_ms: LONG_GLANCE_MS,
-    };
-    const { reply } = await this.pool.ask<CurvePoint[][]>("glance", question);
+    if (!this.schemes.some((one) => one.checked?.sim === null) || state.queues !== "") return;
+    const question = this.question(state, 0, 1, performance.now() + LONG_GLANCE_MS);
+    const { reply } = await this.pool.ask<Looked>("look", question);
     if (!current() || !("ok" in reply)) return;
-    able.forEach((one, i) => {
-      one.glance = (reply.ok[i] ?? []).sort((a, b) => a.load_pps - b.load_pps);
+    const { curves } = reply.ok;
+    this.schemes.forEach((one, i) => {
+      if (one.checked?.sim === null) one.glance = (curves[i] ?? []).sort((a, b) => a.load_pps - b.load_pps);
     });
   }
 

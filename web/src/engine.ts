@@ -22,7 +22,7 @@ export type Call =
   | "read";
 
 /** What the worker answers by several calls of the engine. */
-export type Own = "glance" | "look";
+export type Own = "look";
 
 /** An answer, and how long it took. */
 export interface Timed<T> {

@@ -12,15 +12,6 @@ interface Job {
   question: unknown;
 }
 
-/** Several settings at several loads, until the time is used up; the loads in the order given, the settings in turn. */
-interface Glance {
-  settings: Setting[];
-  loads: string[];
-  packets: number;
-  seed: number;
-  budget_ms: number;
-}
-
 /** The checks of several settings and a glance at every `parts`th load from the `part`th on, in one question: a slider moves. */
 interface Look {
   settings: Setting[];
@@ -50,16 +41,6 @@ function preview(
   if ("ok" in reply) found.push(reply.ok);
 }
 
-function glance({ settings, loads, packets, seed, budget_ms }: Glance): Reply<CurvePoint[][]> {
-  const until = performance.now() + budget_ms;
-  const found: CurvePoint[][] = settings.map(() => []);
-  for (const rate of loads) {
-    for (const [i, setting] of settings.entries()) preview(found[i] ?? [], { setting, rate, packets, seed });
-    if (performance.now() > until) break;
-  }
-  return { ok: found };
-}
-
 function look({ settings, rates, queues, seed, part, parts, until_ms }: Look): Reply<Looked> {
   const checks = settings.map((setting) => ask<Checked>("check", { setting, rates }));
   const good = checks.map((reply) => ("ok" in reply ? reply.ok : null));
@@ -85,10 +66,6 @@ function look({ settings, rates, queues, seed, part, parts, until_ms }: Look): R
   return { ok: { checks, curves } };
 }
 
-function own(call: Own, question: unknown): Reply<unknown> {
-  return call === "look" ? look(question as Look) : glance(question as Glance);
-}
-
 self.onmessage = ({ data }: MessageEvent<{ module: WebAssembly.Module } | Job>) => {
   if ("module" in data) {
     engine.initSync({ module: data.module });
@@ -98,7 +75,7 @@ self.onmessage = ({ data }: MessageEvent<{ module: WebAssembly.Module } | Job>) 
   const { id, call, question } = data;
   const started = performance.now();
   try {
-    const reply = call === "glance" || call === "look" ? own(call, question) : ask(call, question);
+    const reply = call === "look" ? look(question as Look) : ask(call, question);
     self.postMessage({ id, reply, took_ms: performance.now() - started });
   } catch (error) {
     // A defect of the engine: it cannot be used any more.
