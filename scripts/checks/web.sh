@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # web.sh [--needs|NETCLIFF]: the explorer: types, rules and layout of its sources, web/dist built from them, the page in Chromium and Firefox, its
-# figures those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or the browser is
-# missing; --needs only looks for them.
+# figures those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or Chromium is
+# missing; --needs only looks for them. Without Firefox that part is SKIPPED, or fails where NETCLIFF_REQUIRE has `programs` or `all`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=scripts/lib/skip.sh
+source scripts/lib/skip.sh
 
 skip() {
     echo "$*"
@@ -35,6 +37,6 @@ if firefox="$(command -v firefox-esr || command -v firefox)"; then
     # Node.js 20 has WebSocket behind a flag.
     FIREFOX="$firefox" node --experimental-websocket tests/firefox.mjs "$program" || status=1
 else
-    echo "SKIPPED: the explorer in Firefox: firefox-esr is not installed"
+    skip_part scripts/checks/web.sh programs "Firefox: firefox-esr is not installed (Debian package firefox-esr)" || status=1
 fi
 exit "$status"
