@@ -387,7 +387,7 @@ await test("the simulator's rate in the page", async () => {
     size: "64B",
     link: "1Gbit/s",
   };
-  const question = { setting: { ...setting, queues: null, flows: null }, rate: "100kpps", seed: 1, packets: 3e6 };
+  const question = { setting: { ...setting, queues: null, flows: null }, rate: "100kpps", seed: 1, packets: 3e5 };
   const answers = [];
   for (let i = 0; i < 3; i++)
     answers.push(await page.evaluate((asked) => globalThis.netcliffPage.ask("simulate", asked), question));
@@ -406,7 +406,7 @@ await test("the simulator's rate in the page", async () => {
           "--seed",
           "1",
           "--packets",
-          "3000000",
+          "300000",
           "--json",
           "--host",
           "pentium4-2530mhz",
