@@ -18,6 +18,10 @@ node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.ex
 browser="$(command -v chromium || command -v chromium-browser || command -v google-chrome)" || skip "chromium is not installed"
 [[ "${1:-}" != --needs ]] || exit 0
 program="${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/netcliff}"
+[[ -x "$program" ]] || {
+    echo "web: $program is missing, and with it the figures to compare the page's with; build it first: scripts/cargo.sh build" >&2
+    exit 1
+}
 
 cd web
 if ! [[ node_modules/.package-lock.json -nt package-lock.json ]]; then

@@ -17,8 +17,9 @@ const pictures = { keep: args.includes("--keep"), shots };
 const onlyAt = args.indexOf("--only");
 const only = onlyAt >= 0 ? args[onlyAt + 1] : null;
 const netcliff =
-  args.find((arg, i) => !arg.startsWith("--") && i !== shotsAt + 1 && (onlyAt < 0 || i !== onlyAt + 1)) ??
-  join(here, "../target/debug/netcliff");
+  args.find(
+    (arg, i) => !arg.startsWith("--") && (shotsAt < 0 || i !== shotsAt + 1) && (onlyAt < 0 || i !== onlyAt + 1),
+  ) ?? join(here, "../target/debug/netcliff");
 const program = existsSync(netcliff) ? netcliff : null;
 const axe = readFileSync(join(here, "../crates/report/tests/axe/axe.min.js"), "utf8");
 mkdirSync(shots, { recursive: true });
