@@ -99,8 +99,9 @@ step "its user and capabilities" 'pid=$(systemctl show -P MainPID netcliff-agent
 step "seccomp, no new privileges" 'pid=$(systemctl show -P MainPID netcliff-agent.service)
     grep -x "Seccomp:.2" /proc/$pid/status && grep -x "NoNewPrivs:.1" /proc/$pid/status'
 step "a transfer, measured by the agent's eBPF programs" 'pid=$(systemctl show -P MainPID netcliff-agent.service)
-    netcliff stream --to 127.0.0.1 --key /root/key --time 3s --json >/root/stream.json 2>/dev/null & sleep 2
-    ls -l /proc/$pid/fd | grep bpf; wait $!; grep goodput /root/stream.json'
+    netcliff stream --to 127.0.0.1 --key /root/key --time 3s --json >/root/stream.json 2>/root/stream.log & transfer=$!
+    until ls -l /proc/$pid/fd | grep bpf; do kill -0 $transfer; sleep 0.1; done
+    wait $transfer; grep goodput /root/stream.json'
 step "data paths under the list of system calls" "netcliff stream --to 127.0.0.1 --key /root/key --time 200ms --reverse --path write,sendfile,splice,zerocopy,uring --json | grep -q goodput"
 step "a client without the key is refused" "netcliff agent --make-key /root/other; ! netcliff rr --to 127.0.0.1 --key /root/other --time 1s"
 step "an upgrade restarts it" 'before=$(systemctl show -P MainPID netcliff-agent.service)
