@@ -10,6 +10,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/lib/env.sh
 # shellcheck source=scripts/dist/lib.sh
 source scripts/dist/lib.sh
+# shellcheck source=scripts/lib/debian.sh
+source scripts/lib/debian.sh
 
 say() { echo "dist: $*" >&2; }
 fail() {
@@ -57,11 +59,7 @@ runner() {
 images=()
 for arch in "${arches[@]}"; do
     target="$arch-unknown-linux-musl"
-    case "$arch" in
-    x86_64) debian=amd64 ;;
-    aarch64) debian=arm64 ;;
-    *) fail "--arch $arch: expected x86_64 or aarch64" ;;
-    esac
+    debian="$(debian_arch "$arch")" || fail "--arch $arch cannot be built for"
     [[ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]] || rustup target add "$target" >&2 ||
         fail "Rust's target $target is missing; install it first: rustup target add $target"
     say "building $target"

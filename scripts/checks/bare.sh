@@ -9,6 +9,8 @@
 # settings of pip and cargo are passed through.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=scripts/lib/debian.sh
+source scripts/lib/debian.sh
 
 say() { echo "bare: $*"; }
 fail() {
@@ -30,14 +32,6 @@ done
 [[ "$(id -u)" == 0 ]] || fail "a root directory of another system needs root; run: sudo scripts/checks/bare.sh"
 unshare --mount --uts --ipc --pid --fork true 2>/dev/null ||
     fail "this kernel or container forbids new mount, UTS, IPC and PID namespaces (unshare: $(unshare --mount --uts --ipc --pid --fork true 2>&1 || true))"
-
-# The first Debian mirror in apt's sources.
-mirror() {
-    local found
-    found="$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-        grep -v '^ *#' | grep -oE 'https?://[^ ]+/debian/?( |$)' | head -n 1 | tr -d ' ')"
-    echo "${found:-http://deb.debian.org/debian}"
-}
 
 make_root() {
     say "making a bare Debian $suite from $(mirror) in $root"

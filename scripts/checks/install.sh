@@ -8,6 +8,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/dist/lib.sh
 source scripts/dist/lib.sh
+# shellcheck source=scripts/lib/debian.sh
+source scripts/lib/debian.sh
 
 suites="bullseye bookworm trixie" keep="" failed=0
 while (($#)); do
@@ -28,10 +30,7 @@ command -v mmdebstrap >/dev/null || {
 
 version="$(workspace_version)"
 machine="$(uname -m)"
-case "$machine" in
-x86_64) debian=amd64 ;;
-aarch64) debian=arm64 ;;
-esac
+debian="$(debian_arch "$machine")"
 deb="dist/netcliff_${version}_$debian.deb"
 [[ -f "$deb" ]] || {
     echo "install: $deb is missing; make it first: make dist" >&2
@@ -80,18 +79,14 @@ runs='netcliff --version | grep -qx "netcliff '"$version"'"
 exact="netcliff stream --time 1s --json | grep -q 'eBPF at the kernel'"
 
 try_deb() {
-    local suite="$1" root="$work/$1" next="$work/next"
-    [[ -x "$root/usr/bin/dpkg" ]] || mmdebstrap --quiet --variant=minbase --include=ca-certificates "$suite" "$root" "${MIRROR:-$(mirror)}" || {
+    local suite="$1" root="$work/$1"
+    [[ -x "$root/usr/bin/dpkg" ]] || mmdebstrap --quiet --variant=minbase --include=ca-certificates "$suite" "$root" "$(mirror)" || {
         echo "FAILED: $suite: its root cannot be made from $(mirror)"
         failed=1
         return
     }
     cp "$deb" "$root/tmp/now.deb"
-    # The next version: the same, called otherwise.
-    rm -rf "$next"
-    dpkg-deb -R "$deb" "$next"
-    sed -i "s/^Version: .*/Version: $version.1/" "$next/DEBIAN/control"
-    dpkg-deb --root-owner-group -Zgzip -z1 --build "$next" "$root/tmp/next.deb" >/dev/null
+    next_deb "$deb" "$version.1" "$root/tmp/next.deb"
     try "$root" "install" 'dpkg -i /tmp/now.deb && grep -q ^netcliff: /etc/passwd'
     try "$root" "the key is the agent's own" 'test "$(stat -c "%U %G %a" /etc/netcliff/agent.key)" = "netcliff netcliff 400"'
     try "$root" "the agent is off" '! find /etc/systemd -name "netcliff*" | grep -q .'
@@ -99,23 +94,17 @@ try_deb() {
     try "$root" "runs, without /sys" "$runs"
     WITH_SYS=1 try "$root" "eBPF, with /sys" "$exact"
     try "$root" "the agent serves its own user with its key" '
-        cp /etc/netcliff/agent.key /root/key && chown root: /root/key && chmod 600 /root/key
+        cp /etc/netcliff/agent.key /root/key; chown root: /root/key; chmod 600 /root/key
         setpriv --reuid netcliff --regid netcliff --clear-groups env NETCLIFF_STATE_DIR=/tmp/state \
             netcliff agent --key /etc/netcliff/agent.key >/tmp/agent.log 2>&1 &
         sleep 1
         netcliff rr --to 127.0.0.1 --key /root/key --time 1s --json | grep -q transactions
         kill $!'
     try "$root" "upgrade keeps the key" '
-        sha256sum /etc/netcliff/agent.key >/tmp/sum && dpkg -i /tmp/next.deb && sha256sum -c /tmp/sum
+        sha256sum /etc/netcliff/agent.key >/tmp/sum; dpkg -i /tmp/next.deb; sha256sum -c /tmp/sum
         dpkg-query -W netcliff | grep -q "'"$version"'.1"'
     try "$root" "remove keeps the key" 'dpkg -r netcliff && ! test -e /usr/bin/netcliff && test -e /etc/netcliff/agent.key'
     try "$root" "purge leaves nothing" 'dpkg -P netcliff && ! find / -xdev -path /proc -prune -o -path /tmp -prune -o -path /run -prune -o -name "*netcliff*" -print | grep .'
-}
-
-mirror() {
-    local found
-    found="$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -v '^ *#' | grep -oE 'https?://[^ ]+/debian/?( |$)' | head -n 1 | tr -d ' ')"
-    echo "${found:-http://deb.debian.org/debian}"
 }
 
 # A root that rpm manages: no distribution of rpm's is reachable here, so it is Debian with rpm, and only rpm is used.
@@ -146,7 +135,7 @@ try_tar() {
     try "$root" "runs with busybox and musl alone" "$runs"
     WITH_SYS=1 try "$root" "eBPF, with /sys" "$exact"
     try "$root" "the agent makes its key and serves" '
-        netcliff agent --make-key /root/key && (netcliff agent --key /root/key >/tmp/agent.log 2>&1 &)
+        netcliff agent --make-key /root/key; (netcliff agent --key /root/key >/tmp/agent.log 2>&1 &)
         sleep 1; netcliff rr --to 127.0.0.1 --key /root/key --time 1s --json | grep -q transactions'
 }
 

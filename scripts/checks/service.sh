@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/dist/lib.sh
 source scripts/dist/lib.sh
+# shellcheck source=scripts/lib/debian.sh
+source scripts/lib/debian.sh
 
 suites="bookworm trixie" failed=0
 while (($#)); do
@@ -16,11 +18,7 @@ while (($#)); do
     esac
 done
 version="$(workspace_version)"
-case "$(uname -m)" in
-x86_64) debian=amd64 ;;
-aarch64) debian=arm64 ;;
-esac
-deb="dist/netcliff_${version}_$debian.deb"
+deb="dist/netcliff_${version}_$(debian_arch "$(uname -m)").deb"
 [[ "$(id -u)" == 0 && -f "$deb" ]] || {
     echo "service: needs root, and $deb (make dist)" >&2
     exit 2
@@ -76,6 +74,7 @@ steps() {
     cat <<'STEPS'
 #!/bin/sh
 step() {
+    # Of `! A; ! B`, or of `A && B; C`, -e sees neither a failing `! A` nor a failing A.
     if sh -ec "$2" >/root/said 2>&1; then
         echo "passed: $1"
     else
@@ -87,11 +86,11 @@ step() {
     fi
 }
 step "install" "dpkg -i /root/now.deb"
-step "off after installing" "! systemctl is-enabled netcliff-agent.socket; ! systemctl is-active netcliff-agent.socket netcliff-agent.service"
+step "off after installing" "! systemctl is-enabled netcliff-agent.socket && ! systemctl is-active netcliff-agent.socket && ! systemctl is-active netcliff-agent.service"
 rating=$(LC_ALL=C systemd-analyze security --no-pager netcliff-agent.service | sed -n 's/.*exposure level for .*: \([0-9.]*\) .*/\1/p')
 step "exposure by systemd-analyze security: $rating" "test ${rating%.*} -le 2"
 step "enable the socket" "systemctl enable --now netcliff-agent.socket && ! systemctl is-active netcliff-agent.service"
-step "the first client starts the agent" "cp /etc/netcliff/agent.key /root/key && chmod 600 /root/key
+step "the first client starts the agent" "cp /etc/netcliff/agent.key /root/key; chmod 600 /root/key
     netcliff rr --to 127.0.0.1 --key /root/key --time 1s --json | grep -q transactions && systemctl is-active netcliff-agent.service"
 step "its user and capabilities" 'pid=$(systemctl show -P MainPID netcliff-agent.service)
     test "$(stat -c %U /proc/$pid)" = netcliff
@@ -100,15 +99,16 @@ step "its user and capabilities" 'pid=$(systemctl show -P MainPID netcliff-agent
 step "seccomp, no new privileges" 'pid=$(systemctl show -P MainPID netcliff-agent.service)
     grep -x "Seccomp:.2" /proc/$pid/status && grep -x "NoNewPrivs:.1" /proc/$pid/status'
 step "a transfer, measured by the agent's eBPF programs" 'pid=$(systemctl show -P MainPID netcliff-agent.service)
-    netcliff stream --to 127.0.0.1 --key /root/key --time 3s --json >/root/stream.json 2>/dev/null & sleep 2
-    ls -l /proc/$pid/fd | grep bpf; wait $!; grep goodput /root/stream.json'
+    netcliff stream --to 127.0.0.1 --key /root/key --time 3s --json >/root/stream.json 2>/root/stream.log & transfer=$!
+    until ls -l /proc/$pid/fd | grep bpf; do kill -0 $transfer; sleep 0.1; done
+    wait $transfer; grep goodput /root/stream.json'
 step "data paths under the list of system calls" "netcliff stream --to 127.0.0.1 --key /root/key --time 200ms --reverse --path write,sendfile,splice,zerocopy,uring --json | grep -q goodput"
 step "a client without the key is refused" "netcliff agent --make-key /root/other; ! netcliff rr --to 127.0.0.1 --key /root/other --time 1s"
 step "an upgrade restarts it" 'before=$(systemctl show -P MainPID netcliff-agent.service)
     dpkg -i /root/next.deb; sleep 1
-    after=$(systemctl show -P MainPID netcliff-agent.service); test "$after" != 0 && test "$after" != "$before"
+    after=$(systemctl show -P MainPID netcliff-agent.service); test "$after" != 0; test "$after" != "$before"
     netcliff rr --to 127.0.0.1 --key /root/key --time 1s --json | grep -q transactions'
-step "removing stops it" "dpkg -r netcliff; ! systemctl is-active netcliff-agent.service; ! ss -tln | grep 9940"
+step "removing stops it" "dpkg -r netcliff && ! systemctl is-active netcliff-agent.service && ! systemctl is-active netcliff-agent.socket && ! ss -tln | grep 9940"
 step "nothing in its journal is an error" '! journalctl --no-pager -q -p err -u netcliff-agent.service | grep .'
 systemctl --no-block poweroff
 STEPS
@@ -117,12 +117,9 @@ STEPS
 for suite in $suites; do
     root="$work/$suite"
     mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,iproute2,ca-certificates "$suite" "$root" \
-        "${MIRROR:-http://deb.debian.org/debian}"
+        "$(mirror)"
     cp "$deb" "$root/root/now.deb"
-    rm -rf "$work/next"
-    dpkg-deb -R "$deb" "$work/next"
-    sed -i "s/^Version: .*/Version: $version.1/" "$work/next/DEBIAN/control"
-    dpkg-deb --root-owner-group -Zgzip -z1 --build "$work/next" "$root/root/next.deb" >/dev/null
+    next_deb "$deb" "$version.1" "$root/root/next.deb"
     steps >"$root/root/steps.sh"
     cat >"$root/etc/systemd/system/steps.service" <<'UNIT'
 [Unit]

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # units.sh: the agent's unit is hardened to an exposure of at most 3 (systemd-analyze security), and every line of it is understood.
-# Says SKIPPED where systemd-analyze is missing or too old to look at a file (before 250).
+# SKIPPED where systemd-analyze is missing or too old to look at a file (before 250); a failure where NETCLIFF_REQUIRE has `programs` or `all`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=scripts/lib/skip.sh
+source scripts/lib/skip.sh
 most=3.0
 
 if ! systemd-analyze security --help 2>/dev/null | grep -q -e --offline; then
-    echo "SKIPPED: units: systemd-analyze 250 or newer is not installed"
+    skip_part scripts/checks/units.sh programs "systemd-analyze 250 or newer is not installed (Debian package systemd)"
     exit
 fi
 rating="$(LC_ALL=C systemd-analyze security --no-pager --offline=true packaging/netcliff-agent.service |

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # web.sh [--needs|NETCLIFF]: the explorer: types, rules and layout of its sources, web/dist built from them, the page in Chromium and Firefox, its
-# figures those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or the browser is
-# missing; --needs only looks for them.
+# figures those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or Chromium is
+# missing; --needs only looks for them. Without Firefox that part is SKIPPED, or fails where NETCLIFF_REQUIRE has `programs` or `all`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=scripts/lib/skip.sh
+source scripts/lib/skip.sh
 
 skip() {
     echo "$*"
@@ -16,6 +18,10 @@ node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.ex
 browser="$(command -v chromium || command -v chromium-browser || command -v google-chrome)" || skip "chromium is not installed"
 [[ "${1:-}" != --needs ]] || exit 0
 program="${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/netcliff}"
+[[ -x "$program" ]] || {
+    echo "web: $program is missing, and with it the figures to compare the page's with; build it first: scripts/cargo.sh build" >&2
+    exit 1
+}
 
 cd web
 if ! [[ node_modules/.package-lock.json -nt package-lock.json ]]; then
@@ -35,6 +41,6 @@ if firefox="$(command -v firefox-esr || command -v firefox)"; then
     # Node.js 20 has WebSocket behind a flag.
     FIREFOX="$firefox" node --experimental-websocket tests/firefox.mjs "$program" || status=1
 else
-    echo "SKIPPED: the explorer in Firefox: firefox-esr is not installed"
+    skip_part scripts/checks/web.sh programs "Firefox: firefox-esr is not installed (Debian package firefox-esr)" || status=1
 fi
 exit "$status"

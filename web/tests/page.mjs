@@ -17,8 +17,9 @@ const pictures = { keep: args.includes("--keep"), shots };
 const onlyAt = args.indexOf("--only");
 const only = onlyAt >= 0 ? args[onlyAt + 1] : null;
 const netcliff =
-  args.find((arg, i) => !arg.startsWith("--") && i !== shotsAt + 1 && (onlyAt < 0 || i !== onlyAt + 1)) ??
-  join(here, "../target/debug/netcliff");
+  args.find(
+    (arg, i) => !arg.startsWith("--") && (shotsAt < 0 || i !== shotsAt + 1) && (onlyAt < 0 || i !== onlyAt + 1),
+  ) ?? join(here, "../target/debug/netcliff");
 const program = existsSync(netcliff) ? netcliff : null;
 const axe = readFileSync(join(here, "../crates/report/tests/axe/axe.min.js"), "utf8");
 mkdirSync(shots, { recursive: true });
@@ -387,7 +388,7 @@ await test("the simulator's rate in the page", async () => {
     size: "64B",
     link: "1Gbit/s",
   };
-  const question = { setting: { ...setting, queues: null, flows: null }, rate: "100kpps", seed: 1, packets: 3e6 };
+  const question = { setting: { ...setting, queues: null, flows: null }, rate: "100kpps", seed: 1, packets: 3e5 };
   const answers = [];
   for (let i = 0; i < 3; i++)
     answers.push(await page.evaluate((asked) => globalThis.netcliffPage.ask("simulate", asked), question));
@@ -406,7 +407,7 @@ await test("the simulator's rate in the page", async () => {
           "--seed",
           "1",
           "--packets",
-          "3000000",
+          "300000",
           "--json",
           "--host",
           "pentium4-2530mhz",

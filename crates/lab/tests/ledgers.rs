@@ -1,6 +1,8 @@
-//! Where packets of `rfc2544` and of `stream` over UDP went, with drops provoked in namespaces that the test makes: none is unexplained.
+//! Where packets of `rfc2544` and of `stream` over UDP went, with drops provoked in namespaces that the test makes.
 //!
-//! `NETCLIFF_PROVOKED_TRIALS=50` repeats each kind (docs/results/2026-11-25-ledger), and prints what was counted.
+//! A kind passes with the first of six trials that leaves no packet unexplained, if those before it leave less than 1 % of what was sent: the kernel's
+//! tracepoint misses some drops on a router's CPU (docs/results/2026-11-25-ledger). So a pass does not say that every trial is exact.
+//! `NETCLIFF_PROVOKED_TRIALS=60` makes so many of each kind, and prints how many were not exact and by how much; then neither bound is asserted.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -54,15 +56,14 @@ fn has_kind(need: Need, program: &str, what: &str) -> bool {
     both
 }
 
-/// Trials of which one has to account for every packet. The kernel's tracepoint misses a few drops of a router in about one trial of four
-/// (docs/results/2026-11-25-ledger).
+/// Trials of which one has to account for every packet (docs/results/2026-11-25-ledger: the share of trials that do not).
 const TRIES: u32 = 6;
 
 /// A trial accounts for all packets, and loses some at the place where it is expected to. Where more are asked for all are made, and those that
 /// do not are counted.
 fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
     let asked: Option<u32> = std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok());
-    let (mut sent, mut lost, mut unexplained, mut odd) = (0, 0, 0, 0);
+    let (mut sent, mut lost, mut unexplained, mut odd, mut most) = (0, 0, 0, 0, 0);
     for n in 1..=asked.unwrap_or(TRIES) {
         let ledger = trial();
         assert!(ledger.sent > 0 && ledger.method.starts_with("eBPF"), "{kind}: {ledger:#?}");
@@ -81,8 +82,11 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
         lost += ledger.dropped_packets();
         unexplained += ledger.unexplained;
         odd += u32::from(ledger.unexplained != 0);
+        most = most.max(ledger.unexplained.abs());
     }
-    let said = format!("{kind}: {sent} packets sent, {lost} dropped, {unexplained} unexplained, in {odd} trials");
+    let said = format!(
+        "{kind}: {sent} packets sent, {lost} dropped, {unexplained} unexplained, in {odd} trials, at most {most} in one"
+    );
     let _ = writeln!(std::io::stdout().lock(), "{said}");
 }
 

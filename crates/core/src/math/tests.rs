@@ -45,7 +45,8 @@ fn logarithms_of_strange_numbers_are_the_standard_librarys() {
     assert!(ln(-1.0).is_nan() && ln(f64::NAN).is_nan());
 }
 
-/// A sum over the bits of all results: the same on every platform, with every libm that this may be built with.
+/// A sum over the bits of all results: the same on every platform, with every libm that this may be built with. With musl:
+/// `scripts/cargo.sh test -p netcliff-core --target x86_64-unknown-linux-musl math`.
 #[test]
 fn the_bits_are_always_these() {
     let sum = |function: &dyn Fn(f64) -> f64| {
