@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # python.sh [--needs]: the Python package: its wheel built and installed, in an environment of its own and in a bare one; its types; its
-# tests, against the program of the last build. Exit 77, with the reason, where Python or PyPI cannot be reached; --needs only looks.
+# tests, against the program of the last build. Exit 77, with the reason, where Python or PyPI cannot be reached; --needs only prepares
+# the environments, which are kept: after that no network is needed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/env.sh
@@ -11,40 +12,46 @@ skip() {
     exit 77
 }
 
-# Environment, wheels and marks are here.
+# Environments, wheels and marks are here.
 work="${CARGO_TARGET_DIR:-$PWD/target}/python"
 wanted=scripts/lib/python.txt
 python="$work/venv/bin/python"
 
-# The environment of the tests, anew where the list has changed.
+# install_into ENVIRONMENT ARGUMENTS...
+install_into() {
+    "$work/$1/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 "${@:2}" </dev/null >&2
+}
+
+# The environment of the tests, and one with NumPy only; anew where the list has changed.
 prepare() {
-    cmp -s "$wanted" "$work/installed.txt" && [[ -x "$python" ]] && return
-    rm -rf "$work/venv" "$work/installed.txt"
+    cmp -s "$wanted" "$work/installed.txt" && [[ -x "$python" && -x "$work/bare/bin/python" ]] && return
+    rm -rf "$work/venv" "$work/bare" "$work/installed.txt"
     mkdir -p "$work"
-    python3 -m venv "$work/venv" || return 1
-    "$python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 -r "$wanted" </dev/null >&2 || return 1
+    python3 -m venv "$work/venv" && install_into venv -r "$wanted" || return 1
+    python3 -m venv "$work/bare" && install_into bare -c "$wanted" numpy || return 1
     cp "$wanted" "$work/installed.txt"
 }
 
 command -v python3 >/dev/null || skip "python3 is not installed"
-python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || skip "$(python3 --version) is older than 3.10"
+# The package itself promises 3.10.
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    skip "$(python3 --version) is older than 3.11, which the packages of $wanted need"
 python3 -c 'import ensurepip, venv' 2>/dev/null || skip "python3-venv is not installed"
 prepare || skip "the packages of $wanted cannot be installed from PyPI"
 [[ "${1:-}" != --needs ]] || exit 0
 find_cargo
 
-# The profile of the other tests, so that nothing is compiled twice.
+# The profile of the other tests. Much of the workspace is compiled once more: the wheel has other features of it.
 wheels="$work/wheels"
 rm -rf "$wheels"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
 PATH="$(dirname "$(command -v "$CARGO")"):$PATH" "$work/venv/bin/maturin" build --quiet --profile dev --locked \
     --manifest-path crates/python/Cargo.toml --interpreter "$python" --out "$wheels"
-"$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheels"/netcliff-*.whl
+for environment in venv bare; do
+    install_into "$environment" --no-deps --force-reinstall "$wheels"/netcliff-*.whl
+done
 
 # With nothing but NumPy: neither xarray nor Dask are needed to compute.
-rm -rf "$work/bare"
-python3 -m venv "$work/bare"
-"$work/bare/bin/python" -m pip install --quiet --disable-pip-version-check "$wheels"/netcliff-*.whl
 (cd "$work" && bare/bin/python -c 'import netcliff; netcliff.predict("napi", rate_pps=[1e5, 2e5])')
 
 cd crates/python

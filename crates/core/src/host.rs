@@ -1,5 +1,7 @@
 //! [`Host`]: what one CPU's receive path costs and how much it can hold.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bounds;
@@ -284,11 +286,21 @@ impl Host {
     /// What `--set` has to be given to make this host of `other`: `KEY=VALUE` for each key whose value differs. Distributions that were
     /// read from a file are named by it.
     pub fn changes_from(&self, other: &Self) -> Vec<String> {
-        let table = |host: &Self| toml::Table::try_from(host).unwrap_or_default();
-        let (ours, theirs) = (table(self), table(other));
-        let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let differing = ours.iter().filter(|(key, value)| *key != "name" && theirs.get(*key) != Some(*value));
-        differing.map(|(key, value)| format!("{key}={}", text(value))).collect()
+        let theirs = other.texts();
+        let differing = self.texts().into_iter().filter(|(key, text)| theirs.get(key) != Some(text));
+        differing.map(|(key, text)| format!("{key}={text}")).collect()
+    }
+
+    /// The value of a key of [`KEYS`] as a text for `--set`; None: the host has none, or there is no such key.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.texts().remove(key)
+    }
+
+    /// The values that this host has, by their keys.
+    fn texts(&self) -> BTreeMap<String, String> {
+        let text = |value: toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let values = toml::Table::try_from(self).unwrap_or_default().into_iter().filter(|(key, _)| key != "name");
+        values.map(|(key, value)| (key, text(value))).collect()
     }
 
     /// Applies `KEY=VALUE` of `--set`.

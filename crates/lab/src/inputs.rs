@@ -91,6 +91,11 @@ pub fn experiment(name: &str) -> Result<String, FileError> {
     }
 }
 
+/// Default name of a run of an experiment's file: the file's name without what follows the last dot.
+pub fn experiment_name(file: &Path) -> Option<String> {
+    file.file_stem().map(|stem| stem.to_string_lossy().into_owned())
+}
+
 /// Names that are nearly what was typed, the nearest first; at most three.
 fn nearest<'a>(typed: &str, names: &[&'a str]) -> Vec<&'a str> {
     /// Similarity by Jaro and Winkler below which a name is no slip of the typed one; as in clap.

@@ -56,6 +56,12 @@ pub enum StoreError {
         /// What is wrong with its JSON.
         source: serde_json::Error,
     },
+    /// Another process works on the run that was to be continued.
+    #[error("run {run} of this experiment is under way in another netcliff")]
+    UnderWay {
+        /// Number of the run.
+        run: i64,
+    },
     /// A file beside the store that says a run is under way cannot be made.
     #[error("cannot write {path}: {source}; choose another place with --db FILE")]
     Lock {

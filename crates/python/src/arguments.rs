@@ -47,6 +47,17 @@ pub(crate) fn assignment(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Strin
     }
 }
 
+/// A text with its unit; `plain` is the argument that takes the number.
+pub(crate) fn text(name: &str, plain: &str, value: Option<Bound<'_, PyAny>>) -> PyResult<Option<String>> {
+    let Some(value) = value else { return Ok(None) };
+    value.extract::<String>().map(Some).map_err(|_| {
+        let shown = value.repr().map_or_else(|_| "a value".to_owned(), |text| text.to_string());
+        UsageError::new_err(format!(
+            "{name} = {shown}: expected a text with its unit, or the number as {plain}={shown}"
+        ))
+    })
+}
+
 /// The keyword arguments in their order.
 pub(crate) fn assignments(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
     let Some(given) = given else { return Ok(Vec::new()) };

@@ -162,26 +162,6 @@ pub(crate) fn analyse(
     })
 }
 
-/// The cliff in simulation (pps): value, low, high, confidence.
-#[pyfunction]
-pub(crate) fn cliff_in_simulation(
-    py: Python<'_>,
-    host: &Host,
-    scheme: &Scheme,
-    traffic: &Traffic,
-    loss: f64,
-    seed: u64,
-    packets: u64,
-) -> PyResult<String> {
-    let point = point(host, scheme, traffic)?;
-    let engine = SimEngine { seed, effort: Effort::Exactly(packets), ..SimEngine::default() };
-    let search = move |_: &_| {
-        let found = netcliff_sim::cliff_sim(&engine, &point, loss)?;
-        Ok(serde_json::to_string(&found.load_pps)?)
-    };
-    work::run(py, Some(work::threads(None)), search)
-}
-
 /// The engine of a name.
 pub(crate) fn kind(name: &str) -> Result<EngineKind, Fault> {
     read(name)

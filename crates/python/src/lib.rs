@@ -42,7 +42,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engines::predict, module)?)?;
     module.add_function(wrap_pyfunction!(engines::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(engines::analyse, module)?)?;
-    module.add_function(wrap_pyfunction!(engines::cliff_in_simulation, module)?)?;
     module.add_function(wrap_pyfunction!(curve::curve, module)?)?;
     module.add_function(wrap_pyfunction!(curve::measures, module)?)?;
     module.add_function(wrap_pyfunction!(advice::advise, module)?)?;

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
 use netcliff_core::experiment::{Experiment, Share};
+use netcliff_core::host::{KEYS, TEXT_KEYS};
 use netcliff_core::measure::ALL;
 use netcliff_core::{EngineKind, Load, Record};
 use netcliff_lab::inputs;
@@ -35,7 +36,7 @@ fn told(index: usize, answer: Answer) -> Told {
 #[pyclass(frozen, module = "netcliff._core")]
 pub(crate) struct Plan {
     pub(crate) inner: Arc<run::Plan>,
-    path: String,
+    pub(crate) path: String,
     text: String,
     changes: Changed,
 }
@@ -89,6 +90,13 @@ impl Plan {
             return Err(Fault::Unsupported(why).into());
         }
         let plan = run::Plan::new(&path, &text, &grid, &changes.read()?).map_err(Fault::from)?;
+        if plan.tasks.iter().any(|task| task.answerer.engine == EngineKind::Wire) {
+            let why = format!(
+                "{path}: engine wire measures with real packets; use the command line for it: netcliff run, or ask for the \
+                 engines model and sim only"
+            );
+            return Err(Fault::Unsupported(why).into());
+        }
         Ok(Self { inner: Arc::new(plan), path, text, changes })
     }
 
@@ -124,20 +132,19 @@ impl Plan {
         let (rate, rate_unit) = load(point.traffic.rate);
         about.set_item("curve", &task.curve)?;
         about.set_item("engine", task.answerer.to_string())?;
-        about.set_item("kind", task.answerer.engine.name())?;
         about.set_item("scheme", point.scheme.to_string())?;
         about.set_item("arrivals", point.traffic.arrivals.to_string())?;
         about.set_item("size", point.traffic.size.to_string())?;
         about.set_item("flows", point.traffic.flows.as_ref().map_or_else(String::new, ToString::to_string))?;
         about.set_item("rate", rate)?;
         about.set_item("rate_unit", rate_unit)?;
-        about.set_item("host_name", &point.host.name)?;
         let costs = PyDict::new(py);
-        for key in netcliff_core::host::KEYS {
-            costs.set_item(*key, point.host.get(key))?;
+        for key in KEYS {
+            match TEXT_KEYS.contains(key) {
+                true => costs.set_item(*key, point.host.text(key).unwrap_or_default())?,
+                false => costs.set_item(*key, point.host.get(key))?,
+            }
         }
-        costs.set_item("service", point.host.service.to_string())?;
-        costs.set_item("queues", point.host.queues.as_ref().map_or_else(String::new, ToString::to_string))?;
         about.set_item("host", costs)?;
         Ok(about)
     }
@@ -178,18 +185,17 @@ impl Plan {
         /// Seconds of a point by the model: closed forms take microseconds, chains up to tenths of a second.
         const MODEL_S: f64 = 5e-3;
         let task = self.inner.tasks.get(index).ok_or_else(|| Fault::usage(format!("there is no task {index}")))?;
-        Ok(match task.answerer.engine {
-            EngineKind::Model => MODEL_S,
-            EngineKind::Wire => 1.0,
-            EngineKind::Sim => match self.inner.sim.effort {
-                netcliff_sim::Effort::Packets(packets) | netcliff_sim::Effort::Exactly(packets) => {
-                    packets as f64 * PACKET_S
-                }
-                // A precision of 5 % takes about 200 thousand packets, and four times as many for half of it.
-                netcliff_sim::Effort::Precision { relative, packets_at_most, .. } => {
-                    (200e3 * (0.05 / relative).powi(2)).min(packets_at_most as f64) * PACKET_S
-                }
-            },
+        if task.answerer.engine != EngineKind::Sim {
+            return Ok(MODEL_S);
+        }
+        Ok(match self.inner.sim.effort {
+            netcliff_sim::Effort::Packets(packets) | netcliff_sim::Effort::Exactly(packets) => {
+                packets as f64 * PACKET_S
+            }
+            // A precision of 5 % takes about 200 thousand packets, and four times as many for half of it.
+            netcliff_sim::Effort::Precision { relative, packets_at_most, .. } => {
+                (200e3 * (0.05 / relative).powi(2)).min(packets_at_most as f64) * PACKET_S
+            }
         })
     }
 

@@ -1,9 +1,10 @@
 //! The record store: read by all, written by one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use netcliff_core::Record;
+use netcliff_lab::inputs;
 use netcliff_lab::store::{self, Held, RunState};
 use pyo3::prelude::*;
 
@@ -40,15 +41,19 @@ impl StoreFile {
 
 #[pymethods]
 impl StoreFile {
+    /// For reading, or with `keeps` to keep runs of that experiment, by whose name they go.
     #[new]
-    #[pyo3(signature = (path = None, writing = false))]
-    fn new(path: Option<PathBuf>, writing: bool) -> PyResult<Self> {
+    #[pyo3(signature = (path = None, keeps = None))]
+    fn new(path: Option<PathBuf>, keeps: Option<&Plan>) -> PyResult<Self> {
         let path = place(path)?;
-        if !writing && !path.exists() {
+        if keeps.is_none() && !path.exists() {
             return Err(Fault::Store(format!("there is no record store at {}", path.display())).into());
         }
         let inner = store::Store::open(&path).map_err(Fault::from)?;
-        let inner = if writing { inner } else { inner.only_reading().map_err(Fault::from)? };
+        let inner = match keeps {
+            Some(plan) => inner.naming(inputs::experiment_name(Path::new(&plan.path))),
+            None => inner.only_reading().map_err(Fault::from)?,
+        };
         Ok(Self { inner: Mutex::new(inner), path })
     }
 
@@ -86,21 +91,14 @@ impl StoreFile {
     }
 
     /// Begins a run of an experiment, or with `resume` goes on with the newest unfinished one.
-    fn take_up(&self, py: Python<'_>, plan: &Plan, resume: bool, command: &str, name: Option<String>) -> PyResult<Run> {
+    fn take_up(&self, py: Python<'_>, plan: &Plan, resume: bool, command: &str) -> PyResult<Run> {
         let provenance = crate::engines::provenance(command.to_owned(), None, Default::default());
         self.ask(py, |store| {
-            if resume && let Some(unfinished) = store.unfinished(&plan.inner.id)?.into_iter().next() {
-                let Some(held) = store.hold(unfinished.id)? else {
-                    let why = format!("run {} of this experiment is under way in another netcliff", unfinished.id);
-                    return Err(Fault::Store(why));
-                };
+            if resume && let Some(held) = store.hold_unfinished(&plan.inner.id)? {
                 store.set_state(held.run, RunState::Running)?;
                 return Ok(Run { number: held.run, _held: held });
             }
             let held = store.begin_experiment(&plan.inner.id, &provenance.command, provenance.started_unix_s)?;
-            if name.is_some() {
-                store.rename(held.run, name.as_deref())?;
-            }
             Ok(Run { number: held.run, _held: held })
         })
     }

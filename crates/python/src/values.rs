@@ -8,7 +8,7 @@ use netcliff_lab::{costs, inputs, store};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arguments::{assignments, number, one_of};
+use crate::arguments::{assignments, number, one_of, text};
 use crate::errors::Fault;
 
 fn hash(text: &str) -> u64 {
@@ -191,10 +191,10 @@ impl Traffic {
                         rate_bps = None, size_bytes = None, link_bps = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn new(
-        rate: Option<String>,
+        rate: Option<Bound<'_, PyAny>>,
         arrivals: &str,
-        size: Option<String>,
-        link: Option<String>,
+        size: Option<Bound<'_, PyAny>>,
+        link: Option<Bound<'_, PyAny>>,
         flows: Option<&str>,
         rate_pps: Option<f64>,
         rate_bps: Option<f64>,
@@ -202,6 +202,8 @@ impl Traffic {
         link_bps: Option<f64>,
     ) -> PyResult<Self> {
         let given = |figure: Option<f64>, unit: &str| figure.map(|figure| number(figure, unit));
+        let (rate, size, link) =
+            (text("rate", "rate_pps", rate)?, text("size", "size_bytes", size)?, text("link", "link_bps", link)?);
         let rate =
             one_of(vec![("rate", rate), ("rate_pps", given(rate_pps, "pps")), ("rate_bps", given(rate_bps, "bit/s"))])?;
         let size = one_of(vec![("size", size), ("size_bytes", size_bytes.map(|bytes| format!("{bytes}B")))])?;

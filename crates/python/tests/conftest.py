@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+# The model declines the last scheme.
 EXPERIMENT = """
 title = "a small sweep"
 engines = ["model", "sim"]
-schemes = ["interrupt", "napi:weight=64", "disable-enable"]
+schemes = ["interrupt", "napi:weight=64", "disable-enable", "napi:threaded=true"]
 packets = 5000
 [host]
 preset = "pentium4-2530mhz"
@@ -19,6 +20,10 @@ vary = ["application=1us,2us"]
 [traffic]
 rates = "20kpps..200kpps:4"
 """
+
+
+#: All points of it, and those that have an answer.
+POINTS, ANSWERED = 64, 56
 
 
 @pytest.fixture

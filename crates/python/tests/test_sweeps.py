@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import netcliff
+import netcliff.__main__
 import netcliff.dask
 import netcliff.sweeps
 import psutil
 import pytest
 import xarray as xr
+from conftest import ANSWERED, EXPERIMENT, POINTS
 from distributed import Client, LocalCluster
 from netcliff.sweeps import plan
 
@@ -33,7 +36,7 @@ def here(experiment: Path) -> xr.Dataset:
 
 
 def test_a_dataset_has_dimensions_units_and_provenance(here: xr.Dataset) -> None:
-    assert dict(here.sizes) == {"engine": 2, "scheme": 3, "host_application": 2, "rate": 4}
+    assert dict(here.sizes) == {"engine": 2, "scheme": 4, "host_application": 2, "rate": 4}
     assert here.rate.attrs["units"] == "1/s" and here.host_application.attrs["units"] == "s"
     assert here.latency_mean_s.attrs["units"] == "s"
     assert here.attrs["netcliff_version"] == netcliff.__version__ and here.attrs["packets"] == "5000"
@@ -42,6 +45,32 @@ def test_a_dataset_has_dimensions_units_and_provenance(here: xr.Dataset) -> None
     low = simulated.throughput_pps_low
     assert bool(low.notnull().any()) and bool(((low <= simulated.throughput_pps) | low.isnull()).all())
     assert not here.to_dataframe().empty
+
+
+def test_points_without_an_answer_are_listed_by_task(experiment: Path, here: xr.Dataset) -> None:
+    missing = here.attrs["missing"]
+    assert len(missing) == POINTS - ANSWERED and all("threaded=true" in each and ", model (" in each for each in missing)
+    asked = plan(experiment)
+    late = netcliff.sweeps.collect(
+        asked, lambda pending: reversed(list(asked.compute(pending, 1, "test"))), None, False, False, "test"
+    )
+    xr.testing.assert_identical(here, late.to_xarray())
+
+
+def test_costs_that_are_texts_tell_points_apart() -> None:
+    data = netcliff.sweep("receive-starvation", packets=1000)
+    assert dict(data.sizes) == {"host_transmit_load": 3, "rate": 15}
+    assert list(data.host_transmit_load.values) == ["50kpps", "150kpps", "240kpps"]
+    assert "units" not in data.host_transmit_load.attrs
+    most = data.throughput_pps.max("rate").values
+    assert most[0] > most[1] > most[2]
+
+
+def test_what_needs_real_packets_is_refused(experiment: Path) -> None:
+    text = experiment.read_text().replace('"sim"]', '"wire"]')
+    with pytest.raises(netcliff.UnsupportedError, match="engine wire .* netcliff run"):
+        netcliff.sweep(text)
+    assert len(plan(text, engines=["model"])) == POINTS / 2
 
 
 def test_threads_do_not_change_a_digit(experiment: Path, here: xr.Dataset) -> None:
@@ -57,7 +86,7 @@ def test_the_program_has_the_same_records(binary: str, experiment: Path, tmp_pat
         {key(record): record.outcome for record in netcliff.Store(tmp_path / name).records()}
         for name in ("theirs.db", "ours.db")
     )
-    assert theirs == ours and len(ours) == 48
+    assert theirs == ours and len(ours) == ANSWERED
 
 
 def test_two_workers_give_the_same_digits(client: Client, experiment: Path, here: xr.Dataset) -> None:
@@ -78,14 +107,16 @@ def test_a_killed_worker_changes_nothing(client: Client, experiment: Path, here:
     xr.testing.assert_identical(here, found)
 
 
-def test_a_killed_driver_resumes(experiment: Path, here: xr.Dataset, tmp_path: Path) -> None:
-    store = tmp_path / "records.db"
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an experiment, long.toml, and the store of a driver that was killed in the middle of it."""
+    place = tmp_path_factory.mktemp("killed")
     # Long enough to be killed in the middle; its process group holds the workers.
-    long = experiment.with_name("long.toml")
     # Below every cliff: past it, replications are made up to 64 times as long.
-    text = experiment.read_text().replace("packets = 5000", "packets = 1_000_000").replace("200kpps:4", "80kpps:4")
-    long.write_text(text)
-    command = [sys.executable, "-m", "netcliff", "run", str(long), "--local", "2", "--store", str(store)]
+    text = EXPERIMENT.replace("packets = 5000", "packets = 1_000_000").replace("200kpps:4", "80kpps:4")
+    (place / "long.toml").write_text(text)
+    store = place / "records.db"
+    command = [sys.executable, "-m", "netcliff", "run", str(place / "long.toml"), "--local", "2", "--store", str(store)]
     driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         deadline = time.monotonic() + 40
@@ -94,13 +125,29 @@ def test_a_killed_driver_resumes(experiment: Path, here: xr.Dataset, tmp_path: P
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
+    assert 5 <= _kept(store) < ANSWERED
+    return place
+
+
+def test_a_killed_driver_resumes(killed: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(killed, tmp_path / "ours")
+    store, long = place / "records.db", place / "long.toml"
     had = _kept(store)
-    assert 5 <= had < 48
     answered: list[int] = []
     found = netcliff.sweep(long, store=store, resume=True, progress=lambda done, of: answered.append(done))
-    assert len(answered) == 48 - had and len(netcliff.Store(store).runs()) == 1
+    assert len(answered) == POINTS - had and len(netcliff.Store(store).runs()) == 1
     assert netcliff.Store(store).runs()[0]["state"] == "done"
-    xr.testing.assert_identical(found, netcliff.sweep(long))
+    xr.testing.assert_identical(found, netcliff.sweep(killed / "long.toml"))
+
+
+def test_the_program_goes_on_where_a_driver_was_killed(binary: str, killed: Path, tmp_path: Path) -> None:
+    store = shutil.copytree(killed, tmp_path / "theirs") / "records.db"
+    had = _kept(store)
+    command = [binary, "run", str(killed / "long.toml"), "--resume", "--json", "--db", str(store)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"run 1 goes on after {had} of {POINTS} points" in said.stderr
+    run, = netcliff.Store(store).runs()
+    assert (run["state"], run["records"], run["name"]) == ("done", ANSWERED, "long")
 
 
 def _kept(store: Path) -> int:
@@ -114,6 +161,25 @@ def test_another_version_is_refused_by_name(client: Client, experiment: Path, mo
     monkeypatch.setattr(netcliff._core, "__version__", "9.9.9")
     with pytest.raises(netcliff.dask.VersionError, match="9.9.9, but tcp://.* has"):
         netcliff.dask.sweep(experiment, client)
+
+
+def test_a_worker_that_comes_later_with_another_version_is_refused(
+    client: Client, experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(netcliff.dask, "check_versions", lambda client: None)
+    ours = netcliff.__version__
+
+    def call_yourself(version: str) -> None:
+        sys.modules["netcliff._core"].__version__ = version  # type: ignore[attr-defined]
+
+    client.run(call_yourself, "0.0.1")
+    kept: list[int] = []
+    try:
+        with pytest.raises(netcliff.dask.VersionError, match=f"this worker has netcliff 0.0.1, the driver {ours}"):
+            netcliff.dask.sweep(experiment, client, progress=lambda done, of: kept.append(done))
+    finally:
+        client.run(call_yourself, ours)
+    assert not kept
 
 
 def test_a_task_that_fails_names_its_point_and_the_rest_goes_on(
@@ -154,6 +220,23 @@ def test_the_module_runs_an_experiment(experiment: Path, tmp_path: Path) -> None
     store = tmp_path / "m.db"
     run = [sys.executable, "-m", "netcliff", "run"]
     subprocess.run([*run, str(experiment), "--local", "1", "--store", str(store)], check=True, capture_output=True)
-    assert len(netcliff.Store(store).records("small")) == 48
+    assert len(netcliff.Store(store).records("small")) == ANSWERED
     wrong = subprocess.run([*run, "nothing.toml", "--local", "1"], capture_output=True, text=True)
     assert wrong.returncode == 2 and "nothing.toml" in wrong.stderr
+
+
+def test_the_module_says_in_a_sentence_what_fails(
+    client: Client, experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(*more: str) -> tuple[int, str]:
+        arguments = ["netcliff", "run", str(experiment), "--scheduler", client.scheduler.address, *more]
+        monkeypatch.setattr(sys, "argv", arguments)
+        return netcliff.__main__.main(), capsys.readouterr().err
+
+    code, said = main("--store", str(tmp_path))
+    assert code == 1 and said.startswith("netcliff: cannot open the record store") and said.count("\n") == 1
+    code, said = main("--engine", "wire")
+    assert code == 2 and "engine wire" in said and said.count("\n") == 1
+    monkeypatch.setattr(netcliff._core, "__version__", "9.9.9")
+    code, said = main()
+    assert code == 1 and said.startswith("netcliff: the driver has netcliff 9.9.9") and said.count("\n") == 1

@@ -64,6 +64,7 @@ def test_any_text_is_read_or_refused_with_what_is_accepted(text: str) -> None:
         (lambda: Traffic("1kpps", rate_pps=1e3), "both given"),
         (lambda: Traffic(rate_pps=float("nan")), "expected"),
         (lambda: Traffic(rate_pps=-1.0), "expected"),
+        (lambda: netcliff.predict("napi", rate=100_000), "rate_pps=100000"),  # type: ignore[arg-type]
         (lambda: Scheme("napi:wait=3"), "weight"),
         (lambda: netcliff.predict("napi", rate="100kpps", aplication="1us"), "application"),
         (lambda: netcliff.predict("napi", rate_pps=[1e3, 2e3], rate="1kpps"), "given twice"),

@@ -8,7 +8,6 @@ mod show;
 mod transfers;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,11 +88,6 @@ fn refuse(args: &RunArgs, flags: &[(&str, bool)], why: &str) -> anyhow::Result<(
     }
 }
 
-/// Default name of a run of this file: the file's name without what follows the last dot.
-fn experiment_name(file: &Path) -> Option<String> {
-    file.file_stem().map(|stem| stem.to_string_lossy().into_owned())
-}
-
 /// A run under way.
 struct Run<'a> {
     plan: Arc<Plan>,
@@ -122,7 +116,7 @@ fn points(
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
-    let store = open_store(store_args)?.naming(experiment_name(&args.file));
+    let store = open_store(store_args)?.naming(inputs::experiment_name(&args.file));
     let (held, records) = take_up(args, &store, &plan, &provenance)?;
     let stop = stop_on_signal()?;
     let points = Points::new(plan.tasks.len(), records.len());

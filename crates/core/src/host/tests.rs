@@ -29,6 +29,34 @@ fn set_reads_every_key_and_refuses_others() {
     assert!(host.set("interrupt=-3us").unwrap_err().to_string().contains("--set interrupt"));
 }
 
+/// Texts of keys tell hosts apart, also where the value is no figure.
+#[test]
+fn a_text_of_a_key_sets_it_again() {
+    let mut host = Host::pentium4_2530mhz();
+    assert_eq!((host.text("transmit_load"), host.text("name"), host.text("interupt")), (None, None, None));
+    for (key, value) in [
+        ("transmit_load", "150kpps"),
+        ("transmit_priority", "after"),
+        ("applications", "7"),
+        ("pause_times", "constant"),
+        ("service", "lognormal:cv=0.5"),
+        ("queues", "7"),
+        ("ring", "64"),
+        ("pause", "3us"),
+    ] {
+        host.set(&format!("{key}={value}")).unwrap();
+    }
+    let mut other = Host::pentium4_2530mhz();
+    for key in KEYS {
+        if let Some(text) = host.text(key) {
+            other.set(&format!("{key}={text}")).unwrap();
+        }
+    }
+    assert_eq!(other, host);
+    assert_eq!(host.text("transmit_load").as_deref(), Some("150kpps"));
+    assert!(TEXT_KEYS.iter().all(|key| host.text(key).is_some() && host.get(key).is_none()));
+}
+
 #[test]
 fn a_host_file_round_trips() {
     let mut host = Host::pentium4_2530mhz();

@@ -115,6 +115,16 @@ impl Store {
         self.summaries("WHERE experiment = ?1 AND state <> 'done' ORDER BY run.id DESC", params![experiment])
     }
 
+    /// Holds the newest unfinished run of an experiment; None: there is none.
+    ///
+    /// # Errors
+    /// Another process works on it, the store cannot be read, or the file beside it not made.
+    pub fn hold_unfinished(&self, experiment: &str) -> Result<Option<Held>, StoreError> {
+        let Some(unfinished) = self.unfinished(experiment)?.into_iter().next() else { return Ok(None) };
+        let held = self.hold(unfinished.id)?;
+        held.map(Some).ok_or(StoreError::UnderWay { run: unfinished.id })
+    }
+
     /// Adds the record of a task, durably, before it returns. A second record of the same task is refused.
     ///
     /// # Errors

@@ -147,11 +147,15 @@ fn a_task_has_one_record_and_an_unfinished_run_waits_to_be_continued() {
     assert!(twice.contains("UNIQUE"), "{twice}");
     let other = Store::open(store.path()).unwrap();
     assert!(other.hold(held.run).unwrap().is_none(), "another process would run its points twice");
+    let told = other.hold_unfinished("abc").unwrap_err().to_string();
+    assert!(told.contains("run 1") && told.contains("under way"), "{told}");
+    assert!(other.hold_unfinished("abd").unwrap().is_none());
     assert_eq!(other.unfinished("abc").unwrap().len(), 1);
     assert!(other.unfinished("abd").unwrap().is_empty());
     let run = held.run;
     drop(held);
     assert!(other.hold(run).unwrap().is_some());
+    assert_eq!(other.hold_unfinished("abc").unwrap().map(|held| held.run), Some(run));
     assert_eq!(other.task_records(run).unwrap().into_iter().collect::<Vec<_>>(), [(3, record(1e3))]);
     store.set_state(run, RunState::Interrupted).unwrap();
     assert_eq!(other.unfinished("abc").unwrap()[0].state, "interrupted");

@@ -37,13 +37,8 @@ def _client(args: argparse.Namespace) -> Any:
     return Client(LocalCluster(n_workers=args.local, threads_per_worker=1, **place))
 
 
-def _progress(answered: int, of: int) -> None:
-    if sys.stderr.isatty() or answered == of:
-        print(f"\r{answered} of {of} points", end="\n" if answered == of else "", file=sys.stderr, flush=True)
-
-
 def main() -> int:
-    """Exit 0 done, 1 points failed, 2 wrong usage."""
+    """Exit 0 done, 1 points, store or cluster failed, 2 wrong usage."""
     args = _arguments().parse_args()
     try:
         from netcliff import dask
@@ -51,7 +46,7 @@ def main() -> int:
 
         asked = plan(args.file, engines=args.engine, seed=args.seed, precision=args.precision, packets=args.packets)
         with _client(args) as client:
-            result = dask.gather(asked, client, store=args.store, resume=args.resume, progress=_progress)
+            result = dask.gather(asked, client, store=args.store, resume=args.resume, progress=True)
             if args.local:
                 client.shutdown()
     except (netcliff.UsageError, netcliff.UnsupportedError) as error:
@@ -60,6 +55,10 @@ def main() -> int:
     except ImportError as error:
         print(f"netcliff: {error}; install the extra: pip install 'netcliff[dask]'", file=sys.stderr)
         return 2
+    # A StoreError is an OSError, and so is a scheduler that cannot be reached.
+    except (OSError, dask.VersionError) as error:
+        print(f"netcliff: {error}", file=sys.stderr)
+        return 1
     for _, state, why in result.missing:
         print(f"netcliff: {state}: {why}", file=sys.stderr)
     if args.json:

@@ -50,28 +50,30 @@ def _scheme(scheme: Scheme | str) -> Scheme:
     return scheme if isinstance(scheme, Scheme) else Scheme(scheme)
 
 
-def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Arguments of the traffic, changes of the host, and arrays of either."""
+def _arrays(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arrays among the arguments."""
+    return {name: value for name, value in arguments.items() if _is_array(value)}
+
+
+def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of the traffic, and changes of the host."""
     traffic: dict[str, Any] = {}
     changes: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
     for name, value in arguments.items():
-        if _is_array(value):
-            arrays[name] = value
-        elif name in _TRAFFIC_KEYS:
+        if name in _TRAFFIC_KEYS:
             traffic[name] = value
         elif name == "line_share":
             traffic["rate"] = share(value)
         else:
             changes[name] = value
-    return traffic, changes, arrays
+    return traffic, changes
 
 
 def _point(
     host: Host | str, scheme: Scheme | str, traffic: Traffic | None, given: dict[str, Any], loaded: bool
 ) -> tuple[Host, Scheme, Traffic]:
     """The three parts of a point; without `loaded` any load serves."""
-    asked, changes, _ = _split(given)
+    asked, changes = _split(given)
     base = _host(host)
     base = base.replace(**changes) if changes else base
     if traffic is not None and asked:
@@ -86,14 +88,12 @@ def _point(
 
 def _curve(
     engine: str, host: Host | str, scheme: Scheme | str, traffic: Traffic | None, given: dict[str, Any],
-    fidelity: str, simulation: _Simulation, threads: int | None,
+    arrays: dict[str, Any], fidelity: str, simulation: _Simulation, threads: int | None,
 ) -> Curve:  # fmt: skip
     import numpy as np
 
-    _, _, arrays = _split(given)
     for name in arrays:
-        unit = next((name[: -len(end)] for end in ("_s",) if name.endswith(end)), name)
-        if name not in TRAFFIC_COLUMNS and unit not in _core.HOST_KEYS:
+        if name not in TRAFFIC_COLUMNS and name.removesuffix("_s") not in _core.HOST_KEYS:
             known = ", ".join(TRAFFIC_COLUMNS)
             raise UsageError(f"{name}: no quantity that can be an array; expected {known}, or a host's cost such as application_s")
     loads = [name for name in ("rate_pps", "rate_bps", "line_share") if name in arrays]
@@ -139,8 +139,8 @@ def predict(
     >>> predict("interrupt", rate_pps=[50e3, 100e3, 150e3])["throughput_pps"].shape
     (3,)
     """
-    if _split(given)[2]:
-        return _curve("model", host, scheme, traffic, given, fidelity, _USUAL, None)
+    if arrays := _arrays(given):
+        return _curve("model", host, scheme, traffic, given, arrays, fidelity, _USUAL, None)
     parts = _point(host, scheme, traffic, given, loaded=True)
     return Record(_core.predict(*parts, fidelity, "python: netcliff.predict"))
 
@@ -160,8 +160,8 @@ def simulate(
     True
     """
     asked = _Simulation(seed, packets, precision, figures, packets_at_most, confidence)
-    if _split(given)[2]:
-        return _curve("sim", host, scheme, traffic, given, "exact", asked, threads)
+    if arrays := _arrays(given):
+        return _curve("sim", host, scheme, traffic, given, arrays, "exact", asked, threads)
     parts = _point(host, scheme, traffic, given, loaded=True)
     return Record(_core.simulate(*parts, asked, "python: netcliff.simulate", threads))
 

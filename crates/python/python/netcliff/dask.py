@@ -36,10 +36,13 @@ def _plan(pickled: bytes) -> _core.Plan:
     return asked
 
 
-def answer(pickled: bytes, tasks: Sequence[int], version: str) -> list[Answer]:
-    """What a worker does: the tasks one by one. A task that fails is an answer, so that the others go on."""
+def answer(pickled: bytes, tasks: Sequence[int], version: str) -> list[Answer] | VersionError:
+    """What a worker does: the tasks one by one. A task that fails is an answer, so that the others go on.
+
+    Another version is an answer, too: Dask would try again what is raised.
+    """
     if version != _core.__version__:
-        raise VersionError(f"this worker has netcliff {_core.__version__}, the driver {version}: install the same wheel")
+        return VersionError(f"this worker has netcliff {_core.__version__}, the driver {version}: install the same wheel")
     asked, found = _plan(pickled), list[Answer]()
     for task in tasks:
         try:
@@ -64,8 +67,6 @@ def chunks(asked: _core.Plan, pending: Iterable[int], task_s: float = TASK_S) ->
 
 
 def _version() -> str:
-    from netcliff import _core
-
     return str(_core.__version__)
 
 
@@ -121,8 +122,10 @@ def _threads(client: Client) -> int:
 
 def _told(future: Any, chunk: list[int]) -> Iterable[Answer]:
     if future.status == "finished":
-        found: list[Answer] = [tuple(each) for each in future.result()]
-        return found
+        found: list[Answer] | VersionError = future.result()
+        if isinstance(found, VersionError):
+            raise found
+        return [(task, state, text) for task, state, text in found]
     # The worker died again and again, or the cluster did: these points have no answer.
     why = "cancelled" if future.status == "cancelled" else str(future.exception())
     return [(task, "failed", why) for task in chunk]
@@ -135,8 +138,6 @@ def gather(
 ) -> Sweep:  # fmt: skip
     """As `sweep`, with the records."""
     asked = plan(experiment, engines=engines, seed=seed, precision=precision, packets=packets)
-    if any(asked.task(task)["kind"] == "wire" for task in range(len(asked))):
-        raise _core.UnsupportedError("engine wire: points are measured by the command line: netcliff run")
     command = "python: netcliff.dask.sweep"
     return collect(asked, lambda pending: answers(client, asked, pending, task_s), store, resume, progress, command)
 

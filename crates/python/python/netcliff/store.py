@@ -17,7 +17,7 @@ class Store:
     """
 
     def __init__(self, path: str | PathLike[str] | None = None) -> None:
-        self._file = _core.StoreFile(None if path is None else str(path), False)
+        self._file = _core.StoreFile(None if path is None else str(path))
 
     @property
     def path(self) -> str:

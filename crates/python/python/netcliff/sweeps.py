@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence
@@ -69,9 +70,8 @@ class Keeper:
     def __init__(self, sweep: Sweep, store: str | PathLike[str] | None, resume: bool, command: str) -> None:
         self.sweep, self.file, self.run = sweep, None, None
         if store is not None:
-            self.file = _core.StoreFile(fspath(store), True)
-            name = sweep.plan.path.rsplit("/", 1)[-1].removesuffix(".toml")
-            self.run = self.file.take_up(sweep.plan, resume, command, name)
+            self.file = _core.StoreFile(fspath(store), sweep.plan)
+            self.run = self.file.take_up(sweep.plan, resume, command)
             sweep.run = self.run.number
             sweep.texts.update(self.file.task_records(self.run.number))
 
@@ -92,7 +92,8 @@ class Keeper:
         self.sweep.texts[task] = text
 
     def finish(self) -> None:
-        """Marks the run as what it is."""
+        """Marks the run as what it is, and lists what is missing by task: the order of arrival says nothing."""
+        self.sweep.missing.sort()
         answered = len(self.sweep.texts) + len(self.sweep.missing)
         if self.file is None or self.run is None:
             return
@@ -115,7 +116,7 @@ def sweep(
     """The points of an experiment on this machine, as a Dataset. The answer does not depend on `threads`.
 
     With `store` each record is kept as it comes, so that ``resume=True`` goes on where a killed sweep stopped. `progress` is
-    called with (answered, all); True shows a bar of tqdm.
+    called with (answered, all); True shows it on stderr.
     """
     asked = plan(experiment, engines=engines, seed=seed, precision=precision, packets=packets)
     command = "python: netcliff.sweep"
@@ -146,14 +147,10 @@ def collect(
 def _teller(progress: Progress | bool) -> Progress:
     if callable(progress):
         return progress
-    if not progress:
-        return lambda answered, of: None
-    from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+    return show if progress else lambda answered, of: None
 
-    bars: list[Any] = []
 
-    def tell(answered: int, of: int) -> None:
-        bars or bars.append(tqdm(total=of, unit="point"))  # type: ignore[func-returns-value]
-        bars[0].update(answered - bars[0].n)
-
-    return tell
+def show(answered: int, of: int) -> None:
+    """Progress on stderr: as it goes on a terminal, else the end only."""
+    if sys.stderr.isatty() or answered == of:
+        print(f"\r{answered} of {of} points", end="\n" if answered == of else "", file=sys.stderr, flush=True)

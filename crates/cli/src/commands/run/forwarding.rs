@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Forwarding, OneOrMore};
 use netcliff_lab::forwarding::{self, ForwardingError, ForwardingReport, Stage};
+use netcliff_lab::inputs;
 use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::store::Store;
 use netcliff_report as report;
@@ -32,7 +33,7 @@ pub fn run(
     // Before any thread is started: a process with threads cannot enter a user namespace.
     enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     let stop = stop_on_signal()?;
-    let store = open_store(store_args)?.naming(super::experiment_name(&args.file));
+    let store = open_store(store_args)?.naming(inputs::experiment_name(&args.file));
     let mut kept = take_up(args, &store, &experiment, text, provenance)?;
     let found = forwarding::run(&experiment, &path, text, &stop, provenance, &mut kept);
     let mut found = found.inspect_err(|_| kept.failed()).map_err(explain)?;

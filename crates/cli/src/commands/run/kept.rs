@@ -26,17 +26,14 @@ pub struct Kept<'a, R> {
 
 /// The newest unfinished run of the same experiment, held; without one a line says that a new one starts.
 pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
-    let Some(unfinished) = store.unfinished(id)?.into_iter().next() else {
+    let held = store.hold_unfinished(id)?;
+    if held.is_none() {
         let place = store.path().display();
         output::say(format!(
             "netcliff: no unfinished run of this file with these settings in {place}; a new one starts"
         ));
-        return Ok(None);
-    };
-    let Some(held) = store.hold(unfinished.id)? else {
-        anyhow::bail!("run {} of this experiment is under way in another netcliff", unfinished.id);
-    };
-    Ok(Some(held))
+    }
+    Ok(held)
 }
 
 /// Prints that a run is continued, with what it has, and sets it running.

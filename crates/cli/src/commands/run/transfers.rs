@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Setting, Transfers};
+use netcliff_lab::inputs;
 use netcliff_lab::rig::{self, LinkOptions, Rig, RigOptions};
 use netcliff_lab::store::Store;
 use netcliff_lab::transfers::{self, Place, TransferReport, TransfersError};
@@ -41,7 +42,7 @@ pub fn run(
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
     let stop = stop_on_signal()?;
-    let store = open_store(store_args)?.naming(super::experiment_name(&args.file));
+    let store = open_store(store_args)?.naming(inputs::experiment_name(&args.file));
     let mut kept = take_up(args, &store, &experiment, text, provenance)?;
     let found = measured(args, &experiment, text, stop, provenance, &mut kept).inspect_err(|_| kept.failed())?;
     kept.finish(&found, found.partial, &found.fingerprint)?;
