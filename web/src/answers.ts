@@ -47,7 +47,7 @@ const SIM_LOADS = 8;
 /** Arrivals of each simulated point, round by round: what `simulate --packets` takes. */
 const ROUNDS = [10_000, 100_000, 1_000_000] as const;
 /** A glance answers so long after a change: with the wait for a frame (17 ms) and the drawing, three schemes are seen within 50 ms. */
-const GLANCE_MS = 20;
+const GLANCE_MS = 18;
 /** One engine's part of a glance waits so long for those of the others. */
 const TOGETHER_MS = 4;
 /** The first one has the engine's code to compile as well. */
@@ -65,7 +65,7 @@ export class Answers {
   loads: number[] = [];
   xMax = 1;
   busy = false;
-  /** Those that answer while a slider moves; they are never stopped. */
+  /** Those that answer while a slider moves; they are never stopped. One CPU is the page's: it lays out and paints meanwhile. */
   private readonly lookers: Engine[];
   private readonly pool: Pool;
   private generation = 0;
@@ -83,7 +83,7 @@ export class Answers {
     private readonly glanced: () => void,
     readonly workers: number,
   ) {
-    this.lookers = Array.from({ length: Math.min(workers + 1, 3) }, () => new Engine());
+    this.lookers = Array.from({ length: Math.min(workers, 3) }, () => new Engine());
     this.pool = new Pool(workers);
   }
 

@@ -60,11 +60,19 @@ function escapeText(text: string): string {
   return text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c] ?? c);
 }
 
+/** A place in a figure. */
+function p(value: number): string {
+  return value.toFixed(1);
+}
+
 export class Chart {
   private width = 0;
   private height = 0;
   private spec: Spec | undefined;
   private readonly svg: SVGSVGElement;
+  private readonly axes: SVGGElement;
+  private readonly marks: SVGGElement;
+  private readonly drawn = new Map<SVGGElement, string>();
 
   constructor(
     readonly element: HTMLElement,
@@ -73,6 +81,9 @@ export class Chart {
     this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     this.svg.setAttribute("class", "chart");
     this.svg.setAttribute("role", "img");
+    this.axes = document.createElementNS("http://www.w3.org/2000/svg", "g");
+    this.marks = document.createElementNS("http://www.w3.org/2000/svg", "g");
+    this.svg.append(this.axes, this.marks);
     this.element.append(this.svg);
     this.element.tabIndex = 0;
     new ResizeObserver(() => {
@@ -115,7 +126,15 @@ export class Chart {
     if (this.width === 0) this.measure();
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     this.svg.setAttribute("aria-label", this.summary(spec));
-    this.svg.innerHTML = this.body(spec);
+    this.set(this.axes, this.axesOf(spec));
+    this.set(this.marks, this.marksOf(spec));
+  }
+
+  /** Texts are most of what a figure takes to be laid out, and those of its axes hardly ever change. */
+  private set(group: SVGGElement, body: string): void {
+    if (this.drawn.get(group) === body) return;
+    group.innerHTML = body;
+    this.drawn.set(group, body);
   }
 
   private summary(spec: Spec): string {
@@ -123,19 +142,26 @@ export class Chart {
     return `${spec.title} over ${spec.xTitle}. ${spec.empty ?? cliffs}`;
   }
 
-  private body(spec: Spec): string {
-    const { width: w, height: h } = this;
-    const right = w - RIGHT;
-    const bottom = h - BOTTOM;
-    const X = (x: number): number => LEFT + (x / spec.xMax) * (right - LEFT);
+  /** From values to places in the figure. */
+  private places(spec: Spec): { X: (x: number) => number; Y: (y: number) => number; low: number; high: number } {
+    const right = this.width - RIGHT;
+    const bottom = this.height - BOTTOM;
     const low = spec.logY === true ? Math.log10(spec.yMin) : spec.yMin;
     const high = spec.logY === true ? Math.log10(spec.yMax) : spec.yMax;
+    const X = (x: number): number => LEFT + (x / spec.xMax) * (right - LEFT);
     const Y = (y: number): number => {
       const at = spec.logY === true ? Math.log10(Math.max(y, spec.yMin)) : y;
       const clamped = Math.min(Math.max(at, low), high);
       return bottom - ((clamped - low) / (high - low)) * (bottom - TOP);
     };
-    const p = (value: number): string => value.toFixed(1);
+    return { X, Y, low, high };
+  }
+
+  private axesOf(spec: Spec): string {
+    const { width: w, height: h } = this;
+    const right = w - RIGHT;
+    const bottom = h - BOTTOM;
+    const { X, Y, low, high } = this.places(spec);
     const out: string[] = [];
     out.push(`<text class="title" x="${LEFT}" y="16">${escapeText(spec.title)}</text>`);
     const yTicks =
@@ -162,6 +188,14 @@ export class Chart {
     );
     if (spec.title.length * 7.5 + spec.yTitle.length * 6.5 < right - LEFT)
       out.push(`<text class="axis" text-anchor="end" x="${right}" y="16">${escapeText(spec.yTitle)}</text>`);
+    return out.join("");
+  }
+
+  private marksOf(spec: Spec): string {
+    const right = this.width - RIGHT;
+    const bottom = this.height - BOTTOM;
+    const { X, Y } = this.places(spec);
+    const out: string[] = [];
     for (const area of spec.areas ?? []) {
       const up = area.x.map((x, i) => `${p(X(x))},${p(Y(area.high[i] ?? 0))}`);
       const down = area.x.map((x, i) => `${p(X(x))},${p(Y(area.low[i] ?? 0))}`).reverse();

@@ -28,6 +28,8 @@ export class Explore {
   readonly element: HTMLElement;
   readonly answers: Answers;
   readonly controls: Controls;
+  /** What follows the last change once its curves are seen. */
+  private after: (() => void) | undefined;
   /** A measured host's record. */
   finding: { name: string; finding: Finding } | null = null;
   private quantile: keyof Latency = "p99";
@@ -231,14 +233,19 @@ export class Explore {
     );
   }
 
-  /** Another question: the engines begin with it. */
-  ask(state: State, changedAt?: number): void {
+  /** Another question: the engines begin with it. `after` is called once the curves are seen, or at once where no curve changes. */
+  ask(state: State, changedAt?: number, after?: () => void): void {
     if (this.split >= state.schemes.length) this.split = 0;
     const text = asked(state);
     this.state = state;
-    if (text === this.asked) this.draw();
-    else void this.answers.update(state, changedAt);
+    if (text === this.asked) {
+      this.draw();
+      after?.();
+      return;
+    }
     this.asked = text;
+    this.after = after;
+    void this.answers.update(state, changedAt);
   }
 
   /** The same, and the controls show it. */
@@ -262,7 +269,9 @@ export class Explore {
     // It may take the place of a glance's frame.
     this.frame = requestAnimationFrame(() => {
       this.drawNow();
-      this.seen();
+      setTimeout(() => {
+        this.seen();
+      });
     });
   }
 
@@ -271,9 +280,13 @@ export class Explore {
     cancelAnimationFrame(this.frame);
     this.drawCharts();
     this.frame = requestAnimationFrame(() => {
-      this.seen();
+      // The frame is laid out and painted between this and the next task.
       setTimeout(() => {
+        this.seen();
         this.drawTexts();
+        const { after } = this;
+        this.after = undefined;
+        after?.();
       });
     });
   }

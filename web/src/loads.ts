@@ -29,9 +29,9 @@ export function loadsOf(checked: Checked, queues: string): number[] {
   return Array.from({ length: LOADS }, (_, i) => (high * (i + 1)) / LOADS);
 }
 
-/** Long enough to fill the socket and the ring twice beyond the cliff. */
-export function glancePackets(checked: Checked | null | undefined): number {
+/** Arrivals of a glance: enough to fill the socket and the ring twice beyond the cliff, where there is time for `affordable`. */
+export function glancePackets(checked: Checked | null | undefined, affordable: number): number {
   const figures = checked?.figures;
   const room = (figures?.socket_buffer ?? 0) * (figures?.application === undefined ? 0 : 1) + (figures?.ring ?? 0);
-  return Math.min(Math.max(3000, 4 * room), 30_000);
+  return Math.round(Math.min(Math.max(3000, 4 * room), 30_000, Math.max(affordable, 500)));
 }

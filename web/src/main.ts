@@ -39,18 +39,28 @@ function start(): void {
   let shown: View | null = null;
   function change(next: State, replace = false): void {
     state = next;
-    // First the work is begun, elsewhere, then the address and the controls follow.
-    if (shown === "explore" && state.view === "explore") explore.ask(state, performance.now());
-    const fragment = toFragment(state);
-    if (fragment !== location.hash) {
-      own = fragment;
-      const now = performance.now();
-      // Dragging a slider is one step back, not a hundred.
-      if (replace || now - pushedAt < ONE_STEP_MS) history.replaceState(null, "", fragment);
-      else history.pushState(null, "", fragment);
-      pushedAt = now;
+    if (shown !== "explore" || state.view !== "explore") {
+      address(replace);
+      show();
+      return;
     }
-    show();
+    // What the page lays out anew before the curves are drawn, it does instead of drawing them.
+    explore.ask(state, performance.now(), () => {
+      address(replace);
+      navigation();
+      explore.controls.show(state);
+    });
+  }
+
+  function address(replace: boolean): void {
+    const fragment = toFragment(state);
+    if (fragment === location.hash) return;
+    own = fragment;
+    const now = performance.now();
+    // Dragging a slider is one step back, not a hundred.
+    if (replace || now - pushedAt < ONE_STEP_MS) history.replaceState(null, "", fragment);
+    else history.pushState(null, "", fragment);
+    pushedAt = now;
   }
 
   function show(): void {

@@ -12,6 +12,11 @@ interface Job {
   question: unknown;
 }
 
+/** Loads that a curve has after one glance. */
+const CURVE = 8;
+/** Packets that this engine simulated in a millisecond of its last glance. */
+let packets_per_ms = 3000;
+
 /** The checks of several settings and a glance at every `parts`th load from the `part`th on, in one question: a slider moves. */
 interface Look {
   settings: Setting[];
@@ -48,18 +53,26 @@ function look({ settings, rates, queues, seed, part, parts, until_ms }: Look): R
   const first = good.find((one) => one !== null);
   // The simulator has one queue.
   if (first && queues === "") {
-    const packets = glancePackets(good.find((one) => one?.sim === null));
     const until = until_ms - performance.timeOrigin;
-    let slowest = 0;
+    const simulated = good.filter((one) => one?.sim === null).length;
+    const each_ms = Math.max(until - performance.now(), 0) / ((simulated * CURVE) / parts);
+    const packets = glancePackets(
+      good.find((one) => one?.sim === null),
+      each_ms * packets_per_ms,
+    );
+    let spent_ms = 0;
+    let done = 0;
     for (const [number, load] of ordered(loadsOf(first, queues)).entries()) {
       if (number % parts !== part) continue;
       for (const [i, setting] of settings.entries()) {
         if (good[i]?.sim !== null) continue;
         const started = performance.now();
         // The first load is answered in any case.
-        if (number >= parts && started + slowest > until) return { ok: { checks, curves } };
+        if (number >= parts && started + spent_ms / done > until) return { ok: { checks, curves } };
         preview(curves[i] ?? [], { setting, rate: pps(load, 12), packets, seed });
-        slowest = Math.max(slowest, performance.now() - started);
+        spent_ms += performance.now() - started;
+        done += 1;
+        packets_per_ms = (done * packets) / Math.max(spent_ms, 0.1);
       }
     }
   }
