@@ -1,7 +1,8 @@
 //! What it costs to trace drops for the ledger: trials in pairs, with and without the tracer, the order turned about from pair to pair.
 //!
 //! `cargo run --release -p netcliff-lab --example ledger_cost -- PAIRS SECONDS LOAD_PPS...` prints a line of CSV a trial, then a line a load: the mean
-//! relative difference of throughput and of CPU time a packet (interrupt, protocol, application) with its 95 % interval.
+//! relative difference of throughput and of CPU time a packet (interrupt, protocol, application) with its 95 % interval. The host's CPU is kept from
+//! halting, as in `find`: a virtual machine gives a halted CPU back late, and then neither loss nor time is the host's.
 //! For `bench/2026-11-25-drops/run.sh`.
 
 use std::io::{Write, stdout};
@@ -10,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_host::cpu::Preference;
 use netcliff_host::drops::ledger::Collector;
+use netcliff_host::idle::Awake;
 use netcliff_host::testbed::netns::Side;
 use netcliff_lab::bench::Bench;
 use netcliff_lab::rig::{Place, Rig, RigOptions};
@@ -40,6 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let filter: netcliff_core::filter::Filter =
         format!("udp dst port {} and dst host {}", host.port(), host.ip()).parse()?;
     let mut bench = WireBench::new(&rig, Preference::Best, Box::new(|_, _, _| {}));
+    let _awake = Awake::hold(rig.host_cpu, bench.host_heartbeat())?;
     let mut out = stdout().lock();
     writeln!(out, "load_pps,pair,traced,throughput_pps,packet_us,loss")?;
     for load_pps in loads {

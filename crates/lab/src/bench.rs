@@ -127,6 +127,8 @@ pub struct Counts {
     pub interrupts: f64,
     /// Packets the application read.
     pub delivered: f64,
+    /// What the configured work on a packet took where nothing interrupted it (s); None: not known.
+    pub undisturbed_work_s: Option<f64>,
     /// Times the application blocked and was woken.
     pub wakeups: f64,
     /// Interrupts that found a task running.

@@ -13,7 +13,8 @@
 //! The interrupt's latency follows from how many packets a poll finds: a poll that begins L + s + o after the packet
 //! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes
 //! n = (1 + lambda (L + s + o)) / (1 - lambda t) of them, t being the protocol time of a packet. Not so behind a NIC, whose moderation
-//! lets packets wait, too: there it is taken for zero.
+//! lets packets wait, too: there calibration takes it for zero, and the trials near the cliff tell it where that moderation is known
+//! (find/delivery.rs).
 
 mod describe;
 mod fit;
@@ -277,7 +278,17 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
 /// The counts of a trial that took, delivered and processed packets; None for others.
 fn usable(observation: Observation) -> Option<Counts> {
     if let Some(c) = &observation.counts {
-        let Counts { elapsed_s, packets, delivered, polls, wakeups, busy_interrupts, .. } = *c;
+        let Counts {
+            elapsed_s,
+            packets,
+            delivered,
+            polls,
+            wakeups,
+            interrupts,
+            busy_interrupts,
+            undisturbed_work_s,
+            ..
+        } = *c;
         let (protocol_s, application_s, interrupt_s) = (c.protocol_s, c.application_s, c.interrupt_s);
         let TrialSpec { rate_pps, work_s, frame_bytes, .. } = observation.spec;
         tracing::debug!(
@@ -289,7 +300,9 @@ fn usable(observation: Observation) -> Option<Counts> {
             delivered,
             polls,
             wakeups,
+            interrupts,
             busy_interrupts,
+            undisturbed_work_s,
             protocol_s,
             application_s,
             interrupt_s,

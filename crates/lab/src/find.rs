@@ -9,6 +9,7 @@ mod check;
 mod cliff;
 mod conclude;
 mod contradict;
+mod delivery;
 mod elsewhere;
 mod engines;
 mod experienced;
@@ -230,6 +231,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         plan: &plan,
         bench: Recorder::new(&mut bench),
         left_out: 0.0,
+        behind_known_moderation: rig.between().is_some_and(has_known_moderation),
         progress: &progress,
         stop: &stop,
         finding: &mut finding,
@@ -264,6 +266,10 @@ fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {
     finding.generator.each = account.generators();
     finding.device = Some(account.device(&between.nic().name));
     finding.host.limits.extend(account.allowance());
+}
+
+fn has_known_moderation(between: &Between) -> bool {
+    !between.is_backlog() && between.nic().napi_moderation().is_ok()
 }
 
 /// A finding without figures: the host and the configuration.

@@ -52,6 +52,18 @@ impl Calibrated {
         Some(present)
     }
 
+    /// The same with the median of these latencies (s), each from one trial, as that of the interrupt; None without any.
+    pub fn with_latency_of(&self, latencies_s: &[f64], seed: u64) -> Option<Self> {
+        let median_s = |of: &[f64]| stats::median(of).map(|figure| figure.value);
+        let mut host = self.clone();
+        host.calibration.host.interrupt_latency_s = median_s(latencies_s)?;
+        let mut chance = Chance::new(seed);
+        for resampled in &mut host.resampled {
+            resampled.host.interrupt_latency_s = median_s(&super::resample::drawn(latencies_s, &mut chance))?;
+        }
+        Some(host)
+    }
+
     /// The same with the costs of a full socket from `other`, which has more trials of it.
     #[must_use]
     pub fn with_full_socket_of(mut self, other: &Self) -> Self {
@@ -92,7 +104,10 @@ impl Present {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)
         })?;
-        let handled_s = median(&|c| (c.interrupts > 0.0).then(|| c.interrupt_s / c.interrupts));
+        // By sums: where a trial hardly interrupts, as past the cliff, other handlers took most of its time.
+        let sum = |of: &dyn Fn(&Counts) -> f64| trials.empty.iter().map(of).sum::<f64>();
+        let (handled_s, interrupts) = (sum(&|c| c.interrupt_s), sum(&|c| c.interrupts));
+        let handled_s = (interrupts > 0.0).then(|| handled_s / interrupts);
         let interrupt_s = handled_s.map(|handled_s| handled_s + application * costs.hidden_s);
         let latency_s = median(&|c| {
             let service_s = softirq * (costs.protocol_s + costs.wakeup_s * c.wakeups / c.packets);

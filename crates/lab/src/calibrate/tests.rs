@@ -97,6 +97,7 @@ impl Bench for Exact {
             polls,
             interrupts: polls,
             delivered,
+            undisturbed_work_s: None,
             wakeups,
             busy_interrupts: busy,
             poll_times: (1..6).flat_map(|n| [cell(f64::from(n), true), cell(f64::from(n), false)]).collect(),

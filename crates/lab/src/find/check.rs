@@ -19,8 +19,9 @@ use super::plan::Plan;
 use super::recorder::{Recorder, Stage};
 use super::stages::Basis;
 use super::sureness::{Assessed, Sureness};
-use super::{FindOptions, base, conclude, experienced, missing};
+use super::{FindOptions, base, conclude, delivery, experienced, missing};
 use crate::bench::Bench;
+use crate::calibrate::Calibrated;
 use crate::rig::Between;
 use crate::trial::{TrialError, TrialSpec};
 use device::Device;
@@ -112,11 +113,20 @@ fn one(
     let reference = reference(options, plan, finding);
     let question = Question { reference, ..plan.question(spec.clone(), highest(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
-    let present = basis.calibrated.at_present(&bench.at_present(), options.work_s, options.seed);
+    let trials = bench.at_present();
+    let mut present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
+    let computed_with = |calibrated: &Calibrated| {
+        let mut computed = setup.predicted(options, plan, calibrated, finding, device).computed;
+        computed.host.socket_buffer = check.host.socket_buffer;
+        computed
+    };
+    if is_predicted && device.is_some_and(|device| !device.backlog) {
+        let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
+        let inferred = delivery::inferred(calibrated, &computed_with(calibrated), &trials.empty, stop);
+        present = inferred.or(present);
+    }
     if let Some(present) = &present {
-        let socket_buffer = computed.host.socket_buffer;
-        computed = setup.predicted(options, plan, present, finding, device).computed;
-        computed.host.socket_buffer = socket_buffer;
+        computed = computed_with(present);
         check.host = computed.host.clone();
         if is_predicted {
             reasons = predict(&computed, stop, &mut check);

@@ -56,6 +56,8 @@ pub struct Run<'a, 'p> {
     pub finding: &'a mut Finding,
     /// Share of the searches' slots that the host's own cliff leaves out.
     pub left_out: f64,
+    /// Packets come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
+    pub behind_known_moderation: bool,
     /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
     pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }
@@ -96,7 +98,7 @@ impl Run<'_, '_> {
         self.stage("calibrating");
         self.bench.enter(Stage::Calibration);
         let calibrated = self.calibrate(rough.cliff_pps)?;
-        let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated, rough.cliff_pps));
+        let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated, Some(rough.cliff_pps)));
         if let Some(computed) = &computed {
             self.stage("predicting and simulating the cliff");
             self.computed_cliffs(computed)?;
@@ -158,7 +160,7 @@ impl Run<'_, '_> {
         cliff.sim.or(cliff.model).map(|figure| figure.value)
     }
 
-    fn computed(&self, calibrated: &Calibrated, near_pps: f64) -> Predictor {
+    pub(super) fn computed(&self, calibrated: &Calibrated, near_pps: Option<f64>) -> Predictor {
         Predictor {
             host: calibrated.calibration.host.clone(),
             times: calibrated.times(),
@@ -167,7 +169,7 @@ impl Run<'_, '_> {
             loss: self.options.loss,
             seed: self.options.seed,
             packets: self.plan.sim_packets,
-            near_pps: Some(near_pps),
+            near_pps,
             elsewhere: self.options.engines.clone(),
         }
     }

@@ -4,7 +4,7 @@ use netcliff_core::finding::ByEngine;
 
 use super::engines::Predictor;
 use super::stages::Run;
-use super::{Halt, missing};
+use super::{Halt, delivery, missing};
 use crate::calibrate::Calibrated;
 
 impl Run<'_, '_> {
@@ -24,7 +24,14 @@ impl Run<'_, '_> {
 
     /// The calibrated host at the speed of the searches' trials; None if they are too few.
     pub(super) fn at_present(&self, calibrated: &Calibrated) -> Option<Calibrated> {
-        calibrated.at_present(&self.bench.at_present(), self.options.work_s, self.options.seed)
+        let trials = self.bench.at_present();
+        let present = calibrated.at_present(&trials, self.options.work_s, self.options.seed);
+        if !self.behind_known_moderation {
+            return present;
+        }
+        let own = present.as_ref().unwrap_or(calibrated);
+        let computed = self.computed(own, None);
+        delivery::inferred(own, &computed, &trials.empty, self.stop).or(present)
     }
 
     /// Repeats the prediction for the machine as it was when the cliff was measured.

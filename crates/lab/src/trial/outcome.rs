@@ -98,6 +98,7 @@ impl Trial {
             polls: reception.polls as f64,
             interrupts: reception.interrupts as f64,
             delivered,
+            undisturbed_work_s: self.wire.sink.undisturbed_work_s,
             // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.
             wakeups: self.wire.sink.wakeups().unwrap_or(0) as f64 * delivered / in_window,
             busy_interrupts: table.map_or(0.0, |t| t.cells.iter().filter(busy).map(|cell| cell.polls as f64).sum()),

@@ -74,6 +74,7 @@ impl Measurement {
                 cpu: None,
                 first_read_ns: None,
                 last_read_ns: None,
+                undisturbed_work_s: None,
                 reads: 0,
                 reader: config.reader,
                 receive_buffer_bytes: None,
@@ -129,6 +130,7 @@ impl Measurement {
                 std::hint::spin_loop();
             }
         }
+        self.report.undisturbed_work_s = application.undisturbed_s();
         self.close(socket)?;
         outcome
     }

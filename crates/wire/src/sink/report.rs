@@ -55,6 +55,8 @@ pub struct SinkReport {
     pub first_read_ns: Option<u64>,
     /// Last read in the window [ns of `CLOCK_MONOTONIC`].
     pub last_read_ns: Option<u64>,
+    /// What the application's work on a packet took in this run where nothing interrupted it \[s\]; `None`: not known.
+    pub undisturbed_work_s: Option<f64>,
     /// Read calls that returned packets, over the whole run.
     pub reads: u64,
     /// How packets were read.
