@@ -7,6 +7,11 @@
 export function about(question: string): string;
 
 /**
+ * Keeps a capture (pcap, pcapng) for questions that name it (`trace:NAME`), and says what it holds: [`captures::Taken`].
+ */
+export function capture(name: string, bytes: Uint8Array | number[]): string;
+
+/**
  * Checks a question and says how netcliff writes it: [`answers::Checked`].
  */
 export function check(question: string): string;
@@ -62,6 +67,7 @@ export type InitInput = RequestInfo | URL | Response | BufferSource | WebAssembl
 export interface InitOutput {
     readonly memory: WebAssembly.Memory;
     readonly about: (a: number, b: number) => [number, number];
+    readonly capture: (a: number, b: number, c: number, d: number) => [number, number];
     readonly check: (a: number, b: number) => [number, number];
     readonly cliff: (a: number, b: number) => [number, number];
     readonly predict: (a: number, b: number) => [number, number];

@@ -133,7 +133,7 @@ export class Controls {
     type: "file",
     id: "file",
     class: "offscreen",
-    accept: ".json,.jsonl,.toml,.txt",
+    accept: ".json,.jsonl,.toml,.txt,.pcap,.pcapng,.cap",
   });
   private schemeErrors: HTMLElement[] = [];
   private schemeDials: Map<string, Dial>[] = [];
@@ -199,7 +199,7 @@ export class Controls {
       this.fileButton,
     );
     this.fileButton.tabIndex = -1;
-    this.fileButton.setAttribute("aria-label", "Record, experiment or host file");
+    this.fileButton.setAttribute("aria-label", "Record, experiment, host file or capture");
     say(
       this.story,
       "Drop a record of find --json onto the page: your host's measured points stay while you turn its costs.",

@@ -31,6 +31,30 @@ export interface Timed<T> {
 }
 type Resolve = (answer: Timed<unknown>) => void;
 
+/** Captures that were dropped, by name: every engine keeps them, one that starts anew, too. */
+const captures = new Map<string, Uint8Array>();
+const engines = new Set<Engine>();
+
+/** What a capture holds. */
+export interface Taken {
+  packets: number;
+  rate_pps: number;
+  mean_bytes: number;
+  flows: number;
+}
+
+/** Gives a capture to all engines, if it can be read. */
+export async function takeCapture(name: string, bytes: Uint8Array): Promise<Reply<Taken>> {
+  const [first, ...others] = engines;
+  if (!first) return { error: { part: "engine", text: "no engine has started" } };
+  const { reply } = await first.capture<Taken>(name, bytes);
+  if ("ok" in reply) {
+    captures.set(name, bytes);
+    for (const engine of others) void engine.capture(name, bytes);
+  }
+  return reply;
+}
+
 let module: Promise<WebAssembly.Module> | undefined;
 let source: string | undefined;
 
@@ -50,6 +74,7 @@ export class Engine {
   private ready: Promise<void>;
 
   constructor() {
+    engines.add(this);
     this.ready = this.start();
   }
 
@@ -76,6 +101,12 @@ export class Engine {
       };
       worker.postMessage({ module: compiled });
     });
+    for (const [name, bytes] of captures) worker.postMessage({ id: -1, name, bytes });
+  }
+
+  /** Keeps a capture. */
+  async capture<T>(name: string, bytes: Uint8Array): Promise<Timed<T>> {
+    return this.send<T>({ name, bytes });
   }
 
   get busy(): boolean {
@@ -92,11 +123,15 @@ export class Engine {
   }
 
   async ask<T>(call: Call | Own, question: unknown): Promise<Timed<T>> {
+    return this.send<T>({ call, question });
+  }
+
+  private async send<T>(job: object): Promise<Timed<T>> {
     await this.ready;
     const id = this.next++;
     return new Promise((resolve) => {
       this.waiting.set(id, resolve as Resolve);
-      this.worker?.postMessage({ id, call, question });
+      this.worker?.postMessage({ id, ...job });
     });
   }
 }

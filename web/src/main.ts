@@ -2,7 +2,8 @@
 
 import { byId, fill, h, say } from "./dom";
 import { Explore } from "./explore";
-import { open } from "./open";
+import { takeCapture } from "./engine";
+import { isCapture, open, openCapture } from "./open";
 import { Results } from "./results";
 import { VIEWS, fromFragment, toFragment, type State, type View } from "./state";
 import { Watch } from "./watch";
@@ -102,10 +103,20 @@ function start(): void {
 
   async function file(dropped: File): Promise<void> {
     if (dropped.size > 32 << 20) {
-      say(message, `${dropped.name}: is larger than 32 MiB; expected a record, an experiment or a host file`);
+      say(
+        message,
+        `${dropped.name}: is larger than 32 MiB; expected a record, an experiment, a host file or a capture`,
+      );
       return;
     }
-    await take(dropped.name, await dropped.text());
+    const bytes = new Uint8Array(await dropped.arrayBuffer());
+    if (!isCapture(bytes)) {
+      await take(dropped.name, new TextDecoder().decode(bytes));
+      return;
+    }
+    const taken = openCapture(dropped.name, await takeCapture(dropped.name, bytes), state);
+    say(message, taken.message);
+    if (taken.state) change(taken.state);
   }
   explore.controls.onFile = (dropped) => {
     void file(dropped);

@@ -1,6 +1,8 @@
 // A file becomes a question.
 
 import { MOST_SCHEMES, type State } from "./state";
+import type { Taken as Capture } from "./engine";
+import { rate } from "./format";
 import { value, type Content, type Finding, type Reply } from "./types";
 
 export interface Taken {
@@ -16,6 +18,24 @@ function changes(set: string[]): Map<string, string> {
       return [assignment.slice(0, at), assignment.slice(at + 1)];
     }),
   );
+}
+
+/** Whether a file is pcap (of microseconds or nanoseconds, in either byte order) or pcapng, by its first bytes. */
+export function isCapture(bytes: Uint8Array): boolean {
+  const first = [...bytes.subarray(0, 4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return ["d4c3b2a1", "a1b2c3d4", "4d3cb2a1", "a1b23c4d", "0a0d0d0a"].includes(first);
+}
+
+/** What a capture does to the present question: its times and sizes are the traffic. */
+export function openCapture(name: string, reply: Reply<Capture>, state: State): Taken {
+  if ("error" in reply) return { message: reply.error.text, state: null, finding: null };
+  const { packets, rate_pps, mean_bytes, flows } = reply.ok;
+  const from = { ...state, view: "explore" as const, queues: "", flows: "" };
+  return {
+    message: `${name}: ${packets} packets, ${rate(rate_pps)} as recorded, ${mean_bytes.toFixed(0)} B a frame, ${flows} flows. Its times, stretched to each load, and its sizes are the traffic; the simulator answers.`,
+    state: { ...from, arrivals: `trace:${name}`, size: "trace" },
+    finding: null,
+  };
 }
 
 /** What a file that was read does to the present question. */

@@ -11,6 +11,12 @@ interface Job {
   call: Call | Own;
   question: unknown;
 }
+/** A capture to be kept. */
+interface Kept {
+  id: number;
+  name: string;
+  bytes: Uint8Array;
+}
 
 /** Loads that a curve has after one glance. */
 const CURVE = 8;
@@ -79,16 +85,21 @@ function look({ settings, rates, queues, seed, part, parts, until_ms }: Look): R
   return { ok: { checks, curves } };
 }
 
-self.onmessage = ({ data }: MessageEvent<{ module: WebAssembly.Module } | Job>) => {
+function answer(job: Job | Kept): Reply<unknown> {
+  if ("name" in job) return JSON.parse(engine.capture(job.name, job.bytes)) as Reply<unknown>;
+  return job.call === "look" ? look(job.question as Look) : ask(job.call, job.question);
+}
+
+self.onmessage = ({ data }: MessageEvent<{ module: WebAssembly.Module } | Job | Kept>) => {
   if ("module" in data) {
     engine.initSync({ module: data.module });
     self.postMessage({ ready: true });
     return;
   }
-  const { id, call, question } = data;
+  const { id } = data;
   const started = performance.now();
   try {
-    const reply = call === "look" ? look(question as Look) : ask(call, question);
+    const reply = answer(data);
     self.postMessage({ id, reply, took_ms: performance.now() - started });
   } catch (error) {
     // A defect of the engine: it cannot be used any more.

@@ -276,6 +276,68 @@ await test("a find record opens with its measured points; damaged and strange fi
   await close();
 });
 
+/** A capture: pcap, microseconds, Ethernet; frames of 60 and 1000 bytes without FCS in bursts of four, 3 us apart, every 400 us. */
+function capture() {
+  const words = (...numbers) => Buffer.from(new Uint32Array(numbers).buffer);
+  const parts = [words(0xa1b2c3d4, 0x00040002, 0, 0, 65535, 1)];
+  for (let i = 0; i < 2000; i++) {
+    const at = 400 * Math.floor(i / 4) + 3 * (i % 4);
+    const length = i % 5 === 0 ? 1000 : 60;
+    parts.push(words(7, at, length, length), Buffer.alloc(length));
+  }
+  return Buffer.concat(parts);
+}
+
+await test("a capture that is dropped is the traffic, and a new engine has it, too", async () => {
+  const { page, complaints, close } = await opened(`${origin}/#v1/explore?arrivals=trace%3Amine.pcap&size=trace`);
+  await page.waitForFunction(() => document.querySelector("#arrivals-error").textContent.includes("drop the capture"));
+  const folder = mkdtempSync(join(tmpdir(), "netcliff-web."));
+  const file = join(folder, "mine.pcap");
+  writeFileSync(file, capture().subarray(0, 9000));
+  await page.setInputFiles("#file", file);
+  await page.waitForFunction(() => document.querySelector("#message").textContent.includes("damaged after packet"));
+  writeFileSync(file, capture());
+  await page.goto(`${origin}/#v1/explore?scheme=napi`);
+  await page.setInputFiles("#file", file);
+  await page.waitForFunction(() =>
+    /2000 packets, 10(\.\d+)? kpps as recorded, 252 B a frame/.test(document.querySelector("#message").textContent),
+  );
+  await page.waitForFunction(() => decodeURIComponent(location.hash).includes("arrivals=trace:mine.pcap"));
+  const setting = {
+    host: "pentium4-2530mhz",
+    set: [],
+    scheme: "napi",
+    arrivals: "trace:mine.pcap",
+    size: "trace",
+    link: "1Gbit/s",
+  };
+  const question = { setting: { ...setting, queues: null, flows: null }, rate: "50kpps", seed: 1, packets: 1e5 };
+  const { reply } = await page.evaluate((asked) => globalThis.netcliffPage.ask("simulate", asked), question);
+  if (program) {
+    const args = [
+      "simulate",
+      "--host",
+      "pentium4-2530mhz",
+      "--scheme",
+      "napi",
+      "--arrivals",
+      `trace:${file}`,
+      "--size",
+      "trace",
+    ];
+    const told = execFileSync(program, [...args, "--rate", "50kpps", "--seed", "1", "--packets", "100000", "--json"], {
+      encoding: "utf8",
+    });
+    assert.deepEqual(reply.ok.outcome, JSON.parse(told).outcome);
+  }
+  assert.ok(reply.ok.outcome.throughput_pps.value > 4e4, JSON.stringify(reply));
+  // With the slider at rest the engines of the pool answer, which change after change stops and starts anew.
+  await page.waitForSelector("circle.dot", { state: "attached", timeout: 30_000 });
+  rmSync(folder, { recursive: true });
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
 await test("an address that cannot be read says so, and names in it are no markup", async () => {
   for (const [hash, expected] of [
     ["#v2/explore?scheme=napi", /version 2/],

@@ -1,5 +1,7 @@
-//! [`Capture`]: packets recorded on a link: when they came, how long they were, which flows they belonged to. Read
-//! elsewhere; here it is data.
+//! [`Capture`]: packets recorded on a link: when they came, how long they were, which flows they belonged to.
+
+#[cfg(feature = "pcap")]
+pub mod reading;
 
 use std::net::SocketAddr;
 

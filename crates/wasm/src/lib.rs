@@ -6,6 +6,7 @@
 //! being read (`set.0`, `scheme`, `rates`, ...) and `text` the sentence that the command line shows.
 
 pub mod answers;
+pub mod captures;
 pub mod question;
 mod reading;
 
@@ -17,14 +18,19 @@ use question::Refused;
 
 /// Reads the question, and writes the answer or why there is none.
 fn through<Q: DeserializeOwned, A: Serialize>(question: &str, answer: impl FnOnce(Q) -> Result<A, Refused>) -> String {
+    let asked = serde_json::from_str(question).map_err(|error| Refused::of("question", error));
+    written(asked.and_then(answer))
+}
+
+/// Writes the answer or why there is none.
+fn written<A: Serialize>(answer: Result<A, Refused>) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "lowercase")]
     enum Reply<A> {
         Ok(A),
         Error(Refused),
     }
-    let asked = serde_json::from_str(question).map_err(|error| Refused::of("question", error));
-    let reply = match asked.and_then(answer) {
+    let reply = match answer {
         Ok(answer) => Reply::Ok(answer),
         Err(refused) => Reply::Error(refused),
     };
@@ -97,4 +103,10 @@ pub fn records(question: &str) -> String {
 #[wasm_bindgen]
 pub fn read(question: &str) -> String {
     through(question, reading::read)
+}
+
+/// Keeps a capture (pcap, pcapng) for questions that name it (`trace:NAME`), and says what it holds: [`captures::Taken`].
+#[wasm_bindgen]
+pub fn capture(name: &str, bytes: &[u8]) -> String {
+    written(captures::take(name, bytes))
 }

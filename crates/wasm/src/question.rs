@@ -5,6 +5,8 @@ use netcliff_core::traffic::Traffic;
 use netcliff_core::{Arrivals, Flows, FrameSizes, Host, Load, Point, Scheme, units};
 use serde::{Deserialize, Serialize};
 
+use crate::captures;
+
 /// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refused {
@@ -59,9 +61,6 @@ fn gigabit() -> String {
     "1Gbit/s".to_owned()
 }
 
-/// Files cannot be read by name here.
-const NO_FILES: &str = "names a file, which a page cannot read by its name: use the command line for it";
-
 /// Reads one option.
 pub fn option<T: std::str::FromStr>(part: &str, text: &str) -> Result<T, Refused>
 where
@@ -93,16 +92,10 @@ impl Setting {
     pub fn point(&self, rate: Load) -> Result<Point, Refused> {
         let host = self.host()?;
         let scheme: Scheme = option("scheme", &self.scheme)?;
-        let arrivals: Arrivals = option("arrivals", &self.arrivals)?;
-        let size: FrameSizes = option("size", &self.size)?;
+        let arrivals = captures::arrivals(option::<Arrivals>("arrivals", &self.arrivals)?)?;
+        let size = captures::sizes(option::<FrameSizes>("size", &self.size)?, &arrivals)?;
         let link_bps = units::parse_bps(self.link.trim()).map_err(|error| Refused::of("link", error))?;
         let flows: Option<Flows> = self.flows.as_deref().map(|flows| option("flows", flows)).transpose()?;
-        if matches!(arrivals, Arrivals::Trace { .. }) {
-            return Err(Refused::of("arrivals", format!("arrivals = {arrivals}: {NO_FILES}")));
-        }
-        if matches!(size, FrameSizes::File(_) | FrameSizes::Trace(_)) {
-            return Err(Refused::of("size", format!("size = {size}: {NO_FILES}")));
-        }
         host.validate().map_err(|error| Refused::of(format!("host.{}", error.parameter), error))?;
         scheme.validate(&host).map_err(|error| Refused::of("scheme", error))?;
         let point = Point { host, scheme, traffic: Traffic { arrivals, size, rate, link_bps, flows } };

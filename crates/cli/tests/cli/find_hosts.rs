@@ -16,7 +16,7 @@ const GONE: Duration = Duration::from_secs(5);
 
 /// A short run, of small chains.
 const SHORT: &str =
-    "find --quick --trial 100ms --loss 1e-3 --searches 1 --socket-buffer 256KiB --json --if near0 --sender-cpu 0";
+    "find --quick --trial 100ms --loss 1e-3 --searches 1 --socket-buffer 64KiB --json --if near0 --sender-cpu 0";
 
 /// Where the agent listens beside the link under load.
 const CONTROL: &str = "10.97.0.2:9940";

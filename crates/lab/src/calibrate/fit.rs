@@ -11,6 +11,8 @@ use crate::trial::TrialSpec;
 /// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
 const FEWEST_POLLS: f64 = 20.0;
 const LARGEST_POLL: f64 = 32.0;
+/// Share of the polls of a trial that an interrupt began from which on what interrupts cost can be told.
+const MOSTLY: f64 = 0.5;
 /// Share of a trial's packets from which on its socket is taken to have held all.
 const ALL_DELIVERED: f64 = 0.9;
 
@@ -269,10 +271,12 @@ fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, CalibrationEr
         Some(undisturbed_s) if !seen.backlog => undisturbed_s + reading_s,
         _ => configured_s,
     };
+    // Where NAPI polls on without interrupts, as in ksoftirqd, what the application loses is not theirs.
+    let interrupts = |c: &&Counts| c.busy_interrupts > 0.0 && (seen.backlog || c.busy_interrupts >= MOSTLY * c.polls);
     let each: Vec<f64> = seen
         .blocked
         .iter()
-        .filter(|c| c.busy_interrupts > 0.0)
+        .filter(interrupts)
         .map(|c| (c.application_s - work_s(c) * c.delivered) / c.busy_interrupts)
         .collect();
     Ok(stats::median(&each).map(|figure| Figure { value: figure.value.max(0.0), ..figure }))

@@ -23,6 +23,8 @@ use super::{GUEST_MAC, Model, PORT_NAME, VmError, VmOptions, step};
 
 const QEMU: &str = "qemu-system-x86_64";
 const MEMORY_MIB: u32 = 1024;
+/// The filter of what is logged.
+const LOG: &str = "NETCLIFF_LOG";
 /// Lines that are kept for the message of a failure.
 const LINES: usize = 8;
 /// Nice value of the thread that serves the devices.
@@ -168,7 +170,12 @@ fn arguments(
     let (device, accelerator, cpus) = (options.model.device(), acceleration.name(), options.cpus);
     let cpu = if acceleration == Acceleration::Kvm { "host" } else { "max" };
     // The guest's clock is the processor's: another is a device, which costs a packet more than its protocol work.
-    let append = "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable net.ifnames=0 ipv6.disable=1 rdinit=/netcliff -- guest";
+    let append =
+        "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable net.ifnames=0 ipv6.disable=1 rdinit=/netcliff";
+    // What the kernel does not know it gives to its first program as environment: the guest logs like this program.
+    let log = std::env::var(LOG).ok().filter(|filter| !filter.is_empty() && !filter.contains(['"', ' ']));
+    let log = log.map_or_else(String::new, |filter| format!(" {LOG}={filter}"));
+    let append = format!("{append}{log} -- guest");
     let all = [
         format!(
             "-accel {accelerator} -M q35 -cpu {cpu} -smp {cpus} -m {MEMORY_MIB} -nodefaults -no-user-config -no-reboot"
@@ -184,7 +191,7 @@ fn arguments(
     });
     let mut words: Vec<String> =
         all.iter().chain(&monitor).flat_map(|part| part.split(' ').map(str::to_owned)).collect();
-    words.extend(["-append".to_owned(), append.to_owned()]);
+    words.extend(["-append".to_owned(), append]);
     words
 }
 
