@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::running::{Ended, Running, namespaces_of};
 use crate::common::{Home, entries, number, number_at};
+use crate::schema::printed;
 use netcliff_host::testbed::Permission;
 use netcliff_testkit::{Need, has, has_namespaces, retried};
 use serde_json::Value;
@@ -46,8 +47,7 @@ fn whole(home: &Home, more: &[&str]) -> (Value, Ended) {
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, ended.stderr);
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces left behind");
     assert_eq!(entries(&home.state().join("journal")), [""; 0], "a journal left behind");
-    let finding: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    let finding = printed(&ended.stdout, &ended.stderr);
     let measured = finding["cliff_pps"]["wire"].is_object() || finding["cliff_pps"]["wire"].is_number();
     assert_eq!(
         ended.status.code(),
@@ -190,7 +190,7 @@ fn stopped_in(home: &Home, stage: &str, more: &[&str]) -> Value {
     assert!(ended.stderr.contains("stopping"), "{}", ended.stderr);
     assert_eq!(namespaces_of(pid), [""; 0], "{stage}");
     assert_eq!(entries(&home.state().join("journal")), [""; 0], "{stage}");
-    let finding: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let finding = printed(&ended.stdout, &ended.stderr);
     assert_eq!(finding["partial"], true, "{stage}");
     finding
 }
