@@ -46,12 +46,15 @@ fn compile() -> Result<(), String> {
         return Err(format!("built without eBPF: {clang} was not found (Debian: apt-get install clang)"));
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    // Type information names the sources: by where they are in the tree, so that the bytes are the same wherever the tree is.
+    let here = env::var("CARGO_MANIFEST_DIR").map_err(|error| format!("CARGO_MANIFEST_DIR: {error}"))?;
+    let mapped = format!("-ffile-prefix-map={here}=/netcliff/crates/host");
     for program in ["cpu", "drops", "trace"] {
         libbpf_cargo::SkeletonBuilder::new()
             .source(format!("bpf/{program}.bpf.c"))
             .clang(&clang)
             // v3: atomic exchange and 32-bit jumps; the kernel has both since 5.12.
-            .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror", &mapped])
             .build_and_generate(out.join(format!("{program}.skel.rs")))
             .map_err(|error| {
                 let error = format!("{error:#}").replace('\n', " | ");
