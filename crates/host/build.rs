@@ -1,10 +1,19 @@
-//! Compiles the eBPF programs and generates their Rust skeleton.
+//! Compiles the eBPF programs and generates their Rust skeleton. Refuses targets other than Linux.
 //!
 //! Sets the cfg `have_bpf` when that worked. When it did not (no clang, or one that is too old), the crate
 //! is built without eBPF, with a warning, and `NETCLIFF_NO_BPF_REASON` carries the reason to run time.
 //! With `NETCLIFF_REQUIRE_BPF=1` in the environment it is an error instead (for packagers and CI).
 
 fn main() {
+    let system = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    if system != "linux" {
+        // One sentence, instead of an error for each name that only Linux has.
+        println!(
+            "cargo::error=netcliff-host is for Linux only, and so are netcliff-wire, -lab, -report and the program, which use it: for \
+             {system} build netcliff-core, netcliff-model and netcliff-sim"
+        );
+        return;
+    }
     println!("cargo::rustc-check-cfg=cfg(have_bpf)");
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
@@ -37,12 +46,15 @@ fn compile() -> Result<(), String> {
         return Err(format!("built without eBPF: {clang} was not found (Debian: apt-get install clang)"));
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    // Type information names the sources: by where they are in the tree, so that the bytes are the same wherever the tree is.
+    let here = env::var("CARGO_MANIFEST_DIR").map_err(|error| format!("CARGO_MANIFEST_DIR: {error}"))?;
+    let mapped = format!("-ffile-prefix-map={here}=/netcliff/crates/host");
     for program in ["cpu", "drops", "trace"] {
         libbpf_cargo::SkeletonBuilder::new()
             .source(format!("bpf/{program}.bpf.c"))
             .clang(&clang)
             // v3: atomic exchange and 32-bit jumps; the kernel has both since 5.12.
-            .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror", &mapped])
             .build_and_generate(out.join(format!("{program}.skel.rs")))
             .map_err(|error| {
                 let error = format!("{error:#}").replace('\n', " | ");

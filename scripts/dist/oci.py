@@ -54,7 +54,8 @@ def tree(root):
 
 
 def image(arch, root):
-    layer = tar(tree(root))
+    # A home and a place for temporary files: without CAP_DAC_OVERRIDE nobody can make them in a root that is not writable.
+    layer = tar([("root", 0o700, None), ("tmp", 0o1777, None), *tree(root)])
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=9, mtime=0, filename="") as out:
         out.write(layer)
@@ -75,7 +76,8 @@ def main():
     images = [image(*argument.split("=", 1)) for argument in sys.argv[4:]]
     index_type = "application/vnd.oci.image.index.v1+json"
     every = blob(as_json({"schemaVersion": 2, "mediaType": index_type, "manifests": images}), index_type)
-    every["annotations"] = {"org.opencontainers.image.ref.name": VERSION}
+    # podman and docker load call the image by it.
+    every["annotations"] = {"org.opencontainers.image.ref.name": f"netcliff:{VERSION}"}
     index = as_json({"schemaVersion": 2, "mediaType": index_type, "manifests": [every]})
     entries = [("oci-layout", 0o644, as_json({"imageLayoutVersion": "1.0.0"})), ("index.json", 0o644, index),
                ("blobs", 0o755, None), ("blobs/sha256", 0o755, None)]

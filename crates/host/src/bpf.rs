@@ -43,7 +43,9 @@ pub(crate) fn load_reason(error: &libbpf_rs::Error) -> String {
     let refused = text.contains(&format!("(os error {})", libc::EACCES));
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied if !refused => {
-            "no permission to load eBPF programs: run as root, or with CAP_BPF and CAP_PERFMON".to_owned()
+            "no permission to load eBPF programs: run as root, or with CAP_BPF and CAP_PERFMON; a container's seccomp filter has to allow \
+             bpf(), too"
+                .to_owned()
         }
         _ => format!("the kernel refused the programs: {text}"),
     }

@@ -14,6 +14,7 @@ use std::{
 
 /// A process that cannot be confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessId {
     /// Process id as seen by this process.
     pub pid: u32,

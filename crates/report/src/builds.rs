@@ -67,15 +67,49 @@ pub fn benchmark(comparison: &Comparison, better: Better) -> Value {
         let half = row.b.interval.map(|interval| (interval.high - interval.low) / 2.0);
         let mut entry = json!({
             "name": format!("{} {}", row.point, name(row)),
-            "unit": row.quantity.name.rsplit_once('_').map_or("", |(_, unit)| unit),
+            "unit": unit_in(row.quantity.name),
             "value": row.b.value,
             "extra": format!("{} against {}: {}", comparison.b.name, comparison.a.name, change(row)),
         });
         if let Some(half) = half {
-            entry["range"] = json!(format!("± {half:.4}"));
+            entry["range"] = json!(format!("± {}", three_digits(half)));
         }
         entry
     };
     let fits = |row: &&Row| row.quantity.better == better && !row.computed;
     Value::Array(comparison.rows.iter().filter(fits).map(entry).collect())
+}
+
+/// The unit at the end of a figure's name: `s` of `latency_p50_s`, `us/transaction` of `client_us_per_transaction`, `1/s` of `rate_per_s`.
+fn unit_in(name: &str) -> String {
+    let last = |words: &str| words.rsplit_once('_').map_or("", |(_, unit)| unit).to_owned();
+    match name.split_once("_per_") {
+        Some((of, per)) => match last(of).as_str() {
+            "" => format!("1/{per}"),
+            unit => format!("{unit}/{per}"),
+        },
+        None => last(name),
+    }
+}
+
+/// A half width to three digits, as a plain number: latencies are in seconds.
+fn three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_of_the_names() {
+        let told = ["latency_p50_s", "goodput_bps", "client_us_per_transaction", "rate_per_s"].map(unit_in);
+        assert_eq!(told, ["s", "bps", "us/transaction", "1/s"]);
+    }
+
+    #[test]
+    fn a_half_width_of_microseconds_is_not_zero() {
+        assert_eq!([4.6912e-6, 547.0548, 0.0].map(three_digits), [4.69e-6, 547.0, 0.0]);
+        assert_eq!(three_digits(4.6912e-6).to_string(), "0.00000469");
+    }
 }

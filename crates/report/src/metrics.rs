@@ -291,4 +291,36 @@ mod tests {
             }
         }
     }
+
+    /// Alert rules and dashboard name no metric that is not told.
+    #[test]
+    fn contrib_names_metrics_that_are_told() {
+        let headroom = serde_json::json!({
+            "seconds": 1.0, "run": 1, "calibrated_unix_s": 1e9, "cliff_pps": 1e5, "engine": "wire", "share": 0.62, "cpu": 0,
+            "cpus": [{"cpu": 0, "packets_per_s": 6.2e4, "softirq": 0.5, "share": 0.62, "by": "packets", "dropped_per_s": 0.0,
+                "latency_s": {"mean": 2e-5}}],
+            "queues": [{"interface": "eth0", "queue": 0, "packets_per_s": 6.2e4, "share": 0.62}], "lost_per_s": 0.0,
+        });
+        let headroom: Headroom = serde_json::from_value(headroom).expect("a headroom");
+        let (counters, moment) = (counters(), Moment::default());
+        let agent = AgentCounters::default();
+        let told = Told {
+            version: "0.1.0",
+            counters: &counters,
+            moment: Some(&moment),
+            headroom: Some(&headroom),
+            agent: Some(&agent),
+        };
+        let text = metrics(told, false);
+        let is_told = |name: &str| text.contains(&format!("# TYPE {name} "));
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        for (file, contrib) in [
+            ("alerts.yml", include_str!("../../../contrib/prometheus/alerts.yml")),
+            ("netcliff.json", include_str!("../../../contrib/grafana/netcliff.json")),
+        ] {
+            let names = contrib.split(|letter| !is_part(letter)).filter(|word| word.starts_with("netcliff_"));
+            let (told, untold): (Vec<_>, Vec<_>) = names.partition(|name| is_told(name));
+            assert!(untold.is_empty() && told.len() > 3, "{file}: {untold:?}\n{text}");
+        }
+    }
 }

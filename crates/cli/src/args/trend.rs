@@ -10,7 +10,7 @@ use netcliff_core::units;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff stream --name nightly  # every night
+  netcliff stream --save --name nightly  # every night
   netcliff results trend nightly
   netcliff results trend nightly --fail-if-slower 5%  # in a build
   netcliff results trend nightly --svg nightly.svg --point 'tcp 1 flow'
@@ -21,8 +21,9 @@ newest change of a figure of speed made it slower by more than that, and nothing
 )]
 pub struct TrendArgs {
     /// Name of the runs
+    // Not `name`: that is the id of the store's --name, and clap would take one for the other.
     #[arg(value_name = "NAME")]
-    pub name: String,
+    pub of: String,
     /// Exit with 1 where the newest change made a figure of speed slower by more than this share
     #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
     pub fail_if_slower: Option<f64>,

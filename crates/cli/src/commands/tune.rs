@@ -240,9 +240,7 @@ fn undo(json: bool) -> anyhow::Result<ExitCode> {
     let report = apply::undo(&lock)?;
     for outcome in report.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
         if json {
-            output::json_line(&serde_json::json!({
-                "change": outcome.change, "note": outcome.note, "error": outcome.error,
-            }))?;
+            output::json_line(outcome)?;
         } else {
             output::sentences(&(told(outcome) + "\n"))?;
         }

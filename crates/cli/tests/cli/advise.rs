@@ -2,6 +2,7 @@
 //! tested in the lab's room against exact fakes.
 
 use crate::common::{Home, number_at, refusals};
+use crate::schema::printed;
 use serde_json::Value;
 
 /// Two schemes whose p99 is 58 and 74 us (exact chains), few packets.
@@ -67,7 +68,7 @@ fn the_advice_ends_in_commands() {
     let ask = |more: &[&'static str]| {
         let args = [&["advise", "--rate", "60kpps", "--objective", "cpu", "--json"], &few[..], more].concat();
         let output = home.netcliff(args).output().unwrap();
-        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        printed(&output.stdout, &output.stderr)
     };
     let advice = ask(&[]);
     let candidates = advice["candidates"].as_array().unwrap();
@@ -111,7 +112,7 @@ fn without_a_feasible_candidate_the_closest_is_named() {
     let args = two(&["--subject-to", "available>=60%", "--json"]);
     let output = home.netcliff(args).assert().code(1);
     let (stdout, stderr) = (&output.get_output().stdout, String::from_utf8_lossy(&output.get_output().stderr));
-    let advice: Value = serde_json::from_slice(stdout).unwrap();
+    let advice = printed(stdout, "");
     assert_eq!(advice["verdict"], "none-feasible");
     for part in
         ["no candidate keeps the constraints", "closest comes coalesce:frames=4,masked=true", "cpu_available>=60%"]

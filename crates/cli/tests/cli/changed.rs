@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::running::{Ended, Running, namespaces_of};
 use crate::common::{Home, bed, entries};
+use crate::schema::printed;
 use netcliff_testkit::{Need, has};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -60,7 +61,7 @@ fn a_stream_whose_link_goes_is_partial() {
                 ["stream", "--testbed", "netns", "--channel", channel, "--time", "3s", "--repeats", "1", "--json"];
             let ended = cut(&home, &[&args[..], &["--cpu-meter", "procfs"]].concat(), "round 1", what);
             assert_eq!(ended.status.code(), Some(1), "{channel} {what:?}: {}\n{}", ended.stdout, ended.stderr);
-            let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+            let report = printed(&ended.stdout, &ended.stderr);
             assert_eq!(report["partial"], true);
             let why = report["rows"][0]["cut_short"].as_str().expect("why");
             assert!(why.contains(told), "{channel}: {why}");
@@ -78,7 +79,7 @@ fn request_response_whose_link_goes_is_partial() {
         let args = ["rr", "--testbed", "netns", "--transport", "udp", "--time", "3s", "--warm-up", "50ms"];
         let ended = cut(&home, &[&args[..], &["--repeats", "1", "--json"]].concat(), "round 1", what);
         assert_eq!(ended.status.code(), Some(1), "{}\n{}", ended.stdout, ended.stderr);
-        let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+        let report = printed(&ended.stdout, &ended.stderr);
         let why = report["partial"].as_str().expect("why");
         assert!(why.contains(told), "{why}");
     }
@@ -94,7 +95,7 @@ fn a_find_whose_link_goes_is_partial_and_says_why() {
         let args = ["find", "--quick", "--testbed", "netns", "--json"];
         let ended = cut(&home, &args, "rough cliff", what);
         assert_eq!(ended.status.code(), Some(1), "{}\n{}", ended.stdout, ended.stderr);
-        let finding: Value = serde_json::from_str(&ended.stdout).expect("what was found");
+        let finding = printed(&ended.stdout, &ended.stderr);
         assert_eq!(finding["partial"], true, "{}", ended.stdout);
         let missing = finding["missing"].to_string();
         assert!(missing.contains(told), "{missing}");
@@ -193,7 +194,7 @@ fn a_change_at_the_far_end_is_told_by_its_agent() {
         assert!(bed::ip(&["-n", space, "-batch", &change]));
         let ended = run.end(PATIENCE);
         assert_eq!(ended.status.code(), Some(1), "{}\n{}", ended.stdout, ended.stderr);
-        let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+        let report = printed(&ended.stdout, &ended.stderr);
         let why = report.pointer(place).and_then(Value::as_str).unwrap_or_else(|| panic!("{report}"));
         assert!(why.contains("meanwhile at the far end: far0 lost its address 10.99.0.2"), "{why}");
     }
@@ -221,7 +222,7 @@ fn a_thread_that_is_moved_makes_a_stream_partial() {
     }
     let ended = run.end(PATIENCE);
     assert_eq!(ended.status.code(), Some(1), "{}\n{}", ended.stdout, ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    let report = printed(&ended.stdout, &ended.stderr);
     let why = report["rows"][0]["cut_short"].as_str().expect("why");
     assert!(why.contains("a thread that was pinned to CPU") && why.contains("was moved to 0+1"), "{why}");
 }

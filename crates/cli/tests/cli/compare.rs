@@ -1,6 +1,7 @@
 //! `netcliff compare`: runs of the store and files, the bar of a build, and what cannot be compared.
 
 use crate::common::{Home, refusals};
+use crate::schema::printed;
 use serde_json::{Value, json};
 
 const SHORT: [&str; 9] = ["--time", "100ms", "--warmup", "10ms", "--cpu-meter", "procfs", "--repeats", "2", "--save"];
@@ -39,7 +40,7 @@ fn runs_of_the_store_are_compared_and_a_run_is_like_itself() {
     // Nobody can show that a run is not slower than itself by any amount at all.
     let same = home.netcliff(["compare", "2", "2", "--json", "--fail-if-slower", "0%"]).output().expect("it runs");
     assert_eq!(same.status.code(), Some(3));
-    let same: Value = serde_json::from_slice(&same.stdout).expect("one object");
+    let same = printed(&same.stdout, &same.stderr);
     assert_eq!((&same["failed"], &same["changed"]), (&json!(false), &json!([])));
     assert_eq!(same["gate"]["outcome"], "inconclusive", "{same}");
     let page = home.stdout(["compare", "1", "2"]);

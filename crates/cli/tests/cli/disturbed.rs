@@ -5,6 +5,7 @@ use netcliff_core::{EngineKind, Figure, Finding, Host, Outcome, Scheme, Traffic}
 use netcliff_lab::store::Store;
 
 use crate::common::{Home, number};
+use crate::schema::printed;
 
 const WHY: &str = "it is >= 117kpps: in 3 of 3 searches all trials at higher loads were void: the sender fell behind";
 
@@ -95,7 +96,7 @@ fn limits_takes_the_interrupts_that_a_find_measured() {
         let args = ["limits", "--host", "find:1", "--sizes", "64B"].iter().copied().chain(more.iter().copied());
         home.stdout(args.chain(db.iter().map(String::as_str)))
     };
-    let json: serde_json::Value = serde_json::from_str(&limits(&["--json"])).unwrap();
+    let json = printed(limits(&["--json"]), "");
     assert_eq!(number(&json["frames_per_interrupt"]), Some(8.0));
     assert!(json["rows"][0]["highest"].is_null() && json["highest_by"].is_null(), "{json}");
     let text = limits(&[]);

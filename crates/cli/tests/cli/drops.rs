@@ -8,6 +8,7 @@ use netcliff_testkit::{Need, has, has_program};
 use serde_json::Value;
 
 use crate::common::Home;
+use crate::schema::printed;
 
 /// Datagrams to a port of loopback at which nobody listens, until the work is done.
 fn while_dropping<T>(port: u16, work: impl FnOnce() -> T) -> T {
@@ -127,7 +128,7 @@ fn without_type_information_counters_remain() {
         "--json",
     ];
     let streamed = without(&short);
-    let found: serde_json::Value = serde_json::from_slice(&streamed.stdout).unwrap_or_else(|_| panic!("{streamed:?}"));
+    let found = printed(&streamed.stdout, &streamed.stderr);
     let ledger = &found["rows"][0]["ledger"];
     assert_eq!(ledger["method"], "counters", "{found}");
     assert!(ledger["limits"][0].as_str().is_some_and(|why| why.contains("no type information")), "{ledger}");
@@ -144,7 +145,7 @@ fn the_kernels_reasons_by_flow_and_a_packets_path() {
     let filter = format!("udp and dst host 127.0.0.1 and dst port {port}");
     let words = ["drops", "--once", "--json", "--interval", "500ms", "--by", "flow,stack", "--filter", &filter];
     let text = while_dropping(port, || home.stdout(words));
-    let drops: Value = serde_json::from_str(&text).expect("one object");
+    let drops = printed(&text, "");
     let row = &drops["rows"][0];
     assert_eq!((&drops["method"], &row["flow"]["destination_port"]), (&"ebpf".into(), &port.into()), "{text}");
     assert!(row["drops"].as_u64().is_some_and(|drops| drops > 10), "{text}");
@@ -154,7 +155,7 @@ fn the_kernels_reasons_by_flow_and_a_packets_path() {
 
     let words = ["drops", "--trace", "2", "--json", "--time", "5s", "--filter", &filter];
     let text = while_dropping(port, || home.stdout(words));
-    let paths: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let paths: Vec<Value> = text.lines().map(|line| printed(line, "")).collect();
     assert_eq!(paths.len(), 2, "{text}");
     for path in &paths {
         let steps = path["steps"].as_array().expect("steps");

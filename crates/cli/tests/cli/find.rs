@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::running::{Ended, Running, namespaces_of};
 use crate::common::{Home, entries, number, number_at};
+use crate::schema::printed;
 use netcliff_host::testbed::Permission;
 use netcliff_testkit::{Need, has, has_namespaces, retried};
 use serde_json::Value;
@@ -46,8 +47,7 @@ fn whole(home: &Home, more: &[&str]) -> (Value, Ended) {
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, ended.stderr);
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces left behind");
     assert_eq!(entries(&home.state().join("journal")), [""; 0], "a journal left behind");
-    let finding: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+    let finding = printed(&ended.stdout, &ended.stderr);
     let measured = finding["cliff_pps"]["wire"].is_object() || finding["cliff_pps"]["wire"].is_number();
     assert_eq!(
         ended.status.code(),
@@ -149,6 +149,26 @@ fn a_whole_run() {
     assert_eq!(rows, runs[0]["records"].as_i64().unwrap() + 1);
     assert!(!home.stdout(["results", "show", "--db", &db]).is_empty());
     assert!(!home.default_db().exists(), "another store was asked for");
+    check_headroom(&home, &finding, &db);
+}
+
+/// The distance to the cliff just found, by `headroom` and for Prometheus. What runs beside the test is load, too.
+fn check_headroom(home: &Home, finding: &Value, db: &str) {
+    if finding["calibration"].is_null() {
+        return;
+    }
+    let near = home.json(["headroom", "--json", "--interval", "500ms", "--db", db]);
+    let (run, cliff) = (&near["run"], number_at(&near, "/cliff_pps"));
+    assert!(*run == 1 && cliff > 0.0 && number_at(&near, "/share") >= 0.0, "{near}");
+    assert!(near["cpus"].as_array().is_some_and(|cpus| !cpus.is_empty()), "{near}");
+    assert!(home.stdout(["headroom", "--interval", "500ms", "--db", db]).contains("% of"), "for people");
+
+    let file = home.text("netcliff.prom");
+    home.stdout(["watch", "--once", "--interval", "500ms", "--metrics-file", &file, "--db", db]);
+    let text = std::fs::read_to_string(&file).expect("metrics");
+    let of_cliff = text.lines().find_map(|line| line.strip_prefix("netcliff_cliff_packets_per_second "));
+    let told: f64 = of_cliff.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+    assert!((told / cliff - 1.0).abs() < 1e-9 && text.contains("\nnetcliff_host_cliff_ratio "), "{told} {cliff}");
 }
 
 /// Both in one run: each takes a quarter of a minute of the machine for itself.
@@ -190,7 +210,7 @@ fn stopped_in(home: &Home, stage: &str, more: &[&str]) -> Value {
     assert!(ended.stderr.contains("stopping"), "{}", ended.stderr);
     assert_eq!(namespaces_of(pid), [""; 0], "{stage}");
     assert_eq!(entries(&home.state().join("journal")), [""; 0], "{stage}");
-    let finding: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let finding = printed(&ended.stdout, &ended.stderr);
     assert_eq!(finding["partial"], true, "{stage}");
     finding
 }

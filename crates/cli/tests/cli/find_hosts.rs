@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::common::bed::{AGENT, Bed, PATIENCE, ip, key, within};
 use crate::common::running::{Ended, Running};
 use crate::common::{Home, number_at, refusals};
+use crate::schema::printed;
 use netcliff_testkit::{Need, Shared, Turn, has, turn};
 use serde_json::Value;
 
@@ -72,7 +73,7 @@ fn find<'a>(more: &[&'a str]) -> Vec<&'a str> {
 /// What a run found.
 fn found(ended: &Ended) -> Value {
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}: {}", ended.status, ended.stderr);
-    let finding: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {}", ended.stderr));
+    let finding = printed(&ended.stdout, &ended.stderr);
     // The machine may be too busy for costs or a cliff, and then it says so.
     assert!(number_at(&finding, "/generator/ceiling_pps") > 1e4, "{}", finding["generator"]);
     let missing = finding["missing"].to_string();
@@ -183,7 +184,7 @@ fn begun(bed: &Bed, home: &Home, key: &str, more: &[&str]) -> Value {
     run.until("looking for the rough cliff", PATIENCE);
     run.signal("INT");
     let ended = run.end(PATIENCE);
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {}", ended.stderr))
+    printed(&ended.stdout, &ended.stderr)
 }
 
 /// A run from CONTROL that cannot begin says why.
@@ -233,7 +234,8 @@ fn flows_reach_the_queues_asked_for_by_the_method_asked_for() {
     let mut run = Running::of(bed.inside(0, &near, &[], &[&tagged[..], &["--from", CONTROL, "--key", &key]].concat()));
     run.until("looking for the rough cliff", PATIENCE);
     run.signal("INT");
-    let finding: Value = serde_json::from_str(&run.end(PATIENCE).stdout).expect("what was found until then");
+    let ended = run.end(PATIENCE);
+    let finding = printed(&ended.stdout, &ended.stderr);
     let testbed = finding["host"]["testbed"].as_str().expect("a line");
     assert!(testbed.contains("VLAN 5") && finding["device"]["interface"] == "near0", "{testbed}");
 }
@@ -441,7 +443,7 @@ fn whichever_end_is_killed_the_other_ends_and_no_load_stays() {
                 next.signal("INT");
                 let ended = next.end(PATIENCE);
                 assert_eq!(ended.status.code(), Some(1), "{way}: {}", ended.stderr);
-                let finding: Value = serde_json::from_str(&ended.stdout).expect("what was found until then");
+                let finding = printed(&ended.stdout, &ended.stderr);
                 assert_eq!(finding["partial"], true);
             }
         }

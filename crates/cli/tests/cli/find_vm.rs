@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::running::Running;
 use crate::common::{Home, refusals};
+use crate::schema::printed;
 use netcliff_testkit::{has_namespaces, not_applicable};
 
 /// The longest that a debug build takes to boot a guest and send to it.
@@ -106,8 +107,7 @@ fn a_guest_is_loaded_and_leaves_nothing() {
     run.until("looking for the rough cliff", BOOT);
     run.signal("INT");
     let ended = run.end(BOOT);
-    let finding: serde_json::Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {}", ended.stderr));
+    let finding = printed(&ended.stdout, &ended.stderr);
     let driver = finding["host"]["driver"].as_str().expect("a line");
     assert!(driver.contains("e1000e, its own NAPI"), "{driver}");
     assert_eq!(finding["host"]["at"], "the guest");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::running::{Ended, Running, namespaces_of};
 use crate::common::{Home, entries};
+use crate::schema::printed;
 use netcliff_testkit::{Need, has};
-use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -40,7 +40,7 @@ fn set_ups_are_measured_kept_and_shown_again() {
     let run = Running::start(&home, &args);
     let pid = run.pid();
     let Ended { stdout, stderr: said, .. } = run.end(PATIENCE);
-    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = printed(&stdout, &said);
     assert_eq!((&found["kind"], &found["rounds"]), (&"forwarding".into(), &2.into()));
     let rows = found["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 2, "{found}");
@@ -86,7 +86,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     let resumed = Running::start(&home, &[&run[..], &["--resume"]].concat()).end(PATIENCE);
     let said = &resumed.stderr;
     assert!(said.contains("run 1 goes on after 2 searches") && !said.contains("round 1 of 2"), "{said}");
-    let found: Value = serde_json::from_str(&resumed.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = printed(&resumed.stdout, &resumed.stderr);
     for (row, before) in found["rows"].as_array().expect("rows").iter().zip(kept["rows"].as_array().expect("rows")) {
         let rounds = row["samples"].as_array().expect("samples");
         assert_eq!(rounds.iter().map(|sample| sample["round"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2)]);

@@ -1,6 +1,7 @@
 //! `netcliff inspect` on a captured host and on this one.
 
 use crate::common::Home;
+use crate::schema::printed;
 use std::fs;
 
 /// The router of the host crate's tests, laid out as a capture with one interrupt on the far node.
@@ -57,7 +58,7 @@ fn json_holds_what_was_read_and_what_looks_wrong() {
     let home = Home::new();
     let dir = router(&home);
     let text = home.stdout(["inspect", "--from", &dir, "--json"]);
-    let whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let whole = printed(&text, "");
     assert_eq!(whole["remarks"][0]["rule"], "irq-remote-node");
     assert_eq!(whole["remarks"][0]["severity"], "warning");
     assert_eq!(whole["ports"][0]["queues"][3]["cpus"], serde_json::json!([7]));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::common::Home;
+use crate::schema::printed;
 
 /// Lines of a text that tell of an interval, such as `  0.00-0.20 s ...`.
 fn intervals(text: &str) -> Vec<&str> {
@@ -52,7 +53,7 @@ fn json_stays_alone_on_stdout() {
     for (command, _) in [COMMANDS[0], COMMANDS[2]] {
         let output = home.netcliff([command, &["-i", "0.2", "--json"]].concat()).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
-        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("one object");
+        printed(&output.stdout, &output.stderr);
         assert!(intervals(&told).len() >= 2, "{command:?}: {told}");
     }
 }
@@ -109,7 +110,7 @@ fn events_are_lines_with_the_result_at_the_end() {
     }
     // With --json the lines are on stderr, and stdout is what it is without them.
     let output = home.netcliff([COMMANDS[0].0, &["--live", "--json"]].concat()).output().unwrap();
-    serde_json::from_slice::<Value>(&output.stdout).expect("one object");
+    printed(&output.stdout, &output.stderr);
     let told = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('{')).collect();
     assert!(lines.iter().any(|line| line.contains("\"event\":\"interval\"")), "{told}");

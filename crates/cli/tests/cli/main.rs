@@ -31,6 +31,7 @@ mod surface;
 mod theory_pages;
 mod transfer_faults;
 mod transfers;
+mod trend;
 mod tune;
 mod tutorial;
 mod two_hosts;

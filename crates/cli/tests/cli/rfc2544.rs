@@ -2,6 +2,7 @@
 
 use crate::common::running::{Ended, Running, namespaces_of};
 use crate::common::{Home, entries, pcap_of_udp, say};
+use crate::schema::printed;
 use netcliff_testkit::{has_namespaces, not_applicable, retried};
 use serde_json::Value;
 
@@ -33,7 +34,7 @@ fn every_test_is_made_kept_and_shown_again() {
     let run = Running::start(&home, &args);
     let pid = run.pid();
     let Ended { stdout, stderr: said, .. } = run.end(std::time::Duration::from_secs(120));
-    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = printed(&stdout, &said);
     assert_eq!(found["kind"], "rfc2544");
     let sizes = found["sizes"].as_array().expect("sizes");
     assert_eq!(sizes.iter().map(|size| size["frame"].as_str()).collect::<Vec<_>>(), [Some("64B"), Some("imix")]);
@@ -73,7 +74,7 @@ fn a_capture_is_replayed_through_the_router() {
     for more in [&["--forwarding", "route"][..], &["--ipv6", "--both-ways"]] {
         let run = Running::start(&home, &[&["rfc2544", "all", "--pcap", &file], &short[..], more].concat());
         let Ended { stdout, stderr: said, .. } = run.end(std::time::Duration::from_secs(120));
-        let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let found = printed(&stdout, &said);
         let (size, pcap) = (&found["sizes"][0], &found["asked"]["pcap"]);
         assert_eq!((&pcap["packets"], &pcap["source_ports"]), (&5.into(), &2.into()), "{pcap}");
         let sent = pcap["sent"].as_str().expect("a sentence");
@@ -171,8 +172,7 @@ fn goals_mixes_and_lengths_are_as_asked() {
     let short = ["rfc2544", "throughput", "--max", "5kpps", "--rest", "0s", "--width", "20%", "--json"];
     let run = |args: &[&str]| {
         let out = home.netcliff([&short[..], args].concat()).output().expect("it runs");
-        let said = String::from_utf8_lossy(&out.stderr);
-        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+        printed(&out.stdout, &out.stderr)
     };
     let goals = ["--goal", "trial=50ms", "--goal", "trial=20ms,sum=60ms,exceed=50%,loss=1%"];
     let found = run(&[&["--frames", "imix", "--ipv6"], &goals[..]].concat());
@@ -216,7 +216,7 @@ fn tagged_frames_are_forwarded_or_refused() {
             say(&format!("{forwarding}: this kernel has no VLAN interfaces; the refusal was seen"));
             continue;
         }
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let found = printed(&output.stdout, &output.stderr);
         let trials = found["sizes"][0]["loss"]["trials"].as_array().expect("trials");
         // A loaded machine may lose some frames at any load.
         assert!(trials.iter().any(|trial| trial["lost"].as_u64() < trial["sent"].as_u64()), "{forwarding}: {found}");
@@ -232,7 +232,7 @@ fn two_signals_at_once_are_one_stop() {
     let pid = run.pid();
     crate::common::running::signals(pid, &["TERM", "INT", "TERM"]);
     let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
-    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    let found = printed(&stdout, &stderr);
     assert!(status.code() == Some(1) && found["partial"].is_string(), "{found}");
     assert_eq!(stderr.matches("stopping; what was measured is kept").count(), 1, "{stderr}");
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
@@ -276,7 +276,7 @@ fn searched_twice() -> bool {
     let rounds =
         ["64B, search 1 of 2", "imix, search 1 of 2", "imix, search 2 of 2", "64B, search 2 of 2", "64B", "imix"];
     assert_eq!(begun, rounds, "{said}");
-    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = printed(&stdout, &said);
     assert_eq!(found["asked"]["searches"], 2);
     let mut both = 0;
     for size in found["sizes"].as_array().expect("sizes") {
@@ -298,7 +298,7 @@ fn searched_twice() -> bool {
     }
     assert!(status.success(), "{said}");
     let file = home.file("run.json", stdout);
-    let compared: Value = serde_json::from_str(&home.stdout(["compare", &file, &file, "--json"])).expect("JSON");
+    let compared = home.json(["compare", &file, &file, "--json"]);
     let twice = |row: &&Value| row["a_repeats"] == 2 && row["b_repeats"] == 2;
     assert_eq!(compared["rows"].as_array().expect("rows").iter().filter(twice).count(), both, "{compared}");
     assert!(!compared["notes"].to_string().contains("--repeats"), "{compared}");
@@ -312,7 +312,7 @@ fn a_stop_between_rounds_keeps_the_searches_that_were_made() {
     let pid = run.pid();
     run.signal("INT");
     let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
-    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    let found = printed(&stdout, &stderr);
     assert_eq!(status.code(), Some(1), "{stderr}");
     assert!(found["partial"].as_str().is_some_and(|why| why.contains("stopped")), "{found}");
     let size = &found["sizes"][0];
@@ -336,7 +336,7 @@ fn a_stop_during_a_search_keeps_its_trials() {
     run.until("kpps, 100 ms", std::time::Duration::from_secs(60));
     run.signal("INT");
     let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
-    let found: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    let found = printed(&stdout, &stderr);
     assert_eq!(status.code(), Some(1), "{stderr}");
     let size = &found["sizes"][0];
     assert!(size["throughput"].is_null() && size["unfinished"]["trials"][0]["load_pps"].is_number(), "{found}");
@@ -371,8 +371,7 @@ fn the_kernels_stamps_stand_beside_the_testers_clock() {
     let home = Home::new();
     let latency = retried(ATTEMPTS, "no latency", || {
         let output = home.netcliff([&LATENCY[..], &["kernel", "--json"]].concat()).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let found = printed(&output.stdout, &output.stderr);
         assert_eq!(found["instruments"]["tagged_by"], "kernel");
         let size = &found["sizes"][0];
         assert!(!size["latency"].is_null() || size["missing"][0].is_string(), "{size}");

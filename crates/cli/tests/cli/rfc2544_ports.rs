@@ -5,10 +5,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::Home;
+use crate::schema::printed;
 use netcliff_host::xdp::{Facts, Mode, ToSockets};
 use netcliff_testkit::{Need, has, skip};
 use netcliff_wire::thread::Placement;
-use serde_json::Value;
 
 /// The router's port towards the generator.
 const ROUTER_MAC: &str = "02:00:00:00:0a:01";
@@ -149,7 +149,6 @@ fn frames_go_through_a_router_between_two_ports() {
         let args = short(&["--send-by", send, "--receive-by", receive]);
         let output = ended(bed.netcliff(&home, &args).spawn().expect("it starts"), 60);
         let said = String::from_utf8_lossy(&output.stderr);
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
         let size = &found["sizes"][0];
         assert!(
             size["seen"]["sent"].as_u64().is_some_and(|sent| sent >= 1000) && size["seen"]["corrupt"] == 0,
@@ -260,7 +259,7 @@ fn a_port_that_disappears_is_named_in_a_partial_report() {
     ip(&format!("-n {} link del r1", bed.router)).expect("it is there");
     let output = ended(child, 20);
     let said = String::from_utf8_lossy(&output.stderr);
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = printed(&output.stdout, &output.stderr);
     let partial = found["partial"].as_str().expect("why it ended");
     assert!(output.status.code() == Some(1) && partial.contains("p1 was removed"), "{partial}: {said}");
     assert!(bed.ports().contains("p0") && !bed.ports().contains("xdp"), "{}", bed.ports());
@@ -279,7 +278,7 @@ fn a_sending_port_that_disappears_at_once_is_told_in_a_partial_report() {
         ip(&format!("-n {} link del p0", bed.tester)).expect("it is there");
         let output = ended(child, 20);
         let said = String::from_utf8_lossy(&output.stderr);
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let found = printed(&output.stdout, &output.stderr);
         let partial = found["partial"].as_str().expect("why it ended");
         assert!(output.status.code() == Some(1) && partial.contains("interface p0 is gone"), "{partial}: {said}");
     }
@@ -295,7 +294,7 @@ fn a_cable_that_is_pulled_is_told_and_nothing_is_counted_as_lost() {
     ip(&format!("-n {} link set r1 down", bed.router)).expect("it is there");
     let output = ended(child, 20);
     let said = String::from_utf8_lossy(&output.stderr);
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = printed(&output.stdout, &output.stderr);
     let partial = found["partial"].as_str().expect("why it ended");
     assert!(partial.contains("p1 lost its carrier"), "{partial}: {said}");
     assert!(!said.contains("loss 100 %"), "{said}");
@@ -310,7 +309,6 @@ fn a_device_that_forwards_nothing_is_told_of_with_a_failure() {
     let args = short(&["--settle", "10ms"]);
     let output = ended(bed.another("loss", &home, &args).spawn().expect("it starts"), 60);
     let said = String::from_utf8_lossy(&output.stderr);
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let missing = found["sizes"][0]["missing"].to_string();
     // Where no load was offered whole, that is said instead.
     assert!(missing.contains("not one frame came through") || missing.contains("nothing is known"), "{found}");

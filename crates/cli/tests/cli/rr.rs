@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::running::{Ended, Running, agent, signal};
 use crate::common::{Home, number_at, refusal, refusals};
+use crate::schema::printed;
 use netcliff_testkit::has_namespaces;
 use serde_json::Value;
 
@@ -100,7 +101,7 @@ fn against_an_agent_with_a_key() {
 
 fn partial_since_the_far_end_closed(ended: &Ended) {
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    let report = printed(&ended.stdout, &ended.stderr);
     assert!(report["partial"].as_str().is_some_and(|why| why.contains("closed")), "{report}");
     assert!(number_at(&report, "/transactions") > 0.0, "{report}");
 }
@@ -127,7 +128,7 @@ fn ctrl_c_keeps_what_was_measured() {
     std::thread::sleep(Duration::from_secs(2));
     client.signal("INT");
     let ended = client.end(PATIENCE);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    let report = printed(&ended.stdout, &ended.stderr);
     assert_eq!((ended.status.code(), &report["partial"]), (Some(1), &Value::from("it was stopped")));
     assert!(number_at(&report, "/transactions") > 0.0, "{report}");
 }
@@ -193,7 +194,7 @@ fn by_ssh() {
     let output = command.env("PATH", path).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    sound(&serde_json::from_slice(&output.stdout).expect("a report"));
+    sound(&printed(&output.stdout, &output.stderr));
 }
 
 /// A program called ssh that says what it is told to and brings no agent: what is waited for is told, and in the end what ssh said.
@@ -264,7 +265,7 @@ fn requests_that_never_leave_are_counted() {
         ["--transport", "unix", "--rate", "5M", "--arrivals", "constant", "--timeout", "100ms", "--repeats", "1"];
     // A slow host answers nothing of it in time, which is exit code 1.
     let out = home.netcliff([&["rr"][..], &asked, &SHORT].concat()).output().expect("it runs");
-    let report: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    let report = printed(&out.stdout, &out.stderr);
     let count = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"));
     let due = report["window_s"].as_f64().expect("a length") * 5e6;
     let told = (count("transactions") + count("timeouts") + count("unsent")) as f64;

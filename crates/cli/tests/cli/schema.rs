@@ -1,25 +1,16 @@
 //! JSON Schemas of what commands print and of the files they read: made from the types, kept in docs/schema, held against every output
-//! that a test looks at ([`check`], called by [`crate::common::Home`]).
+//! that a test looks at ([`check`], called by [`crate::common::Home`]; [`printed`], called by tests that start the program themselves).
 //!
 //! `INSTA_UPDATE=always cargo test -p netcliff --test cli schema` makes the files anew; without it a stale one fails.
 
-use std::collections::BTreeMap;
+mod made;
+
 use std::path::{Path, PathBuf};
 
-use netcliff_core::experiment::{Forwarding, Grid, Mlfrr, Roofline as RooflineFile, Transfers};
-use netcliff_core::{Advice, Analysis, Detail, Difference, Finding, Host, Point, Provenance, Record, Roofline};
-use netcliff_core::{headroom::Headroom, stream::StreamReport, watch::Moment};
-use netcliff_host::inspect::{Inspection, scheme::PortScheme};
-use netcliff_lab::compare::Comparison;
-use netcliff_lab::forwarding::ForwardingReport;
-use netcliff_lab::rfc2544::report::Rfc2544Report;
-use netcliff_lab::rr::RrRecord;
-use netcliff_lab::store::RunSummary;
-use netcliff_lab::transfers::TransferReport;
-use netcliff_lab::trend::Trend;
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+
+use crate::common::Home;
+use made::made;
 
 /// Where the schemas of this minor version are published. Those of earlier ones stay, since files name them.
 const ADDRESS: &str = "https://example.org/netcliff/schema";
@@ -31,102 +22,33 @@ fn version() -> String {
     format!("v{}", minor.join("."))
 }
 
+/// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
+const PRINTED: [(&str, &[&str]); 21] = [
+    ("find", &["find"]),
+    ("run", &["record", "curve", "rfc2544", "forwarding", "transfer"]),
+    ("predict", &["record"]),
+    ("simulate", &["record", "against"]),
+    ("advise", &["advise"]),
+    ("inspect", &["inspect"]),
+    ("watch", &["watch"]),
+    ("drops", &["drops", "drops-trace"]),
+    ("headroom", &["headroom"]),
+    ("tune plan", &["plan"]),
+    ("tune apply", &["applied"]),
+    ("tune undo", &["undone"]),
+    ("tune try", &["tried"]),
+    ("limits", &["limits"]),
+    ("rr", &["rr"]),
+    ("stream", &["stream"]),
+    ("rfc2544", &["rfc2544"]),
+    ("compare", &["compare"]),
+    ("results list", &["results"]),
+    ("results show", &["record", "find", "stream", "rr", "rfc2544", "forwarding", "transfer"]),
+    ("results trend", &["trend"]),
+];
+
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(version())
-}
-
-/// What is printed and read: a type's schema with a title, and the definitions that it refers to, no others.
-#[derive(Default)]
-struct Made {
-    files: BTreeMap<&'static str, Value>,
-}
-
-impl Made {
-    fn add(&mut self, name: &'static str, title: &str, schema: schemars::Schema) {
-        let mut schema = serde_json::to_value(schema).expect("a schema is JSON");
-        let object = schema.as_object_mut().expect("a schema of an object");
-        object.insert("$id".into(), json!(format!("{ADDRESS}/{}/{name}.json", version())));
-        object.insert("title".into(), json!(title));
-        self.files.insert(name, schema);
-    }
-
-    fn printed<T: JsonSchema>(&mut self, name: &'static str, title: &str) {
-        let settings = SchemaSettings::draft2020_12().for_serialize();
-        let schema = settings.into_generator().into_root_schema_for::<T>();
-        self.add(name, title, schema);
-    }
-
-    fn file<T: JsonSchema>(&mut self, name: &'static str, title: &str) {
-        let settings = SchemaSettings::draft2020_12().for_deserialize();
-        let schema = settings.into_generator().into_root_schema_for::<T>();
-        self.add(name, title, schema);
-    }
-}
-
-/// What the commands add around a type, or print in place of one: as they print it.
-#[derive(serde::Serialize, JsonSchema)]
-struct RecordPlus {
-    #[serde(flatten)]
-    record: Record,
-    /// Of `predict --cliff` and `--sensitivities`.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    analysis: Option<Analysis>,
-    /// Of `simulate --distributions`, `--series` and `--histogram`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<Detail>,
-}
-
-#[derive(serde::Serialize, JsonSchema)]
-struct Against {
-    first: Point,
-    second: Point,
-    differences: Vec<Difference>,
-    provenance: Provenance,
-}
-
-#[derive(serde::Serialize, JsonSchema)]
-struct Inspected {
-    #[serde(flatten)]
-    inspection: Inspection,
-    schemes: Vec<PortScheme>,
-    remarks: Vec<netcliff_core::inspection::Remark>,
-}
-
-#[derive(serde::Serialize, JsonSchema)]
-struct Watched {
-    /// Seconds since the epoch (UTC).
-    unix_s: f64,
-    /// In words.
-    bottleneck: String,
-    #[serde(flatten)]
-    moment: Moment,
-}
-
-fn made() -> BTreeMap<&'static str, Value> {
-    let mut made = Made::default();
-    made.printed::<RecordPlus>("record", "netcliff predict, simulate, run --json: a record");
-    made.printed::<Against>("against", "netcliff simulate --against --json");
-    made.printed::<Finding>("find", "netcliff find --json");
-    made.printed::<Advice>("advise", "netcliff advise --json: a load a line");
-    made.printed::<Roofline>("limits", "netcliff limits --json");
-    made.printed::<Inspected>("inspect", "netcliff inspect --json");
-    made.printed::<Watched>("watch", "netcliff watch --json: a moment a line");
-    made.printed::<Headroom>("headroom", "netcliff headroom --json");
-    made.printed::<RrRecord>("rr", "netcliff rr --json: a configuration a line");
-    made.printed::<StreamReport>("stream", "netcliff stream --json");
-    made.printed::<TransferReport>("transfer", "netcliff run --json of an experiment of transfers");
-    made.printed::<ForwardingReport>("forwarding", "netcliff run --json of an experiment of forwarding");
-    made.printed::<Rfc2544Report>("rfc2544", "netcliff rfc2544 --json");
-    made.printed::<Comparison>("compare", "netcliff compare --json");
-    made.printed::<Trend>("trend", "netcliff results trend --json");
-    made.printed::<RunSummary>("results", "netcliff results list --json: a run a line");
-    made.file::<Host>("host", "A host file of netcliff (TOML)");
-    made.file::<Grid>("experiment-grid", "An experiment file of netcliff (TOML): points asked of engines");
-    made.file::<Mlfrr>("experiment-mlfrr", "An experiment file of netcliff (TOML), kind mlfrr");
-    made.file::<RooflineFile>("experiment-roofline", "An experiment file of netcliff (TOML), kind roofline");
-    made.file::<Transfers>("experiment-transfer", "An experiment file of netcliff (TOML), kind transfer");
-    made.file::<Forwarding>("experiment-forwarding", "An experiment file of netcliff (TOML), kind forwarding");
-    made.files
 }
 
 #[test]
@@ -158,56 +80,80 @@ fn the_published_schemas_are_those_of_the_types() {
     );
 }
 
-/// The schema of what a command line prints, by its words and by what was printed; None: there is none.
-fn name_of(args: &[String], object: &Value) -> Option<&'static str> {
-    let has = |word: &str| args.iter().any(|arg| arg == word);
-    // A line of `--live` or of an interval is no result.
-    if object.get("interval").is_some() || object.get("live").is_some() {
-        return None;
-    }
-    let of_kind = || match object.get("kind").and_then(Value::as_str) {
+/// The names of a command's schemas, by the first words of its line; None: it is no command, or has no `--json`.
+fn names_of(args: &[String]) -> Option<&'static [&'static str]> {
+    let is = |command: &str| command.split(' ').eq(args.iter().map(String::as_str).take(command.split(' ').count()));
+    PRINTED.iter().find(|(command, _)| is(command)).map(|(_, names)| *names)
+}
+
+/// Which schema an object is of.
+fn told_by(object: &Value) -> Option<&'static str> {
+    // A key of each that those before it do not have.
+    const TELLING: [(&str, &str); 18] = [
+        ("calibration", "find"),
+        ("candidates", "advise"),
+        ("frames_per_interrupt", "limits"),
+        ("calibrated_unix_s", "headroom"),
+        ("outcome", "record"),
+        ("curve", "curve"),
+        ("differences", "against"),
+        ("flow_rates_per_s", "rr"),
+        ("in_force", "stream"),
+        ("schemes", "inspect"),
+        ("bottleneck", "watch"),
+        ("only_a", "compare"),
+        ("permutations", "trend"),
+        ("verdict", "tried"),
+        ("objective", "plan"),
+        ("sampling_factor", "drops"),
+        ("effective", "applied"),
+        ("change", "undone"),
+    ];
+    match object.get("kind").and_then(Value::as_str) {
         Some("rfc2544") => Some("rfc2544"),
         Some("forwarding") => Some("forwarding"),
         Some("transfer") => Some("transfer"),
-        _ => object.get("engine").is_some().then_some("record"),
-    };
-    match args.first()?.as_str() {
-        "predict" => Some("record"),
-        "simulate" if has("--against") => Some("against"),
-        "simulate" => Some("record"),
-        "run" => of_kind(),
-        "find" => Some("find"),
-        "advise" => Some("advise"),
-        "limits" => Some("limits"),
-        "inspect" => Some("inspect"),
-        "watch" => Some("watch"),
-        "headroom" => Some("headroom"),
-        "rr" => Some("rr"),
-        "stream" => Some("stream"),
-        "rfc2544" => Some("rfc2544"),
-        "compare" => Some("compare"),
-        "results" if has("list") => Some("results"),
-        "results" if has("trend") => Some("trend"),
-        _ => None,
+        _ if object.get("steps").is_some() && object.get("ended").is_some() => Some("drops-trace"),
+        _ => TELLING.iter().find(|(key, _)| object.get(key).is_some()).map(|(_, name)| *name),
     }
 }
 
-/// Holds what was printed against its schema. Keys that the schema does not name are errors, too: each is documented.
+/// The schema of what a command line prints.
+fn name_of(args: &[String], object: &Value) -> &'static str {
+    let names = names_of(args).unwrap_or_else(|| panic!("netcliff {}: PRINTED has no schema of it", args.join(" ")));
+    match names {
+        [only] => only,
+        several => told_by(object)
+            .filter(|name| several.contains(name))
+            .unwrap_or_else(|| panic!("netcliff {}: none of {several:?}: {object}", args.join(" "))),
+    }
+}
+
+/// The one object that a command printed, as the schema says that its keys tell; `said` is shown where there is none.
+pub fn printed(stdout: impl AsRef<[u8]>, said: impl AsRef<[u8]>) -> Value {
+    let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    let (stdout, said) = (stdout.as_ref(), said.as_ref());
+    let object: Value =
+        serde_json::from_slice(stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", shown(stdout), shown(said)));
+    let name = told_by(&object).unwrap_or_else(|| panic!("of no known schema: {object}\n{}", shown(said)));
+    as_published(name, &object);
+    object
+}
+
+/// Holds what a command line printed against its schema.
 pub fn check(args: &[String], object: &Value) {
-    let Some(name) = name_of(args, object) else { return };
+    as_published(name_of(args, object), object);
+}
+
+/// Keys that the schema does not name are errors, too: each is documented.
+fn as_published(name: &str, object: &Value) {
     let text = std::fs::read_to_string(directory().join(format!("{name}.json"))).expect("a published schema");
     let mut schema: Value = serde_json::from_str(&text).expect("JSON");
     close(&mut schema);
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let wrong: Vec<String> =
         validator.iter_errors(object).take(5).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert!(
-        wrong.is_empty(),
-        "netcliff {}: not as docs/schema/{}/{name}.json says:\n{}",
-        args.join(" "),
-        version(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "not as docs/schema/{}/{name}.json says:\n{}", version(), wrong.join("\n"));
 }
 
 /// Has objects with named keys accept no others.
@@ -252,4 +198,34 @@ fn the_experiments_are_as_the_schemas_of_files_say() {
         seen += 1;
     }
     assert!(seen > 5, "only {seen} experiments");
+}
+
+/// Commands with `--json`, as the help texts have them, from `command` on.
+fn with_json(home: &Home, command: &[String], found: &mut Vec<String>) {
+    let help = home.stdout([command, &["--help".to_owned()]].concat());
+    let is_option = |line: &str| line.trim_start().split(' ').next() == Some("--json");
+    if help.lines().any(is_option) {
+        found.push(command.join(" "));
+    }
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // Deeper lines go on with the text of the one before.
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        with_json(home, &[command, &[name.to_owned()]].concat(), found);
+    }
+}
+
+#[test]
+fn every_command_with_json_has_a_schema() {
+    let mut found = Vec::new();
+    with_json(&Home::new(), &[], &mut found);
+    let mut listed: Vec<String> = PRINTED.iter().map(|(command, _)| (*command).to_owned()).collect();
+    found.sort();
+    listed.sort();
+    assert_eq!(found, listed, "commands with --json; commands with a schema");
+
+    let made = made();
+    let without: Vec<_> =
+        PRINTED.iter().flat_map(|(_, names)| *names).filter(|name| !made.contains_key(*name)).collect();
+    assert!(without.is_empty(), "no such schema: {without:?}");
 }

@@ -2,6 +2,7 @@
 
 use crate::common::running::{agent, namespaces_of};
 use crate::common::{Home, number_at, refusal, refusals};
+use crate::schema::printed;
 use netcliff_testkit::{Need, has, has_namespaces};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ const SHORT: [&str; 7] = ["stream", "--time", "200ms", "--warmup", "10ms", "--cp
 fn a_sweep_is_measured_kept_and_shown_again() {
     let home = Home::new();
     let args = [&SHORT[..], &["--block", "512B..1KiB", "--repeats", "2", "--save", "--json"]].concat();
-    let found: Value = serde_json::from_str(&home.stdout(args)).expect("one object");
+    let found = home.json(args);
     let rows = found["rows"].as_array().expect("rows");
     assert_eq!(rows.iter().map(|row| row["block_bytes"].as_u64()).collect::<Vec<_>>(), [Some(512), Some(1024)]);
     for row in rows {
@@ -19,7 +20,7 @@ fn a_sweep_is_measured_kept_and_shown_again() {
         assert_eq!(row["repeats"], 2);
     }
     assert_eq!(found["partial"], false);
-    let again: Value = serde_json::from_str(&home.stdout(["results", "show", "--json"])).expect("one object");
+    let again = home.json(["results", "show", "--json"]);
     assert_eq!(again["rows"], found["rows"]);
     let page = home.stdout(["results", "show", "-v"]);
     for part in ["GOODPUT BY THE RECEIVER'S CLOCK", "write 512B", "busiest CPU"] {
@@ -121,7 +122,7 @@ fn what_the_kernel_refuses_is_named_and_the_rest_measured() {
     let args = [&SHORT[..], &["--repeats", "1", "--channel", "pipe", "--path", "write,zerocopy", "--json"]].concat();
     let out = home.netcliff(args).output().expect("it runs");
     assert_eq!(out.status.code(), Some(1));
-    let found: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    let found = printed(&out.stdout, &out.stderr);
     assert_eq!(found["partial"], true);
     assert_eq!(found["rows"].as_array().map(Vec::len), Some(1));
     assert!(found["not_had"].to_string().contains("zerocopy") && found["not_had"].to_string().contains("SO_ZEROCOPY"));

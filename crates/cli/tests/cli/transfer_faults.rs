@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::running::{Running, agent, namespaces_of};
 use crate::common::{Home, number_at, refusal};
+use crate::schema::printed;
 use netcliff_testkit::{Need, has, has_all, has_program, not_applicable, skip};
-use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -58,7 +58,7 @@ fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
     let ended = run.end(PATIENCE);
     assert!(begin.elapsed() < Duration::from_secs(10), "it does not wait for its 60 s");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    let report = printed(&ended.stdout, &ended.stderr);
     assert_eq!(report["partial"], true);
     let why = report["rows"][0]["cut_short"].as_str().expect("why");
     assert!(why.contains("nothing moved for 1 s") || why.contains("unreachable"), "{why}");
@@ -83,7 +83,7 @@ fn a_link_that_goes_down_ends_request_response_in_the_stated_time() {
         let ended = run.end(PATIENCE);
         assert!(begin.elapsed() < Duration::from_secs(10), "{transport}: it does not wait for its 60 s");
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-        let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+        let report = printed(&ended.stdout, &ended.stderr);
         let why = report["partial"].as_str().expect("why");
         assert!(why.contains("no answer for 0.5 s") || why.contains("unreachable"), "{transport}: {why}");
         assert!(number_at(&report, "/transactions") > 0.0, "{report}");
@@ -107,7 +107,7 @@ fn sends_refused_for_want_of_buffers_are_counted() {
     let made = std::process::Command::new("tc").args(narrow).status().is_ok_and(|status| status.success());
     let ended = run.end(PATIENCE);
     assert!(made, "the token bucket cannot be added");
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    let report = printed(&ended.stdout, &ended.stderr);
     assert!(number_at(&report, "/rows/0/datagrams/refused") > 0.0, "{report}");
     assert!(number_at(&report, "/rows/0/receiver_bps/median") < 12e6, "{report}");
 }
@@ -208,7 +208,7 @@ fn an_agent_that_is_killed_leaves_a_partial_result() {
     let ended = client.end(PATIENCE);
     assert!(begin.elapsed() < Duration::from_secs(12), "it does not wait for its 60 s");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    let report = printed(&ended.stdout, &ended.stderr);
     assert_eq!(report["partial"], true);
     assert!(report["rows"][0]["cut_short"].as_str().is_some_and(|why| why.contains("far end")), "{report}");
     assert!(number_at(&report, "/rows/0/sender_bps/median") > 0.0, "{report}");
@@ -259,7 +259,7 @@ fn a_sender_that_dies_is_named_among_several() {
     let ended = run.end(PATIENCE);
     assert!(begin.elapsed() < Duration::from_secs(15), "it does not wait for its 60 s");
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("what was measured");
+    let report = printed(&ended.stdout, &ended.stderr);
     let why = report["rows"][0]["cut_short"].as_str().expect("why");
     assert!(why.contains(&agents[1].1), "{why}");
     assert!(number_at(&report, "/rows/0/many/agents/0/received_bytes") > 0.0, "{report}");

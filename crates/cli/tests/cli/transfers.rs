@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use crate::common::running::{agent, namespaces_of};
 use crate::common::{Home, number_at, refusal, refusals};
+use crate::schema::printed;
 use netcliff_testkit::has_namespaces;
 use serde_json::Value;
 
@@ -184,7 +185,7 @@ rx-usecs = ["0", "50"]
     let out = child.wait_with_output().expect("ends");
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(0), "{said}");
-    let found: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    let found = printed(&out.stdout, &out.stderr);
     assert_eq!(found["rows"].as_array().map(Vec::len), Some(3), "baseline, rate, MTU: {found}");
     let not_had = found["not_had"].to_string();
     assert!(not_had.contains("lro") && not_had.contains("rx-usecs"), "{not_had}");
@@ -243,7 +244,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(0), "{said}");
     assert!(said.contains("run 1 goes on after 8 repeats") && !said.contains("round 2 of"), "{said}");
-    let found: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    let found = printed(&out.stdout, &out.stderr);
     let samples = |row: &Value| row["samples"].as_array().map_or(0, Vec::len);
     assert!(found["rows"].as_array().is_some_and(|rows| rows.iter().all(|row| samples(row) == 12)), "{found}");
     let again = home.netcliff([&run[..], &["--resume", "--repeats", "1"]].concat()).output().expect("it runs");

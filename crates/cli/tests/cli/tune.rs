@@ -1,6 +1,7 @@
 //! `netcliff tune`: plans for a captured host; apply, undo and try on a veth in a namespace of the test's own.
 
 use crate::common::{Home, say};
+use crate::schema::printed;
 use netcliff_testkit::{Need, has, has_program, not_applicable, skip};
 use std::{
     fs,
@@ -101,7 +102,7 @@ fn a_plan_for_people_shells_and_sysctl() {
     assert!(fs::read_to_string(home.path("other/tuned.conf")).unwrap().contains("mine"));
     insta::assert_snapshot!("tune_tuned_conf", fs::read_to_string(home.path("profile/tuned.conf")).unwrap());
     insta::assert_snapshot!("tune_tuned_script", fs::read_to_string(home.path("profile/netcliff.sh")).unwrap());
-    let json: serde_json::Value = serde_json::from_str(&plan(&["--json"])).unwrap();
+    let json = printed(plan(&["--json"]), "");
     assert_eq!(json["objective"], "throughput");
     assert_eq!(json["steps"][0]["setting"]["kind"], "ethtool");
     // It is a plan for another machine.
@@ -168,7 +169,7 @@ fn tried_in_turns_and_kept_only_when_better() {
     };
     let lower = attempt(&["--keep", "--json"]);
     assert!(lower.status.success(), "{lower:?}");
-    let json: serde_json::Value = serde_json::from_slice(&lower.stdout).unwrap();
+    let json = printed(&lower.stdout, &lower.stderr);
     assert_eq!(json["trial"]["with"], serde_json::json!([1400.0, 1400.0, 1400.0]));
     assert_eq!((json["trial"]["verdict"].as_str(), json["kept"].as_bool()), (Some("better"), Some(true)));
     assert_eq!(bed.mtu(), "1400");
@@ -198,7 +199,7 @@ fn tried_with_an_experiment() {
     );
     let args = [&["tune", "try", "--rounds", "2", "--json", "--experiment", &file][..], &MTU[..6]].concat();
     let output = bed.inside(&home, &args).output().unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let json = printed(&output.stdout, &output.stderr);
     for side in ["with", "without"] {
         let rates: Vec<f64> = json["trial"][side].as_array().unwrap().iter().filter_map(|rate| rate.as_f64()).collect();
         assert!(rates.len() == 2 && rates.iter().all(|bps| *bps > 1e6), "{json}");

@@ -4,6 +4,7 @@
 use crate::common::bed::{AGENT, Bed, PATIENCE, key, within};
 use crate::common::running::Running;
 use crate::common::{Home, number_at, refusal};
+use crate::schema::printed;
 use serde_json::Value;
 
 /// Both ends are as the experiment has them.
@@ -55,7 +56,7 @@ fn both_hosts_devices_are_changed_and_left_as_they_were_found() {
     assert!(within(PATIENCE, || is_changed(&bed) == [true, true]), "{:?}", is_changed(&bed));
     let ended = run.end(PATIENCE);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    let report: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let report = printed(&ended.stdout, &ended.stderr);
     assert_eq!(report["rows"].as_array().map(Vec::len), Some(4), "nodelay x gso: {report}");
     let not_had = report["not_had"].to_string();
     assert!(not_had.contains("lro: near0 of this host does not have it"), "{not_had}");
@@ -144,7 +145,7 @@ fn settings_are_tried_between_two_hosts() {
     let wish = ["tune", "try", "--objective", "cpu", "--if", "near0", "--mtu", "1400", "--rounds", "2", "--json"];
     let args = [&wish[..], &["--experiment", &file, "--to", AGENT, "--key", &key]].concat();
     let ended = Running::of(bed.inside(0, &near, &[], &args)).end(PATIENCE);
-    let tried: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stderr));
+    let tried = printed(&ended.stdout, &ended.stderr);
     assert!(["with", "without"].iter().all(|side| number_at(&tried, &format!("/trial/{side}/1")) > 1e6), "{tried}");
     assert_eq!((&tried["kept"], bed.offloads(0)), (&Value::from(false), found), "{}", ended.stderr);
     let runs = near.json_lines(["results", "list", "--json"]);

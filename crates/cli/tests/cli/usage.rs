@@ -1,6 +1,7 @@
 //! Wrong usage: exit code 2, nothing on stdout, and a message with the offending value and the accepted form.
 
 use crate::common::{Home, refusals};
+use crate::schema::printed;
 
 #[test]
 fn costs_and_sizes() {
@@ -257,7 +258,7 @@ fn limits_of_this_host() {
     let home = Home::new();
     let output = home.command(["limits", "--this-host", "--json", "--sizes", "1518B"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json = printed(&output.stdout, &output.stderr);
     let memory = crate::common::number(&json["memory_bytes_per_s"]).unwrap();
     assert!((1e8..1e12).contains(&memory), "{memory}");
     assert!(json["host"].is_null());

@@ -63,8 +63,8 @@ impl Symbols {
     /// Why places are numbers, if they are.
     pub fn limit(&self) -> Option<String> {
         self.functions.is_empty().then(|| {
-            "the kernel hides the addresses of its functions (kernel.kptr_restrict), so that places are numbers: run as root, or \
-             `sysctl -w kernel.kptr_restrict=1`"
+            "the kernel hides the addresses of its functions, so that places are numbers: run as root or with CAP_SYSLOG, and with \
+             kernel.kptr_restrict of at most 1"
                 .to_owned()
         })
     }

@@ -103,6 +103,7 @@ impl JournalError {
 
 /// A change to the machine, with all that is needed to take it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
     /// A network namespace bind-mounted at `path`, which exists only for it.

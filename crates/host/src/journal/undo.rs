@@ -7,6 +7,7 @@ mod settings;
 use super::{Change, JournalError, StateDir, trust};
 use crate::{process::ProcessId, procfs, rtnl, testbed::NETNS_DIR};
 use nix::{errno::Errno, mount::MntFlags};
+use serde::Serialize;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -15,7 +16,8 @@ use std::{
 pub(super) use file::Parsed;
 
 /// What became of one change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndoOutcome {
     /// The change.
     pub change: Change,

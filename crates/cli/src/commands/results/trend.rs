@@ -20,8 +20,8 @@ pub fn run(args: &TrendArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode>
         TrendError::Store(error) => error.into(),
         other => output::usage(other),
     };
-    let (runs, notes) = trend::of_store(&store, &args.name).map_err(usage)?;
-    let found = trend::trend(&args.name, &runs, notes, args.fail_if_slower).map_err(usage)?;
+    let (runs, notes) = trend::of_store(&store, &args.of).map_err(usage)?;
+    let found = trend::trend(&args.of, &runs, notes, args.fail_if_slower).map_err(usage)?;
     let provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),

@@ -21,6 +21,20 @@ use crate::args::{StoreArgs, TryArgs};
 use crate::commands::{stop_on_signal, store_path};
 use crate::output;
 
+/// What `--json` prints.
+#[derive(serde::Serialize)]
+struct Tried<'a> {
+    plan: &'a Plan,
+    /// The first figure's.
+    trial: Option<&'a Trial>,
+    /// Each figure's, where several are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trials: Option<&'a [Trial]>,
+    /// Of all figures together.
+    verdict: Verdict,
+    kept: bool,
+}
+
 /// How figures are measured.
 enum Measurement {
     /// A command that prints figures.
@@ -169,11 +183,8 @@ fn carried_out(
 fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], kept: bool) -> anyhow::Result<()> {
     let verdict = Verdict::of_all(trials);
     if args.json {
-        let mut object = serde_json::json!({"plan": plan, "trial": trials.first(), "verdict": verdict, "kept": kept});
-        if trials.len() > 1 {
-            object["trials"] = serde_json::json!(trials);
-        }
-        return output::json_line(&object);
+        let several = (trials.len() > 1).then_some(trials);
+        return output::json_line(&Tried { plan, trial: trials.first(), trials: several, verdict, kept });
     }
     let outcome = if kept { "the settings stay (`netcliff tune undo`)" } else { "everything was set back" };
     let rounds = trials.first().map_or(0, |trial| trial.with.len());

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Home;
 use super::running::Running;
+use crate::schema::printed;
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Where the agent at the far end listens.
@@ -119,5 +120,5 @@ pub fn key(home: &Home) -> String {
 pub fn measured(bed: &Bed, home: &Home, args: &[&str]) -> Value {
     let ended = Running::of(bed.inside(0, home, &[], args)).end(PATIENCE);
     assert_eq!(ended.status.code(), Some(0), "{args:?}: {}", ended.stderr);
-    serde_json::from_str(&ended.stdout).expect("one object")
+    printed(&ended.stdout, &ended.stderr)
 }
