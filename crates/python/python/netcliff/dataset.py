@@ -10,6 +10,7 @@ import xarray as xr
 
 from . import _core
 from .results import MEASURES
+from .sweeps import MEASURED
 
 if TYPE_CHECKING:
     from .sweeps import Sweep
@@ -82,7 +83,7 @@ def _measured_on(
     """Which host measured each point, where hosts did: measurements of two hosts differ."""
     hosts = np.full(shape, "", dtype=object)
     for task, text in sweep.texts.items():
-        if sweep.plan.task(task)["engine"] == "wire":
+        if sweep.plan.task(task)["engine"] == MEASURED:
             hosts[places[task]] = json.loads(text)["provenance"]["settings"].get("measured_on", "")
     return {"measured_on": (dims, hosts.astype(str))} if (hosts != "").any() else {}
 

@@ -1,7 +1,7 @@
 """Measured sweeps: points of the engine wire on real hosts, one at a time on each, hosts in parallel.
 
 On each host its own ``netcliff run --points N`` measures a point with real packets on that host's testbed (two namespaces joined
-by veth, which need root or user namespaces there). The file goes to its standard input; nothing is written there.
+by veth, which need root or user namespaces there). Its files are in a temporary directory there for as long; nothing is kept.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from typing import Any, Iterator, Sequence, Union
 from . import _core
 from .sweeps import Answer
 
-#: An ssh destination such as "root@db1", or the words that run netcliff there, such as ["ssh", "-p", "2222", "db1", "netcliff"].
+#: An ssh destination such as "root@db1", or the words that run a line of shell there, such as ["ssh", "-p", "2222", "db1"].
 Host = Union[str, Sequence[str]]
 
 #: The longest that a host may take for a point (s): a trial takes one, a testbed less, and another run there is not waited for.
 LIMIT_S = 120.0
 #: How `netcliff run` begins its reason where the host, not the point, is what lacks something.
 NO_TESTBED = "there is no testbed"
+#: What a host's shell does: the file comes by standard input; where it is told to end, so is netcliff, which undoes its testbed.
+SCRIPT = """d=$(mktemp -d) && cat >"$d/sweep.toml" || exit
+trap 'rm -rf "$d"' EXIT
+trap 'kill $p; wait $p' TERM HUP
+netcliff run "$d/sweep.toml" --db "$d/records.db" %s & p=$!
+wait $p"""
 
 
 class HostError(RuntimeError):
@@ -34,24 +40,16 @@ class Measurer:
     """One host."""
 
     def __init__(self, host: Host) -> None:
-        remote = isinstance(host, str)
         self.name = host if isinstance(host, str) else shlex.join(host)
         if not self.name or self.name.startswith("-"):
             raise _core.UsageError(f"hosts: {host!r}: expected an ssh destination such as \"root@db1\", or the words of a command")
-        # A pipe on the far side, whatever sshd's standard input is: it is opened by name.
-        self._shell = ["ssh", "-o", "BatchMode=yes", self.name, "cat | netcliff"] if remote else []
-        self._words = [] if isinstance(host, str) else list(host)
+        self._words = ["ssh", "-o", "BatchMode=yes", host] if isinstance(host, str) else list(host)
         self._running: subprocess.Popen[str] | None = None
         self._stopped = False
 
-    def _command(self, arguments: list[str]) -> list[str]:
-        if self._shell:
-            return [*self._shell[:-1], f"{self._shell[-1]} {shlex.join(arguments)}"]
-        return [*self._words, *arguments]
-
     def measure(self, asked: _core.Plan, task: int, limit_s: float = LIMIT_S) -> Answer:
         """The answer to a task. HostError: the host has none."""
-        command = self._command([*_arguments(asked), "--points", str(task)])
+        command = [*self._words, SCRIPT % shlex.join([*_arguments(asked), "--points", str(task)])]
         try:
             out, err = self._run(command, asked.text, limit_s)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -103,7 +101,7 @@ def _end(running: subprocess.Popen[str]) -> None:
 
 def _arguments(asked: _core.Plan) -> list[str]:
     """The same experiment with the same changes: points have the same numbers there."""
-    found = ["run", "/dev/stdin", "--live", "--db", ":memory:"]
+    found = ["--live"]
     for name, value in asked.changes.items():
         flag = "--engine" if name == "engines" else f"--{name}"
         for each in value if isinstance(value, list) else [] if value is None else [value]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from .hosts import Host
 
+#: How a task of the engine wire is called.
+MEASURED = "measured"
 #: Called with (answered, all) after each point.
 Progress = Callable[[int, int], None]
 #: (task, "done"|"declined"|"failed", record or reason).
@@ -144,7 +146,7 @@ def local(
         from . import hosts as measured
 
         # Computed first: it would disturb a measurement on this host.
-        wire = [task for task in pending if asked.task(task)["engine"] == "wire"]
+        wire = [task for task in pending if asked.task(task)["engine"] == MEASURED]
         yield from asked.compute(sorted(set(pending) - set(wire)), threads, command)
         yield from measured.answers(hosts, asked, wire)
 
