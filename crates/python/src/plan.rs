@@ -39,6 +39,7 @@ pub(crate) struct Plan {
     pub(crate) path: String,
     text: String,
     changes: Changed,
+    measured: bool,
 }
 
 /// The changes as texts.
@@ -78,8 +79,10 @@ fn load(load: Load) -> (f64, &'static str) {
 
 #[pymethods]
 impl Plan {
+    /// With `measured` tasks of the engine wire are taken, too; they are declined here, since hosts answer them.
     #[new]
-    fn new(path: String, text: String, changes: Changed) -> PyResult<Self> {
+    #[pyo3(signature = (path, text, changes, measured = false))]
+    fn new(path: String, text: String, changes: Changed, measured: bool) -> PyResult<Self> {
         let experiment = Experiment::from_toml(&path, &text).map_err(Fault::from)?;
         let Experiment::Grid(grid) = experiment else {
             let why = format!("{path}: is no experiment of points; use the command line for it: netcliff run");
@@ -90,14 +93,14 @@ impl Plan {
             return Err(Fault::Unsupported(why).into());
         }
         let plan = run::Plan::new(&path, &text, &grid, &changes.read()?).map_err(Fault::from)?;
-        if plan.tasks.iter().any(|task| task.answerer.engine == EngineKind::Wire) {
+        if !measured && plan.tasks.iter().any(|task| task.answerer.engine == EngineKind::Wire) {
             let why = format!(
-                "{path}: engine wire measures with real packets; use the command line for it: netcliff run, or ask for the \
-                 engines model and sim only"
+                "{path}: engine wire measures with real packets; use the command line for it: netcliff run, or give hosts=[...] \
+                 to netcliff.sweep, or ask for the engines model and sim only"
             );
             return Err(Fault::Unsupported(why).into());
         }
-        Ok(Self { inner: Arc::new(plan), path, text, changes })
+        Ok(Self { inner: Arc::new(plan), path, text, changes, measured })
     }
 
     fn __len__(&self) -> usize {
@@ -123,6 +126,18 @@ impl Plan {
     #[getter]
     fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The text of the file.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What is changed of it: engines, seed, precision, packets.
+    #[getter]
+    fn changes(&self) -> Changed {
+        self.changes.clone()
     }
 
     /// What a task asks, as coordinates of a point.
@@ -199,9 +214,9 @@ impl Plan {
         })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, String, Changed)) {
-        let plan = slf.get();
-        (slf.get_type().into_any(), (plan.path.clone(), plan.text.clone(), plan.changes.clone()))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, String, Changed, bool)) {
+        let Self { path, text, changes, measured, .. } = slf.get();
+        (slf.get_type().into_any(), (path.clone(), text.clone(), changes.clone(), *measured))
     }
 }
 

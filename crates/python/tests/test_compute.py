@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import doctest
 import importlib
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from typing import Callable
 
 import netcliff
 import numpy as np
@@ -72,6 +76,26 @@ def test_a_forked_child_computes() -> None:
     pytest.fail("the forked child hangs")
 
 
+def simulated(asked: tuple[netcliff.Scheme, netcliff.Host, netcliff.Traffic, int]) -> netcliff.Record:
+    """A worker's work: arguments and answer are pickled."""
+    scheme, host, traffic, seed = asked
+    return netcliff.simulate(scheme, host=host, traffic=traffic, packets=2000, seed=seed, threads=1)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_processes_of_any_start_method_give_the_same_digits(method: str) -> None:
+    host = netcliff.Host(application="2us")
+    asked = [(netcliff.Scheme("napi"), host, netcliff.Traffic(rate_pps=1e4 * n), n) for n in range(1, 7)]
+    here = [simulated(each).outcome for each in asked]
+    # With threads of the simulator under way in the parent.
+    beside = threading.Thread(target=netcliff.simulate, args=("napi",), kwargs={"rate": "100kpps", "packets": 300_000})
+    beside.start()
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        found = pool.map_async(simulated, asked, chunksize=1).get(timeout=60)
+    beside.join()
+    assert [record.outcome for record in found] == here
+
+
 def test_ctrl_c_ends_a_long_computation() -> None:
     code = (
         "import netcliff\nprint('on', flush=True)\n"
@@ -85,21 +109,41 @@ def test_ctrl_c_ends_a_long_computation() -> None:
         assert child.communicate(timeout=10)[0] == "stopped\n"
 
 
-def test_nothing_leaks_over_many_calls() -> None:
-    def calls(count: int) -> None:
-        for _ in range(count):
-            netcliff.Host(application_s=2e-6).replace(ring=32)
-            netcliff.Traffic(rate_pps=1e5)
-            try:
-                netcliff.Scheme("napi:wait=3")
-            except netcliff.UsageError:
-                pass
+def values() -> None:
+    netcliff.Host(application_s=2e-6).replace(ring=32)
+    netcliff.Traffic(rate_pps=1e5)
 
-    calls(2_000)
+
+def refusals() -> None:
+    for wrong in (lambda: netcliff.Scheme("napi:wait=3"), lambda: netcliff.Traffic(rate_pps=-1.0)):
+        with contextlib.suppress(netcliff.UsageError):
+            wrong()
+
+
+def a_point() -> None:
+    netcliff.predict("interrupt", rate="100kpps", fidelity="paper")
+
+
+def a_simulation() -> None:
+    netcliff.simulate("interrupt", rate="100kpps", packets=1000, threads=1)
+
+
+def an_array() -> None:
+    netcliff.predict("interrupt", rate_pps=[1e5, 1.1e5], fidelity="paper")
+
+
+#: Calls of each, 1e5 together; bench/python/leaks.py makes 1e5 of each.
+MANY = {values: 40_000, refusals: 40_000, a_point: 14_000, a_simulation: 1_000, an_array: 5_000}
+
+
+@pytest.mark.parametrize("call", MANY, ids=lambda call: call.__name__)
+def test_nothing_leaks_over_many_calls(call: Callable[[], None]) -> None:
+    for _ in range(MANY[call] // 10):
+        call()
     before = psutil.Process().memory_info().rss
-    calls(33_000)  # 1e5 values
-    netcliff.predict("interrupt", rate_pps=np.linspace(1e3, 2e5, 2000))
-    assert psutil.Process().memory_info().rss - before < 8 << 20
+    for _ in range(MANY[call]):
+        call()
+    assert psutil.Process().memory_info().rss - before < 4 << 20
 
 
 def test_threads_end_with_their_calls() -> None:

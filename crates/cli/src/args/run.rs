@@ -47,6 +47,10 @@ pub struct RunArgs {
     /// Go on with the newest unfinished run of this file with the same settings; start anew if there is none
     #[arg(long, help_heading = "Experiment")]
     pub resume: bool,
+    /// Only these points, by the number that `--live` gives them, from 0; the others stay open for --resume
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = whole::<0, 1_000_000_000>, allow_negative_numbers = true,
+        help_heading = "Experiment", hide_short_help = true)]
+    pub points: Vec<u32>,
     /// Points computed at a time; the results do not depend on it [default: the number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Experiment")]
     pub threads: Option<u16>,

@@ -7,7 +7,7 @@ mod kept;
 mod show;
 mod transfers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +47,9 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         return Err(output::usage(format!(
             "--sizes: {path} is not of forwarding; leave it out, or give an experiment of kind \"forwarding\""
         )));
+    }
+    if !matches!(&experiment, Experiment::Grid(grid) if grid.devices.is_empty()) {
+        refuse(args, &[("--points", !args.points.is_empty())], "is no experiment of points; leave it out")?;
     }
     match &experiment {
         Experiment::Transfers(experiment) => transfers::run(args, store_args, experiment, &text, &provenance),
@@ -91,6 +94,8 @@ fn refuse(args: &RunArgs, flags: &[(&str, bool)], why: &str) -> anyhow::Result<(
 /// A run under way.
 struct Run<'a> {
     plan: Arc<Plan>,
+    /// Tasks to answer.
+    chosen: BTreeSet<usize>,
     store: &'a Store,
     held: &'a Held,
     provenance: Provenance,
@@ -110,7 +115,10 @@ fn points(
     plan: Plan,
     provenance: Provenance,
 ) -> anyhow::Result<ExitCode> {
-    let wanted = |task: &netcliff_core::experiment::Task| task.answerer.engine == EngineKind::Wire;
+    let chosen = chosen(&args.points, plan.tasks.len())?;
+    let wanted = |task: &netcliff_core::experiment::Task| {
+        task.answerer.engine == EngineKind::Wire && chosen.contains(&task.index)
+    };
     let guests = device::guests(args, &plan.grid)?;
     if plan.tasks.iter().any(wanted) || !guests.is_empty() {
         // Before any thread is started: a process with threads cannot enter a user namespace.
@@ -122,6 +130,7 @@ fn points(
     let points = Points::new(plan.tasks.len(), records.len());
     let mut run = Run {
         plan: Arc::new(plan),
+        chosen,
         store: &store,
         held: &held,
         provenance,
@@ -145,7 +154,20 @@ fn points(
     if let Some(why) = &lost {
         output::say(format!("netcliff: {why}"));
     }
-    Ok(ExitCode::from(u8::from(lost.is_some() || state != RunState::Done)))
+    Ok(ExitCode::from(u8::from(lost.is_some() || run.failed() || !run.answered())))
+}
+
+/// The tasks to answer: those of `--points`, else all of `count`.
+fn chosen(points: &[u32], count: usize) -> anyhow::Result<BTreeSet<usize>> {
+    let asked: BTreeSet<usize> = points.iter().map(|index| *index as usize).collect();
+    match asked.last().filter(|index| **index >= count) {
+        Some(index) => Err(output::usage(format!(
+            "--points {index}: the experiment has {count} points; expected numbers from 0 to {}",
+            count.saturating_sub(1)
+        ))),
+        None if asked.is_empty() => Ok((0..count).collect()),
+        None => Ok(asked),
+    }
 }
 
 /// The run to work on, with the records it has.
@@ -169,7 +191,13 @@ fn take_up(
 impl Run<'_> {
     fn open(&self, wire: bool) -> Vec<usize> {
         let open = self.plan.tasks.iter().filter(|task| (task.answerer.engine == EngineKind::Wire) == wire);
-        open.map(|task| task.index).filter(|index| !self.records.contains_key(index)).collect()
+        let open = open.map(|task| task.index).filter(|index| !self.records.contains_key(index));
+        open.filter(|index| self.chosen.contains(index)).collect()
+    }
+
+    /// Whether each task that was asked for has a record or a reason.
+    fn answered(&self) -> bool {
+        self.chosen.iter().all(|index| self.records.contains_key(index) || self.passed_over.contains_key(index))
     }
 
     /// Computes everything by model and simulation.
@@ -235,11 +263,14 @@ impl Run<'_> {
         self.points.one_more();
     }
 
+    fn failed(&self) -> bool {
+        self.passed_over.values().any(|(_, failed)| *failed)
+    }
+
     fn state(&self) -> RunState {
         let answered = self.records.len() + self.passed_over.len();
-        let failed = self.passed_over.values().any(|(_, failed)| *failed);
         // Points that the store did not take must be computed again: the run is not done.
-        match (answered < self.plan.tasks.len() || self.store_failure.is_some(), failed) {
+        match (answered < self.plan.tasks.len() || self.store_failure.is_some(), self.failed()) {
             (true, _) => RunState::Interrupted,
             (false, true) => RunState::Failed,
             (false, false) => RunState::Done,

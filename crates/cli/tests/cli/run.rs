@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::running::Running;
-use crate::common::{Home, number_at, refusal};
+use crate::common::{Home, number_at, refusal, refusals};
 use netcliff_lab::store::Store;
 use serde_json::Value;
 
@@ -92,6 +92,26 @@ fn json_is_one_record_a_line_and_the_number_of_threads_changes_nothing() {
     assert_ne!(seeded[0]["outcome"], one[8]["outcome"]);
     let csv = home.stdout(["run", &file, "--csv", "--engine", "model"]);
     assert_eq!(csv.lines().count(), 9);
+}
+
+#[test]
+fn chosen_points_are_answered_and_the_others_stay_open() {
+    let home = Home::new();
+    let file = home.file("small.toml", SMALL);
+    let whole = home.json_lines(["run", &file, "--json", "--db", &home.text("whole.db")]);
+    // Points 0 to 7 are the model's of the first scheme, 8 to 15 the simulator's of it.
+    let some = home.json_lines(["run", &file, "--json", "--points", "9,3"]);
+    assert_eq!(essences(&some), [essence(&whole[3]), essence(&whole[9])]);
+    let rest = home.json_lines(["run", &file, "--json", "--resume"]);
+    assert_eq!(essences(&rest), essences(&whole));
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert_eq!((runs.len(), runs[0]["state"].as_str()), (1, Some("done")), "taken up");
+    let refused: &[(&[&str], &[&str])] = &[
+        (&["run", &file, "--points", "32"], &["--points 32", "32 points", "from 0 to 31"]),
+        (&["run", &file, "--points", "1.5"], &["--points", "\"1.5\"", "whole number"]),
+        (&["run", "mlfrr", "--points", "1"], &["--points", "mlfrr", "no experiment of points"]),
+    ];
+    refusals(&home, 2, refused);
 }
 
 /// Enough points to be killed in the middle of: 52 of the simulator, each a tenth of a second; below saturation, beyond which

@@ -1,22 +1,34 @@
-"""``python -m netcliff run FILE --local N | --scheduler ADDRESS``: an experiment on a Dask cluster."""
+"""``python -m netcliff run FILE --local N | --scheduler ADDRESS | --host HOST``: an experiment on a Dask cluster, or measured on hosts."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import netcliff
+
+if TYPE_CHECKING:
+    from netcliff.sweeps import Sweep
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m netcliff", description="netcliff from Python")
     parser.add_argument("--version", action="version", version=netcliff.__version__)
-    run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="an experiment on a Dask cluster")
+    run = parser.add_subparsers(dest="command", required=True).add_parser("run", help="an experiment on a Dask cluster, or measured on hosts")
     run.add_argument("file", help="the experiment: a TOML file, or the name of one that netcliff brings along")
     place = run.add_mutually_exclusive_group(required=True)
     place.add_argument("--local", type=int, metavar="N", help="start N worker processes on this machine")
     place.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tls://host:8786")
+    place.add_argument(
+        "--host", action="append", metavar="HOST",
+        help="an ssh destination whose netcliff measures points of the engine wire, one at a time (repeatable); the rest is computed here",
+    )  # fmt: skip
+    tls = run.add_argument_group("TLS to a scheduler", "all three, as `dask worker` takes them")
+    tls.add_argument("--tls-ca-file", metavar="FILE", help="whose certificates are accepted")
+    tls.add_argument("--tls-cert", metavar="FILE", help="the certificate shown to the scheduler")
+    tls.add_argument("--tls-key", metavar="FILE", help="its private key")
     run.add_argument("--store", metavar="FILE", help="keep each record as it comes")
     run.add_argument("--resume", action="store_true", help="go on with the newest unfinished run (with --store)")
     run.add_argument("--engine", action="append", default=[], help="model or sim, instead of what the file says")
@@ -27,28 +39,61 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def _security(args: argparse.Namespace) -> Any:
+    """Dask's TLS with the files given; None: as Dask's own configuration says."""
+    files = {"--tls-ca-file": args.tls_ca_file, "--tls-cert": args.tls_cert, "--tls-key": args.tls_key}
+    if not any(files.values()):
+        return None
+    if missing := [flag for flag, path in files.items() if not path]:
+        raise netcliff.UsageError(f"{', '.join(missing)}: missing; TLS needs all of {', '.join(files)}")
+    if not str(args.scheduler).startswith("tls://"):
+        raise netcliff.UsageError(f"--scheduler {args.scheduler}: expected tls://HOST:PORT with the --tls-... files")
+    for flag, path in files.items():
+        if not Path(path).is_file():
+            raise netcliff.UsageError(f"{flag} {path}: there is no such file; expected a PEM file")
+    from distributed.security import Security
+
+    paths = {"tls_ca_file": args.tls_ca_file, "tls_client_cert": args.tls_cert, "tls_client_key": args.tls_key}
+    return Security(require_encryption=True, **paths)
+
+
 def _client(args: argparse.Namespace) -> Any:
+    security = _security(args)
     from distributed import Client, LocalCluster
 
     if args.scheduler:
-        return Client(args.scheduler)
+        return Client(args.scheduler, security=security)
     # Bound to this host only; no dashboard port is opened.
     place: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": None}
     return Client(LocalCluster(n_workers=args.local, threads_per_worker=1, **place))
+
+
+def _run(args: argparse.Namespace) -> Sweep:
+    from netcliff import sweeps
+
+    asked = sweeps.plan(
+        args.file, engines=args.engine, seed=args.seed, precision=args.precision, packets=args.packets, measured=bool(args.host)
+    )
+    if args.host:
+        return sweeps.local(asked, store=args.store, resume=args.resume, progress=True, hosts=args.host)
+    from netcliff import dask
+
+    with _client(args) as client:
+        try:
+            return dask.gather(asked, client, store=args.store, resume=args.resume, progress=True)
+        # Not the command line's fault, and no reason for a traceback.
+        except dask.VersionError as error:
+            raise OSError(error) from error
+        finally:
+            if args.local:
+                client.shutdown()
 
 
 def main() -> int:
     """Exit 0 done, 1 points, store or cluster failed, 2 wrong usage."""
     args = _arguments().parse_args()
     try:
-        from netcliff import dask
-        from netcliff.sweeps import plan
-
-        asked = plan(args.file, engines=args.engine, seed=args.seed, precision=args.precision, packets=args.packets)
-        with _client(args) as client:
-            result = dask.gather(asked, client, store=args.store, resume=args.resume, progress=True)
-            if args.local:
-                client.shutdown()
+        result = _run(args)
     except (netcliff.UsageError, netcliff.UnsupportedError) as error:
         print(f"netcliff: {error}", file=sys.stderr)
         return 2
@@ -56,7 +101,7 @@ def main() -> int:
         print(f"netcliff: {error}; install the extra: pip install 'netcliff[dask]'", file=sys.stderr)
         return 2
     # A StoreError is an OSError, and so is a scheduler that cannot be reached.
-    except (OSError, dask.VersionError) as error:
+    except OSError as error:
         print(f"netcliff: {error}", file=sys.stderr)
         return 1
     for _, state, why in result.missing:

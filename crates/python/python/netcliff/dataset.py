@@ -10,6 +10,7 @@ import xarray as xr
 
 from . import _core
 from .results import MEASURES
+from .sweeps import MEASURED
 
 if TYPE_CHECKING:
     from .sweeps import Sweep
@@ -37,7 +38,8 @@ def of(sweep: Sweep) -> xr.Dataset:
     else:
         coords = dict(axes)
     coords.update({name: each[0] for name, each in values.items() if name not in coords and each and each[0] != ""})
-    data = xr.Dataset(_variables(sweep, dims, places, shape), coords=coords, attrs=_provenance(sweep))
+    about_hosts = _measured_on(sweep, dims, places, shape)
+    data = xr.Dataset(about_hosts | _variables(sweep, dims, places, shape), coords=coords, attrs=_provenance(sweep))
     for name in data.coords:
         data[name].attrs["units"] = _unit(str(name), tasks)
         if data[name].attrs["units"] == "":
@@ -73,6 +75,17 @@ def _variables(sweep: Sweep, dims: list[str], places: list[tuple[int, ...]], sha
                 put(f"{key}_low", places[task], low)
                 put(f"{key}_high", places[task], high)
     return {name: (dims, found[name], _attributes(name)) for name in sorted(found, key=_order)}
+
+
+def _measured_on(
+    sweep: Sweep, dims: list[str], places: list[tuple[int, ...]], shape: tuple[int, ...]
+) -> dict[str, Any]:
+    """Which host measured each point, where hosts did: measurements of two hosts differ."""
+    hosts = np.full(shape, "", dtype=object)
+    for task, text in sweep.texts.items():
+        if sweep.plan.task(task)["engine"] == MEASURED:
+            hosts[places[task]] = json.loads(text)["provenance"]["settings"].get("measured_on", "")
+    return {"measured_on": (dims, hosts.astype(str))} if (hosts != "").any() else {}
 
 
 def _base(name: str) -> tuple[str, str]:

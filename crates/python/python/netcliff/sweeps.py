@@ -14,6 +14,10 @@ from .results import Record
 if TYPE_CHECKING:
     import xarray as xr
 
+    from .hosts import Host
+
+#: How a task of the engine wire is called.
+MEASURED = "measured"
 #: Called with (answered, all) after each point.
 Progress = Callable[[int, int], None]
 #: (task, "done"|"declined"|"failed", record or reason).
@@ -28,13 +32,16 @@ def _changes(
     return {"engines": list(engines), "seed": seed, "precision": precise, "packets": packets}
 
 
-def plan(experiment: str | PathLike[str] | _core.Plan, **changes: Any) -> _core.Plan:
-    """The tasks of an experiment: a TOML file, a known name such as "fig-7a", or the TOML text itself."""
+def plan(experiment: str | PathLike[str] | _core.Plan, *, measured: bool = False, **changes: Any) -> _core.Plan:
+    """The tasks of an experiment: a TOML file, a known name such as "fig-7a", or the TOML text itself.
+
+    With `measured` tasks of the engine wire are taken, too.
+    """
     if isinstance(experiment, _core.Plan):
         return experiment
     given = fspath(experiment)
     path, text = ("experiment", given) if "\n" in given else (given, _core.experiment_text(given))
-    return _core.Plan(path, text, _changes(**changes))
+    return _core.Plan(path, text, _changes(**changes), measured)
 
 
 @dataclass
@@ -112,19 +119,38 @@ def sweep(
     experiment: str | PathLike[str] | _core.Plan, *, engines: Sequence[str] = (), seed: int | None = None,
     precision: str | float | None = None, packets: int | None = None, threads: int | None = None,
     store: str | PathLike[str] | None = None, resume: bool = False, progress: Progress | bool = False,
+    hosts: Sequence[Host] = (),
 ) -> xr.Dataset:  # fmt: skip
     """The points of an experiment on this machine, as a Dataset. The answer does not depend on `threads`.
+
+    With `hosts` points of the engine wire are measured on them (see `netcliff.hosts`), after the others are computed here.
 
     With `store` each record is kept as it comes, so that ``resume=True`` goes on where a killed sweep stopped. `progress` is
     called with (answered, all); True shows it on stderr.
     """
-    asked = plan(experiment, engines=engines, seed=seed, precision=precision, packets=packets)
+    asked = plan(experiment, engines=engines, seed=seed, precision=precision, packets=packets, measured=bool(hosts))
+    return local(asked, threads=threads, store=store, resume=resume, progress=progress, hosts=hosts).to_xarray()
+
+
+def local(
+    asked: _core.Plan, *, threads: int | None = None, store: str | PathLike[str] | None = None, resume: bool = False,
+    progress: Progress | bool = False, hosts: Sequence[Host] = (),
+) -> Sweep:  # fmt: skip
+    """As `sweep`, with the records."""
     command = "python: netcliff.sweep"
 
     def answers(pending: list[int]) -> Iterable[Answer]:
-        return asked.compute(pending, threads, command)
+        if not hosts:
+            yield from asked.compute(pending, threads, command)
+            return
+        from . import hosts as measured
 
-    return collect(asked, answers, store, resume, progress, command).to_xarray()
+        # Computed first: it would disturb a measurement on this host.
+        wire = [task for task in pending if asked.task(task)["engine"] == MEASURED]
+        yield from asked.compute(sorted(set(pending) - set(wire)), threads, command)
+        yield from measured.answers(hosts, asked, wire)
+
+    return collect(asked, answers, store, resume, progress, command)
 
 
 def collect(

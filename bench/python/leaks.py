@@ -1,0 +1,29 @@
+"""Resident memory of the process over 1e5 calls of each door, every tenth of them; the tests have the same calls, fewer of each.
+
+    python bench/python/leaks.py [CALLS]
+"""
+
+import importlib.util
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+TESTS = Path(__file__).parents[2] / "crates/python/tests/test_compute.py"
+
+if __name__ == "__main__":
+    spec = importlib.util.spec_from_file_location("test_compute", TESTS)
+    tests = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tests)
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    process = psutil.Process()
+    for call in tests.MANY:
+        start, kib = time.perf_counter(), []
+        for _ in range(10):
+            for _ in range(count // 10):
+                call()
+            kib.append(process.memory_info().rss >> 10)
+        took = time.perf_counter() - start
+        grown = kib[-1] - kib[0]
+        print(f"{call.__name__}: {count} calls in {took:.1f} s, {grown:+} KiB after the first tenth, {process.num_threads()} threads; {kib}")
