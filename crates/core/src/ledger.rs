@@ -169,7 +169,7 @@ impl Ledger {
         Ledger { sent, delivered, dropped, inside, unexplained: sent as i64 - known as i64, ..Ledger::default() }
     }
 
-    /// `drops` on this host were counted by the kernel, but not shown to the tracer. Where they suffice for all that is unexplained it is taken to
+    /// `drops` of this host were counted by the kernel, but not shown to the tracer. Where they suffice for all that is unexplained it is taken to
     /// be among them, as the row [`NOT_SHOWN`]; else it stays. The limits say which.
     #[must_use]
     pub fn with_not_shown(mut self, drops: u64, source: &str) -> Ledger {

@@ -33,8 +33,6 @@ const volatile __u32 counts_segments;
 const volatile __u32 by;
 /* Drops/s of one CPU from which on only one in a factor is looked at; 0: never. */
 const volatile __u64 bound_per_s;
-/* Count apart what comes by while process 1 has the CPU: crates/host/src/drops/witness.rs says why. */
-const volatile __u32 counts_init;
 
 struct place {
 	__u64 location;
@@ -65,9 +63,8 @@ struct cpu_drops {
 	__u64 full_places;
 	__u64 full_details;
 	__u64 full_stacks;
-	__u64 seen_in_init;
 	/* A line of the cache each two: neighbours' writes disturb nobody. */
-	__u64 pad[7];
+	__u64 pad[8];
 };
 
 struct cpu_drops cpus[MAX_CPUS];
@@ -99,8 +96,6 @@ static __always_inline __u64 sampled(struct cpu_drops *c)
 	__u64 factor = c->factor ? c->factor : 1;
 
 	c->seen++;
-	if (counts_init && bpf_get_current_pid_tgid() >> 32 == 1)
-		c->seen_in_init++;
 	if (bound_per_s && !(c->seen & (WINDOW - 1))) {
 		__u64 now = bpf_ktime_get_ns(), took = now - c->window_start_ns;
 		/* At the bound a window takes so long. */

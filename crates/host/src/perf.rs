@@ -1,4 +1,4 @@
-//! Counters of perf_event_open(2).
+//! Counters of perf_event_open(2): of a thread, or of what a CPU comes by.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,8 +20,6 @@ struct Attributes {
     config1: u64,
 }
 
-/// The bit `inherit` of perf_event_attr.
-const INHERIT: u64 = 1 << 1;
 /// Closed by exec.
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
@@ -39,8 +37,8 @@ pub enum Event {
 pub enum Of {
     /// The thread that opens it, on any CPU.
     Thread,
-    /// A task by its number, on any CPU, with those that it starts from then on.
-    Task(i32),
+    /// A CPU, whoever has it.
+    Cpu(u32),
 }
 
 /// A counter that counts until it is dropped.
@@ -58,19 +56,18 @@ impl Counter {
             Event::Hardware(config) => (0, config),
             Event::Tracepoint(config) => (2, config),
         };
-        let (task, flags) = match of {
-            Of::Thread => (0, 0),
-            Of::Task(task) => (task, INHERIT),
+        let (process, cpu) = match of {
+            Of::Thread => (0, -1),
+            Of::Cpu(cpu) => (-1, cpu as libc::c_int),
         };
-        let attributes =
-            Attributes { kind, size: size_of::<Attributes>() as u32, config, flags, ..Attributes::default() };
-        // SAFETY: the attributes are of the size they state and outlive the call; -1 is any CPU, and no group.
+        let attributes = Attributes { kind, size: size_of::<Attributes>() as u32, config, ..Attributes::default() };
+        // SAFETY: the attributes are of the size they state and outlive the call; the last -1 is no group.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
                 &raw const attributes,
-                task,
-                -1 as libc::c_int,
+                process,
+                cpu,
                 -1 as libc::c_int,
                 PERF_FLAG_FD_CLOEXEC,
             )

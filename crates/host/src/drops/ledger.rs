@@ -15,6 +15,9 @@ const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliv
 /// Counters of packets that a NIC lost before there was an skb. Drivers show one loss under several of these names.
 const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
+/// How often both counts are read until nothing is dropped between them: a reading takes some 0.1 ms, and a host rarely drops so often.
+const STILL_TRIES: u32 = 10;
+
 /// Where a tester's sink takes packets, at the device, only these have been passed: what is dropped behind it is the kernel's copy.
 pub(super) const BEFORE_TAP: &[Place] = &[Place::Sender, Place::Qdisc, Place::Nic, Place::Xdp, Place::Backlog];
 
@@ -48,7 +51,7 @@ struct Watcher {
 pub struct Opened {
     /// One a watcher; None: they could not be read.
     traced: Option<Vec<Reading>>,
-    /// Drops while process 1 had the CPU, as perf counts them; None: they could not be read.
+    /// Drops of this host as the kernel counts them; None: they could not be read.
     counted: Option<u64>,
     /// The kernel counts the programs' time while it is held.
     timed: Option<OwnedFd>,
@@ -79,7 +82,7 @@ impl Collector {
     pub fn of(filter: &Filter, groups: &[Spaces]) -> Collector {
         let watcher = |Spaces { paths, up_to_tap }: &Spaces| {
             let spaces = paths.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect();
-            let ask = Ask { filter: Some(filter.clone()), spaces, segments: true, init_apart: true, ..Ask::default() };
+            let ask = Ask { filter: Some(filter.clone()), spaces, segments: true, ..Ask::default() };
             Ok(Watcher { tracer: Tracer::start(&ask)?, up_to_tap: *up_to_tap })
         };
         let tracers: Result<Vec<Watcher>, TracerError> = groups.iter().map(watcher).collect();
@@ -103,36 +106,44 @@ impl Collector {
         self.tracers.as_ref().ok()?.iter().map(|watcher| watcher.tracer.read().ok()).collect()
     }
 
-    fn counted_by_perf(&self) -> Option<u64> {
-        self.witness.as_ref().ok()?.read()
+    /// Both counts at one moment: nothing is dropped between them, unless the host drops all the time.
+    fn read_still(&self) -> (Option<Vec<Reading>>, Option<u64>) {
+        let counted = || self.witness.as_ref().ok()?.read();
+        let (mut before, mut tries) = (counted(), 0);
+        loop {
+            let (traced, after) = (self.read(), counted());
+            tries += 1;
+            if before == after || tries == STILL_TRIES {
+                return (traced, before);
+            }
+            before = after;
+        }
     }
 
     /// A trial begins. `counters`: those of each network namespace on the way, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
         let timed = self.tracers.as_ref().ok().and_then(|watchers| watchers.first()?.tracer.timed());
-        // perf is read inside the tracers' time, here and at the end: what is dropped between the readings is not taken as missed.
-        let traced = self.read();
-        Opened { traced, counted: self.counted_by_perf(), timed, counters }
+        let (traced, counted) = self.read_still();
+        Opened { traced, counted, timed, counters }
     }
 
     /// It has ended, and its sockets are closed: where its packets went. `counters`: in the order of [`Collector::open`].
     pub fn close(&self, opened: &Opened, counters: &[Counters], ends: Ends) -> Ledger {
         let grown = opened.counters.iter().zip(counters).flat_map(|(before, after)| before.until(after));
         let grown = once(grown.collect());
-        let counted = opened.counted.zip(self.counted_by_perf()).map(|(before, after)| after.saturating_sub(before));
-        let (Ok(watchers), Some(before), Some(after)) = (&self.tracers, &opened.traced, self.read()) else {
+        let (after, counted) = self.read_still();
+        let counted = opened.counted.zip(counted).map(|(before, after)| after.saturating_sub(before));
+        let (Ok(watchers), Some(before), Some(after)) = (&self.tracers, &opened.traced, after) else {
             return self.counted(grown, ends);
         };
         let read: Vec<Reading> = before.iter().zip(&after).map(|(before, after)| before.until(after)).collect();
         // Each program runs at every drop.
         let (run_ns, seen) = (read.iter().map(|one| one.run_ns).sum::<u64>(), read.first().map_or(0, |one| one.seen));
         let tracing_ns = opened.timed.as_ref().and_then(|_| run_ns.checked_div(seen));
-        let shown = read.first().map_or(0, |one| one.seen_in_init);
+        let run = read.first().map_or(0, |one| one.seen + one.nested);
         let ledger = Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) };
         match (counted, &self.witness) {
-            (Some(counted), _) => {
-                ledger.with_not_shown(counted.saturating_sub(shown), "perf, at skb:kfree_skb in process 1")
-            }
+            (Some(counted), _) => ledger.with_not_shown(counted.saturating_sub(run), "perf, at skb:kfree_skb"),
             (None, Err(why)) if ledger.unexplained > 0 => unchecked(ledger, why),
             (None, _) => ledger,
         }
@@ -218,9 +229,7 @@ impl Collector {
 
 /// Nothing tells whether the tracer was shown each drop.
 fn unchecked(mut ledger: Ledger, why: &str) -> Ledger {
-    ledger
-        .limits
-        .push(format!("whether the kernel runs the tracer's program while process 1 has the CPU is not known: {why}"));
+    ledger.limits.push(format!("whether the kernel ran the tracer's program at each drop is not known: {why}"));
     ledger
 }
 

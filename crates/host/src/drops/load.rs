@@ -70,7 +70,6 @@ impl Tracer {
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| TracerError::new("the program has no constants"))?;
         rodata.has_reason = u32::from(names.is_some());
         rodata.counts_segments = u32::from(ask.segments);
-        rodata.counts_init = u32::from(ask.init_apart);
         rodata.by = u32::from(ask.by.flow) | u32::from(ask.by.process) << 1 | u32::from(ask.by.stack) << 2;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         rodata.bound_per_s = ask.bound_per_s.map_or(0, |bound| (bound / cpus).max(1));
@@ -104,7 +103,6 @@ impl Tracer {
             at: Instant::now(),
             forgotten: self.forgotten.load(Ordering::Relaxed),
             seen: 0,
-            seen_in_init: 0,
             looked_at: 0,
             full_places: 0,
             full_details: 0,
@@ -119,7 +117,6 @@ impl Tracer {
                 // SAFETY: a shared reference to mapped memory; the kernel writes to it meanwhile, so it is read as volatile.
                 let cpu = unsafe { std::ptr::from_ref(cpu).read_volatile() };
                 reading.seen += cpu.seen;
-                reading.seen_in_init += cpu.seen_in_init;
                 reading.looked_at += cpu.looked_at;
                 reading.full_places += cpu.full_places;
                 reading.full_details += cpu.full_details;

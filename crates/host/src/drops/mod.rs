@@ -89,8 +89,6 @@ pub struct Ask {
     pub bound_per_s: Option<u64>,
     /// Count the segments of large packets as packets.
     pub segments: bool,
-    /// Count apart what is dropped while process 1 has the CPU.
-    pub init_apart: bool,
     /// As on a kernel that gives no reasons.
     pub without_reasons: bool,
 }
@@ -145,9 +143,7 @@ pub struct Reading {
     forgotten: u64,
     /// Drops that came by, whatever the filter.
     pub seen: u64,
-    /// Of these, while process 1 had the CPU, where that was asked for.
-    pub seen_in_init: u64,
-    /// Of those that came by, looked at.
+    /// Of these, looked at.
     pub looked_at: u64,
     /// Drops that found no room among the places.
     pub full_places: u64,
@@ -182,7 +178,6 @@ impl Reading {
             at: later.at,
             forgotten: later.forgotten,
             seen: later.seen.saturating_sub(self.seen),
-            seen_in_init: later.seen_in_init.saturating_sub(self.seen_in_init),
             looked_at: later.looked_at.saturating_sub(self.looked_at),
             full_places: later.full_places.saturating_sub(self.full_places),
             full_details: later.full_details.saturating_sub(self.full_details),

@@ -31,7 +31,6 @@ fn a_reading_grows_to_a_later_one() {
         at: std::time::Instant::now(),
         forgotten: 0,
         seen,
-        seen_in_init: 0,
         looked_at: drops,
         full_places: 0,
         full_details: 0,

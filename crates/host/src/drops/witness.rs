@@ -1,14 +1,14 @@
-//! A second count at skb:kfree_skb while process 1 has the CPU.
+//! A second count at skb:kfree_skb: perf counts each drop, also where the kernel does not run the tracer's program.
 //!
-//! There are kernels that run no tracing program in that time (docs/results/2026-11-25-ledger), without counting it as recursion_misses. What a
-//! softirq drops meanwhile is in no map, but perf counts it at the same tracepoint. Only process 1 is watched: to count the drops of all costs each
-//! of them as much as the program does.
+//! There are kernels that run no tracing program while a certain process has the CPU (docs/results/2026-11-25-ledger), without counting that as
+//! recursion_misses. What a softirq drops in this time is in no map. The count costs each drop of the host time, which is why only trials of a
+//! ledger have it.
 
+use crate::cpu::util::online_cpus;
 use crate::perf::{Counter, Event, Of};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
 
 /// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -16,10 +16,7 @@ const NUMBER: &str = "events/skb/kfree_skb/id";
 /// include/uapi/linux/mount.h
 const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
 
-/// The initial namespace of processes, in which the program's process numbers count. Source: include/linux/proc_ns.h, PROC_PID_INIT_INO.
-const FIRST_SPACE: u64 = 0xefff_fffc;
-
-/// Counts the drops while a thread of process 1 has the CPU.
+/// Counts the drops of each CPU.
 #[derive(Debug)]
 pub(super) struct Witness(Vec<Counter>);
 
@@ -30,33 +27,15 @@ impl Witness {
     /// Why it cannot, in words.
     pub(super) fn start() -> Result<Self, String> {
         let number = number().map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
-        let space = fs::metadata("/proc/self/ns/pid").map(|of| of.ino());
-        if !space.is_ok_and(|number| number == FIRST_SPACE) {
-            return Err("process 1 of the host is not seen from this process namespace".to_owned());
-        }
-        let open = |task: i32| Counter::open(Event::Tracepoint(number), Of::Task(task));
-        // A thread may have ended since.
-        let ended = |opened: &io::Result<Counter>| {
-            opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
-        };
-        let all: io::Result<Vec<Counter>> = tasks()
-            .map_err(|error| format!("the threads of process 1 are not told: {error}"))?
-            .into_iter()
-            .map(open)
-            .filter(|opened| !ended(opened))
-            .collect();
-        all.map(Self).map_err(|error| format!("perf does not count skb:kfree_skb in process 1: {error}"))
+        let open = |cpu: usize| Counter::open(Event::Tracepoint(number), Of::Cpu(cpu as u32));
+        let all: io::Result<Vec<Counter>> = online_cpus().into_iter().map(open).collect();
+        all.map(Self).map_err(|error| format!("perf does not count skb:kfree_skb: {error}"))
     }
 
-    /// Drops until now; None: a counter cannot be read.
+    /// Drops of this host until now; None: a counter cannot be read.
     pub(super) fn read(&self) -> Option<u64> {
         self.0.iter().map(|counter| counter.read().ok()).sum()
     }
-}
-
-fn tasks() -> io::Result<Vec<i32>> {
-    let names = fs::read_dir("/proc/1/task")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(names.collect())
 }
 
 fn number() -> io::Result<u64> {
