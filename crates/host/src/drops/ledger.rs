@@ -106,15 +106,15 @@ impl Collector {
         self.tracers.as_ref().ok()?.iter().map(|watcher| watcher.tracer.read().ok()).collect()
     }
 
-    /// Both counts at one moment: nothing is dropped between them, unless the host drops all the time.
-    fn read_still(&self) -> (Option<Vec<Reading>>, Option<u64>) {
+    /// Both counts at one moment, perf's just before and just after the tracers': they are the same unless the host drops all the time.
+    fn read_still(&self) -> (Option<Vec<Reading>>, Option<[u64; 2]>) {
         let counted = || self.witness.as_ref().ok()?.read();
         let (mut before, mut tries) = (counted(), 0);
         loop {
             let (traced, after) = (self.read(), counted());
             tries += 1;
             if before == after || tries == STILL_TRIES {
-                return (traced, before);
+                return (traced, before.zip(after).map(|(before, after)| [before, after]));
             }
             before = after;
         }
@@ -123,7 +123,9 @@ impl Collector {
     /// A trial begins. `counters`: those of each network namespace on the way, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
         let timed = self.tracers.as_ref().ok().and_then(|watchers| watchers.first()?.tracer.timed());
+        // The later one here and the earlier one in the end: what others drop in between is not taken as missed.
         let (traced, counted) = self.read_still();
+        let counted = counted.map(|[_, after]| after);
         Opened { traced, counted, timed, counters }
     }
 
@@ -132,7 +134,7 @@ impl Collector {
         let grown = opened.counters.iter().zip(counters).flat_map(|(before, after)| before.until(after));
         let grown = once(grown.collect());
         let (after, counted) = self.read_still();
-        let counted = opened.counted.zip(counted).map(|(before, after)| after.saturating_sub(before));
+        let counted = opened.counted.zip(counted).map(|(before, [now, _])| now.saturating_sub(before));
         let (Ok(watchers), Some(before), Some(after)) = (&self.tracers, &opened.traced, after) else {
             return self.counted(grown, ends);
         };
