@@ -2,7 +2,8 @@
 //!
 //! Every trial is exact: no packet is unexplained. Some kernels do not run the tracer's program at each drop (docs/results/2026-11-25-ledger); those
 //! drops are a row of their own, and where a counter of the router knows the place, it has to agree with that row to the packet.
-//! `NETCLIFF_PROVOKED_TRIALS=60` makes so many of each kind and prints what was counted.
+//! `NETCLIFF_PROVOKED_TRIALS=60` makes so many of each kind and prints what was counted; `NETCLIFF_PROVOKED_ONLY="no route"` only the kinds whose name
+//! has these words.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -58,6 +59,9 @@ fn has_kind(need: Need, program: &str, what: &str) -> bool {
 
 /// Each trial accounts for all packets, and loses some at the place where it is expected to.
 fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
+    if std::env::var("NETCLIFF_PROVOKED_ONLY").is_ok_and(|part| !kind.contains(&part)) {
+        return;
+    }
     let trials: u32 = std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let (mut sent, mut lost, mut not_shown, mut trials_not_shown) = (0, 0, 0, 0);
     for _ in 0..trials {
