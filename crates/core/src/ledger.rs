@@ -146,6 +146,9 @@ pub struct Ledger {
     pub limits: Vec<String>,
 }
 
+/// Reason of drops that the kernel counted, but for which it did not run the tracer's program.
+pub const NOT_SHOWN: &str = "not shown to the tracer";
+
 /// A trial's load with its ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -164,6 +167,34 @@ impl Ledger {
         let dropped = together(rows);
         let known: u64 = delivered + inside + dropped.iter().map(|row| row.packets).sum::<u64>();
         Ledger { sent, delivered, dropped, inside, unexplained: sent as i64 - known as i64, ..Ledger::default() }
+    }
+
+    /// `drops` of this host were counted by the kernel, but not shown to the tracer. Where they suffice for all that is unexplained it is taken to
+    /// be among them, as the row [`NOT_SHOWN`]; else it stays. The limits say which.
+    #[must_use]
+    pub fn with_not_shown(mut self, drops: u64, source: &str) -> Ledger {
+        let unexplained = u64::try_from(self.unexplained).unwrap_or(0);
+        if drops == 0 || unexplained == 0 {
+            return self;
+        }
+        let mut limit = format!(
+            "the kernel counted {drops} drops on this host without running the tracer's program for them, so that where and why is not known: "
+        );
+        if drops >= unexplained {
+            self.unexplained = 0;
+            let row = LedgerRow {
+                place: Place::Kernel,
+                reason: NOT_SHOWN.to_owned(),
+                packets: unexplained,
+                source: source.to_owned(),
+            };
+            self.dropped = together(self.dropped.into_iter().chain([row]));
+            limit += &format!("{unexplained} are taken to be the trial's, since they complete its sum");
+        } else {
+            limit += "they may be among the unexplained";
+        }
+        self.limits.push(limit);
+        self
     }
 
     /// All that were dropped.
@@ -250,6 +281,34 @@ mod tests {
             prop_assert!(is_balanced(&sum));
             prop_assert_eq!((sum.unexplained, sum.dropped_packets()), (unexplained, dropped));
         }
+    }
+
+    #[test]
+    fn drops_that_the_tracer_was_not_shown_complete_the_sum_or_are_only_named() {
+        let short = || Ledger::balance(100, 90, 0, rows_of(&[("R", 6)]));
+        for drops in [4, 9] {
+            let ledger = short().with_not_shown(drops, "perf");
+            assert!(is_balanced(&ledger) && ledger.unexplained == 0, "{ledger:?}");
+            assert!(ledger.dropped.iter().any(|row| row.reason == NOT_SHOWN && row.packets == 4), "{ledger:?}");
+            assert!(ledger.limits[0].contains(&format!("counted {drops} drops")), "{ledger:?}");
+        }
+        let too_few = short().with_not_shown(3, "perf");
+        assert_eq!((too_few.unexplained, too_few.dropped_packets()), (4, 6));
+        assert!(too_few.limits[0].contains("may be among the unexplained"), "{too_few:?}");
+        for whole in [short().with_not_shown(0, "perf"), Ledger::balance(9, 9, 0, []).with_not_shown(5, "perf")] {
+            assert!(whole.limits.is_empty(), "{whole:?}");
+        }
+        assert_eq!(Ledger::balance(9, 10, 0, []).with_not_shown(5, "perf").unexplained, -1);
+    }
+
+    fn rows_of(rows: &[(&str, u64)]) -> Vec<LedgerRow> {
+        let row = |(reason, packets): &(&str, u64)| LedgerRow {
+            place: Place::Ip,
+            reason: (*reason).to_owned(),
+            packets: *packets,
+            source: "here".to_owned(),
+        };
+        rows.iter().map(row).collect()
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! - [`cpu`]: where the time of a CPU goes, measured in three ways.
 //! - [`softnet`]: what the receive path counted (softnet_stat, UDP drops, interrupts, softirqs).
 //! - [`drops`]: what the host drops, by reason and place, and the ledger of a trial.
+//! - [`perf`]: counters of perf_event_open(2).
 //! - [`schedule`]: scheduling policies of threads.
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
@@ -38,6 +39,7 @@ pub mod inventory;
 pub mod journal;
 pub mod memory;
 pub mod nic;
+pub mod perf;
 pub mod process;
 mod procfs;
 mod rtnl;

@@ -38,6 +38,9 @@ pub struct DropsArgs {
     /// One JSON object an interval (or a packet with --trace) instead of tables
     #[arg(long)]
     pub json: bool,
+    /// The same as events of --live, which a reader that is slow or gone does not hold up (docs/json.md)
+    #[arg(long, conflicts_with = "json")]
+    pub live: bool,
     /// Also tell drops apart by this (repeatable)
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub by: Vec<DropsBy>,

@@ -13,8 +13,10 @@ use netcliff_host::drops::symbols::Symbols;
 use netcliff_host::drops::{Ask, BOUND_PER_S, By, Follower, Reading, Tracer};
 use netcliff_report::terminal;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::args::{DropsArgs, DropsBy, DropsMethod};
+use crate::live;
 use crate::output;
 
 /// Packets that begin to be followed a second.
@@ -42,6 +44,7 @@ enum Counting {
 
 /// Shows drops until a signal, the time or the reader ends it.
 pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
+    live::start(args.live, false, "drops")?;
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
     ctrlc::set_handler(move || theirs.store(true, Ordering::Relaxed)).context("cannot watch for signals")?;
@@ -49,14 +52,19 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         return follow(args, packets, &stop);
     }
     let mut counting = start(args)?;
-    let clears = std::io::stdout().is_terminal() && !args.json && !args.once;
+    let clears = std::io::stdout().is_terminal() && !args.json && !args.live && !args.once;
     let ends = args.time.map(|time| Instant::now() + time);
     let mut next = Instant::now();
     loop {
         next += args.interval;
         let stopped = wait(ends.map_or(next, |ends| ends.min(next)), &stop);
         let drops = counting.next()?;
-        if args.json {
+        if args.live {
+            live::tell("drops", || json!({"drops": drops}));
+            if !live::is_read() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        } else if args.json {
             output::json_line(&Line { unix_s: super::now_unix_s(), what: &drops })?;
         } else {
             let page = terminal::drops(&drops, args.rows as usize, output::style());
@@ -143,7 +151,10 @@ fn follow(args: &DropsArgs, packets: u32, stop: &AtomicBool) -> anyhow::Result<E
     let time = args.time.unwrap_or(FOLLOWED_TIME);
     let paths = follower.follow(time, &symbols, || stop.load(Ordering::Relaxed))?;
     let limits = follower.limits();
-    if args.json {
+    if args.live {
+        paths.iter().for_each(|path| live::tell("path", || json!({"path": path})));
+        limits.iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
+    } else if args.json {
         for path in &paths {
             output::json_line(path)?;
         }

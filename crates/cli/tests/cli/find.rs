@@ -121,7 +121,8 @@ fn a_whole_run() {
     let Some(_turn) = turn() else { return };
     let home = Home::new();
     let (db, page) = (home.text("records.db"), home.path("page.html"));
-    let (finding, ended) = whole(&home, &["--db", &db, "--html", &page.display().to_string(), "--try-suggestions"]);
+    let (finding, ended) =
+        whole(&home, &["--db", &db, "--html", &page.display().to_string(), "--try-suggestions", "--live"]);
     for key in ["host", "calibration", "cliff_pps", "peak_pps", "livelock", "sweep", "fingerprint", "missing"] {
         assert!(finding.get(key).is_some(), "{key}");
     }
@@ -139,6 +140,7 @@ fn a_whole_run() {
         None => assert!(explained(&finding, &["suggestions.tried".to_owned()]), "{}", finding["missing"]),
     }
     assert!(ended.stderr.contains(&format!("Report: {}", page.display())), "{}", ended.stderr);
+    crate::live::documented_beside(&ended.stderr, "find", &["stage", "trial", "record"]);
 
     let runs = home.json_lines(["results", "list", "--json", "--db", &db]);
     assert_eq!((&runs[0]["kind"], &runs[0]["state"]), (&"find".into(), &"done".into()));

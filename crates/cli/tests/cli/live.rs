@@ -68,7 +68,7 @@ fn event(line: &Value) -> &str {
 }
 
 /// Keys of each event, as docs/json.md has them.
-const KEYS: [(&str, &[&str]); 13] = [
+const KEYS: [(&str, &[&str]); 15] = [
     ("begin", &["schema", "command", "command_line", "version"]),
     ("message", &["message"]),
     ("stage", &["stage"]),
@@ -80,6 +80,8 @@ const KEYS: [(&str, &[&str]); 13] = [
     ("search", &["frame", "round", "rounds"]),
     ("point", &["point", "points", "state", "record", "why"]),
     ("moment", &["bottleneck", "moment"]),
+    ("drops", &["drops"]),
+    ("path", &["path"]),
     ("dropped", &["lines"]),
     ("result", &["partial", "result"]),
 ];
@@ -94,6 +96,16 @@ fn documented(command: &[&str], lines: &[Value]) {
     let (first, last) = (lines.first().expect("lines"), lines.last().expect("lines"));
     assert_eq!((event(first), &first["schema"], &first["command"]), ("begin", &json!(1), &json!(command[0])));
     assert_eq!((event(last), &last["partial"]), ("result", &json!(false)), "{last}");
+}
+
+/// The lines on stderr beside the object of --json are of the documented form, and have these events.
+pub fn documented_beside(stderr: &str, command: &str, names: &[&str]) {
+    let text: String = stderr.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();
+    let lines = events(&text);
+    documented(&[command], &lines);
+    for name in names {
+        assert!(lines.iter().any(|line| event(line) == *name), "{name}: {text}");
+    }
 }
 
 #[test]
@@ -122,6 +134,9 @@ fn events_are_lines_with_the_result_at_the_end() {
     assert!(lines.iter().any(|line| event(line) == "point" && line["state"] == "done"), "points");
     let moments = events(&home.stdout(["watch", "--live", "--once", "--interval", "100ms"]));
     assert!(moments.iter().any(|line| event(line) == "moment"), "{moments:?}");
+    let drops = events(&home.stdout(["drops", "--live", "--time", "300ms", "--interval", "100ms"]));
+    assert!(drops.iter().filter(|line| event(line) == "drops").count() >= 2, "{drops:?}");
+    assert!(drops.iter().all(|line| KEYS.iter().any(|(name, _)| *name == event(line))), "{drops:?}");
 }
 
 /// An error ends the lines, too, and says what is on stderr.
@@ -138,6 +153,31 @@ fn an_error_is_the_last_line() {
         said.contains(last["message"].as_str().expect("a message").get(..20).expect("a sentence")),
         "{last} {said}"
     );
+}
+
+/// A reader that closes its pipe ends what only writes lines, and changes nothing of what measures: neither is a failure.
+#[test]
+fn every_command_outlives_its_reader() {
+    let home = Home::new();
+    let commands: [(&[&str], bool); 5] = [
+        (&["rr", "--testbed", "loopback", "--time", "500ms", "--repeats", "1", "-i", "10ms"], true),
+        (&["run", "fig-7a", "--engine", "model"], false),
+        (&["watch", "--interval", "100ms"], false),
+        (&["drops", "--interval", "100ms", "--time", "10s"], false),
+        (&["drops", "--interval", "100ms", "--time", "10s", "--method", "counters"], false),
+    ];
+    for (command, is_kept) in commands {
+        let more: &[&str] = if is_kept { &["--live", "--save"] } else { &["--live"] };
+        let mut run = home.command([command, more].concat());
+        let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netcliff starts");
+        drop(run.stdout.take());
+        let begin = std::time::Instant::now();
+        let ended = run.wait_with_output().expect("it ends");
+        assert!(ended.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert!(begin.elapsed() < Duration::from_secs(60), "{command:?}");
+    }
+    let runs = home.json_lines(["results", "list", "--json"]);
+    assert!(runs.iter().any(|run| run["kind"] == "rr" && run["state"] == "done"), "{runs:?}");
 }
 
 /// A reader that closes its pipe, and one that does not read until the end: the measurement is the same, is kept, and ends in its time.

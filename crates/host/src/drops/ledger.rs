@@ -3,7 +3,7 @@
 //! With eBPF the kernel's own reasons for the trial's flow alone are the rows. Counters then add what never became an skb (a NIC's ring, an
 //! XDP program in the driver), and else stand beside the sum as a second witness. Without eBPF counters are the rows; they include what others lost.
 
-use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::Counters, symbols::Symbols};
+use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::Counters, symbols::Symbols, witness::Witness};
 use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use std::{fs, os::fd::OwnedFd, os::unix::fs::MetadataExt as _, path::PathBuf};
@@ -14,6 +14,9 @@ const EMPTIED: &[&str] = &["udp_destruct_common", "inet_sock_destruct", "skb_que
 const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliver_clone"];
 /// Counters of packets that a NIC lost before there was an skb. Drivers show one loss under several of these names.
 const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+
+/// How often both counts are read until nothing is dropped between them: a reading takes some 0.1 ms, and a host rarely drops so often.
+const STILL_TRIES: u32 = 10;
 
 /// Where a tester's sink takes packets, at the device, only these have been passed: what is dropped behind it is the kernel's copy.
 pub(super) const BEFORE_TAP: &[Place] = &[Place::Sender, Place::Qdisc, Place::Nic, Place::Xdp, Place::Backlog];
@@ -32,6 +35,8 @@ pub struct Spaces {
 pub struct Collector {
     /// One a group of namespaces.
     tracers: Result<Vec<Watcher>, TracerError>,
+    /// Counts what the tracers are not shown; the reason where it cannot.
+    witness: Result<Witness, String>,
     symbols: Symbols,
 }
 
@@ -46,6 +51,8 @@ struct Watcher {
 pub struct Opened {
     /// One a watcher; None: they could not be read.
     traced: Option<Vec<Reading>>,
+    /// Drops of this host as the kernel counts them; None: they could not be read.
+    counted: Option<u64>,
     /// The kernel counts the programs' time while it is held.
     timed: Option<OwnedFd>,
     counters: Vec<Counters>,
@@ -80,12 +87,14 @@ impl Collector {
         };
         let tracers: Result<Vec<Watcher>, TracerError> = groups.iter().map(watcher).collect();
         let symbols = if tracers.is_ok() { Symbols::read().unwrap_or_default() } else { Symbols::default() };
-        Collector { tracers, symbols }
+        let witness = if tracers.is_ok() { Witness::start() } else { Err("nothing is traced".to_owned()) };
+        Collector { tracers, witness, symbols }
     }
 
     /// By counters alone.
     pub fn by_counters(reason: impl Into<String>) -> Collector {
-        Collector { tracers: Err(TracerError { reason: reason.into() }), symbols: Symbols::default() }
+        let witness = Err("nothing is traced".to_owned());
+        Collector { tracers: Err(TracerError { reason: reason.into() }), witness, symbols: Symbols::default() }
     }
 
     /// Whether the kernel's reasons are traced.
@@ -97,24 +106,49 @@ impl Collector {
         self.tracers.as_ref().ok()?.iter().map(|watcher| watcher.tracer.read().ok()).collect()
     }
 
+    /// Both counts at one moment, perf's just before and just after the tracers': they are the same unless the host drops all the time.
+    fn read_still(&self) -> (Option<Vec<Reading>>, Option<[u64; 2]>) {
+        let counted = || self.witness.as_ref().ok()?.read();
+        let (mut before, mut tries) = (counted(), 0);
+        loop {
+            let (traced, after) = (self.read(), counted());
+            tries += 1;
+            if before == after || tries == STILL_TRIES {
+                return (traced, before.zip(after).map(|(before, after)| [before, after]));
+            }
+            before = after;
+        }
+    }
+
     /// A trial begins. `counters`: those of each network namespace on the way, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
         let timed = self.tracers.as_ref().ok().and_then(|watchers| watchers.first()?.tracer.timed());
-        Opened { traced: self.read(), timed, counters }
+        // The later one here and the earlier one in the end: what others drop in between is not taken as missed.
+        let (traced, counted) = self.read_still();
+        let counted = counted.map(|[_, after]| after);
+        Opened { traced, counted, timed, counters }
     }
 
     /// It has ended, and its sockets are closed: where its packets went. `counters`: in the order of [`Collector::open`].
     pub fn close(&self, opened: &Opened, counters: &[Counters], ends: Ends) -> Ledger {
         let grown = opened.counters.iter().zip(counters).flat_map(|(before, after)| before.until(after));
         let grown = once(grown.collect());
-        let (Ok(watchers), Some(before), Some(after)) = (&self.tracers, &opened.traced, self.read()) else {
+        let (after, counted) = self.read_still();
+        let counted = opened.counted.zip(counted).map(|(before, [now, _])| now.saturating_sub(before));
+        let (Ok(watchers), Some(before), Some(after)) = (&self.tracers, &opened.traced, after) else {
             return self.counted(grown, ends);
         };
         let read: Vec<Reading> = before.iter().zip(&after).map(|(before, after)| before.until(after)).collect();
         // Each program runs at every drop.
         let (run_ns, seen) = (read.iter().map(|one| one.run_ns).sum::<u64>(), read.first().map_or(0, |one| one.seen));
         let tracing_ns = opened.timed.as_ref().and_then(|_| run_ns.checked_div(seen));
-        Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) }
+        let run = read.first().map_or(0, |one| one.seen + one.nested);
+        let ledger = Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) };
+        match (counted, &self.witness) {
+            (Some(counted), _) => ledger.with_not_shown(counted.saturating_sub(run), "perf, at skb:kfree_skb"),
+            (None, Err(why)) if ledger.unexplained > 0 => unchecked(ledger, why),
+            (None, _) => ledger,
+        }
     }
 
     fn traced(&self, watchers: &[Watcher], grown: &[Reading], counters: Vec<LedgerRow>, ends: Ends) -> Ledger {
@@ -193,6 +227,12 @@ impl Collector {
             ..Ledger::balance(ends.sent, ends.delivered, 0, rows)
         }
     }
+}
+
+/// Nothing tells whether the tracer was shown each drop.
+fn unchecked(mut ledger: Ledger, why: &str) -> Ledger {
+    ledger.limits.push(format!("whether the kernel ran the tracer's program at each drop is not known: {why}"));
+    ledger
 }
 
 /// Of one loss at the ring that a device shows under several names the largest, and of counters that are the whole host's one.

@@ -22,6 +22,7 @@ mod load;
 mod names;
 #[cfg(have_bpf)]
 mod trace;
+mod witness;
 
 #[cfg(not(have_bpf))]
 pub use absent::{Follower, Tracer};

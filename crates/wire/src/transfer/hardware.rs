@@ -1,9 +1,8 @@
 //! The CPU's own counters of a thread: cycles and instructions, in user and kernel mode.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::FromRawFd;
+use std::io;
 
+use netcliff_host::perf::{Counter, Event, Of};
 use serde::{Deserialize, Serialize};
 
 /// What a thread has used over its windows.
@@ -30,63 +29,26 @@ impl Hardware {
     }
 }
 
-/// `perf_event_attr` as far as its first version goes (PERF_ATTR_SIZE_VER0, 64 bytes).
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_kind: u32,
-    config1: u64,
-}
-
-const PERF_TYPE_HARDWARE: u32 = 0;
 const CPU_CYCLES: u64 = 0;
 const INSTRUCTIONS: u64 = 1;
-/// Closed by exec.
-const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
 /// Counters of the thread that opened them.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    cycles: File,
-    instructions: File,
+    cycles: Counter,
+    instructions: Counter,
 }
 
 impl Counters {
     /// Opens them for the calling thread.
     pub(crate) fn open() -> io::Result<Self> {
+        let open = |which| Counter::open(Event::Hardware(which), Of::Thread);
         Ok(Self { cycles: open(CPU_CYCLES)?, instructions: open(INSTRUCTIONS)? })
     }
 
     pub(crate) fn read(&self) -> io::Result<Hardware> {
-        Ok(Hardware { cycles: count(&self.cycles)?, instructions: count(&self.instructions)? })
+        Ok(Hardware { cycles: self.cycles.read()?, instructions: self.instructions.read()? })
     }
-}
-
-fn open(config: u64) -> io::Result<File> {
-    let size = size_of::<Attributes>() as u32;
-    let attributes = Attributes { kind: PERF_TYPE_HARDWARE, size, config, ..Attributes::default() };
-    // SAFETY: the attributes are of the size they state and outlive the call; 0 and -1 are this thread on any CPU, -1 no group.
-    let fd =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor the kernel has just given to us alone.
-    Ok(unsafe { File::from_raw_fd(fd as libc::c_int) })
-}
-
-fn count(mut counter: &File) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    counter.read_exact(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 /// Why this thread has no such counters, in words; None where it has.
