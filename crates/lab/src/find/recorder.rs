@@ -9,7 +9,7 @@ use netcliff_core::ledger::Ledger;
 use super::experienced::Measured;
 use super::fluid::Away;
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span, Visit};
-use crate::calibrate::{Costs, FULL_LOSS, Trials, poll_line};
+use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, poll_line};
 use crate::trial::{TrialError, TrialSpec};
 
 /// Loss up to which a trial's packets are taken to have cost what undisturbed ones do.
@@ -135,15 +135,16 @@ impl<'a> Recorder<'a> {
     }
 
     /// The searches' trials of the calibrated set-up that show the costs near the cliff: those that lost next to nothing, at the
-    /// higher ones of their loads, and those that kept the socket full.
+    /// higher ones of their loads or, where these are too few, at all of them, and those that kept the socket full.
     pub fn at_present(&self) -> Trials {
         let Some((_, base)) = &self.calibrated else { return Trials::default() };
         let like = |seen: &&Seen| seen.stage == Stage::Search && is_like(&seen.spec, base);
+        let told = |seen: Vec<&Seen>| seen.into_iter().filter_map(Seen::told).collect::<Vec<Counts>>();
         let empty: Vec<&Seen> = self.seen.iter().filter(like).filter(|seen| seen.loss <= LITTLE_LOSS).collect();
         let highest_pps = empty.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
-        let high = empty.into_iter().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps);
-        let full = self.seen.iter().filter(like).filter(|seen| seen.loss > FULL_LOSS);
-        Trials { empty: high.filter_map(Seen::told).collect(), full: full.filter_map(Seen::told).collect() }
+        let high = told(empty.iter().copied().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps).collect());
+        let empty = if high.len() < FEWEST { told(empty) } else { high };
+        Trials { empty, full: told(self.seen.iter().filter(like).filter(|seen| seen.loss > FULL_LOSS).collect()) }
     }
 }
 
