@@ -148,7 +148,7 @@ fn frames_go_through_a_router_between_two_ports() {
         let home = Home::new();
         let args = short(&["--send-by", send, "--receive-by", receive]);
         let output = ended(bed.netcliff(&home, &args).spawn().expect("it starts"), 60);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let found = printed(&output.stdout, &output.stderr);
         let size = &found["sizes"][0];
         assert!(
             size["seen"]["sent"].as_u64().is_some_and(|sent| sent >= 1000) && size["seen"]["corrupt"] == 0,
@@ -308,7 +308,7 @@ fn a_device_that_forwards_nothing_is_told_of_with_a_failure() {
     ip(&format!("-n {} addr del 198.19.0.1/16 dev r1", bed.router)).expect("it is there");
     let args = short(&["--settle", "10ms"]);
     let output = ended(bed.another("loss", &home, &args).spawn().expect("it starts"), 60);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let found = printed(&output.stdout, &output.stderr);
     let missing = found["sizes"][0]["missing"].to_string();
     // Where no load was offered whole, that is said instead.
     assert!(missing.contains("not one frame came through") || missing.contains("nothing is known"), "{found}");
