@@ -203,7 +203,7 @@ fn the_experiments_are_as_the_schemas_of_files_say() {
 /// Commands with `--json`, as the help texts have them, from `command` on.
 fn with_json(home: &Home, command: &[String], found: &mut Vec<String>) {
     let help = home.stdout([command, &["--help".to_owned()]].concat());
-    let is_option = |line: &str| line.trim_start().split(' ').next() == Some("--json");
+    let is_option = |line: &str| ["--json", "-J, --json"].iter().any(|option| line.trim_start().starts_with(option));
     if help.lines().any(is_option) {
         found.push(command.join(" "));
     }
