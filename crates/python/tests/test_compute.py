@@ -133,7 +133,7 @@ def an_array() -> None:
 
 
 #: Calls of each, 1e5 together; bench/python/leaks.py makes 1e5 of each.
-MANY = {values: 40_000, refusals: 40_000, a_point: 14_000, a_simulation: 1_000, an_array: 5_000}
+MANY = {values: 45_000, refusals: 45_000, a_point: 8_000, a_simulation: 300, an_array: 1_700}
 
 
 @pytest.mark.parametrize("call", MANY, ids=lambda call: call.__name__)
