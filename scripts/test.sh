@@ -165,7 +165,7 @@ check_python() {
     local reason status=0
     # Its wheel has parts of the program compiled once more: four minutes, which every run of CI cannot give.
     if [[ -z "${NETCLIFF_PYTHON:-}" ]]; then
-        skip "the Python package" "NETCLIFF_PYTHON=1 runs its tests (four minutes)"
+        skip "the Python package" "NETCLIFF_PYTHON=1 runs its tests (ten minutes and more)"
         return
     fi
     reason="$(scripts/checks/python.sh --needs)" || status=$?

@@ -133,17 +133,18 @@ def an_array() -> None:
 
 
 #: Calls of each, 1e5 together; bench/python/leaks.py makes 1e5 of each.
-MANY = {values: 40_000, refusals: 40_000, a_point: 14_000, a_simulation: 1_000, an_array: 5_000}
+MANY = {values: 45_000, refusals: 45_000, a_point: 8_000, a_simulation: 500, an_array: 1_700}
 
 
 @pytest.mark.parametrize("call", MANY, ids=lambda call: call.__name__)
 def test_nothing_leaks_over_many_calls(call: Callable[[], None]) -> None:
-    for _ in range(MANY[call] // 10):
-        call()
-    before = psutil.Process().memory_info().rss
-    for _ in range(MANY[call]):
-        call()
-    assert psutil.Process().memory_info().rss - before < 4 << 20
+    # Threads that come and go make a few MiB of what is resident come and go: the halves' peaks are compared.
+    resident: list[int] = []
+    for _ in range(10):
+        for _ in range(MANY[call] // 10):
+            call()
+        resident.append(psutil.Process().memory_info().rss)
+    assert max(resident[5:]) - max(resident[:5]) < 4 << 20, resident
 
 
 def test_threads_end_with_their_calls() -> None:

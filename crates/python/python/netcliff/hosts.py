@@ -52,7 +52,9 @@ class Measurer:
         command = [*self._words, SCRIPT % shlex.join([*_arguments(asked), "--points", str(task)])]
         try:
             out, err = self._run(command, asked.text, limit_s)
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except subprocess.TimeoutExpired as error:
+            raise HostError(f"{self.name}: no answer within {limit_s:g} s") from error
+        except OSError as error:
             raise HostError(f"{self.name}: {error}") from error
         event = _event(out, task)
         if event is None:
