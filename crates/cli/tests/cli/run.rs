@@ -108,7 +108,7 @@ fn chosen_points_are_answered_and_the_others_stay_open() {
     assert_eq!((runs.len(), runs[0]["state"].as_str()), (1, Some("done")), "taken up");
     let refused: &[(&[&str], &[&str])] = &[
         (&["run", &file, "--points", "32"], &["--points 32", "32 points", "from 0 to 31"]),
-        (&["run", &file, "--points", "1.5"], &["--points", "\"1.5\"", "whole number"]),
+        (&["run", &file, "--points", "1.5"], &["--points", "'1.5'", "whole number"]),
         (&["run", "mlfrr", "--points", "1"], &["--points", "mlfrr", "no experiment of points"]),
     ];
     refusals(&home, 2, refused);

@@ -110,6 +110,8 @@ fn told_by(object: &Value) -> Option<&'static str> {
         ("change", "undone"),
     ];
     match object.get("kind").and_then(Value::as_str) {
+        // Two runs that are compared have the kind that both are of.
+        _ if object.get("only_a").is_some() => Some("compare"),
         Some("rfc2544") => Some("rfc2544"),
         Some("forwarding") => Some("forwarding"),
         Some("transfer") => Some("transfer"),
