@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// Alert rules and dashboard name no metric that is not told.
+    /// Alert rules and dashboard name no metric that there is not.
     #[test]
     fn contrib_names_metrics_that_are_told() {
         let headroom = serde_json::json!({

@@ -93,7 +93,9 @@ fn documented(command: &[&str], lines: &[Value]) {
         assert!(line["unix_s"].is_f64() && line["elapsed_s"].is_f64(), "{line}");
         assert!(keys.iter().all(|key| line.get(key).is_some()), "{command:?}: {line}");
     }
-    let (first, last) = (lines.first().expect("lines"), lines.last().expect("lines"));
+    let first = lines.first().expect("lines");
+    // What is written to files, and told, comes after the data.
+    let last = lines.iter().rev().find(|line| event(line) != "message").expect("lines");
     assert_eq!((event(first), &first["schema"], &first["command"]), ("begin", &json!(1), &json!(command[0])));
     assert_eq!((event(last), &last["partial"]), ("result", &json!(false)), "{last}");
 }
