@@ -88,23 +88,28 @@ const KEYS: [(&str, &[&str]); 15] = [
 
 /// All lines are objects of the documented form, the first one begins, and the last one is the result.
 fn documented(command: &[&str], lines: &[Value]) {
+    of_the_form(command, lines);
+    // What is written to files, and told, comes after the data.
+    let last = lines.iter().rev().find(|line| event(line) != "message").expect("lines");
+    assert_eq!((event(last), &last["partial"]), ("result", &json!(false)), "{last}");
+}
+
+/// All lines are objects of the documented form, and the first one begins.
+fn of_the_form(command: &[&str], lines: &[Value]) {
     for line in lines {
         let (_, keys) = KEYS.iter().find(|(name, _)| *name == event(line)).unwrap_or_else(|| panic!("{line}"));
         assert!(line["unix_s"].is_f64() && line["elapsed_s"].is_f64(), "{line}");
         assert!(keys.iter().all(|key| line.get(key).is_some()), "{command:?}: {line}");
     }
     let first = lines.first().expect("lines");
-    // What is written to files, and told, comes after the data.
-    let last = lines.iter().rev().find(|line| event(line) != "message").expect("lines");
     assert_eq!((event(first), &first["schema"], &first["command"]), ("begin", &json!(1), &json!(command[0])));
-    assert_eq!((event(last), &last["partial"]), ("result", &json!(false)), "{last}");
 }
 
-/// The lines on stderr beside the object of --json are of the documented form, and have these events.
+/// The lines on stderr beside the object of --json, which is the result, are of the documented form, and have these events.
 pub fn documented_beside(stderr: &str, command: &str, names: &[&str]) {
     let text: String = stderr.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();
     let lines = events(&text);
-    documented(&[command], &lines);
+    of_the_form(&[command], &lines);
     for name in names {
         assert!(lines.iter().any(|line| event(line) == *name), "{name}: {text}");
     }
