@@ -39,7 +39,7 @@ fn a_change_of_level_is_found_and_fails_a_build() {
     let svg = home.text("trend.svg");
     let args = ["results", "trend", "nightly", "--fail-if-slower", "5%", "--svg", &svg];
     let failed = home.netcliff(args).assert().code(1).get_output().clone();
-    assert!(String::from_utf8_lossy(&failed.stdout).contains("rate_per_s"), "{failed:?}");
+    assert!(String::from_utf8_lossy(&failed.stdout).contains("FAILED: slower by"), "{failed:?}");
     assert!(std::fs::read_to_string(&svg).expect("a figure").starts_with("<svg"));
     home.netcliff(["results", "trend", "nightly", "--fail-if-slower", "30%"]).assert().success();
 }
