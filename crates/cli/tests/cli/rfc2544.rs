@@ -36,7 +36,7 @@ fn every_test_is_made_kept_and_shown_again() {
     let Ended { stdout, stderr: said, .. } = run.end(std::time::Duration::from_secs(120));
     let found = printed(&stdout, &said);
     assert_eq!(found["kind"], "rfc2544");
-    crate::live::documented_beside(&said, "rfc2544", &["size", "trial", "search"]);
+    crate::live::documented_beside(&said, "rfc2544", &["size", "trial"]);
     let sizes = found["sizes"].as_array().expect("sizes");
     assert_eq!(sizes.iter().map(|size| size["frame"].as_str()).collect::<Vec<_>>(), [Some("64B"), Some("imix")]);
     for size in sizes {
