@@ -292,9 +292,9 @@ mod tests {
         }
     }
 
-    /// Alert rules and dashboard name no metric that there is not.
+    /// Alert rules and dashboard name no metric that is missing from the output.
     #[test]
-    fn contrib_names_metrics_that_are_told() {
+    fn contrib_names_only_metrics_that_exist() {
         let headroom = serde_json::json!({
             "seconds": 1.0, "run": 1, "calibrated_unix_s": 1e9, "cliff_pps": 1e5, "engine": "wire", "share": 0.62, "cpu": 0,
             "cpus": [{"cpu": 0, "packets_per_s": 6.2e4, "softirq": 0.5, "share": 0.62, "by": "packets", "dropped_per_s": 0.0,
