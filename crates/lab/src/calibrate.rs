@@ -277,38 +277,6 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
 
 /// The counts of a trial that took, delivered and processed packets; None for others.
 fn usable(observation: Observation) -> Option<Counts> {
-    if let Some(c) = &observation.counts {
-        let Counts {
-            elapsed_s,
-            packets,
-            delivered,
-            polls,
-            wakeups,
-            interrupts,
-            busy_interrupts,
-            undisturbed_work_s,
-            ..
-        } = *c;
-        let (protocol_s, application_s, interrupt_s) = (c.protocol_s, c.application_s, c.interrupt_s);
-        let TrialSpec { rate_pps, work_s, frame_bytes, .. } = observation.spec;
-        tracing::debug!(
-            rate_pps,
-            work_s,
-            frame_bytes,
-            elapsed_s,
-            packets,
-            delivered,
-            polls,
-            wakeups,
-            interrupts,
-            busy_interrupts,
-            undisturbed_work_s,
-            protocol_s,
-            application_s,
-            interrupt_s,
-            "calibration trial"
-        );
-    }
     observation.counts.filter(|counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0)
 }
 

@@ -266,13 +266,14 @@ pub(crate) fn poll_line(times: &[crate::bench::PollTime], polls: f64, tail_s: f6
 fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, CalibrationError> {
     let configured_s = base.work_s + BLOCKED_WORK_S;
     // That contains the base's work, as does what the trial tells of it.
-    let reading_s = if seen.backlog { 0.0 } else { application(seen, 0.0)?.coefficients[0].value - base.work_s };
-    let work_s = |c: &Counts| match c.undisturbed_work_s {
-        Some(undisturbed_s) if !seen.backlog => undisturbed_s + reading_s,
-        _ => configured_s,
+    let (reading_s, mostly) = match seen.backlog {
+        true => (None, 0.0),
+        // Where NAPI polls on without interrupts, as in ksoftirqd, what the application loses is not theirs.
+        false => (Some(application(seen, 0.0)?.coefficients[0].value - base.work_s), MOSTLY),
     };
-    // Where NAPI polls on without interrupts, as in ksoftirqd, what the application loses is not theirs.
-    let interrupts = |c: &&Counts| c.busy_interrupts > 0.0 && (seen.backlog || c.busy_interrupts >= MOSTLY * c.polls);
+    let work_s =
+        |c: &Counts| c.undisturbed_work_s.zip(reading_s).map_or(configured_s, |(work_s, more_s)| work_s + more_s);
+    let interrupts = |c: &&Counts| c.busy_interrupts > 0.0 && c.busy_interrupts >= mostly * c.polls;
     let each: Vec<f64> = seen
         .blocked
         .iter()

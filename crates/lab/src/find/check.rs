@@ -121,9 +121,7 @@ fn one(
         computed
     };
     if is_predicted && device.is_some_and(|device| !device.backlog) {
-        let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
-        let inferred = delivery::inferred(calibrated, &computed_with(calibrated), &trials.empty, stop);
-        present = inferred.or(present);
+        present = delivery::told(&basis.calibrated, present, &trials.empty, stop, computed_with);
     }
     if let Some(present) = &present {
         computed = computed_with(present);

@@ -19,14 +19,19 @@ const FEWEST_TRIALS: usize = 3;
 /// Packets simulated for an answer: interrupts a second to half a percent.
 const PACKETS: u64 = 50_000;
 
-/// `calibrated` with the latency that follows from these trials of what `computed` predicts; None: too few of them tell one.
-pub fn inferred(
+/// The host at present, or else as calibrated, with the latency that follows from these trials of what `computed` predicts with it; where too few of
+/// them tell one, the host at present as it is.
+pub fn told(
     calibrated: &Calibrated,
-    computed: &Predictor,
+    present: Option<Calibrated>,
     trials: &[Counts],
     stop: &AtomicBool,
+    computed: impl FnOnce(&Calibrated) -> Predictor,
 ) -> Option<Calibrated> {
-    calibrated.with_latency_of(&latencies_s(computed, trials, stop)?, computed.seed)
+    let own = present.as_ref().unwrap_or(calibrated);
+    let computed = computed(own);
+    let latencies_s = latencies_s(&computed, trials, stop);
+    latencies_s.and_then(|each_s| own.with_latency_of(&each_s, computed.seed)).or(present)
 }
 
 /// The latency (s) that each of the trials tells; None if they are too few, or after a stop.

@@ -103,10 +103,13 @@ impl<'a> Recorder<'a> {
     fn log(&self, observation: &Observation, seen: &Seen) {
         let counts = seen.counts.clone().unwrap_or_default();
         let Counts { elapsed_s, protocol_s, interrupt_s, application_s, idle_s, other_s, .. } = counts;
-        let Counts { packets, polls, interrupts, delivered, wakeups, .. } = counts;
+        let Counts { packets, polls, interrupts, busy_interrupts, delivered, wakeups, undisturbed_work_s, .. } = counts;
+        let TrialSpec { rate_pps, work_s, frame_bytes, .. } = seen.spec;
         tracing::debug!(
             stage = ?self.stage,
-            rate_pps = seen.spec.rate_pps,
+            rate_pps,
+            work_s,
+            frame_bytes,
             loss = seen.loss,
             slowness = self.slowness_of(seen),
             lost_by_slot = ?observation.slots.slots.iter().map(|slot| slot.lost).collect::<Vec<_>>(),
@@ -119,8 +122,10 @@ impl<'a> Recorder<'a> {
             packets,
             polls,
             interrupts,
+            busy_interrupts,
             delivered,
             wakeups,
+            undisturbed_work_s,
             visits = ?seen.visits.iter().flatten().map(|v| (v.at.from_s, v.at.length_s, &v.task)).collect::<Vec<_>>(),
             pauses = ?seen.host.iter().flatten().map(|p| (p.from_s, p.length_s)).collect::<Vec<_>>(),
             "trial"

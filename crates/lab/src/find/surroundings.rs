@@ -29,9 +29,7 @@ impl Run<'_, '_> {
         if !self.behind_known_moderation {
             return present;
         }
-        let own = present.as_ref().unwrap_or(calibrated);
-        let computed = self.computed(own, None);
-        delivery::inferred(own, &computed, &trials.empty, self.stop).or(present)
+        delivery::told(calibrated, present, &trials.empty, self.stop, |own| self.computed(own, None))
     }
 
     /// Repeats the prediction for the machine as it was when the cliff was measured.
