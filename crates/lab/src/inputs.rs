@@ -123,13 +123,7 @@ pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
 /// # Errors
 /// The file cannot be read, or what is wrong in it and where.
 pub fn arrivals(arrivals: &Arrivals) -> Result<Arrivals, FileError> {
-    match arrivals {
-        Arrivals::Trace { file, speed, once, capture: None } => {
-            let capture = Some(Arc::new(capture::read(file)?));
-            Ok(Arrivals::Trace { file: file.clone(), speed: *speed, once: *once, capture })
-        }
-        other => Ok(other.clone()),
-    }
+    arrivals.with_capture(|file| capture::read(file).map(Arc::new))
 }
 
 /// Flows with a capture in place of its name.
@@ -157,14 +151,11 @@ pub fn traffic(
     link_bps: f64,
 ) -> Result<Traffic, FileError> {
     let arrivals = self::arrivals(arrivals)?;
-    let size = match (&arrivals, size) {
-        (Arrivals::Trace { capture, .. }, FrameSizes::Trace(None)) => FrameSizes::Trace(capture.clone()),
-        (_, FrameSizes::Trace(None)) => {
-            let message = "frame sizes `trace` need arrivals from a capture: give --arrivals trace:FILE".to_owned();
-            return Err(FileError { path: "size".to_owned(), message });
-        }
-        (_, size) => frame_sizes(size)?,
+    let Some(size) = size.with_capture_of(&arrivals) else {
+        let message = "frame sizes `trace` need arrivals from a capture: give --arrivals trace:FILE".to_owned();
+        return Err(FileError { path: "size".to_owned(), message });
     };
+    let size = frame_sizes(&size)?;
     let own = |file: &str, message: &str| FileError { path: file.to_owned(), message: message.to_owned() };
     let rate = match (&arrivals, rate) {
         (Arrivals::Trace { file, speed: Some(_), .. }, Some(_)) => {

@@ -36,8 +36,7 @@ pub fn take(name: &str, bytes: &[u8]) -> Result<Taken, Refused> {
     let taken = Taken {
         packets: capture.packets.len(),
         rate_pps: capture.rate_pps(),
-        mean_bytes: capture.packets.iter().map(|packet| f64::from(packet.bytes)).sum::<f64>()
-            / capture.packets.len() as f64,
+        mean_bytes: FrameSizes::Mixture(capture.sizes()).mean_bytes().unwrap_or_default(),
         flows: capture.flows.len(),
     };
     KEPT.with_borrow_mut(|kept| kept.insert(name.to_owned(), Arc::new(capture)));
@@ -49,17 +48,11 @@ pub fn take(name: &str, bytes: &[u8]) -> Result<Taken, Refused> {
 /// # Errors
 /// It was not dropped.
 pub fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
-    match asked {
-        Arrivals::Trace { file, speed: Some(_), .. } => Err(Refused::of(
-            "arrivals",
-            format!("arrivals = trace:{file}: has a speed and an offered load; leave out the speed"),
-        )),
-        Arrivals::Trace { file, speed, once, .. } => {
-            let capture = Some(kept("arrivals", &file)?);
-            Ok(Arrivals::Trace { file, speed, once, capture })
-        }
-        other => Ok(other),
+    if let Arrivals::Trace { file, speed: Some(_), .. } = &asked {
+        let why = format!("arrivals = trace:{file}: has a speed and an offered load; leave out the speed");
+        return Err(Refused::of("arrivals", why));
     }
+    asked.with_capture(|file| kept("arrivals", file))
 }
 
 /// The frame sizes with their capture, where they are those of the arrivals or name one.
@@ -67,13 +60,10 @@ pub fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
 /// # Errors
 /// There is none, or it was not dropped.
 pub fn sizes(asked: FrameSizes, arrivals: &Arrivals) -> Result<FrameSizes, Refused> {
-    match (asked, arrivals) {
-        (FrameSizes::Trace(_), Arrivals::Trace { capture, .. }) => Ok(FrameSizes::Trace(capture.clone())),
-        (FrameSizes::Trace(_), _) => {
-            Err(Refused::of("size", "size = trace: frame sizes `trace` need arrivals from a capture, trace:FILE"))
-        }
-        (FrameSizes::File(file), _) => Ok(FrameSizes::Mixture(kept("size", &file)?.sizes())),
-        (other, _) => Ok(other),
+    let lacking = || Refused::of("size", "size = trace: frame sizes `trace` need arrivals from a capture, trace:FILE");
+    match asked.with_capture_of(arrivals).ok_or_else(lacking)? {
+        FrameSizes::File(file) => Ok(FrameSizes::Mixture(kept("size", &file)?.sizes())),
+        other => Ok(other),
     }
 }
 

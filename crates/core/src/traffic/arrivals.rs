@@ -80,6 +80,22 @@ impl Default for OnOff {
     }
 }
 
+impl Arrivals {
+    /// With a capture that is named only replaced by what `read` has under its name; others as they are.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn with_capture<E>(&self, read: impl FnOnce(&str) -> Result<Arc<Capture>, E>) -> Result<Self, E> {
+        match self {
+            Self::Trace { file, speed, once, capture: None } => {
+                let capture = Some(read(file)?);
+                Ok(Self::Trace { file: file.clone(), speed: *speed, once: *once, capture })
+            }
+            other => Ok(other.clone()),
+        }
+    }
+}
+
 impl std::str::FromStr for Arrivals {
     type Err = ParseError;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Arrivals;
 use crate::capture::Capture;
 use crate::error::{Invalid, ParseError};
 use crate::units;
@@ -57,6 +58,15 @@ impl FrameSizes {
         };
         let total: f64 = raw.iter().map(|(_, weight)| weight).sum();
         Some(raw.into_iter().map(|(bytes, weight)| (bytes, weight / total)).collect())
+    }
+
+    /// With `trace` replaced by the packets of the arrivals; None: they have no capture.
+    pub fn with_capture_of(&self, arrivals: &Arrivals) -> Option<Self> {
+        match (self, arrivals) {
+            (Self::Trace(None), Arrivals::Trace { capture, .. }) => Some(Self::Trace(capture.clone())),
+            (Self::Trace(None), _) => None,
+            (other, _) => Some(other.clone()),
+        }
     }
 
     /// Mean frame size (bytes); None while a file has not been read.
