@@ -197,6 +197,11 @@ impl Ledger {
         self
     }
 
+    /// Of those that were dropped, how many [`NOT_SHOWN`].
+    pub fn not_shown_packets(&self) -> u64 {
+        self.dropped.iter().filter(|row| row.reason == NOT_SHOWN).map(|row| row.packets).sum()
+    }
+
     /// All that were dropped.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|row| row.packets).sum()
@@ -290,6 +295,7 @@ mod tests {
             let ledger = short().with_not_shown(drops, "perf");
             assert!(is_balanced(&ledger) && ledger.unexplained == 0, "{ledger:?}");
             assert!(ledger.dropped.iter().any(|row| row.reason == NOT_SHOWN && row.packets == 4), "{ledger:?}");
+            assert_eq!(ledger.not_shown_packets(), 4);
             assert!(ledger.limits[0].contains(&format!("counted {drops} drops")), "{ledger:?}");
         }
         let too_few = short().with_not_shown(3, "perf");

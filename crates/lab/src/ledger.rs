@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use netcliff_core::ledger::{Ledger, LedgerRow, NOT_SHOWN, Place};
+use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use netcliff_host::drops::counters::Counters;
 use netcliff_host::drops::ledger::{Collector, Ends, Spaces};
 use netcliff_wire::thread::in_netns;
@@ -37,7 +37,7 @@ pub(crate) fn of_trial<E>(way: &Way, trial: impl FnOnce(bool) -> Result<Ends, E>
     loop {
         let ledger = collector.close(&opened, &counters(&way.groups), ends.clone());
         // What is taken to be lost unseen may still be under way.
-        let is_sure = ledger.unexplained == 0 && ledger.dropped.iter().all(|row| row.reason != NOT_SHOWN);
+        let is_sure = ledger.unexplained == 0 && ledger.not_shown_packets() == 0;
         if is_sure || Instant::now() > until {
             return Ok(ledger);
         }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::ledger::{Ledger, LedgerRow, NOT_SHOWN, Place as At};
+use netcliff_core::ledger::{Ledger, Place as At};
 use netcliff_core::repeats::Repeats;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_host::testbed::forward::Forwarding;
@@ -68,9 +68,9 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
         let ledger = trial();
         assert!(ledger.sent > 0 && ledger.method.starts_with("eBPF"), "{kind}: {ledger:#?}");
         assert_eq!(ledger.unexplained, 0, "{kind}: {ledger:#?}");
-        let not_traced = packets(&ledger, |row| row.reason == NOT_SHOWN);
+        let not_traced = ledger.not_shown_packets();
         if let Some(place) = place {
-            let here = packets(&ledger, |row| row.place == place);
+            let here = ledger.dropped.iter().filter(|row| row.place == place).map(|row| row.packets).sum::<u64>();
             assert!(here > 0, "{kind}: {ledger:#?}");
             // Few: more would be a mistake of the tracer's.
             assert!(not_traced < ledger.sent / 10, "{kind}: {ledger:#?}");
@@ -88,10 +88,6 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
          0 unexplained"
     );
     let _ = writeln!(std::io::stdout().lock(), "{said}");
-}
-
-fn packets(ledger: &Ledger, which: impl Fn(&LedgerRow) -> bool) -> u64 {
-    ledger.dropped.iter().filter(|row| which(row)).map(|row| row.packets).sum()
 }
 
 /// A counter of the router's IP, where only the trial's packets are routed, has the drops of that place, those not shown to the tracer included.

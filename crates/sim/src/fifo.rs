@@ -74,8 +74,10 @@ impl Fifo {
 
     /// How long the packets have been here by `now`, added up [ticks].
     pub(crate) fn ages(&self, now: u64) -> u128 {
-        let Some(oldest) = self.iter().next() else { return 0 };
-        let most = u128::from(now - oldest.arrived) * self.len as u128;
+        if self.is_empty() {
+            return 0;
+        }
+        let most = u128::from(now - self.front().arrived) * self.len as u128;
         // A run of few packets is marked at each of them: there a sum over the queue would take as long as all the rest.
         if most <= u128::from(u64::MAX) {
             return u128::from((self.len as u64).wrapping_mul(now).wrapping_sub(self.arrived));

@@ -11,7 +11,7 @@ use crate::{
     testbed::netns::{Side, Testbed, TestbedOptions},
     xdp::{Mode, attach, drop_all},
 };
-use netcliff_core::ledger::{Ledger, LedgerRow, NOT_SHOWN, Place};
+use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use netcliff_testkit::{Need, has, has_namespaces, has_program, skip};
 use std::{
     io::Write as _,
@@ -209,7 +209,7 @@ fn provoke(bed: &Bed, kind: &str, trial: Trial, place: Place, reasons: &[&str]) 
         assert_eq!(ledger.unexplained, 0, "{kind}: {ledger:#?}");
         let expected = |row: &&LedgerRow| row.place == place && reasons.contains(&row.reason.as_str());
         let here: u64 = ledger.dropped.iter().filter(expected).map(|row| row.packets).sum();
-        let not_shown = ledger.dropped.iter().filter(|row| row.reason == NOT_SHOWN).map(|row| row.packets).sum::<u64>();
+        let not_shown = ledger.not_shown_packets();
         assert!(here > 0 && here + not_shown == ledger.dropped_packets(), "{kind}: {ledger:#?}");
         lost += here + not_shown;
         tracing_ns += ledger.tracing_ns.unwrap_or(0);
