@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::common::Home;
+use crate::common::{Home, commands_in};
 use made::made;
 
 /// Where the schemas of this minor version are published. Those of earlier ones stay, since files name them.
@@ -89,7 +89,7 @@ fn names_of(args: &[String]) -> Option<&'static [&'static str]> {
 /// Which schema an object is of.
 fn told_by(object: &Value) -> Option<&'static str> {
     // A key of each that those before it do not have.
-    const TELLING: [(&str, &str); 18] = [
+    const TELLING: [(&str, &str); 17] = [
         ("calibration", "find"),
         ("candidates", "advise"),
         ("frames_per_interrupt", "limits"),
@@ -101,7 +101,6 @@ fn told_by(object: &Value) -> Option<&'static str> {
         ("in_force", "stream"),
         ("schemes", "inspect"),
         ("bottleneck", "watch"),
-        ("only_a", "compare"),
         ("permutations", "trend"),
         ("verdict", "tried"),
         ("objective", "plan"),
@@ -209,11 +208,8 @@ fn with_json(home: &Home, command: &[String], found: &mut Vec<String>) {
     if help.lines().any(is_option) {
         found.push(command.join(" "));
     }
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // Deeper lines go on with the text of the one before.
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
-        with_json(home, &[command, &[name.to_owned()]].concat(), found);
+    for name in commands_in(&help) {
+        with_json(home, &[command, &[name]].concat(), found);
     }
 }
 

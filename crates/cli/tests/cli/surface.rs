@@ -1,7 +1,7 @@
 //! What people read: help, tables, completions and manual pages. A snapshot that changes is a change of the
 //! surface; `cargo insta review` accepts it.
 
-use crate::common::{Home, entries};
+use crate::common::{Home, commands_in, entries};
 
 #[test]
 fn help_of_every_command() {
@@ -94,15 +94,12 @@ fn examples_can_be_pasted() {
 /// The book's table of rights has a row for each command.
 #[test]
 fn rights_of_every_command() {
-    let help = Home::new().stdout(["--help"]);
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let commands: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    let commands = commands_in(&Home::new().stdout(["--help"]));
     assert!(commands.len() > 15, "{commands:?}");
     let table = include_str!("../../../../docs/reference/rights.md");
     let rows: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next()).collect();
     let is_there = |command: &str| rows.iter().any(|row| row.contains(&format!("`{command}")));
-    let absent: Vec<_> = commands.iter().filter(|command| **command != "help" && !is_there(command)).collect();
+    let absent: Vec<_> = commands.iter().filter(|command| !is_there(command)).collect();
     assert!(absent.is_empty(), "docs/reference/rights.md has no row for {absent:?}");
 }
 

@@ -95,6 +95,14 @@ impl Home {
     }
 }
 
+/// The commands that a help text lists, without `help`.
+pub fn commands_in(help: &str) -> Vec<String> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // Deeper lines go on with the text of the one before.
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
 /// Runs a call that must fail with `code`, print nothing on stdout, and say each of `says` on stderr.
 /// Gives what is wrong instead of panicking, so that a table reports all its rows.
 pub fn refusal(home: &Home, args: &[&str], code: i32, says: &[&str]) -> Result<String, String> {
