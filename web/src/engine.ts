@@ -1,6 +1,6 @@
 // Engines in workers: one that answers while a slider moves, and a pool for what takes longer.
 
-import type { Reply } from "./types";
+import type { Captured, Reply } from "./types";
 
 declare const WORKER_SOURCE: string;
 declare global {
@@ -35,19 +35,11 @@ type Resolve = (answer: Timed<unknown>) => void;
 const captures = new Map<string, Uint8Array>();
 const engines = new Set<Engine>();
 
-/** What a capture holds. */
-export interface Taken {
-  packets: number;
-  rate_pps: number;
-  mean_bytes: number;
-  flows: number;
-}
-
 /** Gives a capture to all engines, if it can be read. */
-export async function takeCapture(name: string, bytes: Uint8Array): Promise<Reply<Taken>> {
+export async function takeCapture(name: string, bytes: Uint8Array): Promise<Reply<Captured>> {
   const [first, ...others] = engines;
   if (!first) return { error: { part: "engine", text: "no engine has started" } };
-  const { reply } = await first.capture<Taken>(name, bytes);
+  const { reply } = await first.capture<Captured>(name, bytes);
   if ("ok" in reply) {
     captures.set(name, bytes);
     for (const engine of others) void engine.capture(name, bytes);

@@ -265,28 +265,26 @@ export class Explore {
   }
 
   draw(): void {
-    cancelAnimationFrame(this.frame);
-    // It may take the place of a glance's frame.
-    this.frame = requestAnimationFrame(() => {
-      this.drawNow();
-      setTimeout(() => {
-        this.seen();
-      });
+    this.inFrame(() => {
+      this.drawCharts();
     });
   }
 
-  /** The curves at once, for the next frame; the texts once they are seen. */
+  /** The curves at once, for the next frame. */
   private glanced(): void {
-    cancelAnimationFrame(this.frame);
     this.drawCharts();
+    this.inFrame(() => undefined);
+  }
+
+  /** `charts` in the next frame, which may take the place of one that was asked for, and the texts once it is seen. */
+  private inFrame(charts: () => void): void {
+    cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
+      charts();
       // The frame is laid out and painted between this and the next task.
       setTimeout(() => {
         this.seen();
         this.drawTexts();
-        const { after } = this;
-        this.after = undefined;
-        after?.();
       });
     });
   }
@@ -296,11 +294,9 @@ export class Explore {
     const { changedAt } = this.answers;
     this.answers.changedAt = null;
     if (changedAt !== null) this.answers.took_ms.push(performance.now() - changedAt);
-  }
-
-  private drawNow(): void {
-    this.drawCharts();
-    this.drawTexts();
+    const { after } = this;
+    this.after = undefined;
+    after?.();
   }
 
   private cursor(): number {

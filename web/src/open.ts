@@ -1,9 +1,8 @@
 // A file becomes a question.
 
 import { MOST_SCHEMES, type State } from "./state";
-import type { Taken as Capture } from "./engine";
 import { rate } from "./format";
-import { value, type Content, type Finding, type Reply } from "./types";
+import { value, type Captured, type Content, type Finding, type Reply } from "./types";
 
 export interface Taken {
   message: string;
@@ -27,7 +26,7 @@ export function isCapture(bytes: Uint8Array): boolean {
 }
 
 /** What a capture does to the present question: its times and sizes are the traffic. */
-export function openCapture(name: string, reply: Reply<Capture>, state: State): Taken {
+export function openCapture(name: string, reply: Reply<Captured>, state: State): Taken {
   if ("error" in reply) return { message: reply.error.text, state: null, finding: null };
   const { packets, rate_pps, mean_bytes, flows } = reply.ok;
   const from = { ...state, view: "explore" as const, queues: "", flows: "" };

@@ -157,6 +157,14 @@ export type Content =
     }
   | { kind: "other"; command: string; document: unknown };
 
+/** What a capture holds. */
+export interface Captured {
+  packets: number;
+  rate_pps: number;
+  mean_bytes: number;
+  flows: number;
+}
+
 export interface Refused {
   part: string;
   text: string;

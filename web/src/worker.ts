@@ -18,7 +18,7 @@ interface Kept {
   bytes: Uint8Array;
 }
 
-/** Loads that a curve has after one glance. */
+/** Loads that a glance plans for a curve. */
 const CURVE = 8;
 /** Packets that this engine simulated in a millisecond of its last glance. */
 let packets_per_ms = 3000;
@@ -52,37 +52,33 @@ function preview(
   if ("ok" in reply) found.push(reply.ok);
 }
 
-function look({ settings, rates, queues, seed, part, parts, until_ms }: Look): Reply<Looked> {
-  const checks = settings.map((setting) => ask<Checked>("check", { setting, rates }));
-  const good = checks.map((reply) => ("ok" in reply ? reply.ok : null));
+/** Short simulated runs, as long as there is time; the first load of the part is answered in any case. */
+function glance({ settings, queues, seed, part, parts, until_ms }: Look, checks: (Checked | null)[]): CurvePoint[][] {
   const curves: CurvePoint[][] = settings.map(() => []);
-  const first = good.find((one) => one !== null);
+  const simulated = [...settings.entries()].filter(([i]) => checks[i]?.sim === null);
+  const first = checks.find((one) => one !== null);
+  const one = simulated[0];
   // The simulator has one queue.
-  if (first && queues === "") {
-    const until = until_ms - performance.timeOrigin;
-    const simulated = good.filter((one) => one?.sim === null).length;
-    const each_ms = Math.max(until - performance.now(), 0) / ((simulated * CURVE) / parts);
-    const packets = glancePackets(
-      good.find((one) => one?.sim === null),
-      each_ms * packets_per_ms,
-    );
-    let spent_ms = 0;
-    let done = 0;
-    for (const [number, load] of ordered(loadsOf(first, queues)).entries()) {
-      if (number % parts !== part) continue;
-      for (const [i, setting] of settings.entries()) {
-        if (good[i]?.sim !== null) continue;
-        const started = performance.now();
-        // The first load is answered in any case.
-        if (number >= parts && started + spent_ms / done > until) return { ok: { checks, curves } };
-        preview(curves[i] ?? [], { setting, rate: pps(load, 12), packets, seed });
-        spent_ms += performance.now() - started;
-        done += 1;
-        packets_per_ms = (done * packets) / Math.max(spent_ms, 0.1);
-      }
-    }
+  if (!first || !one || queues !== "") return curves;
+  const until = until_ms - performance.timeOrigin;
+  const each_ms = Math.max(until - performance.now(), 0) / ((simulated.length * CURVE) / parts);
+  const packets = glancePackets(checks[one[0]], each_ms * packets_per_ms);
+  const loads = ordered(loadsOf(first, queues)).filter((_, number) => number % parts === part);
+  const runs = loads.flatMap((load) => simulated.map(([i, setting]) => ({ i, setting, load })));
+  const started = performance.now();
+  for (const [done, { i, setting, load }] of runs.entries()) {
+    const now = performance.now();
+    if (done >= simulated.length && now + (now - started) / done > until) break;
+    preview(curves[i] ?? [], { setting, rate: pps(load, 12), packets, seed });
+    packets_per_ms = ((done + 1) * packets) / Math.max(performance.now() - started, 0.1);
   }
-  return { ok: { checks, curves } };
+  return curves;
+}
+
+function look(asked: Look): Reply<Looked> {
+  const checks = asked.settings.map((setting) => ask<Checked>("check", { setting, rates: asked.rates }));
+  const good = checks.map((reply) => ("ok" in reply ? reply.ok : null));
+  return { ok: { checks, curves: glance(asked, good) } };
 }
 
 function answer(job: Job | Kept): Reply<unknown> {
