@@ -19,11 +19,14 @@
 mod describe;
 mod fit;
 mod present;
+mod reading;
 mod resample;
 mod variation;
 
 use netcliff_core::finding::Calibration;
 use netcliff_core::{Host, Service};
+
+use netcliff_wire::void::Void;
 
 use crate::bench::{Bench, Counts, Observation};
 use crate::trial::{TrialError, TrialSpec};
@@ -52,6 +55,10 @@ const BLOCKED_SHARE: f64 = 1.5;
 const BLOCKED_SHARE_OF_A_NIC: f64 = 0.3;
 /// Loss above which a trial is taken to have kept the socket full.
 pub const FULL_LOSS: f64 = 0.1;
+/// Loss up to which such a trial is taken to have lost next to nothing: the rough cliff was too low.
+const NONE_LOST: f64 = 0.01;
+/// Share of a trial's packets from which on its socket is taken to have held all.
+const ALL_DELIVERED: f64 = 0.9;
 /// Trials of a round.
 pub const TRIALS_A_ROUND: usize = SHARES.len() + 3;
 
@@ -209,6 +216,15 @@ struct Seen {
     backlog: bool,
 }
 
+impl Seen {
+    /// Trials whose application got nearly all that softirqs took: those with the configured one below the cliff, and those past the cliff of a
+    /// ring, where polls are as long as they get.
+    fn delivering(&self) -> impl Iterator<Item = &Counts> {
+        let past = self.full.iter().map(|(_, full)| full);
+        self.plain.iter().chain(past.filter(|full| full.delivered >= ALL_DELIVERED * full.packets))
+    }
+}
+
 /// Calibrates with `base` as the trial (its frame size and work; the rate is set here).
 ///
 /// # Errors
@@ -241,10 +257,12 @@ fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
 
 fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {
     let mut seen = Seen { backlog: plan.backlog, ..Seen::default() };
+    let mut rough_pps = plan.rough_pps;
     for round in 0..plan.rounds {
         let seed = base.seed + u64::from(round) * 101;
+        let of_pps = rough_pps;
         let mut at = |share: f64, number: u64, change: &dyn Fn(&mut TrialSpec)| {
-            let mut spec = TrialSpec { rate_pps: share * plan.rough_pps, seed: seed + number, ..base.clone() };
+            let mut spec = TrialSpec { rate_pps: share * of_pps, seed: seed + number, ..base.clone() };
             change(&mut spec);
             bench.observe(&spec, true)
         };
@@ -252,9 +270,15 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
             let plain = usable(at(*share, place as u64, &|_| ())?);
             if place + 1 == SHARES.len() {
                 let full = at(FULL_SHARE, 60, &|_| ())?;
-                // Only a trial that overflowed its socket kept it full.
-                let full = Some(full).filter(|full| full.loss() > FULL_LOSS).and_then(usable);
-                seen.full.extend(plain.clone().zip(full));
+                let reached = !matches!(full.void(), Some(Void::SenderTooSlow { .. }));
+                if reached && full.loss() <= NONE_LOST {
+                    // Small loads have small polls and say little of large ones: the rounds to come go higher.
+                    rough_pps *= FULL_SHARE;
+                    seen.plain.extend(usable(full));
+                } else if full.loss() > FULL_LOSS {
+                    // Only a trial that overflowed its socket kept it full.
+                    seen.full.extend(plain.clone().zip(usable(full)));
+                }
             }
             if place == SIZE_PLACE {
                 let large = usable(at(*share, 40, &|spec| spec.frame_bytes = LARGE_FRAME_BYTES)?);

@@ -8,7 +8,7 @@ pub mod contrast;
 mod least_squares;
 pub mod quantile;
 
-pub use least_squares::{Fit, Line, fit_non_negative, least_squares};
+pub use least_squares::{Fit, Line, fit_non_negative, fit_non_negative_robust, least_squares};
 
 /// Confidence of every interval that measurements carry.
 pub const CONFIDENCE: f64 = 0.95;

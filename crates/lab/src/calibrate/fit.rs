@@ -3,18 +3,15 @@
 use netcliff_core::Figure;
 use netcliff_core::host::MOST_DROP_COST;
 
-use super::{BLOCKED_WORK_S, CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s, variation};
+use super::reading::Reading;
+use super::{CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s, variation};
 use crate::bench::Counts;
-use crate::stats::{self, Fit};
+use crate::stats;
 use crate::trial::TrialSpec;
 
 /// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
 const FEWEST_POLLS: f64 = 20.0;
 const LARGEST_POLL: f64 = 32.0;
-/// Share of the polls of a trial that an interrupt began from which on what interrupts cost can be told.
-const MOSTLY: f64 = 0.5;
-/// Share of a trial's packets from which on its socket is taken to have held all.
-const ALL_DELIVERED: f64 = 0.9;
 
 /// Result of the regressions; each figure in seconds.
 pub struct Fits {
@@ -57,9 +54,8 @@ impl Fits {
     /// Fits everything to what was seen.
     pub fn of(seen: &Seen, base: &TrialSpec) -> Result<Self, CalibrationError> {
         let softirq = Softirq::of(seen)?;
-        let hidden = hidden(seen, base)?;
+        let Reading { application, context_switch, hidden } = Reading::of(seen, base, softirq.by_totals)?;
         let hidden_s = hidden.map_or(0.0, |figure| figure.value);
-        let application = application(seen, hidden_s)?;
         let each = |pick: fn(&Counts) -> f64| -> Vec<f64> {
             seen.plain.iter().filter(|c| c.interrupts > 0.0).map(|c| pick(c) / c.interrupts).collect()
         };
@@ -73,8 +69,8 @@ impl Fits {
             interrupt,
             hidden,
             latency: None,
-            application: application.coefficients[0],
-            context_switch: application.coefficients[1],
+            application,
+            context_switch,
             per_byte: None,
             application_per_byte: None,
             cold_protocol: None,
@@ -192,15 +188,12 @@ impl Softirq {
     /// come meanwhile, so that on a host whose packets take very different times, such as an emulated guest, the polls of many packets
     /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are.
     fn by_totals(seen: &Seen) -> Option<Self> {
-        // Past the cliff of a ring: whatever it took was delivered, and polls are as long as they get.
-        let whole =
-            seen.full.iter().map(|(_, full)| full).filter(|full| full.delivered >= ALL_DELIVERED * full.packets);
-        let trials: Vec<&Counts> = seen.plain.iter().chain(whole).collect();
+        let trials: Vec<&Counts> = seen.delivering().collect();
         let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
         let y: Vec<f64> = trials.iter().map(|c| c.protocol_s).collect();
         // A trial's time is uncertain by a share of it.
         let weight: Vec<f64> = y.iter().map(|protocol_s| protocol_s.powi(-2)).collect();
-        let fit = stats::fit_non_negative(&rows, &y, &weight)?;
+        let fit = stats::fit_non_negative_robust(&rows, &y, &weight)?;
         let [protocol, poll, wakeup] = fit.coefficients.try_into().ok()?;
         Some(Self { protocol, poll, wakeup, by_totals: true })
     }
@@ -257,40 +250,6 @@ pub(crate) fn poll_line(times: &[crate::bench::PollTime], polls: f64, tail_s: f6
     let value = |which: usize| fit.coefficients.get(which).map_or(0.0, |figure| figure.value);
     let tail_s = if polls > 0.0 { tail_s / polls } else { 0.0 };
     Some([value(0), value(1) + tail_s, value(2)])
-}
-
-/// What an interrupt costs whom it hits, beyond its handler: median over the trials; None without such trials.
-///
-/// Behind a NIC some milliseconds of work have few interrupts, so that a CPU which is a tenth slower than before the trial, as emulated ones are, would
-/// make each seem to cost tens of microseconds: there the work takes what it took in the trial where nothing interrupted it, and reading the packet counts.
-fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, CalibrationError> {
-    let configured_s = base.work_s + BLOCKED_WORK_S;
-    // That contains the base's work, as does what the trial tells of it.
-    let (reading_s, mostly) = match seen.backlog {
-        true => (None, 0.0),
-        // Where NAPI polls on without interrupts, as in ksoftirqd, what the application loses is not theirs.
-        false => (Some(application(seen, 0.0)?.coefficients[0].value - base.work_s), MOSTLY),
-    };
-    let work_s =
-        |c: &Counts| c.undisturbed_work_s.zip(reading_s).map_or(configured_s, |(work_s, more_s)| work_s + more_s);
-    let interrupts = |c: &&Counts| c.busy_interrupts > 0.0 && c.busy_interrupts >= mostly * c.polls;
-    let each: Vec<f64> = seen
-        .blocked
-        .iter()
-        .filter(interrupts)
-        .map(|c| (c.application_s - work_s(c) * c.delivered) / c.busy_interrupts)
-        .collect();
-    Ok(stats::median(&each).map(|figure| Figure { value: figure.value.max(0.0), ..figure }))
-}
-
-/// [packet, context switch] of the application.
-fn application(seen: &Seen, hidden_s: f64) -> Result<Fit, CalibrationError> {
-    let rows: Vec<Vec<f64>> = seen.plain.iter().map(|c| vec![c.delivered, c.wakeups]).collect();
-    let y: Vec<f64> = seen.plain.iter().map(|c| c.application_s - hidden_s * c.busy_interrupts).collect();
-    // A packet's cost counts alike in every trial.
-    let weight: Vec<f64> = seen.plain.iter().map(|c| 1.0 / c.delivered.powi(2)).collect();
-    let undetermined = CalibrationError::Undetermined { what: "application and context switch cost", trials: y.len() };
-    stats::fit_non_negative(&rows, &y, &weight).ok_or(undetermined)
 }
 
 /// The sum of two independent figures: half widths add as squares.

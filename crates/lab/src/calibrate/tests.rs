@@ -187,15 +187,61 @@ fn polls_that_were_held_up_do_not_decide() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
     let calibrated = calibrate(&mut Exact { held_up: 4.0, ..Exact::default() }, &base(), plan).unwrap();
     let host = &calibrated.calibration.host;
-    for (name, found, truth) in
-        [("protocol", host.protocol_s, PROTOCOL_S), ("poll", host.poll_s, POLL_S), ("wakeup", host.wakeup_s, WAKEUP_S)]
-    {
+    for (name, found, truth) in [
+        ("protocol", host.protocol_s, PROTOCOL_S),
+        ("poll", host.poll_s, POLL_S),
+        ("wakeup", host.wakeup_s, WAKEUP_S),
+        ("application", host.application_s.unwrap(), APPLICATION_S),
+        ("context_switch", host.context_switch_s, SWITCH_S),
+        ("interrupt", host.interrupt_s, HANDLER_S + HIDDEN_S),
+    ] {
         assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
     }
     assert_eq!(host.interrupt_latency_s, 0.0, "a NIC's moderation lets packets wait, too");
     let how = |key: &str| calibrated.calibration.costs.iter().find(|cost| cost.key == key).unwrap().how.clone();
     assert!(how("protocol").starts_with("regression of softirq time over trials"), "{}", how("protocol"));
     assert!(how("ring").contains("receive ring"), "{}", how("ring"));
+}
+
+/// A bench that keeps the loads it was asked for.
+struct Asked(Exact, Vec<f64>);
+
+impl Bench for Asked {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        self.1.push(spec.rate_pps);
+        self.0.observe(spec, metered)
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.0.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.0.socket_capacity(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.0.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        self.0.cpu_method()
+    }
+}
+
+/// A rough cliff of half the cliff: the trial that should keep the socket full loses nothing, and the next round is 1.4 times as high.
+#[test]
+fn loads_rise_where_the_rough_cliff_was_too_low() {
+    let mut asked = Asked(Exact::default(), Vec::new());
+    let calibrated = calibrate(&mut asked, &base(), Plan { rounds: 3, rough_pps: 220e3, backlog: true }).unwrap();
+    let highest = |round: usize| asked.1[8 * round..8 * (round + 1)].iter().copied().fold(0.0, f64::max);
+    assert_eq!(asked.1.len(), 24);
+    let risen = [308e3, 431.2e3, 603.68e3];
+    for (round, expected) in risen.into_iter().enumerate() {
+        assert!((highest(round) / expected - 1.0).abs() < 0.1, "round {round}: {}", highest(round));
+    }
+    let protocol_s = calibrated.calibration.host.protocol_s;
+    assert!((protocol_s / PROTOCOL_S - 1.0).abs() < 1e-3, "{protocol_s}");
 }
 
 #[test]

@@ -84,6 +84,27 @@ fn a_line_has_the_textbook_variances() {
     assert!((line.variances[1] - 1.0 / 82.5).abs() < 1e-12);
 }
 
+/// Times of twenty trials by two costs, with noise of one percent; three of them were made at half the speed.
+#[test]
+fn a_few_slow_trials_do_not_bend_the_robust_fit() {
+    let rows: Vec<Vec<f64>> = (0..20).map(|i| vec![1e3 * f64::from(i + 1), 2e4 / f64::from(i + 1)]).collect();
+    let noise = |i: usize| 1.0 + 0.01 * (1.3 * i as f64).sin();
+    let slow = |i: usize| if [3, 11, 17].contains(&i) { 2.0 } else { 1.0 };
+    let y: Vec<f64> =
+        rows.iter().enumerate().map(|(i, row)| noise(i) * slow(i) * (8.0 * row[0] + 50.0 * row[1])).collect();
+    let weight: Vec<f64> = y.iter().map(|y| y.powi(-2)).collect();
+    let off = |fit: Fit| {
+        let [a, b] = [fit.coefficients[0].value / 8.0, fit.coefficients[1].value / 50.0];
+        (a - 1.0).abs().max((b - 1.0).abs())
+    };
+    let robust = off(fit_non_negative_robust(&rows, &y, &weight).unwrap());
+    let plain = off(fit_non_negative(&rows, &y, &weight).unwrap());
+    assert!(robust < 0.01 && plain > 0.05, "{robust} and {plain}");
+    // Without noise there is nothing to weigh.
+    let exact: Vec<f64> = rows.iter().map(|row| 8.0 * row[0] + 50.0 * row[1]).collect();
+    assert!(off(fit_non_negative_robust(&rows, &exact, &weight).unwrap()) < 1e-9);
+}
+
 proptest! {
     #[test]
     fn no_set_of_columns_fits_better(
