@@ -27,6 +27,11 @@ fn own_protocol(fits: &Fits, base: &TrialSpec) -> Figure {
     fits.protocol.mapped(|cost_s| cost_s - per_byte_s(fits) * f64::from(base.frame_bytes))
 }
 
+/// An interrupt that finds NAPI polling: its handler. A CPU's backlog has none.
+fn polling(fits: &Fits, seen: &Seen) -> Option<Figure> {
+    fits.handled.filter(|_| !seen.backlog)
+}
+
 fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> {
     let own = own_protocol(fits, base);
     let polls = match fits.by_totals {
@@ -37,6 +42,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
+    let in_polls = format!("handler time; what they take from polls is in the time of those ({method})");
     let drop = "protocol time with a full socket over that of a delivered packet";
     let variation = "its standard deviation over its mean, from polls of equal size, median over trials; both engines take such times";
     let ring = if seen.backlog {
@@ -46,6 +52,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     };
     let rows = [
         ("interrupt", fits.interrupt, "s", handled.as_str()),
+        ("interrupt_polling", polling(fits, seen), "s", in_polls.as_str()),
         ("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials"),
         ("poll", Some(fits.poll), "s", &polls),
         ("protocol", Some(own), "s", &polls),
@@ -74,6 +81,7 @@ pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
     Host {
         name: "calibrated".to_owned(),
         interrupt_s: seconds(fits.interrupt),
+        interrupt_polling_s: polling(fits, seen).map(|figure| figure.value),
         interrupt_latency_s: seconds(fits.latency),
         protocol_s: own_protocol(fits, base).value.max(1e-9),
         per_byte_s: per_byte_s(fits),

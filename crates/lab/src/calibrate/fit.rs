@@ -25,6 +25,8 @@ pub struct Fits {
     pub wakeup: Figure,
     /// An interrupt, its hidden part included; None: none were counted.
     pub interrupt: Option<Figure>,
+    /// Its handler alone; None: none were counted.
+    pub handled: Option<Figure>,
     /// What an interrupt costs whom it hits, beyond its handler; contained in `interrupt`.
     pub hidden: Option<Figure>,
     /// From an interrupt's cause to its handler.
@@ -67,6 +69,7 @@ impl Fits {
             poll: softirq.poll,
             wakeup: softirq.wakeup,
             interrupt,
+            handled,
             hidden,
             latency: None,
             application,

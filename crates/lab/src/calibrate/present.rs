@@ -85,8 +85,9 @@ struct Present {
     softirq: f64,
     /// Application time over the calibrated, without the configured work.
     application: f64,
-    /// An interrupt, its hidden part included (s); None: there were none.
+    /// An interrupt, its hidden part included, and its handler alone (s); None: there were none.
     interrupt_s: Option<f64>,
+    handled_s: Option<f64>,
     /// Interrupt latency (s); None if it is not above zero, or does not follow ([`Costs::backlog`]).
     latency_s: Option<f64>,
     /// What a full socket adds to a packet in protocol processing and in the application (s); None: too few trials with one.
@@ -114,7 +115,7 @@ impl Present {
             latency_s(c, service_s, interrupt_s.unwrap_or(0.0) + softirq * costs.poll_s)
         });
         let latency_s = latency_s.filter(|latency_s| costs.backlog && *latency_s > 0.0);
-        let present = Self { softirq, application, interrupt_s, latency_s, cold_s: None };
+        let present = Self { softirq, application, interrupt_s, handled_s, latency_s, cold_s: None };
         Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
     }
 
@@ -137,6 +138,7 @@ impl Present {
         let (cold_protocol_s, cold_application_s) = self.cold_s.unwrap_or(calibrated_s);
         Host {
             interrupt_s: self.interrupt_s.unwrap_or(host.interrupt_s),
+            interrupt_polling_s: host.interrupt_polling_s.map(|own_s| self.handled_s.unwrap_or(own_s)),
             interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
             protocol_s: softirq * host.protocol_s,
             per_byte_s: softirq * host.per_byte_s,

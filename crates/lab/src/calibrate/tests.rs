@@ -197,6 +197,8 @@ fn polls_that_were_held_up_do_not_decide() {
     ] {
         assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
     }
+    let polling_s = host.interrupt_polling_s.expect("a NIC has interrupts of its own");
+    assert!((polling_s - HANDLER_S).abs() < 1e-3 * HANDLER_S, "{polling_s}: the handler alone");
     assert_eq!(host.interrupt_latency_s, 0.0, "a NIC's moderation lets packets wait, too");
     let how = |key: &str| calibrated.calibration.costs.iter().find(|cost| cost.key == key).unwrap().how.clone();
     assert!(how("protocol").starts_with("regression of softirq time over trials"), "{}", how("protocol"));

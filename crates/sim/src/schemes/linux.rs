@@ -43,6 +43,8 @@ struct Linux {
     /// Softirqs wait for ksoftirqd while it is awake.
     softirqs_wait: bool,
     interrupt_ticks: f64,
+    /// The same of an interrupt that finds NAPI scheduled.
+    polling_ticks: f64,
     /// When the NIC asserts its interrupt, while that is not masked.
     nic: Moderation,
     scheduler: FreeRunning,
@@ -85,6 +87,7 @@ struct Linux {
 /// Runs NAPI to the end of the replication.
 pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) {
     let mask_ticks = if napi.backlog { 0.0 } else { machine.times.mask_ticks };
+    let interrupt_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
     if napi.backlog {
         // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more fits.
         machine.ring_limit = machine.ring_limit.saturating_add(1);
@@ -96,7 +99,8 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         backlog: napi.backlog,
         threaded: napi.threaded,
         softirqs_wait: napi.ksoftirqd && !napi.threaded,
-        interrupt_ticks: machine.times.interrupt.mean_ticks() + mask_ticks,
+        interrupt_ticks,
+        polling_ticks: host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds)),
         nic: Moderation::of_nic(&napi.moderation, clock),
         scheduler: machine.times.scheduler,
         softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,

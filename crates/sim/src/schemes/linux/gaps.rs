@@ -89,7 +89,7 @@ impl Linux {
         loop {
             self.missed = true;
             machine.counts.interrupts += 1;
-            if !self.handle(machine, self.interrupt_ticks) {
+            if !self.handle(machine, self.polling_ticks) {
                 return true;
             }
             self.nic.assert(machine.now);

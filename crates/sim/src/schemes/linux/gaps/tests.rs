@@ -38,3 +38,24 @@ fn the_end_of_a_gap_interrupts_in_any_case() {
     // One at 0, four by 51.2 us, the next at 60 us.
     near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
 }
+
+/// A packet each 2 us, more than the host takes, so that NAPI polls for good and an interrupt a gap finds it so: each takes what one of those costs.
+#[test]
+fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
+    let mut host = Host::pentium4_2530mhz();
+    (host.interrupt_s, host.interrupt_latency_s, host.interrupt_polling_s) = (40e-6, 0.0, Some(2e-6));
+    (host.protocol_s, host.per_byte_s, host.application_s) = (4e-6, 0.0, None);
+    let shares = |host: &Host| {
+        let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(500e3), ..Traffic::poisson(500e3) };
+        let scheme = "napi:min_gap=50us,gap=echo".parse().expect("a scheme");
+        let outcome = SimEngine::with_packets(1, 100_000).evaluate(&Point { host: host.clone(), scheme, traffic });
+        let outcome = outcome.expect("it is simulated");
+        let cpu = outcome.cpu.expect("it is split");
+        (outcome.interrupts_per_s.expect("they are counted").value, cpu.interrupt.expect("it is told").value)
+    };
+    let (interrupts_per_s, share) = shares(&host);
+    assert!(interrupts_per_s > 15e3, "{interrupts_per_s}");
+    assert!((share / (interrupts_per_s * 2e-6) - 1.0).abs() < 0.05, "{share} of the CPU for {interrupts_per_s}/s");
+    host.interrupt_polling_s = None;
+    assert!(shares(&host).1 > 0.6, "as any other: {:?}", shares(&host));
+}
