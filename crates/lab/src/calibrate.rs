@@ -57,6 +57,8 @@ const BLOCKED_SHARE_OF_A_NIC: f64 = 0.3;
 pub const FULL_LOSS: f64 = 0.1;
 /// Loss up to which such a trial is taken to have lost next to nothing: the rough cliff was too low.
 const NONE_LOST: f64 = 0.01;
+/// What the rough cliff rises by then: three quarters of it are about what the host took.
+const RISE: f64 = 2.0;
 /// Share of a trial's packets from which on its socket is taken to have held all.
 const ALL_DELIVERED: f64 = 0.9;
 /// Trials of a round.
@@ -273,7 +275,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
                 let reached = !matches!(full.void(), Some(Void::SenderTooSlow { .. }));
                 if reached && full.loss() <= NONE_LOST {
                     // Small loads have small polls and say little of large ones: the rounds to come go higher.
-                    rough_pps *= FULL_SHARE;
+                    rough_pps *= RISE;
                     seen.plain.extend(usable(full));
                 } else if full.loss() > FULL_LOSS {
                     // Only a trial that overflowed its socket kept it full.

@@ -5,6 +5,7 @@ use crate::bench::{Observation, Span};
 use crate::chance::Chance;
 use crate::find::fake::{Fake, Random};
 use crate::find::tests::{measured as searched, quick, spec};
+use crate::stats;
 use crate::trial::TrialSpec;
 
 const CAPACITY_PPS: f64 = 400e3;
@@ -126,7 +127,7 @@ fn what_a_host_with_pauses_shows_is_predicted() {
             let exceeding = fake(77).exceeding(&TrialSpec { rate_pps, ..spec(0.4, 1) }, goal.loss_ratio, 400);
             if exceeding <= goal.exceed_ratio { low = rate_pps } else { high = rate_pps }
         }
-        let mut over: Vec<f64> = (0..9)
+        let over: Vec<f64> = (0..25)
             .map(|seed| {
                 let mut fake = fake(seed);
                 let searched = searched(&mut fake, goal, 5, seed);
@@ -139,8 +140,11 @@ fn what_a_host_with_pauses_shows_is_predicted() {
                 by_model(&computed(), &own, &measured, &goal).expect("trials").value / low
             })
             .collect();
-        over.sort_by(f64::total_cmp);
-        assert!((over[4] - 1.0).abs() < 0.05, "{pauses:?}: {over:?}");
+        // Five searches each, in which pauses fall as they like: one run is a fifth off, and what all leave open of the median has to reach the truth
+        // within 5 %, which the quantile of so few trials is off by itself.
+        let median = stats::median(&over).expect("25 runs");
+        let open = median.interval.expect("of 25");
+        assert!(open.low < 1.05 && open.high > 0.95, "{pauses:?}: {median:?} of {over:?}");
     }
 }
 
