@@ -1,6 +1,6 @@
 //! What FreeBSD and OpenBSD lack of Linux's system interface: the names that `libc`, `nix` and `netlink-socket2` have on Linux only,
-//! so that netcliff's code compiles there as it is. Functions answer ENOSYS ("Function not implemented"), numbers are -1, which no
-//! kernel takes. Nothing here does anything: what a command can do without Linux it does with what all three systems have.
+//! so that netcliff's code compiles there as it is. Functions answer ENOSYS ("Function not implemented"), numbers have all bits set, which
+//! no call takes for anything. What a command can do without Linux it does with what all three systems have.
 //!
 //! Crates that need it say in their `lib.rs`, once: `extern crate netcliff_bsd as libc`, and the same `as nix`. Code of theirs that
 //! rests on more than names (packet rings, AF_XDP, io_uring) is left out there as a module, with another of the same interface in its place.
