@@ -11,13 +11,14 @@
 #![allow(non_camel_case_types, missing_docs)]
 
 pub use ::libc::*;
-pub use ::nix::{NixPath, cmsg_space, errno, ifaddrs, net, poll, time};
+pub use ::nix::{NixPath, cmsg_space, errno, ifaddrs, net, time};
 
 pub mod fcntl;
 pub mod kmod;
 pub mod mount;
 mod netlink;
 mod numbers;
+pub mod poll;
 pub mod sched;
 pub mod sys;
 pub mod unistd;

@@ -32,6 +32,9 @@ none!(u8: SO_EE_ORIGIN_ICMP, RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RT
 none!(c_uint: IFA_F_NODAD, HWTSTAMP_TX_ON, HWTSTAMP_FILTER_ALL);
 none!(Ioctl: PTP_SYS_OFFSET_PRECISE, PTP_SYS_OFFSET_EXTENDED, PTP_SYS_OFFSET, SIOCGHWTSTAMP, SIOCSHWTSTAMP, TUNSETIFF);
 
+#[cfg(target_os = "openbsd")]
+none!(signed c_int: TCP_CONGESTION);
+
 // Matched beside others: another number each.
 pub const RTM_DELLINK: c_ushort = c_ushort::MAX - 1;
 pub const RTM_DELADDR: c_ushort = c_ushort::MAX - 2;

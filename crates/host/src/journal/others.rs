@@ -77,7 +77,7 @@ fn announced(locks: &str) -> Vec<u32> {
 
 /// Who holds the flock of a file by its device and inode.
 pub(super) fn holder_of(device: u64, inode: u64) -> Option<u32> {
-    let (major, minor) = (libc::major(device), libc::minor(device));
+    let (major, minor) = (libc::major(device as _), libc::minor(device as _));
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     procfs::whole("/proc/locks").lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
