@@ -1,4 +1,4 @@
-//! Sockets of netlink that cannot be had.
+//! Sockets of netlink, of which none can be opened.
 
 use netlink_bindings::{
     traits::{NetlinkChained, NetlinkRequest},
