@@ -26,8 +26,8 @@ pub mod unistd;
 pub use errno::Errno as Error;
 pub use netlink::{NetlinkReply, NetlinkReplyChained, NetlinkSocket, ReplyError};
 pub use numbers::*;
-// BSD has another of this name.
-pub use numbers::RTM_DELADDR;
+// BSD has others of these names: another number, another structure.
+pub use numbers::{RTM_DELADDR, TCP_INFO};
 
 /// The error of something that Linux alone has.
 pub fn refused(what: &str) -> std::io::Error {
