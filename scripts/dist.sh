@@ -57,14 +57,18 @@ runner() {
 }
 
 images=()
+# The binary of this machine, once it is built.
+NETCLIFF_HERE=""
 for arch in "${arches[@]}"; do
     target="$arch-unknown-linux-musl"
     debian="$(debian_arch "$arch")" || fail "--arch $arch cannot be built for"
     [[ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]] || rustup target add "$target" >&2 ||
         fail "Rust's target $target is missing; install it first: rustup target add $target"
+    run="$(runner "$arch")"
+    [[ -n "$run$NETCLIFF_HERE" ]] || fail "the man pages of $arch have to be printed by a binary that runs here; install qemu-user-static" \
+        "(apt-get install qemu-user-static), or build for this processor first: --arch $(uname -m) --arch $arch"
     say "building $target"
     scripts/dist/binary.sh "$arch" "$build" "$build/netcliff-$arch"
-    run="$(runner "$arch")"
     if [[ -n "$run" ]]; then
         "$run" "$build/netcliff-$arch" --version | grep -qx "netcliff $version" || fail "the $arch binary does not run"
     else
@@ -73,7 +77,7 @@ for arch in "${arches[@]}"; do
     # Pages and completions are the same on both.
     [[ "$arch" != "$(uname -m)" ]] || export NETCLIFF_HERE="$build/netcliff-$arch"
     tree="$build/tree-$arch"
-    scripts/dist/stage.sh "$build/netcliff-$arch" "$target" "$tree"
+    scripts/dist/stage.sh "$build/netcliff-$arch" "$target" "$tree" "$run"
     name="netcliff-$version-$arch-linux"
     tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu \
         --transform "s,^\.,$name," --directory "$tree/usr" . | gzip -9n >"$out/$name.tar.gz"

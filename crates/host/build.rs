@@ -1,24 +1,20 @@
-//! Compiles the eBPF programs and generates their Rust skeleton. Refuses targets other than Linux.
+//! Compiles the eBPF programs and generates their Rust skeleton, for Linux.
 //!
 //! Sets the cfg `have_bpf` when that worked. When it did not (no clang, or one that is too old), the crate
 //! is built without eBPF, with a warning, and `NETCLIFF_NO_BPF_REASON` carries the reason to run time.
 //! With `NETCLIFF_REQUIRE_BPF=1` in the environment it is an error instead (for packagers and CI).
 
 fn main() {
-    let system = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
-    if system != "linux" {
-        // One sentence, instead of an error for each name that only Linux has.
-        println!(
-            "cargo::error=netcliff-host is for Linux only, and so are netcliff-wire, -lab, -report and the program, which use it: for \
-             {system} build netcliff-core, netcliff-model and netcliff-sim"
-        );
-        return;
-    }
     println!("cargo::rustc-check-cfg=cfg(have_bpf)");
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     println!("cargo::rerun-if-env-changed=NETCLIFF_REQUIRE_BPF");
+    let system = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    if system != "linux" {
+        println!("cargo::rustc-env=NETCLIFF_NO_BPF_REASON=built without eBPF: it is Linux's, and this is {system}");
+        return;
+    }
     match compile() {
         Ok(()) => println!("cargo::rustc-cfg=have_bpf"),
         Err(reason) => {

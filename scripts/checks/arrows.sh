@@ -9,14 +9,15 @@ find_cargo
 
 # What each room may use. A crate that is not listed fails: give it a place first.
 declare -A may_use=(
+    [netcliff-bsd]=""
     [netcliff-core]=""
     [netcliff-model]="netcliff-core"
     [netcliff-sim]="netcliff-core"
-    [netcliff-host]="netcliff-core"
-    [netcliff-wire]="netcliff-core netcliff-host"
-    [netcliff-lab]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire"
+    [netcliff-host]="netcliff-core netcliff-bsd"
+    [netcliff-wire]="netcliff-core netcliff-host netcliff-bsd"
+    [netcliff-lab]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire netcliff-bsd"
     [netcliff-report]="netcliff-core netcliff-lab"
-    [netcliff]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire netcliff-lab netcliff-report"
+    [netcliff]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire netcliff-lab netcliff-report netcliff-bsd"
     [netcliff-testkit]=""
     [netcliff-wasm]="netcliff-core netcliff-model netcliff-sim"
     [netcliff-python]="netcliff-core netcliff-model netcliff-sim netcliff-lab"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# stage.sh BINARY TARGET TREE: lays the program and all that belongs to it out as packages install it. BINARY runs here (its man pages
-# and completions are printed by a binary of this machine: NETCLIFF_HERE, else BINARY itself).
+# stage.sh BINARY TARGET TREE [RUNNER]: lays the program and all that belongs to it out as packages install it. Man pages and completions
+# are printed by a binary of this machine (NETCLIFF_HERE), else by BINARY itself, in RUNNER where it is for another processor.
 set -euo pipefail
-binary="$1" target="$2" tree="$3" here="${NETCLIFF_HERE:-$1}"
+binary="$1" target="$2" tree="$3"
+if [[ -n "${NETCLIFF_HERE:-}" ]]; then here=("$NETCLIFF_HERE"); else here=("${4:-env}" "$binary"); fi
 rm -rf "$tree"
 umask 022
 doc="$tree/usr/share/doc/netcliff"
@@ -11,11 +12,11 @@ mkdir -p "$tree"/usr/{bin,lib/systemd/system,lib/sysusers.d,share/man/man1,share
 install -m 755 "$binary" "$tree/usr/bin/netcliff"
 install -m 644 packaging/netcliff-agent.{service,socket} "$tree/usr/lib/systemd/system/"
 install -m 644 packaging/sysusers.conf "$tree/usr/lib/sysusers.d/netcliff.conf"
-"$here" man "$tree/usr/share/man/man1"
+"${here[@]}" man "$tree/usr/share/man/man1"
 find "$tree/usr/share/man" -name '*.1' -exec gzip -9n {} +
-"$here" completions bash >"$tree/usr/share/bash-completion/completions/netcliff"
-"$here" completions zsh >"$tree/usr/share/zsh/site-functions/_netcliff"
-"$here" completions fish >"$tree/usr/share/fish/vendor_completions.d/netcliff.fish"
+"${here[@]}" completions bash >"$tree/usr/share/bash-completion/completions/netcliff"
+"${here[@]}" completions zsh >"$tree/usr/share/zsh/site-functions/_netcliff"
+"${here[@]}" completions fish >"$tree/usr/share/fish/vendor_completions.d/netcliff.fish"
 install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE LICENSE-GPL-2.0 "$doc/"
 install -m 644 COPYRIGHT "$doc/copyright"
 mkdir -p "$doc/contrib"

@@ -11,6 +11,7 @@ pub mod guest;
 pub mod headroom;
 pub mod inspect;
 pub mod limits;
+pub mod linux_only;
 pub mod live;
 pub mod metrics;
 pub mod refused;

@@ -5,6 +5,10 @@
 //!
 //! A library, so that fuzz targets and tests reach the reading of command lines ([`points_of`]); the program is [`run`].
 
+// Names of Linux that another system lacks, each refused there.
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as nix;
+
 // The comments of arguments are their help texts: [,X] is what may be left out, not a link.
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;
@@ -26,7 +30,19 @@ pub fn run() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
     let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let outcome = match &cli.command {
+    let outcome = match commands::linux_only::refusal(&cli.command, std::env::consts::OS) {
+        Some(why) => Err(output::usage(why)),
+        None => done(&cli),
+    };
+    live::end(&outcome);
+    match outcome {
+        Ok(code) => code,
+        Err(error) => output::fail(&error),
+    }
+}
+
+fn done(cli: &Cli) -> anyhow::Result<ExitCode> {
+    match &cli.command {
         Command::Find(args) => commands::find::run(args, &cli.store),
         Command::Run(args) => commands::run::run(args, &cli.store),
         Command::Predict(args) => commands::compute::predict(args, &cli.store),
@@ -48,11 +64,6 @@ pub fn run() -> ExitCode {
         Command::Guest => commands::guest::run(),
         Command::Completions { shell } => commands::shell::completions(*shell),
         Command::Man { dir } => commands::shell::man(dir.as_deref()),
-    };
-    live::end(&outcome);
-    match outcome {
-        Ok(code) => code,
-        Err(error) => output::fail(&error),
     }
 }
 

@@ -4,6 +4,8 @@
 //! meanwhile: the reports wait in a socket until they are read. In the end the devices are also read as they are then, so that no change
 //! that lasts is missed, whether it was reported or not.
 
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/listen.rs")]
+mod listen;
 mod notice;
 
 use crate::{
@@ -12,9 +14,7 @@ use crate::{
 };
 use nix::{
     errno::Errno,
-    sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, setsockopt, socket, sockopt,
-    },
+    sys::socket::{MsgFlags, recv},
 };
 use notice::{Notice, notices, offline};
 use std::{
@@ -25,12 +25,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Groups of rtnetlink: links, and addresses of both versions (linux/rtnetlink.h).
-const GROUPS: u32 = libc::RTMGRP_LINK as u32 | libc::RTMGRP_IPV4_IFADDR as u32 | libc::RTMGRP_IPV6_IFADDR as u32;
-/// The kernel's own group of device events.
-const KERNEL_EVENTS: u32 = 1;
-/// Receive buffer for reports until they are read: a thousand changes.
-const ROOM_BYTES: usize = 1 << 20;
 /// Number of the loopback device in each namespace (LOOPBACK_IFINDEX, net/core/dev.c).
 const LOOPBACK: u32 = 1;
 /// A device that changes all the time is not waited for longer.
@@ -85,7 +79,7 @@ impl Ground {
     /// The kernel does not report its links and addresses.
     pub fn watch(scope: Scope) -> io::Result<Self> {
         // First the socket: what changes while the devices are listed is reported as well.
-        let socket = listen(SockProtocol::NetlinkRoute, GROUPS)?;
+        let socket = listen::to_links()?;
         let mut rtnl = Rtnl::new();
         let is_meant = |name: &String| scope.interfaces.as_ref().is_none_or(|names| names.contains(name));
         let links = rtnl.links()?.into_iter().filter(|link| link.is_up() && is_meant(&link.name));
@@ -219,7 +213,7 @@ pub struct Cpus {
 impl Cpus {
     /// Starts watching on the host whose files are below `root`.
     pub fn watch(root: &Path) -> Self {
-        let socket = listen(SockProtocol::NetlinkKObjectUEvent, KERNEL_EVENTS);
+        let socket = listen::to_events();
         let socket = socket.map_err(|error| tracing::debug!(%error, "events of CPUs are not heard")).ok();
         Self { socket, online: online_cpus(root).into_iter().collect(), root: root.to_owned() }
     }
@@ -266,15 +260,6 @@ pub fn told(mut phrases: Vec<String>) -> Option<String> {
         phrases.push(format!("{more} changes more"));
     }
     (!phrases.is_empty()).then(|| phrases.join("; "))
-}
-
-fn listen(protocol: SockProtocol, groups: u32) -> io::Result<OwnedFd> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let own = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
-    // Without the right to more, what the host allows.
-    let _ = setsockopt(&own, sockopt::RcvBuf, &ROOM_BYTES);
-    bind(own.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
-    Ok(own)
 }
 
 #[cfg(test)]

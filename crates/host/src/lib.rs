@@ -23,6 +23,14 @@
 //! - [`journal`]: every change to the machine is written down before it is made, so that it can be
 //!   undone by the next start even after `kill -9`.
 
+// Names of Linux that another system lacks, each refused there.
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as libc;
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as netlink_socket2;
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as nix;
+
 #[cfg(have_bpf)]
 mod bpf;
 pub mod cpu;
@@ -39,10 +47,12 @@ pub mod inventory;
 pub mod journal;
 pub mod memory;
 pub mod nic;
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/perf.rs")]
 pub mod perf;
 pub mod process;
 mod procfs;
 mod rtnl;
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/schedule.rs")]
 pub mod schedule;
 pub mod setting;
 pub mod softnet;

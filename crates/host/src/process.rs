@@ -1,16 +1,12 @@
 //! Distinguishes a process from a later one with the same pid.
 
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/pidfd.rs")]
+mod pidfd;
+
 use crate::procfs;
-use nix::{
-    errno::Errno,
-    sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction},
-};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use serde::{Deserialize, Serialize};
-use std::{
-    io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-    path::PathBuf,
-};
+use std::{io, path::PathBuf};
 
 /// A process that cannot be confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,7 +46,7 @@ impl ProcessId {
     /// # Errors
     /// When this process may not.
     pub fn ask_to_end(&self) -> io::Result<()> {
-        self.signal(libc::SIGTERM)
+        pidfd::signal(*self, libc::SIGTERM)
     }
 
     /// Ends it (SIGKILL). One that has ended already is no error.
@@ -58,32 +54,7 @@ impl ProcessId {
     /// # Errors
     /// When this process may not.
     pub fn end(&self) -> io::Result<()> {
-        self.signal(libc::SIGKILL)
-    }
-
-    fn signal(&self, signal: libc::c_int) -> io::Result<()> {
-        let pid = libc::pid_t::try_from(self.pid).map_err(io::Error::other)?;
-        // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd = match Errno::result(fd) {
-            Err(Errno::ESRCH) => return Ok(()),
-            other => RawFd::try_from(other?).map_err(io::Error::other)?,
-        };
-        // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // Checked after the descriptor is held: from here on the pid cannot be reused under our feet.
-        if !self.is_alive() {
-            return Ok(());
-        }
-        // SAFETY: a valid pidfd, a signal number, no siginfo, no flags.
-        let sent = unsafe {
-            let siginfo = std::ptr::null::<libc::siginfo_t>();
-            libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, siginfo, 0)
-        };
-        match Errno::result(sent) {
-            Ok(_) | Err(Errno::ESRCH) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
+        pidfd::signal(*self, libc::SIGKILL)
     }
 }
 

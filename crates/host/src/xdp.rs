@@ -5,6 +5,7 @@
 //! and the kernel refuses it where another program is attached instead of replacing that.
 
 mod assembler;
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/calls.rs")]
 mod calls;
 mod program;
 

@@ -31,6 +31,10 @@
 //! | [`stand`] | the devices, addresses and CPUs that a measurement depends on: what changed meanwhile |
 //! | [`stats`] | intervals and least squares |
 
+// Names of Linux that another system lacks, each refused there.
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as nix;
+
 pub mod account;
 pub mod advise;
 mod alike;

@@ -26,8 +26,11 @@
 //! Intended send times are nanoseconds of the sender's `CLOCK_MONOTONIC`: times from one end to the other are measured where both ends
 //! share that clock.
 
+// Names of Linux that another system lacks, each refused there.
 #[cfg(not(target_os = "linux"))]
-compile_error!("netcliff-wire drives Linux packet sockets and builds only on Linux");
+extern crate netcliff_bsd as libc;
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as nix;
 
 pub mod clock;
 pub mod common_clock;
@@ -42,6 +45,7 @@ pub mod generator;
 pub mod ground;
 pub mod latency;
 pub mod load;
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/messages.rs")]
 mod messages;
 mod pending;
 pub mod replay;

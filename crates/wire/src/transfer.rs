@@ -64,6 +64,7 @@ pub mod tcp_info;
 mod tests;
 mod together;
 mod turns;
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/uring.rs")]
 mod uring;
 mod wake;
 mod zero_copy;

@@ -4,17 +4,18 @@
 //! recursion_misses. What a softirq drops in this time is in no map. The count costs each drop of the host time, which is why only trials of a
 //! ledger have it.
 
+#[cfg_attr(not(target_os = "linux"), path = "../not_linux/tracefs.rs")]
+mod tracefs;
+
 use crate::cpu::util::online_cpus;
 use crate::perf::{Counter, Event, Of};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 
 /// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const NUMBER: &str = "events/skb/kfree_skb/id";
-/// include/uapi/linux/mount.h
-const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
 
 /// Counts the drops of each CPU.
 #[derive(Debug)]
@@ -43,29 +44,9 @@ fn number() -> io::Result<u64> {
     let text = match MOUNTED.iter().find_map(|root| read(root).ok()) {
         Some(text) => text,
         None => {
-            let mount = unseen_mount()?;
+            let mount = tracefs::unseen_mount()?;
             read(&format!("/proc/thread-self/fd/{}", mount.as_raw_fd()))?
         }
     };
     text.trim().parse().map_err(|_| io::Error::other(format!("{NUMBER} is {:?}, not a number", text.trim())))
-}
-
-/// tracefs without a place in the file system: nobody else sees it, and it goes with the descriptor.
-fn unseen_mount() -> io::Result<OwnedFd> {
-    let own = |fd: libc::c_long| {
-        // SAFETY: a descriptor that the kernel has just given to us alone.
-        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) }) }
-    };
-    let none = std::ptr::null::<libc::c_char>();
-    // SAFETY: the name is a string with an end, and outlives the call.
-    let context = own(unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), 1 as libc::c_uint) })?;
-    // SAFETY: the call takes no pointer but two that are null, as FSCONFIG_CMD_CREATE wants.
-    let made = unsafe {
-        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, none, none, 0 as libc::c_int)
-    };
-    if made < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call takes no pointer. The first 1 is FSMOUNT_CLOEXEC.
-    own(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1 as libc::c_uint, 0 as libc::c_uint) })
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::rtnl::VethEnd;
 use netcliff_testkit::{Need, has};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::SockProtocol;
 use std::{
     fs::File,
     sync::atomic::{AtomicBool, Ordering},
@@ -42,7 +43,7 @@ fn scope() -> Scope {
 
 /// Watches, but is told nothing from then on.
 fn deaf() -> Ground {
-    let socket = listen(SockProtocol::NetlinkRoute, 0).unwrap();
+    let socket = listen::listen(SockProtocol::NetlinkRoute, 0).unwrap();
     Ground { socket, ..Ground::watch(scope()).unwrap() }
 }
 

@@ -32,13 +32,12 @@ impl Announcement {
     /// Shows this process.
     pub(super) fn new() -> io::Result<Self> {
         let file = memfd_create("netcliff-run", MFdFlags::MFD_CLOEXEC)?;
-        let lock = libc::flock {
-            l_type: libc::F_WRLCK as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: MARK,
-            l_len: 1,
-            l_pid: 0,
-        };
+        // SAFETY: plain numbers, for which all zeroes is a valid value; some systems have more of them than these.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        lock.l_start = MARK;
+        lock.l_len = 1;
         fcntl(&file, FcntlArg::F_SETLK(&lock))?;
         Ok(Self { _file: file })
     }
@@ -78,7 +77,7 @@ fn announced(locks: &str) -> Vec<u32> {
 
 /// Who holds the flock of a file by its device and inode.
 pub(super) fn holder_of(device: u64, inode: u64) -> Option<u32> {
-    let (major, minor) = (libc::major(device), libc::minor(device));
+    let (major, minor) = (libc::major(device as _), libc::minor(device as _));
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     procfs::whole("/proc/locks").lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -11,6 +11,7 @@
 //! | [`Stamps::Hardware`] | the device's own time of sending | the device's own time of arrival |
 
 mod lane;
+#[cfg_attr(not(target_os = "linux"), path = "../not_linux/stamps.rs")]
 mod socket;
 
 pub(super) use lane::Tags;

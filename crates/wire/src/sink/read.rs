@@ -100,7 +100,7 @@ impl Inbox {
                 // SAFETY: the message points at one packet buffer and one control buffer that this
                 // value owns, with their true lengths.
                 let bytes = unsafe { libc::recvmsg(fd, &raw mut message.msg_hdr, flags) };
-                message.msg_len = u32::try_from(bytes).unwrap_or(0);
+                message.msg_len = bytes.max(0) as _;
                 if bytes < 0 { -1 } else { 1 }
             }
             Reader::Recvmmsg { .. } => {

@@ -1,8 +1,11 @@
 //! A file to the network: sendfile(2), from the page cache or, dropped from it, from the disk.
 
+#[cfg_attr(not(target_os = "linux"), path = "../not_linux/cache.rs")]
+mod cache;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +20,6 @@ use crate::error::WireError;
 
 /// include/uapi/linux/magic.h.
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
-/// cachestat(2), on every architecture.
-const SYS_CACHESTAT: libc::c_long = 451;
-const PAGE_BYTES: u64 = 4096;
 /// The directory for temporary files that outlive a restart (FHS 3.0, 5.15), hence on a disk.
 const ON_DISK: &str = "/var/tmp";
 /// Share of a file that may be in the page cache when it was just dropped: readahead for another reader.
@@ -67,7 +67,7 @@ impl<'a> SendFile<'a> {
             // Only what is on the disk can be dropped.
             self.file.sync_data().map_err(failed)?;
             self.rewind_cache().map_err(failed)?;
-            if lies_in_memory(&self.file).map_err(failed)? || cached_share(&self.file) > MOST_CACHED {
+            if lies_in_memory(&self.file).map_err(failed)? || cache::share(&self.file) > MOST_CACHED {
                 let accepted =
                     "a file on a disk that nothing else holds in memory (tmpfs is memory), or warm: without --cold";
                 return Err(WireError::setting("file to be read cold", self.name.display(), accepted));
@@ -97,17 +97,6 @@ fn is_memory(kind: FsType) -> bool {
 fn directory(temporary: PathBuf, cold: bool) -> PathBuf {
     let in_memory = || statfs(&temporary).is_ok_and(|about| is_memory(about.filesystem_type()));
     if cold && in_memory() { PathBuf::from(ON_DISK) } else { temporary }
-}
-
-/// Share of a file that is in the page cache; 0 where the kernel does not report (before Linux 6.5).
-fn cached_share(file: &File) -> f64 {
-    // struct cachestat_range, where a length of 0 is the whole file, and struct cachestat (include/uapi/linux/mman.h).
-    let (range, mut told) = ([0_u64; 2], [0_u64; 5]);
-    let flags: libc::c_uint = 0;
-    // SAFETY: both are of the kernel's sizes and outlive the call.
-    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), told.as_mut_ptr(), flags) };
-    let pages = file.metadata().map_or(0, |about| about.len().div_ceil(PAGE_BYTES));
-    if done < 0 || pages == 0 { 0.0 } else { told[0] as f64 / pages as f64 }
 }
 
 /// A file of so many bytes in `directory` that is gone when it is closed, and the name it had.

@@ -130,7 +130,7 @@ pub(crate) fn asking_socket() -> Result<OwnedFd, WireError> {
 /// Refuses an interface that is down or has no carrier.
 pub(crate) fn check_carrier(interface: &str) -> Result<(), WireError> {
     // Not IFF_RUNNING, which follows the carrier up to a second late.
-    let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_LOWER_UP;
+    let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::from_bits_retain(libc::IFF_LOWER_UP);
     let up = getifaddrs()
         .map_err(|e| WireError::system("list the interfaces", e))?
         .any(|entry| entry.interface_name == interface && entry.flags.contains(wanted));

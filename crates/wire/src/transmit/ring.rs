@@ -119,7 +119,7 @@ impl RawRing {
                 None,
                 memory_bytes,
                 ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE,
+                MapFlags::MAP_SHARED | MapFlags::from_bits_retain(libc::MAP_POPULATE),
                 &fd,
                 0,
             )

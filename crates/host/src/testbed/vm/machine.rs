@@ -129,7 +129,7 @@ impl Machine {
         let main = self.child.id();
         let _ = sched_setaffinity(Pid::from_raw(main as i32), cpus);
         // SAFETY: setpriority takes numbers.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, main, FIRST_IN_LINE) };
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, main as _, FIRST_IN_LINE) };
     }
 
     pub(super) fn last_words(&mut self) -> String {

@@ -50,7 +50,9 @@ fn open() -> io::Result<OwnedFd> {
     for (to, from) in request.ifr_name.iter_mut().zip(NAME.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+    let flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: the flags are the first bytes of the union, which other systems declare otherwise.
+    unsafe { (&raw mut request.ifr_ifru).cast::<libc::c_short>().write(flags) };
     // SAFETY: TUNSETIFF reads and writes an ifreq.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } {
         0 => Ok(file.into()),

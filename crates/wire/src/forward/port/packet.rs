@@ -64,7 +64,7 @@ impl PacketReceiver {
                 None,
                 MEMORY_BYTES,
                 ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE,
+                MapFlags::MAP_SHARED | MapFlags::from_bits_retain(libc::MAP_POPULATE),
                 &fd,
                 0,
             )

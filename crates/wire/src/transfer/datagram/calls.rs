@@ -63,7 +63,7 @@ impl<'a> Calls<'a> {
             if got < 0 {
                 return Err(io::Error::last_os_error());
             }
-            self.messages[0].msg_len = got as u32;
+            self.messages[0].msg_len = got as _;
             return Ok(1);
         }
         for (message, control) in self.messages.iter_mut().zip(&mut self.control) {

@@ -53,8 +53,15 @@ impl Frames {
             .ok_or_else(|| WireError::setting("frame size", frame_bytes, "more than 0"))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
-        let memory = unsafe { mmap_anonymous(None, bytes, protection, MapFlags::MAP_PRIVATE | MapFlags::MAP_POPULATE) }
-            .map_err(|e| WireError::system("reserve memory for frames", e))?;
+        let memory = unsafe {
+            mmap_anonymous(
+                None,
+                bytes,
+                protection,
+                MapFlags::MAP_PRIVATE | MapFlags::from_bits_retain(libc::MAP_POPULATE),
+            )
+        }
+        .map_err(|e| WireError::system("reserve memory for frames", e))?;
         let mapping = Arc::new(Mapping { memory, bytes });
         let mut frames = Self { mapping, frame_bytes, from: 0, to: bytes.get() };
         for slot in 0..u64::from(slots) {
@@ -126,8 +133,10 @@ impl<T: Copy> Queue<T> {
             .ok_or_else(|| WireError::setting("slots", slots, "more than 0"))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping chosen by the kernel; it replaces none of ours.
-        let memory = unsafe { mmap(None, bytes, protection, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE, fd, at) }
-            .map_err(|e| WireError::system("map an AF_XDP ring", e))?;
+        let memory = unsafe {
+            mmap(None, bytes, protection, MapFlags::MAP_SHARED | MapFlags::from_bits_retain(libc::MAP_POPULATE), fd, at)
+        }
+        .map_err(|e| WireError::system("map an AF_XDP ring", e))?;
         Ok(Self { mapping: Mapping { memory, bytes }, offsets, slots, entries: std::marker::PhantomData })
     }
 

@@ -1,0 +1,61 @@
+//! Stands in for io_uring, which only Linux has.
+
+use std::convert::Infallible;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+
+use super::end::DataPath;
+use crate::error::WireError;
+
+fn refused<T>() -> Result<T, WireError> {
+    Err(WireError::system("set up io_uring", netcliff_bsd::refused("io_uring")))
+}
+
+/// None are needed.
+pub(super) fn receive_bytes(_: usize) -> usize {
+    0
+}
+
+/// Sends; on this system none can be made.
+pub(super) struct Sender(Infallible);
+
+impl Sender {
+    pub(super) fn new(_: BorrowedFd<'_>, _: Vec<u8>, _: bool, _: u64) -> Result<Self, WireError> {
+        refused()
+    }
+}
+
+impl DataPath for Sender {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        match self.0 {}
+    }
+}
+
+/// A receive that stays armed; on this system none can be made.
+pub(super) struct Multishot<'a>(Infallible, PhantomData<&'a ()>);
+
+impl<'a> Multishot<'a> {
+    pub(super) fn new(_: BorrowedFd<'a>, _: usize, _: u64) -> Result<Self, WireError> {
+        refused()
+    }
+
+    pub(super) fn wait(&mut self, _: impl FnMut(&[u8])) -> io::Result<()> {
+        match self.0 {}
+    }
+}
+
+/// Receives a stream; on this system none can be made.
+pub(super) struct Receiver(Infallible);
+
+impl Receiver {
+    pub(super) fn new(_: BorrowedFd<'_>, _: usize, _: u64) -> Result<Self, WireError> {
+        refused()
+    }
+}
+
+impl DataPath for Receiver {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        match self.0 {}
+    }
+}
