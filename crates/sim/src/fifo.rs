@@ -17,59 +17,74 @@ pub(crate) struct Packet {
     pub number: u32,
 }
 
-/// A queue of packets in a buffer whose length is a power of two.
+/// A queue of packets in a buffer whose length is a power of two. What enters and what leaves count apart: a count that both change
+/// would have the one wait for the other.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     buffer: Box<[Packet]>,
-    head: usize,
-    len: usize,
-    /// Sum of the arrival times of the packets held, modulo 2^64 [ticks].
+    pushed: Passed,
+    popped: Passed,
+}
+
+/// Packets that have passed an end of the queue.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passed {
+    count: usize,
+    /// Sum of their arrival times, modulo 2^64 [ticks].
     arrived: u64,
+}
+
+impl Passed {
+    #[inline]
+    fn add(&mut self, packet: &Packet) {
+        self.count = self.count.wrapping_add(1);
+        self.arrived = self.arrived.wrapping_add(packet.arrived);
+    }
 }
 
 impl Fifo {
     /// An empty queue.
     pub(crate) fn new() -> Self {
-        Self { buffer: vec![Packet::default(); 64].into_boxed_slice(), head: 0, len: 0, arrived: 0 }
+        let buffer = vec![Packet::default(); 64].into_boxed_slice();
+        Self { buffer, pushed: Passed::default(), popped: Passed::default() }
     }
 
     /// Packets held.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.pushed.count.wrapping_sub(self.popped.count)
     }
 
     /// True without packets.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.pushed.count == self.popped.count
     }
 
     #[inline]
-    fn at(&self, place: usize) -> usize {
-        (self.head + place) & (self.buffer.len() - 1)
+    fn place(&self, number: usize) -> usize {
+        number & (self.buffer.len() - 1)
     }
 
     /// Appends a packet.
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet) {
-        if self.len == self.buffer.len() {
+        if self.len() == self.buffer.len() {
             self.grow();
         }
-        let place = self.at(self.len);
+        let place = self.place(self.pushed.count);
         self.buffer[place] = packet;
-        self.len += 1;
-        self.arrived = self.arrived.wrapping_add(packet.arrived);
+        self.pushed.add(&packet);
     }
 
     #[cold]
     fn grow(&mut self) {
         let mut buffer = vec![Packet::default(); self.buffer.len() * 2].into_boxed_slice();
+        let mask = buffer.len() - 1;
         for (place, packet) in self.iter().enumerate() {
-            buffer[place] = *packet;
+            buffer[self.popped.count.wrapping_add(place) & mask] = *packet;
         }
         self.buffer = buffer;
-        self.head = 0;
     }
 
     /// How long the packets have been here by `now`, added up [ticks].
@@ -77,10 +92,11 @@ impl Fifo {
         if self.is_empty() {
             return 0;
         }
-        let most = u128::from(now - self.front().arrived) * self.len as u128;
+        let most = u128::from(now - self.front().arrived) * self.len() as u128;
+        let arrived = self.pushed.arrived.wrapping_sub(self.popped.arrived);
         // A run of few packets is marked at each of them: there a sum over the queue would take as long as all the rest.
         if most <= u128::from(u64::MAX) {
-            return u128::from((self.len as u64).wrapping_mul(now).wrapping_sub(self.arrived));
+            return u128::from((self.len() as u64).wrapping_mul(now).wrapping_sub(arrived));
         }
         self.iter().map(|packet| u128::from(now - packet.arrived)).sum()
     }
@@ -88,24 +104,21 @@ impl Fifo {
     /// The oldest packet; the queue must hold one.
     #[inline]
     pub(crate) fn front(&self) -> &Packet {
-        debug_assert!(self.len > 0);
-        &self.buffer[self.head]
+        debug_assert!(!self.is_empty());
+        &self.buffer[self.place(self.popped.count)]
     }
 
     /// Takes the oldest packet; the queue must hold one.
     #[inline]
     pub(crate) fn pop(&mut self) -> Packet {
-        debug_assert!(self.len > 0);
-        let packet = self.buffer[self.head];
-        self.head = self.at(1);
-        self.len -= 1;
-        self.arrived = self.arrived.wrapping_sub(packet.arrived);
+        let packet = *self.front();
+        self.popped.add(&packet);
         packet
     }
 
     /// Oldest to newest.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet> {
-        (0..self.len).map(|place| &self.buffer[self.at(place)])
+        (0..self.len()).map(|place| &self.buffer[self.place(self.popped.count.wrapping_add(place))])
     }
 }
 

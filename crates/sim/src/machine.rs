@@ -5,6 +5,7 @@
 
 mod application;
 mod beside;
+mod look_ahead;
 mod pauses;
 mod record;
 pub(crate) mod sender;
@@ -42,8 +43,8 @@ pub(crate) enum PacketOutcome {
 
 /// Sees every packet's outcome; `()` sees nothing and costs nothing.
 pub(crate) trait Watch {
-    /// Idle polls between two far packets need not be played one by one.
-    const LEAVES_OUT_IDLE_POLLS: bool = false;
+    /// False: nobody sees when what happens, so that arrivals may be looked at later and idle polls passed over.
+    const SEES: bool = true;
 
     /// Packet `number` met `outcome` at `at` [ticks].
     #[inline]
@@ -67,7 +68,7 @@ pub(crate) trait Watch {
 }
 
 impl Watch for () {
-    const LEAVES_OUT_IDLE_POLLS: bool = true;
+    const SEES: bool = false;
 }
 
 /// What an arrival did.
@@ -133,12 +134,8 @@ impl Times {
 pub(crate) struct Machine<W> {
     /// The present [ticks].
     pub now: u64,
-    /// The next arrival, or event of the sender or of a transmission [ticks]; [`NEVER`] once the replication is over.
-    pub next_arrival: u64,
     /// True once the last mark is set: whatever happens after is not recorded.
     pub done: bool,
-    /// Ring and protocol; the packet in service keeps its place.
-    pub ring: Fifo,
     /// Packets at the head of `ring` that do not count against its limit (a spliced backlog).
     pub uncounted: usize,
     /// Packets `ring` may hold besides the uncounted ones.
@@ -151,10 +148,18 @@ pub(crate) struct Machine<W> {
     pub cost: PacketCost,
     /// What was counted so far.
     pub counts: Counts,
+    /// Ring and protocol; the packet in service keeps its place.
+    ring: Fifo,
+    /// The next arrival that is not in the ring yet, or event of the sender or of a transmission [ticks]; [`NEVER`] once the
+    /// replication is over.
+    arrives: u64,
+    /// Arrivals before this one surely find room: they may be looked at once the ring is ([`look_ahead`]) [ticks].
+    sure_until: u64,
+    /// Neither pauses nor a sender or transmissions.
+    only_receives: bool,
     pauses: Pauses,
     beside: Option<Box<Beside>>,
     records: Records,
-    arriving: Packet,
     source: Source,
     watch: W,
 }
@@ -163,24 +168,26 @@ impl<W: Watch> Machine<W> {
     /// The machine of `point`, for `packets` arrivals of `replication` under `seed`.
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64, watch: W) -> Self {
         let mut source = Source::new(point, clock, seed, replication);
-        let arriving = source.next();
-        let beside = Beside::new(point, clock, seed, replication, arriving.arrived);
+        let first = source.gap();
+        let beside = Beside::new(point, clock, seed, replication, first);
         let times = Times::new(point, clock, seed, replication);
+        let arrives = beside.as_ref().map_or(first, |beside| beside.next());
         Self {
             now: 0,
-            next_arrival: beside.as_ref().map_or(arriving.arrived, |beside| beside.next()),
             done: false,
-            ring: Fifo::new(),
             uncounted: 0,
             ring_limit: usize::try_from(point.host.ring).unwrap_or(usize::MAX),
             applications: Applications::new(&point.host, clock, times.scheduler),
             times,
             cost: source.cost(),
             counts: Counts::default(),
+            ring: Fifo::new(),
+            arrives,
+            sure_until: arrives,
+            only_receives: beside.is_none() && point.host.pauses().is_none(),
             pauses: Pauses::new(point, clock, seed, replication),
             beside,
             records: Records::new(packets),
-            arriving,
             source,
             watch,
         }
@@ -194,7 +201,7 @@ impl<W: Watch> Machine<W> {
     /// Lets time pass to `at` on `account`, with no event before it.
     #[inline]
     pub(crate) fn pass(&mut self, account: Account, at: u64) {
-        debug_assert!(self.now <= at && at <= self.next_arrival);
+        debug_assert!(self.now <= at && at <= self.sure_until);
         self.counts.cpu[account as usize] += at - self.now;
         if account == Account::Application
             && let Some(applications) = &mut self.applications
@@ -203,23 +210,6 @@ impl<W: Watch> Machine<W> {
         }
         self.watch.spent(account, self.now, at);
         self.now = at;
-    }
-
-    /// Spends `work` on `account`; arrivals meanwhile go to the ring without notice to the scheme. Transmit interrupts
-    /// preempt all but interrupts.
-    #[inline]
-    pub(crate) fn spend(&mut self, account: Account, work: u64) {
-        if account != Account::Interrupt {
-            self.transmit_interrupts();
-        }
-        let mut left = work;
-        while let Some(rest) = self.work(account, left, self.next_arrival) {
-            left = rest;
-            self.take_arrival();
-            if account != Account::Interrupt {
-                self.transmit_interrupts();
-            }
-        }
     }
 
     /// Passes over `polls` polls that find nothing, `each` apart [ticks]: they take the mean overhead, the rest of the time is
@@ -236,14 +226,14 @@ impl<W: Watch> Machine<W> {
 
     /// True if an arrival is due now.
     #[inline]
-    pub(crate) fn arrival_due(&self) -> bool {
-        self.now == self.next_arrival
+    pub(crate) fn arrival_due(&mut self) -> bool {
+        self.now == self.next_arrival()
     }
 
     /// Reports the timer that is due now to the watch, unless an arrival is due.
     #[inline]
     pub(crate) fn note_timer(&mut self) {
-        if !self.arrival_due() {
+        if W::SEES && !self.arrival_due() {
             self.watch.timer(self.now);
         }
     }
@@ -251,27 +241,31 @@ impl<W: Watch> Machine<W> {
     /// The arrival that is due now.
     #[inline]
     pub(crate) fn take_arrival(&mut self) -> Arrival {
-        debug_assert_eq!(self.now, self.next_arrival);
+        self.settle();
+        debug_assert_eq!(self.now, self.arrives);
         if self.beside.is_some() {
             return self.take_event();
         }
         if self.counts.offered == self.records.next_mark() && self.mark() {
             return Arrival::Ended;
         }
-        let packet = self.next_packet();
-        self.next_arrival = self.now + self.arriving.arrived;
-        self.accept(packet)
+        let packet = self.next_packet(self.now);
+        self.arrives += self.source.gap();
+        let arrival = self.accept(packet);
+        if self.sure_until == self.now {
+            self.look_ahead();
+        }
+        arrival
     }
 
-    /// The packet that is offered now; the one after it is drawn.
+    /// The packet that is offered at `at`.
     #[inline]
-    fn next_packet(&mut self) -> Packet {
+    fn next_packet(&mut self, at: u64) -> Packet {
         self.counts.offered += 1;
-        let packet = Packet { arrived: self.now, ..self.arriving };
+        let packet = Packet { arrived: at, ..self.source.next() };
         if let Some(counts) = self.counts_of(packet.socket) {
             counts.offered += 1;
         }
-        self.arriving = self.source.next();
         packet
     }
 
@@ -338,7 +332,7 @@ impl<W: Watch> Machine<W> {
         self.done = self.records.push(counts, each);
         self.watch.mark(self.now);
         if self.done {
-            self.next_arrival = NEVER;
+            self.plan(NEVER);
         }
         self.done
     }
@@ -346,7 +340,7 @@ impl<W: Watch> Machine<W> {
     /// Protocol time of the packet at the head of the ring, waking the application included where it sleeps.
     #[inline]
     pub(crate) fn protocol_work(&mut self) -> u64 {
-        let head = self.ring.front();
+        let head = self.head();
         let (own, socket) = (head.protocol, head.socket);
         let Some(applications) = &mut self.applications else { return own };
         let application = applications.of(socket);
@@ -362,22 +356,31 @@ impl<W: Watch> Machine<W> {
     /// The packet at the head of the ring has been processed. True if that woke the application.
     #[inline(always)]
     pub(crate) fn finish_packet(&mut self) -> bool {
+        // Not copied whole: that would wait for the packet to be written, where it has just come.
+        let Packet { arrived, bytes, number, .. } = *self.ring.front();
+        let latency = self.now - arrived;
+        self.counts.processed += 1;
+        self.counts.processed_latency += u128::from(latency);
+        if self.applications.is_some() {
+            return self.hand_on();
+        }
+        self.leave_ring();
+        self.watch.outcome(number, PacketOutcome::Processed, self.now);
+        self.counts.delivered_bytes += u64::from(bytes);
+        self.records.latency(latency);
+        if self.beside.is_some() {
+            self.forward(u32::from(bytes));
+        }
+        false
+    }
+
+    /// The packet at the head leaves the ring.
+    #[inline]
+    fn leave_ring(&mut self) -> Packet {
         let packet = self.ring.pop();
         if self.beside.is_some() {
             self.relieve();
         }
-        let latency = self.now - packet.arrived;
-        self.counts.processed += 1;
-        self.counts.processed_latency += u128::from(latency);
-        if self.applications.is_some() {
-            return self.hand_on(packet);
-        }
-        self.watch.outcome(packet.number, PacketOutcome::Processed, self.now);
-        self.counts.delivered_bytes += u64::from(packet.bytes);
-        self.records.latency(latency);
-        if self.beside.is_some() {
-            self.forward(u32::from(packet.bytes));
-        }
-        false
+        packet
     }
 }

@@ -24,6 +24,11 @@ trait Policy<W: Watch> {
         NEVER
     }
 
+    /// False: an arrival now only joins the ring.
+    fn hears_arrivals(&self) -> bool {
+        true
+    }
+
     /// The CPU idles with nothing to do: timers that will find nothing may be skipped.
     fn leave_out_idle(&mut self, _machine: &mut Machine<W>) {}
 
@@ -37,10 +42,11 @@ trait Policy<W: Watch> {
     fn serve(&mut self, machine: &mut Machine<W>);
 }
 
-/// When the next arrival or timer is due; a timer that fell into an interrupt's handling is due now.
+/// When the next arrival that the policy hears of or timer is due; a timer that fell into an interrupt's handling is due now.
 #[inline]
-fn next_event<W: Watch, P: Policy<W>>(machine: &Machine<W>, policy: &P) -> u64 {
-    machine.next_arrival.min(policy.timer().max(machine.now))
+fn next_event<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &P) -> u64 {
+    let arrival = if policy.hears_arrivals() { machine.next_arrival() } else { machine.sure_until() };
+    arrival.min(policy.timer().max(machine.now))
 }
 
 /// Runs a policy to the end of the replication.
@@ -81,7 +87,9 @@ fn wait<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, until:
 #[inline]
 fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, account: Account, work: u64) {
     let mut left = work;
-    while let Some(rest) = machine.work(account, left, next_event(machine, policy)) {
+    loop {
+        let event = next_event(machine, policy);
+        let Some(rest) = machine.work(account, left, event) else { return };
         left = rest;
         machine.note_timer();
         policy.event(machine);

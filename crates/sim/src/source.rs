@@ -172,6 +172,22 @@ impl Source {
         }
     }
 
+    /// The gap between the packet last given and the next [ticks].
+    #[inline]
+    pub(crate) fn gap(&mut self) -> u64 {
+        if self.next == BLOCK {
+            self.refill();
+        }
+        self.gap_block[self.next & (BLOCK - 1)]
+    }
+
+    /// From the next packet to the one `count` after it, or to the last that is drawn [ticks]; to be called after [`Source::gap`].
+    #[inline]
+    pub(crate) fn ahead(&self, count: usize) -> u64 {
+        let drawn = &self.gap_block[self.next + 1..];
+        drawn[..count.min(drawn.len())].iter().sum()
+    }
+
     #[inline(never)]
     fn refill(&mut self) {
         self.next = 0;

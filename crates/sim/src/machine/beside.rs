@@ -98,8 +98,8 @@ impl<W: Watch> Machine<W> {
             self.beside = None;
             return Arrival::Ended;
         }
-        let packet = self.next_packet();
-        let next = self.now + self.arriving.arrived;
+        let packet = self.next_packet(self.now);
+        let next = self.now + self.source.gap();
         let Some(beside) = &mut self.beside else { return Arrival::Elsewhere };
         beside.scheduled = next;
         match &mut beside.sender {
@@ -130,7 +130,7 @@ impl<W: Watch> Machine<W> {
 
     fn plan_events(&mut self) {
         if let Some(beside) = &self.beside {
-            self.next_arrival = beside.next();
+            self.plan(beside.next());
         }
     }
 
@@ -156,7 +156,7 @@ impl<W: Watch> Machine<W> {
     /// The whole ring moves to where it does not count against the limit.
     #[inline]
     pub(crate) fn splice(&mut self) {
-        self.uncounted = self.ring.len();
+        self.uncounted = self.ring_len();
         if self.beside.is_some() {
             self.relieve();
         }
@@ -220,7 +220,7 @@ impl<W: Watch> Machine<W> {
     /// Spends `work` in the handler; the receive side sees packets that come meanwhile when the handler is done.
     fn hold_up(&mut self, work: u64) {
         let mut left = work;
-        while let Some(rest) = self.work(Account::Interrupt, left, self.next_arrival) {
+        while let Some(rest) = self.work(Account::Interrupt, left, self.arrives) {
             left = rest;
             let arrival = self.take_arrival();
             if let (Arrival::Accepted | Arrival::Dropped, Some(beside)) = (arrival, &mut self.beside) {

@@ -85,14 +85,16 @@ impl<W: Watch> Machine<W> {
     /// [ticks].
     #[inline]
     pub(crate) fn tick_after(&self, tick: u64, period: u64) -> u64 {
-        let swallowed = if tick >= self.pauses.began { self.pauses.end().saturating_sub(tick) } else { 0 };
-        tick + swallowed.div_ceil(period).max(1) * period
+        if tick < self.pauses.began || self.pauses.end() <= tick {
+            return tick + period;
+        }
+        tick + (self.pauses.end() - tick).div_ceil(period) * period
     }
 
     /// Up to when neither an arrival nor a pause disturbs an idle CPU [ticks].
     #[inline]
-    pub(crate) fn undisturbed_until(&self) -> u64 {
-        self.next_arrival.min(self.pauses.next())
+    pub(crate) fn undisturbed_until(&mut self) -> u64 {
+        self.next_arrival().min(self.pauses.next())
     }
 
     /// Works for `left` on `account`, or up to `until` if that comes first, pauses on top. What is left then [ticks]; None: it

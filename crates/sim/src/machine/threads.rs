@@ -6,9 +6,10 @@ use crate::clock::NEVER;
 use crate::fifo::Packet;
 
 impl<W: Watch> Machine<W> {
-    /// A processed packet goes to its socket. True if that woke the application.
+    /// The processed packet goes from the head of the ring to its socket. True if that woke the application.
     #[inline(never)]
-    pub(super) fn hand_on(&mut self, packet: Packet) -> bool {
+    pub(super) fn hand_on(&mut self) -> bool {
+        let packet = self.leave_ring();
         let Some(applications) = &mut self.applications else { return false };
         let application = applications.of(packet.socket);
         if application.full() {

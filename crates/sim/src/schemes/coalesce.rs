@@ -186,7 +186,7 @@ impl Coalesce {
         let stage = machine.times.interrupt.next_of_mean(self.stage_ticks);
         machine.spend(Account::Interrupt, stage);
         self.moderation.handled(machine.now);
-        self.announced = machine.ring.len();
+        self.announced = machine.ring_len();
         self.masked = self.masks && self.announced > 0;
     }
 
@@ -230,7 +230,7 @@ impl<W: Watch> Policy<W> for Coalesce {
         if self.masked {
             machine.spend(Account::Protocol, work);
             machine.finish_packet();
-            self.announced = machine.ring.len();
+            self.announced = machine.ring_len();
             self.masked = self.announced > 0;
         } else {
             preemptible(machine, self, Account::Protocol, work);

@@ -60,7 +60,7 @@ impl<W: Watch> Policy<W> for Dim {
     }
 
     fn serve(&mut self, machine: &mut Machine<W>) {
-        self.bytes += u64::from(machine.ring.front().bytes);
+        self.bytes += u64::from(machine.head().bytes);
         self.coalesce.serve(machine);
         if self.coalesce.masked() {
             return;

@@ -23,7 +23,7 @@ impl DisableEnable {
 
     /// The work of the merged stage: its part for the interrupt is spent, the rest [ticks] is returned.
     fn merged_stage<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) -> u64 {
-        let head = *machine.ring.front();
+        let head = *machine.head();
         let mean = self.stage_ticks + machine.cost.mean_ticks(u32::from(head.bytes));
         let stage = machine.times.interrupt.next_of_mean(mean);
         // One stage, booked in proportion to the means of its parts.
@@ -35,6 +35,11 @@ impl DisableEnable {
 }
 
 impl<W: Watch> Policy<W> for DisableEnable {
+    #[inline]
+    fn hears_arrivals(&self) -> bool {
+        !self.masked
+    }
+
     #[inline]
     fn event(&mut self, machine: &mut Machine<W>) {
         // Unmasked means an empty ring, so only the end of the run is not accepted here.
@@ -63,6 +68,6 @@ impl<W: Watch> Policy<W> for DisableEnable {
         }
         machine.spend(Account::Protocol, work);
         machine.finish_packet();
-        self.masked = !machine.ring.is_empty();
+        self.masked = !machine.ring_is_empty();
     }
 }

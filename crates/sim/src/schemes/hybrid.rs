@@ -129,7 +129,7 @@ impl<W: Watch> Policy<W> for Hybrid {
     }
 
     fn serve(&mut self, machine: &mut Machine<W>) {
-        let bytes = u32::from(machine.ring.front().bytes);
+        let bytes = u32::from(machine.head().bytes);
         if self.polling {
             self.busy.serve(machine)
         } else {
@@ -144,7 +144,7 @@ impl<W: Watch> Policy<W> for Hybrid {
             Verdict::Interrupt if self.polling => {
                 // What is in the ring is served at once, masked.
                 self.polling = false;
-                self.quiet.masked = !machine.ring.is_empty();
+                self.quiet.masked = !machine.ring_is_empty();
             }
             _ => {}
         }

@@ -15,7 +15,7 @@ impl<W: Watch> Policy<W> for Ideal {
 
     #[inline]
     fn ready(&self, machine: &Machine<W>) -> bool {
-        !machine.ring.is_empty()
+        !machine.ring_is_empty()
     }
 
     #[inline]

@@ -141,9 +141,11 @@ impl Linux {
     }
 
     /// When the next arrival, timer of the NIC or interrupt takes place [ticks].
-    fn next_event<W: Watch>(&self, machine: &Machine<W>) -> u64 {
+    fn next_event<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
+        let hears_arrivals = !self.scheduled || self.echoes();
+        let arrival = if hears_arrivals { machine.next_arrival() } else { machine.sure_until() };
         // One that fell into a transmit interrupt's handling is due now.
-        machine.next_arrival.min(self.interrupt_due).min(self.nic.timer()).max(machine.now)
+        arrival.min(self.interrupt_due).min(self.nic.timer()).max(machine.now)
     }
 
     /// What is due now: an interrupt on its way, an arrival, or a timer of the NIC. True if an interrupt was handled.
@@ -239,14 +241,15 @@ impl Linux {
 
     /// handle_softirqs: rounds of net_rx_action while NET_RX is raised and the limits allow; the rest is ksoftirqd's.
     fn handle_softirqs<W: Watch>(&mut self, machine: &mut Machine<W>) {
-        let end = self.jiffies(machine.now) + self.softirq_jiffies;
+        let began = machine.now;
         for round in 1.. {
             self.pending = false;
             self.net_rx_action(machine);
             if !self.pending || machine.done {
                 return;
             }
-            if round == ROUNDS || self.jiffies(machine.now) >= end || self.need_resched(machine) {
+            let too_long = self.jiffies(machine.now) >= self.jiffies(began) + self.softirq_jiffies;
+            if round == ROUNDS || too_long || self.need_resched(machine) {
                 break;
             }
         }
@@ -256,7 +259,7 @@ impl Linux {
     /// net_rx_action for one instance: a poll that used its weight raises NET_RX again; one that completed and was
     /// scheduled again meanwhile is repeated while packet and time budget last.
     fn net_rx_action<W: Watch>(&mut self, machine: &mut Machine<W>) {
-        let time_limit = self.jiffies(machine.now) + self.budget_jiffies;
+        let began = machine.now;
         let mut left = self.budget;
         loop {
             let work = self.poll(machine);
@@ -265,7 +268,7 @@ impl Linux {
                 return;
             }
             left = left.saturating_sub(work);
-            if left == 0 || self.jiffies(machine.now) >= time_limit || !self.pending {
+            if !self.pending || left == 0 || self.jiffies(machine.now) >= self.jiffies(began) + self.budget_jiffies {
                 return;
             }
             self.pending = false;
@@ -319,7 +322,7 @@ impl Linux {
     fn process_backlog<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
         for work in 0..self.weight {
             if machine.uncounted == 0 {
-                if machine.ring.is_empty() {
+                if machine.ring_is_empty() {
                     return work;
                 }
                 machine.splice();
@@ -333,7 +336,7 @@ impl Linux {
     /// A driver's poll: packets from the ring until it is empty or the weight is used up.
     fn poll_ring<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> u64 {
         for work in 0..weight {
-            if machine.ring.is_empty() {
+            if machine.ring_is_empty() {
                 return work;
             }
             self.process(machine);
@@ -341,6 +344,7 @@ impl Linux {
         weight
     }
 
+    #[inline(always)]
     fn process<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let work = machine.protocol_work();
         self.spend(machine, Account::Protocol, work);

@@ -38,6 +38,11 @@ impl<W: Watch> Policy<W> for Napi2007 {
     }
 
     #[inline]
+    fn hears_arrivals(&self) -> bool {
+        !self.masked
+    }
+
+    #[inline]
     fn event(&mut self, machine: &mut Machine<W>) {
         if machine.arrival_due() {
             if machine.take_arrival() == Arrival::Accepted && !self.masked {
@@ -66,7 +71,7 @@ impl<W: Watch> Policy<W> for Napi2007 {
         machine.spend(Account::Protocol, work);
         machine.finish_packet();
         self.left -= 1;
-        if machine.ring.is_empty() {
+        if machine.ring_is_empty() {
             (self.masked, self.left) = (false, 0);
         } else if self.left == 0 {
             self.next_poll = self.timer.next(machine.now);

@@ -53,7 +53,7 @@ impl Polling {
     /// A cycle that finds the ring empty ends at once.
     fn start_cycle<W: Watch>(&mut self, machine: &mut Machine<W>) {
         machine.counts.polls += 1;
-        self.left = if machine.ring.is_empty() { 0 } else { self.quota };
+        self.left = if machine.ring_is_empty() { 0 } else { self.quota };
     }
 }
 
@@ -65,19 +65,25 @@ impl<W: Watch> Policy<W> for Polling {
 
     #[inline]
     fn leave_out_idle(&mut self, machine: &mut Machine<W>) {
-        let undisturbed_until = machine.undisturbed_until();
-        let far = self.next_tick >= machine.now && undisturbed_until > self.next_tick;
         // A packet in the ring waits for the next tick.
-        if !W::LEAVES_OUT_IDLE_POLLS || !far || !machine.ring.is_empty() {
+        if W::SEES || !machine.ring_is_empty() || self.next_tick < machine.now {
             return;
         }
-        let ticks = (undisturbed_until - self.next_tick) / self.period;
-        let passed = ticks.saturating_sub(self.kept);
+        let far = machine.undisturbed_until().saturating_sub(self.next_tick);
+        if far < WORTHWHILE.saturating_mul(self.period) {
+            return;
+        }
+        let passed = (far / self.period).saturating_sub(self.kept);
         if passed >= WORTHWHILE {
             machine.pass(Account::Available, self.next_tick);
             machine.leave_out_polls(passed, self.period as f64);
             self.next_tick = machine.now;
         }
+    }
+
+    #[inline]
+    fn hears_arrivals(&self) -> bool {
+        false
     }
 
     #[inline]
@@ -107,7 +113,7 @@ impl<W: Watch> Policy<W> for Polling {
         preemptible(machine, self, Account::Protocol, work);
         machine.finish_packet();
         self.left -= 1;
-        if machine.ring.is_empty() {
+        if machine.ring_is_empty() {
             self.left = 0;
         }
         if self.left == 0 && std::mem::take(&mut self.rearmed) {

@@ -15,8 +15,8 @@ const WORTHWHILE: u64 = 1000;
 /// Passes over polls that come one after the other and find nothing, but for the last before the next event.
 fn leave_out_idle<W: Watch>(machine: &mut Machine<W>) {
     let each = machine.times.poll.mean_ticks();
-    let nothing_due = machine.ring.is_empty() && !machine.completion_due();
-    if !W::LEAVES_OUT_IDLE_POLLS || !nothing_due || machine.next_arrival == NEVER {
+    let nothing_due = machine.ring_is_empty() && !machine.completion_due();
+    if W::SEES || !nothing_due || machine.next_arrival() == NEVER {
         return;
     }
     let passed = ((machine.undisturbed_until() - machine.now) as f64 / each) as u64;

@@ -8,8 +8,8 @@ use crate::machine::{Machine, Watch};
 use crate::tally::Account;
 
 /// Packets that the ring has taken.
-fn accepted<W: Watch>(machine: &Machine<W>) -> u64 {
-    machine.counts.offered - machine.counts.dropped_ring
+fn accepted<W: Watch>(machine: &mut Machine<W>) -> u64 {
+    machine.offered() - machine.counts.dropped_ring
 }
 
 impl Linux {
@@ -27,8 +27,8 @@ impl Linux {
 
     /// The NIC has a packet to announce; true if it interrupts now.
     #[inline]
-    pub(super) fn packet<W: Watch>(&mut self, machine: &Machine<W>) -> bool {
-        if !self.postponed {
+    pub(super) fn packet<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
+        if self.nic.rule() == Gap::Direct && !self.postponed {
             self.cause_at = accepted(machine);
         }
         self.postponed = self.nic.waits();
@@ -36,28 +36,31 @@ impl Linux {
     }
 
     /// Packets that the NIC announces when it is unmasked: those in the ring, and where it remembers that some came, one at least.
-    pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &Machine<W>) -> usize {
-        let accepted = accepted(machine);
-        let remembered = self.nic.rule() == Gap::Direct && accepted > self.cause_at;
+    pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &mut Machine<W>) -> usize {
         let causes = match self.nic.rule() {
             // Those of an interrupt that was not masked have interrupted.
             Gap::Echo => 0,
-            Gap::Direct => machine.ring.len().max(usize::from(remembered)),
-            Gap::Each => machine.ring.len(),
+            Gap::Direct => {
+                let accepted = accepted(machine);
+                let remembered = accepted > std::mem::replace(&mut self.cause_at, accepted);
+                machine.ring_len().max(usize::from(remembered))
+            }
+            Gap::Each => machine.ring_len(),
         };
-        self.cause_at = accepted;
         self.postponed = causes > 0 && self.nic.waits();
         causes
     }
 
     /// Spends a softirq's work; an interrupt that is not masked preempts it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spend<W: Watch>(&mut self, machine: &mut Machine<W>, account: Account, work: u64) {
         if !self.ends_interrupt() {
             return machine.spend(account, work);
         }
         let mut left = work;
-        while let Some(rest) = machine.work(account, left, self.next_event(machine)) {
+        loop {
+            let event = self.next_event(machine);
+            let Some(rest) = machine.work(account, left, event) else { return };
             left = rest;
             self.event(machine);
             if machine.done {
@@ -68,10 +71,14 @@ impl Linux {
 
     /// An interrupt's handler, of this mean [ticks]. True if another came meanwhile, which the local APIC holds until its end.
     pub(super) fn handle<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) -> bool {
-        let before = accepted(machine);
         let handling = machine.times.interrupt.next_of_mean(mean);
+        if !self.ends_interrupt() {
+            machine.spend(Account::Interrupt, handling);
+            return false;
+        }
+        let before = accepted(machine);
         machine.spend(Account::Interrupt, handling);
-        if !self.ends_interrupt() || machine.done {
+        if machine.done {
             return false;
         }
         let now = machine.now;

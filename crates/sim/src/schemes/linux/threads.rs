@@ -27,7 +27,8 @@ impl Linux {
 
     /// Nothing to run: wait for an arrival or an interrupt on its way; its exit runs the softirq.
     pub(super) fn idle<W: Watch>(&mut self, machine: &mut Machine<W>) {
-        machine.idle(self.next_event(machine));
+        let event = self.next_event(machine);
+        machine.idle(event);
         self.event(machine);
         machine.transmit_interrupts();
         self.irq_exit(machine);
