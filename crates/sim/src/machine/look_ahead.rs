@@ -113,3 +113,6 @@ impl<W: Watch> Machine<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
