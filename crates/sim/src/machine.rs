@@ -43,7 +43,7 @@ pub(crate) enum PacketOutcome {
 
 /// Sees every packet's outcome; `()` sees nothing and costs nothing.
 pub(crate) trait Watch {
-    /// False: nobody sees when what happens, so that arrivals may be looked at later and idle polls passed over.
+    /// False: nobody sees when what happens, so that arrivals may be looked at later and idle polls skipped.
     const SEES: bool = true;
 
     /// Packet `number` met `outcome` at `at` [ticks].
