@@ -115,7 +115,8 @@ impl schemars::JsonSchema for Figure {
 
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        match self.interval {
+        // JSON has no infinity: an interval without an end would be written as one that nobody can read again.
+        match self.interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite()) {
             None => FigureText::Plain(self.value),
             Some(Interval { low, high, confidence }) => {
                 FigureText::Sampled { value: self.value, low, high, confidence }
@@ -319,6 +320,9 @@ mod tests {
         assert_eq!(text, r#"{"value":2.0,"low":1.5,"high":2.5,"confidence":0.95}"#);
         assert_eq!(serde_json::from_str::<Figure>(&text).unwrap(), sampled);
         assert!(serde_json::from_str::<Figure>("\"x\"").is_err());
+        // What has no end is written so that it can be read again.
+        let open = serde_json::to_string(&Figure::between(2.0, 1.0, f64::INFINITY, 0.95)).unwrap();
+        assert_eq!(serde_json::from_str::<Figure>(&open).unwrap(), Figure::exact(2.0));
     }
 
     #[test]
