@@ -10,13 +10,14 @@ dist_tools() {
 setup_dist_tools() {
     local dir
     dir="$(dist_tools)"
-    [[ -x "$dir/bin/python3" && "$dir/pinned" -nt scripts/lib/dist-tools.txt ]] && return
+    # By what the list says, not by its age: a fresh clone's is always newer, and --check would install all anew.
+    [[ -x "$dir/bin/python3" ]] && cmp -s scripts/lib/dist-tools.txt "$dir/pinned" && return
     rm -rf "$dir"
     echo "dist: installing zig into $dir" >&2
     python3 -m venv "$dir"
     "$dir/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --no-deps --require-hashes \
         -r scripts/lib/dist-tools.txt >&2
-    touch "$dir/pinned"
+    cp scripts/lib/dist-tools.txt "$dir/pinned"
 }
 
 # Where cargo-auditable stands.
