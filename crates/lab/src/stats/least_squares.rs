@@ -8,6 +8,8 @@ use netcliff_core::Figure;
 /// measurements agree to 1e-4 at best; the rounding errors of `f64` are 1e-16.
 const DEPENDENT: f64 = 1e-6;
 
+/// Columns up to which every set may come.
+const MOST_COLUMNS: usize = 10;
 /// Residuals beyond this many standard deviations weigh less: 95 % of the efficiency of least squares where all are normal.
 const HUBER: f64 = 1.345;
 /// Rounds of weighing again; the coefficients of calibration then change by less than a part in a thousand.
@@ -42,19 +44,23 @@ pub fn fit_non_negative(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> Option<
     problem.solve(&(0..columns).collect::<Vec<_>>())?;
     let mut active: Vec<usize> = Vec::new();
     let mut x = vec![0.0; columns];
-    // Each round makes the sum of squares smaller, by another set of columns: no set comes twice (page 162).
-    while let Some(enters) = problem.steepest(&active, &x) {
+    // Each round makes the sum of squares smaller, by another set of columns: no set comes twice (page 162). With columns that are nearly dependent
+    // rounding can bring one twice, and then for ever: more rounds than there are sets do not come otherwise.
+    for _ in 0..1u32 << columns.min(MOST_COLUMNS) {
+        let Some(enters) = problem.steepest(&active, &x) else { break };
         active.push(enters);
         loop {
             let solved = problem.solve(&active)?.coefficients;
             let at = |place: usize| x[active[place]];
             // How far towards the new coefficients all stay above 0.
             let leaves = (0..active.len()).filter(|&k| solved[k] <= 0.0).map(|k| (k, at(k) / (at(k) - solved[k])));
-            let Some((_, share)) = leaves.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            let Some((first, share)) = leaves.min_by(|a, b| a.1.total_cmp(&b.1)) else {
                 active.iter().zip(&solved).for_each(|(&column, value)| x[column] = *value);
                 break;
             };
             active.iter().zip(&solved).for_each(|(&column, value)| x[column] += share * (value - x[column]));
+            // The one that gets there first is at 0, whatever rounding leaves of it.
+            x[active[first]] = 0.0;
             // What comes in at 0 and wants to be negative is rounding: without it nothing changes.
             let stays = |column: &usize| x[*column] > 0.0;
             let (kept, left): (Vec<usize>, Vec<usize>) = active.iter().partition(|column| stays(column));
