@@ -47,7 +47,6 @@ pub mod inventory;
 pub mod journal;
 pub mod memory;
 pub mod nic;
-#[cfg_attr(not(target_os = "linux"), path = "not_linux/perf.rs")]
 pub mod perf;
 pub mod process;
 mod procfs;

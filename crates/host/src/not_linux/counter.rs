@@ -3,23 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 
-/// What a counter counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// The CPU's own: PERF_COUNT_HW_*.
-    Hardware(u64),
-    /// A tracepoint by its number in tracefs.
-    Tracepoint(u64),
-}
-
-/// Of whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// The thread that opens it, on any CPU.
-    Thread,
-    /// A CPU, whoever has it.
-    Cpu(u32),
-}
+use super::{Event, Of};
 
 /// A counter; on this system none can be opened.
 #[derive(Debug)]
