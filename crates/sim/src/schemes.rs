@@ -45,8 +45,7 @@ trait Policy<W: Watch> {
 /// When the next arrival that the policy hears of or timer is due; a timer that fell into an interrupt's handling is due now.
 #[inline]
 fn next_event<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &P) -> u64 {
-    let arrival = if policy.hears_arrivals() { machine.next_arrival() } else { machine.sure_until() };
-    arrival.min(policy.timer().max(machine.now))
+    machine.next_look(policy.hears_arrivals()).min(policy.timer().max(machine.now))
 }
 
 /// Runs a policy to the end of the replication.

@@ -43,10 +43,11 @@ impl<W: Watch> Machine<W> {
         self.arrives
     }
 
-    /// Up to when nothing happens to the ring but that packets join it [ticks].
+    /// When the ring has to be looked at [ticks]: at the next arrival for who `hears` of each, else once more may happen to it than that packets
+    /// join it.
     #[inline]
-    pub(crate) fn sure_until(&self) -> u64 {
-        self.sure_until
+    pub(crate) fn next_look(&mut self, hears: bool) -> u64 {
+        if hears { self.next_arrival() } else { self.sure_until }
     }
 
     /// True if no packet has come that is still in the ring.

@@ -142,8 +142,7 @@ impl Linux {
 
     /// When the next arrival, timer of the NIC or interrupt takes place [ticks].
     fn next_event<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
-        let hears_arrivals = !self.scheduled || self.echoes();
-        let arrival = if hears_arrivals { machine.next_arrival() } else { machine.sure_until() };
+        let arrival = machine.next_look(!self.scheduled || self.echoes());
         // One that fell into a transmit interrupt's handling is due now.
         arrival.min(self.interrupt_due).min(self.nic.timer()).max(machine.now)
     }
