@@ -13,11 +13,21 @@ pub struct Exact {
     pub application: f64,
     /// How many times as long as a packet takes a poll's time rises with its packets: those of many are those that were held up.
     pub held_up: f64,
+    /// Loads of the trials so far (pps).
+    pub asked_pps: Vec<f64>,
 }
 
 impl Default for Exact {
     fn default() -> Self {
-        Self { metered: true, softirq: 1.0, handler: 1.0, latency: 1.0, application: 1.0, held_up: 1.0 }
+        Self {
+            metered: true,
+            softirq: 1.0,
+            handler: 1.0,
+            latency: 1.0,
+            application: 1.0,
+            held_up: 1.0,
+            asked_pps: Vec::new(),
+        }
     }
 }
 
@@ -52,6 +62,7 @@ pub const COSTS: Costs = Costs {
 
 impl Bench for Exact {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        self.asked_pps.push(spec.rate_pps);
         let packets = spec.rate_pps * spec.seconds;
         let (blocked, full) = (spec.work_s > 5e-4, spec.work_s == 0.0 && spec.rate_pps > 480e3);
         let bytes = f64::from(spec.frame_bytes);
@@ -205,39 +216,13 @@ fn polls_that_were_held_up_do_not_decide() {
     assert!(how("ring").contains("receive ring"), "{}", how("ring"));
 }
 
-/// A bench that keeps the loads it was asked for.
-struct Asked(Exact, Vec<f64>);
-
-impl Bench for Asked {
-    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        self.1.push(spec.rate_pps);
-        self.0.observe(spec, metered)
-    }
-
-    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        self.0.ceiling(frame_bytes)
-    }
-
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.0.socket_capacity(spec)
-    }
-
-    fn ring_slots(&self) -> Option<u64> {
-        self.0.ring_slots()
-    }
-
-    fn cpu_method(&self) -> Result<String, String> {
-        self.0.cpu_method()
-    }
-}
-
 /// A rough cliff of half the cliff: the trial that should keep the socket full loses nothing, and the next round is twice as high.
 #[test]
 fn loads_rise_where_the_rough_cliff_was_too_low() {
-    let mut asked = Asked(Exact::default(), Vec::new());
-    let calibrated = calibrate(&mut asked, &base(), Plan { rounds: 3, rough_pps: 220e3, backlog: true }).unwrap();
-    let highest = |round: usize| asked.1[8 * round..8 * (round + 1)].iter().copied().fold(0.0, f64::max);
-    assert_eq!(asked.1.len(), 24);
+    let mut exact = Exact::default();
+    let calibrated = calibrate(&mut exact, &base(), Plan { rounds: 3, rough_pps: 220e3, backlog: true }).unwrap();
+    let highest = |round: usize| exact.asked_pps[8 * round..8 * (round + 1)].iter().copied().fold(0.0, f64::max);
+    assert_eq!(exact.asked_pps.len(), 24);
     let risen = [308e3, 616e3, 616e3];
     for (round, expected) in risen.into_iter().enumerate() {
         assert!((highest(round) / expected - 1.0).abs() < 0.1, "round {round}: {}", highest(round));

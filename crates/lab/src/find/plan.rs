@@ -17,8 +17,8 @@ const SEARCH_LOADS: f64 = 5.0;
 const EXCEED: f64 = 0.5;
 /// Model, simulation and suggestions (s).
 const COMPUTING_S: f64 = 20.0;
-/// Everything before calibration: the sender's ceiling and the rough search (s).
-const BEFORE_S: f64 = 8.0;
+/// Everything before calibration: the sender's ceiling, the warm-up and the rough search (s).
+const BEFORE_S: f64 = 8.0 + super::rough::WARM_UP_S;
 
 /// Loads of the sweep as multiples of the cliff.
 pub const MULTIPLES: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.4];

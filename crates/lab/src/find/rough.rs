@@ -19,7 +19,7 @@ const GOAL: Goal = Goal {
 };
 /// Load before the first trial (s): a host that did nothing is slow at first, by its clock and caches, or by an emulator that translates code when
 /// it runs for the first time.
-const WARM_UP_S: f64 = 2.0;
+pub const WARM_UP_S: f64 = 2.0;
 /// Trial time after which the search ends with what it has (s).
 const AT_MOST_S: f64 = 4.0;
 
