@@ -57,24 +57,6 @@ impl CliffSearch {
         let at_guess = losses.excess(guess_pps)?;
         losses.cliff((guess_pps, at_guess), step, self.width)
     }
-
-    /// The same where the host takes `floor_pps`, near which the cliff is then expected; None, after one evaluation, where it does not.
-    ///
-    /// # Errors
-    /// As [`Self::cliff`].
-    pub fn cliff_above(
-        &self,
-        floor_pps: f64,
-        engine: &dyn Engine,
-        host: &Host,
-        scheme: &Scheme,
-        traffic: &Traffic,
-        loss: f64,
-    ) -> Result<Option<Cliff>, EngineFailure> {
-        let mut losses = Losses::of(engine, host, scheme, traffic, loss)?;
-        let at_floor = losses.excess(floor_pps)?;
-        (at_floor <= 0.0).then(|| losses.cliff((floor_pps, at_floor), NEAR_STEP, self.width)).transpose()
-    }
 }
 
 /// The losses of one kind of traffic against a bound.
@@ -275,21 +257,6 @@ mod tests {
                 assert!(found.evaluations <= 16, "{scheme:?} {ring}: {found:?}");
             }
         }
-    }
-
-    /// A load that is taken is where the search begins: it is evaluated once.
-    #[test]
-    fn a_cliff_above_a_load_takes_no_evaluation_more() {
-        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let (host, traffic) = (Host { ring: 64, ..Host::pentium4_2530mhz() }, Traffic::poisson(1.0));
-        let cliff_pps = cliff(&engine, &host, &Scheme::Ideal, &traffic, 1e-3).expect("a cliff").pps;
-        let search = |near_pps| CliffSearch { near_pps, ..CliffSearch::default() };
-        let above =
-            |floor_pps: f64| search(None).cliff_above(floor_pps, &engine, &host, &Scheme::Ideal, &traffic, 1e-3);
-        let floor_pps = 0.97 * cliff_pps;
-        let near = search(Some(floor_pps)).cliff(&engine, &host, &Scheme::Ideal, &traffic, 1e-3).expect("a cliff");
-        assert_eq!(above(floor_pps).expect("an answer"), Some(near));
-        assert_eq!(above(1.001 * cliff_pps).expect("an answer"), None);
     }
 
     /// A bound of no loss would make the excess 0/0 where a loss is too small for a double.

@@ -55,8 +55,6 @@ fn asked<T: DeserializeOwned>(desk: &Desk, job: &Job) -> Result<T, EngineFailure
 pub(super) enum Job {
     /// [`Predictor::model_cliff`].
     ModelCliff(Box<Predictor>),
-    /// [`Predictor::model_cliff_above`].
-    ModelCliffAbove(Box<Predictor>, f64),
     /// [`Predictor::losses`].
     Losses(Vec<Point>),
     /// [`Predictor::sim_cliff`].
@@ -93,7 +91,6 @@ impl Job {
         let never = AtomicBool::new(false);
         match self {
             Self::ModelCliff(of) => answer(of.model_cliff()),
-            Self::ModelCliffAbove(of, floor_pps) => answer(of.model_cliff_above(floor_pps)),
             Self::Losses(points) => answer(Predictor::losses_here(&points)),
             Self::SimCliff(of) => answer::<Option<Figure>>(of.sim_cliff(&never)),
             Self::ModelAt(of, load_pps) => answer::<Outcome>(of.model_at(load_pps)),

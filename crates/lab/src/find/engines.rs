@@ -126,21 +126,6 @@ impl Predictor {
         points.par_iter().map(loss).collect()
     }
 
-    /// The predicted cliff (pps) where it is at `floor_pps` or above; None: it is below, which takes one evaluation of the model.
-    ///
-    /// # Errors
-    /// The model does not support the point.
-    pub fn model_cliff_above(&self, floor_pps: f64) -> Result<Option<Figure>, EngineFailure> {
-        if let Some(answer) = self.elsewhere.ask(|| Job::ModelCliffAbove(self.boxed(), floor_pps)) {
-            return answer;
-        }
-        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let search = CliffSearch { near_pps: None, width: WIDTH };
-        let cliff =
-            search.cliff_above(floor_pps, &engine, &self.point(1.0).host, &self.scheme, &self.traffic, self.loss)?;
-        Ok(cliff.map(|cliff| Figure::exact(cliff.pps)))
-    }
-
     /// The cliff in simulation (pps); None if `stop` was set meanwhile.
     ///
     /// # Errors
@@ -239,13 +224,5 @@ mod tests {
         let interrupt = Predictor { scheme: "interrupt".parse().unwrap(), ..varied };
         assert_eq!(interrupt.point(1e5).host.service, Service::Exponential);
         assert_eq!(interrupt.sim_point(1e5).host.service, erlang);
-    }
-
-    #[test]
-    fn a_cliff_above_a_load_is_the_cliff() {
-        let cliff = computed().model_cliff().expect("the model answers").value;
-        let above = |floor_pps: f64| computed().model_cliff_above(floor_pps).expect("the model answers");
-        assert!((above(0.9 * cliff).expect("it is above").value / cliff - 1.0).abs() < 2.0 * WIDTH);
-        assert_eq!(above(1.01 * cliff), None);
     }
 }

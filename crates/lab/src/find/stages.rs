@@ -111,7 +111,7 @@ impl Run<'_, '_> {
             (Some(computed), Some(present)) => Some(self.predicted_at_present(computed, present)?),
             (computed, _) => computed,
         };
-        let by_engines = self.finding.cliff_pps.clone();
+        let simulated = self.finding.cliff_pps.sim;
         let pauses = self.bench.in_searches(self.plan.goal.final_trial_s);
         if let (Some(computed), Some(calibrated)) = (&computed, &calibrated) {
             self.stage("predicting and simulating the cliff as experienced");
@@ -142,7 +142,7 @@ impl Run<'_, '_> {
         conclude::all(self.finding);
         if let Some(computed) = &computed {
             self.stage("looking for better settings");
-            self.finding.suggestions = suggest::settings(computed, self.finding, &by_engines, self.stop);
+            self.finding.suggestions = suggest::settings(computed, self.finding, simulated, self.stop);
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Halt::Stopped);
             }

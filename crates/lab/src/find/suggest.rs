@@ -1,8 +1,8 @@
-//! Settings worth trying: candidates ranked by the model, the best two simulated, each engine against itself.
+//! Settings worth trying: the best two by their simulated cliffs, against the simulated cliff as things are.
 
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{ByEngine, Change, Setup, Suggestion};
+use netcliff_core::finding::{Change, Setup, Suggestion};
 use netcliff_core::{Figure, Finding};
 
 use super::engines::Predictor;
@@ -23,43 +23,28 @@ struct Candidate {
     change: Option<Change>,
 }
 
-/// The two most promising settings: each engine's cliff with the setting against its own without it, of `cliffs`, whose intervals are
-/// the engines' own (the uncertainty of the costs is the same with and without); none if nothing helps. After `stop` without cliffs.
-pub fn settings(now: &Predictor, finding: &Finding, cliffs: &ByEngine<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
+/// The two most promising settings: the simulated cliff with the setting against `without` it, whose interval is the simulator's own (the
+/// uncertainty of the costs is the same with and without); none if nothing helps. After `stop` without cliffs.
+pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
-    let Some(model) = cliffs.model else { return Vec::new() };
-    // Whether a candidate carries this load decides as its cliff would, for a tenth of the work.
-    let promising_pps = model.value * (1.0 + WORTHWHILE);
+    let Some(without) = without else { return Vec::new() };
+    // By simulation, whose time does not grow with a queue: the model's chain of a backlog of 4000 packets takes a minute.
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
-        .map(|candidate| {
-            let cliff = move |changed: &Predictor, _: &AtomicBool| changed.model_cliff_above(promising_pps);
-            (candidate.changed.begin(cliff), candidate)
+        .map(|candidate| (candidate.changed.begin(Predictor::sim_cliff), candidate))
+        .collect();
+    let mut ranked: Vec<(f64, Suggestion)> = begun
+        .into_iter()
+        .filter_map(|(cliff, Candidate { setting, why, change, .. })| {
+            let with = cliff.unless(stop)?.ok()??;
+            let gain = gain(&with, &without);
+            let suggestion =
+                Suggestion { setting, why, expected_cliff_pps: Some(with), gain: Some(gain), change, tried: None };
+            is_worthwhile(&gain).then_some((gain.value, suggestion))
         })
         .collect();
-    let mut ranked: Vec<(Figure, Candidate)> = begun
-        .into_iter()
-        .filter_map(|(cliff, candidate)| Some((gain(&cliff.unless(stop)?.ok()??, &model), candidate)))
-        .filter(|(gain, _)| is_worthwhile(gain))
-        .collect();
-    ranked.sort_by(|a, b| b.0.value.total_cmp(&a.0.value));
-    let mut told = Vec::new();
-    for (by_model, candidate) in ranked {
-        if told.len() == TOLD {
-            break;
-        }
-        let expected =
-            candidate.changed.unless_stopped(stop, Predictor::sim_cliff).and_then(|cliff| cliff.ok().flatten());
-        let gain = match (&expected, &cliffs.sim) {
-            (Some(with), Some(without)) => gain(with, without),
-            _ => by_model,
-        };
-        if is_worthwhile(&gain) {
-            let Candidate { setting, why, change, .. } = candidate;
-            told.push(Suggestion { setting, why, expected_cliff_pps: expected, gain: Some(gain), change, tried: None });
-        }
-    }
-    told
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked.into_iter().map(|(_, suggestion)| suggestion).take(TOLD).collect()
 }
 
 /// `with` over `without`, less 1; the interval from the ends of both, which is at least as wide as that of independent figures.
