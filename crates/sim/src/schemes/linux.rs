@@ -256,7 +256,8 @@ impl Linux {
     }
 
     /// net_rx_action for one instance: a poll that used its weight raises NET_RX again; one that completed and was
-    /// scheduled again meanwhile is repeated while packet and time budget last.
+    /// scheduled again meanwhile is repeated while packet and time budget last. Older kernels leave it to the next round: `list` is spliced
+    /// from poll_list once, and `goto start` came with `in_net_rx_action` in 6.4.
     fn net_rx_action<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let began = machine.now;
         let mut left = self.budget;
@@ -267,7 +268,8 @@ impl Linux {
                 return;
             }
             left = left.saturating_sub(work);
-            if !self.pending || left == 0 || self.jiffies(machine.now) >= self.jiffies(began) + self.budget_jiffies {
+            let too_long = self.jiffies(machine.now) >= self.jiffies(began) + self.budget_jiffies;
+            if !self.pending || self.softirqs_wait || left == 0 || too_long {
                 return;
             }
             self.pending = false;

@@ -140,7 +140,8 @@ impl Linux<'_> {
             self.pending = true;
         } else {
             softirq.budget = softirq.budget.saturating_sub(softirq.work);
-            if softirq.budget > 0 && jiffies < softirq.time_limit && self.pending {
+            let repeats = softirq.budget > 0 && jiffies < softirq.time_limit && !self.napi.ksoftirqd;
+            if repeats && self.pending {
                 self.pending = false;
                 return self.start_poll();
             }
