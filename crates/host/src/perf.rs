@@ -1,4 +1,4 @@
-//! Counters of perf_event_open(2): of a thread, or of what a CPU comes by.
+//! Counters of perf_event_open(2).
 
 #[cfg_attr(not(target_os = "linux"), path = "not_linux/counter.rs")]
 mod counter;
@@ -19,6 +19,6 @@ pub enum Event {
 pub enum Of {
     /// The thread that opens it, on any CPU.
     Thread,
-    /// A CPU, whoever has it.
-    Cpu(u32),
+    /// Another thread of this host, by its number, on any CPU.
+    Another(u32),
 }

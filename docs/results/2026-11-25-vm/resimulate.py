@@ -22,7 +22,7 @@ def host_file(costs, latency):
 
 
 def simulated(netcliff, host, scheme, load):
-    command = [netcliff, "simulate", "--host", host, "--scheme", scheme + ",ksoftirqd=true", "--rate", f"{load:.0f}pps", "--size", "64B", "--json"]
+    command = [netcliff, "simulate", "--host", host, "--scheme", scheme + ("" if "ksoftirqd" in scheme else ",ksoftirqd=true"), "--rate", f"{load:.0f}pps", "--size", "64B", "--json"]
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return told["outcome"]
 

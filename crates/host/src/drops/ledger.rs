@@ -35,7 +35,7 @@ pub struct Spaces {
 pub struct Collector {
     /// One a group of namespaces.
     tracers: Result<Vec<Watcher>, TracerError>,
-    /// Counts what the tracers are not shown; the reason where it cannot.
+    /// Counts where the tracers are known to be shown nothing; the reason where it cannot.
     witness: Result<Witness, String>,
     symbols: Symbols,
 }
@@ -51,7 +51,7 @@ struct Watcher {
 pub struct Opened {
     /// One a watcher; None: they could not be read.
     traced: Option<Vec<Reading>>,
-    /// Drops of this host as the kernel counts them; None: they could not be read.
+    /// Drops while process 1 had a CPU, as the kernel counts them; None: they could not be read.
     counted: Option<u64>,
     /// The kernel counts the programs' time while it is held.
     timed: Option<OwnedFd>,
@@ -142,10 +142,10 @@ impl Collector {
         // Each program runs at every drop.
         let (run_ns, seen) = (read.iter().map(|one| one.run_ns).sum::<u64>(), read.first().map_or(0, |one| one.seen));
         let tracing_ns = opened.timed.as_ref().and_then(|_| run_ns.checked_div(seen));
-        let run = read.first().map_or(0, |one| one.seen + one.nested);
+        let shown = read.first().map_or(0, |one| one.in_first);
         let ledger = Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) };
         match (counted, &self.witness) {
-            (Some(counted), _) => ledger.with_not_shown(counted.saturating_sub(run), "perf, at skb:kfree_skb"),
+            (Some(counted), _) => ledger.with_not_shown(counted.saturating_sub(shown), "perf, at skb:kfree_skb"),
             (None, Err(why)) if ledger.unexplained > 0 => unchecked(ledger, why),
             (None, _) => ledger,
         }

@@ -107,6 +107,7 @@ impl Tracer {
             full_places: 0,
             full_details: 0,
             full_stacks: 0,
+            in_first: 0,
             nested,
             run_ns,
             sites: BTreeMap::new(),
@@ -121,6 +122,7 @@ impl Tracer {
                 reading.full_places += cpu.full_places;
                 reading.full_details += cpu.full_details;
                 reading.full_stacks += cpu.full_stacks;
+                reading.in_first += cpu.in_first;
             }
         }
         reading.sites = tallies(&self.skel.maps.places, site).map_err(failed)?;

@@ -151,6 +151,8 @@ pub struct Reading {
     pub full_details: u64,
     /// Drops whose stack found no room.
     pub full_stacks: u64,
+    /// Of all that came by, those while a thread of process 1 had the CPU.
+    pub in_first: u64,
     /// Drops inside the tracer's own run on the same CPU, which the kernel leaves out.
     pub nested: u64,
     /// CPU time of the program (ns), counted while somebody holds [`Tracer::timed`].
@@ -182,6 +184,7 @@ impl Reading {
             full_places: later.full_places.saturating_sub(self.full_places),
             full_details: later.full_details.saturating_sub(self.full_details),
             full_stacks: later.full_stacks.saturating_sub(self.full_stacks),
+            in_first: later.in_first.saturating_sub(self.in_first),
             nested: later.nested.saturating_sub(self.nested),
             run_ns: later.run_ns.saturating_sub(self.run_ns),
             sites: grown(&self.sites, &later.sites),

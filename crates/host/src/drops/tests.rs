@@ -35,6 +35,7 @@ fn a_reading_grows_to_a_later_one() {
         full_places: 0,
         full_details: 0,
         full_stacks: 0,
+        in_first: 0,
         nested: 0,
         run_ns: 0,
         sites: BTreeMap::from([(Site { location: 1, reason: 2 }, Tally { drops, packets: drops, bytes: 60 * drops })]),

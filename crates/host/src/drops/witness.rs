@@ -1,13 +1,13 @@
-//! A second count at skb:kfree_skb: perf counts each drop, also where the kernel does not run the tracer's program.
+//! A second count at skb:kfree_skb, of the drops while a thread of process 1 has the CPU.
 //!
-//! There are kernels that run no tracing program while a certain process has the CPU (docs/results/2026-11-25-ledger), without counting that as
-//! recursion_misses. What a softirq drops in this time is in no map. The count costs each drop of the host time, which is why only trials of a
-//! ledger have it.
+//! There are kernels that run no tracing program while process 1 has the CPU (docs/results/2026-11-25-ledger), without counting that as
+//! recursion_misses. What a softirq drops in this time is in no map, but perf counts it. Only that time is counted: a count of all drops
+//! costs each of them most of a microsecond, this one next to nothing (kernel/trace/trace_events, `perf_trace_kfree_skb` returns where no event
+//! of this CPU is active).
 
 #[cfg_attr(not(target_os = "linux"), path = "../not_linux/tracefs.rs")]
 mod tracefs;
 
-use crate::cpu::util::online_cpus;
 use crate::perf::{Counter, Event, Of};
 use std::fs;
 use std::io;
@@ -16,8 +16,10 @@ use std::os::fd::AsRawFd as _;
 /// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const NUMBER: &str = "events/skb/kfree_skb/id";
+/// The namespace of process numbers that the kernel begins with. Sources: include/linux/proc_ns.h, PROC_PID_INIT_INO.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Counts the drops of each CPU.
+/// Counts the drops of each thread of process 1.
 #[derive(Debug)]
 pub(super) struct Witness(Vec<Counter>);
 
@@ -28,15 +30,26 @@ impl Witness {
     /// Why it cannot, in words.
     pub(super) fn start() -> Result<Self, String> {
         let number = number().map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
-        let open = |cpu: usize| Counter::open(Event::Tracepoint(number), Of::Cpu(cpu as u32));
-        let all: io::Result<Vec<Counter>> = online_cpus().into_iter().map(open).collect();
-        all.map(Self).map_err(|error| format!("perf does not count skb:kfree_skb: {error}"))
+        let threads = threads().map_err(|error| format!("the threads of process 1 cannot be listed: {error}"))?;
+        let open = |thread: u32| Counter::open(Event::Tracepoint(number), Of::Another(thread));
+        let all: io::Result<Vec<Counter>> = threads.into_iter().map(open).collect();
+        all.map(Self).map_err(|error| format!("perf does not count skb:kfree_skb of process 1: {error}"))
     }
 
-    /// Drops of this host until now; None: a counter cannot be read.
+    /// Drops while process 1 had a CPU, until now; None: a counter cannot be read.
     pub(super) fn read(&self) -> Option<u64> {
         self.0.iter().map(|counter| counter.read().ok()).sum()
     }
+}
+
+/// Of the process that the tracer's program knows as 1.
+fn threads() -> io::Result<Vec<u32>> {
+    let namespace = fs::read_link("/proc/self/ns/pid")?;
+    if namespace.as_os_str() != FIRST_NAMESPACE {
+        return Err(io::Error::other("this is a container with a process 1 of its own"));
+    }
+    let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(fs::read_dir("/proc/1/task")?.filter_map(number).collect())
 }
 
 fn number() -> io::Result<u64> {

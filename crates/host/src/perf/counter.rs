@@ -40,18 +40,18 @@ impl Counter {
             Event::Hardware(config) => (0, config),
             Event::Tracepoint(config) => (2, config),
         };
-        let (process, cpu) = match of {
-            Of::Thread => (0, -1),
-            Of::Cpu(cpu) => (-1, cpu as libc::c_int),
+        let thread = match of {
+            Of::Thread => 0,
+            Of::Another(number) => number as libc::pid_t,
         };
         let attributes = Attributes { kind, size: size_of::<Attributes>() as u32, config, ..Attributes::default() };
-        // SAFETY: the attributes are of the size they state and outlive the call; the last -1 is no group.
+        // SAFETY: the attributes are of the size they state and outlive the call; -1 is any CPU and no group.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
                 &raw const attributes,
-                process,
-                cpu,
+                thread,
+                -1 as libc::c_int,
                 -1 as libc::c_int,
                 PERF_FLAG_FD_CLOEXEC,
             )
