@@ -169,10 +169,10 @@ impl Ledger {
         Ledger { sent, delivered, dropped, inside, unexplained: sent as i64 - known as i64, ..Ledger::default() }
     }
 
-    /// `drops` of this host were counted by the kernel, but not shown to the tracer. Where they suffice for all that is unexplained it is taken to
-    /// be among them, as the row [`NOT_SHOWN`]; else it stays. The limits say which.
+    /// `drops` of this host, each of up to `packets_each` packets (segments of a large one), were counted by the kernel, but not shown to the tracer.
+    /// Where they suffice for all that is unexplained it is taken to be among them, as the row [`NOT_SHOWN`]; else it stays. The limits say which.
     #[must_use]
-    pub fn with_not_shown(mut self, drops: u64, source: &str) -> Ledger {
+    pub fn with_not_shown(mut self, drops: u64, packets_each: u64, source: &str) -> Ledger {
         let unexplained = u64::try_from(self.unexplained).unwrap_or(0);
         if drops == 0 || unexplained == 0 {
             return self;
@@ -180,7 +180,7 @@ impl Ledger {
         let mut limit = format!(
             "the kernel counted {drops} drops on this host without running the tracer's program for them, so that where and why is not known: "
         );
-        if drops >= unexplained {
+        if drops.saturating_mul(packets_each) >= unexplained {
             self.unexplained = 0;
             let row = LedgerRow {
                 place: Place::Kernel,
@@ -189,7 +189,7 @@ impl Ledger {
                 source: source.to_owned(),
             };
             self.dropped = together(self.dropped.into_iter().chain([row]));
-            limit += &format!("{unexplained} are taken to be the trial's, since they complete its sum");
+            limit += &format!("{unexplained} packets are taken to be the trial's, since they complete its sum");
         } else {
             limit += "they may be among the unexplained";
         }
@@ -292,19 +292,22 @@ mod tests {
     fn drops_that_the_tracer_was_not_shown_complete_the_sum_or_are_only_named() {
         let short = || Ledger::balance(100, 90, 0, rows_of(&[("R", 6)]));
         for drops in [4, 9] {
-            let ledger = short().with_not_shown(drops, "perf");
+            let ledger = short().with_not_shown(drops, 1, "perf");
             assert!(is_balanced(&ledger) && ledger.unexplained == 0, "{ledger:?}");
             assert!(ledger.dropped.iter().any(|row| row.reason == NOT_SHOWN && row.packets == 4), "{ledger:?}");
             assert_eq!(ledger.not_shown_packets(), 4);
             assert!(ledger.limits[0].contains(&format!("counted {drops} drops")), "{ledger:?}");
         }
-        let too_few = short().with_not_shown(3, "perf");
+        let too_few = short().with_not_shown(3, 1, "perf");
         assert_eq!((too_few.unexplained, too_few.dropped_packets()), (4, 6));
         assert!(too_few.limits[0].contains("may be among the unexplained"), "{too_few:?}");
-        for whole in [short().with_not_shown(0, "perf"), Ledger::balance(9, 9, 0, []).with_not_shown(5, "perf")] {
+        // Each of up to two segments.
+        let segments = short().with_not_shown(2, 2, "perf");
+        assert_eq!((segments.unexplained, segments.not_shown_packets()), (0, 4));
+        for whole in [short().with_not_shown(0, 1, "perf"), Ledger::balance(9, 9, 0, []).with_not_shown(5, 1, "perf")] {
             assert!(whole.limits.is_empty(), "{whole:?}");
         }
-        assert_eq!(Ledger::balance(9, 10, 0, []).with_not_shown(5, "perf").unexplained, -1);
+        assert_eq!(Ledger::balance(9, 10, 0, []).with_not_shown(5, 1, "perf").unexplained, -1);
     }
 
     fn rows_of(rows: &[(&str, u64)]) -> Vec<LedgerRow> {

@@ -63,7 +63,7 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
         return;
     }
     let trials: u32 = std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let (mut sent, mut lost, mut not_shown, mut trials_not_shown) = (0, 0, 0, 0);
+    let (mut sent, mut lost, mut shown, mut not_shown, mut trials_not_shown) = (0, 0, 0, 0, 0);
     for _ in 0..trials {
         let ledger = trial();
         assert!(ledger.sent > 0 && ledger.method.starts_with("eBPF"), "{kind}: {ledger:#?}");
@@ -71,10 +71,9 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
         let not_traced = ledger.not_shown_packets();
         if let Some(place) = place {
             let here = ledger.dropped.iter().filter(|row| row.place == place).map(|row| row.packets).sum::<u64>();
-            assert!(here > 0, "{kind}: {ledger:#?}");
-            // Few: more would be a mistake of the tracer's.
-            assert!(not_traced < ledger.sent / 10, "{kind}: {ledger:#?}");
+            assert!(here + not_traced > 0, "{kind}: {ledger:#?}");
             is_counted(&ledger, place, here + not_traced);
+            shown += here;
         } else {
             assert_eq!(not_traced, 0, "{kind}: {ledger:#?}");
         }
@@ -83,6 +82,11 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
         not_shown += not_traced;
         trials_not_shown += u64::from(not_traced > 0);
     }
+    // A burst that falls into the time in which this kernel runs no program is a large part of one trial, not of all.
+    assert!(
+        place.is_none() || shown > 10 * not_shown || trials == 1 && shown > 0,
+        "{kind}: {shown} shown, {not_shown} not"
+    );
     let said = format!(
         "{kind}: {trials} trials, {sent} packets sent, {lost} dropped, of which {not_shown} in {trials_not_shown} trials not shown to the tracer, \
          0 unexplained"

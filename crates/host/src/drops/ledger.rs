@@ -145,7 +145,10 @@ impl Collector {
         let shown = read.first().map_or(0, |one| one.in_first);
         let ledger = Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) };
         match (counted, &self.witness) {
-            (Some(counted), _) => ledger.with_not_shown(counted.saturating_sub(shown), "perf, at skb:kfree_skb"),
+            (Some(counted), _) => {
+                let hidden = counted.saturating_sub(shown);
+                ledger.with_not_shown(hidden, most_packets_of_a_drop(&read), "perf, at skb:kfree_skb")
+            }
             (None, Err(why)) if ledger.unexplained > 0 => unchecked(ledger, why),
             (None, _) => ledger,
         }
@@ -227,6 +230,12 @@ impl Collector {
             ..Ledger::balance(ends.sent, ends.delivered, 0, rows)
         }
     }
+}
+
+/// The largest of the drops' means over the sites: how many segments a drop stands for.
+fn most_packets_of_a_drop(read: &[Reading]) -> u64 {
+    let tallies = read.iter().flat_map(|one| one.sites.values());
+    tallies.map(|tally| tally.packets.div_ceil(tally.drops.max(1))).max().unwrap_or(1).max(1)
 }
 
 /// Nothing tells whether the tracer was shown each drop.
