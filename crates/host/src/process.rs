@@ -6,7 +6,7 @@ mod pidfd;
 use crate::procfs;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use serde::{Deserialize, Serialize};
-use std::{io, path::PathBuf};
+use std::{io, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// A process that cannot be confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,6 +56,14 @@ impl ProcessId {
     pub fn end(&self) -> io::Result<()> {
         pidfd::signal(*self, libc::SIGKILL)
     }
+}
+
+/// The inode of this process's PID namespace where that is not the kernel's first one: ids here are then others than the kernel's.
+/// Source: include/linux/proc_ns.h, PROC_PID_INIT_INO.
+pub(crate) fn other_pid_namespace() -> Option<u64> {
+    const FIRST: u64 = 0xEFFF_FFFC;
+    let inode = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    (inode != FIRST).then_some(inode)
 }
 
 /// A process and those that it and its children started, as far as they run and still belong to it; itself first.

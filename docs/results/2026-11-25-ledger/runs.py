@@ -1,18 +1,43 @@
-import os,sys,time,subprocess,re
-open('/proc/sys/kernel/bpf_stats_enabled','w').write('1')
-p=subprocess.Popen(sys.argv[1:],stdout=subprocess.PIPE,text=True)
-last={}
-while p.poll() is None:
-    d=f'/proc/{p.pid}/fdinfo'
+#!/usr/bin/env python3
+"""runs.py COMMAND...: runs it, then prints what it printed and, of each eBPF program that it loaded, the kernel's count of runs and their time
+(/proc/PID/fdinfo, while kernel.bpf_stats_enabled is 1; set back in the end). Root."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+SETTING = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+
+
+def programs(pid):
+    """{id: (runs, time [ns])} of the programs that a process holds."""
+    found = {}
+    for descriptor in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
+        try:
+            told = dict(re.findall(r"^(\w+):\s*(\d+)$", descriptor.read_text(), re.MULTILINE))
+        except OSError:
+            continue
+        if "run_cnt" in told:
+            found[int(told["prog_id"])] = int(told["run_cnt"]), int(told["run_time_ns"])
+    return found
+
+
+def main():
+    as_found, seen = SETTING.read_text(), {}
+    SETTING.write_text("1")
     try:
-        for fd in os.listdir(d):
-            try: s=open(f'{d}/{fd}').read()
-            except OSError: continue
-            if 'run_cnt' in s:
-                g=lambda k: re.search(k+r':\s*(\S+)',s)[1]
-                last[g('prog_id')]=(g('prog_type'),int(g('run_cnt')),int(g('run_time_ns')))
-    except OSError: pass
-    time.sleep(0.02)
-open('/proc/sys/kernel/bpf_stats_enabled','w').write('0')
-print(p.stdout.read())
-for k,v in last.items(): print(k,v, v[2]/max(1,v[1]))
+        with subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True) as command:
+            while command.poll() is None:
+                seen.update(programs(command.pid))
+                time.sleep(0.02)
+            print(command.stdout.read())
+    finally:
+        SETTING.write_text(as_found)
+    print("program,runs,ns a run")
+    for number, (runs, run_ns) in sorted(seen.items()):
+        print(f"{number},{runs},{run_ns / max(1, runs):.0f}")
+
+
+main()

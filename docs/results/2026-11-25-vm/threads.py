@@ -3,13 +3,14 @@
 
 threads.py sample OUT SECONDS   writes to OUT, for each guest that runs in that time: time, share of the time that it ran and waited for a CPU, voluntary
                                 and involuntary switches since the last line (/proc/PID/task/TID/schedstat and status)
-threads.py trials LOG SAMPLES   of the log of that find (NETCLIFF_LOG=debug) each trial of half a second, with the means of its samples
+threads.py trials LOG SAMPLES   of the log of that find (NETCLIFF_LOG=debug) each trial of half a second, with the means of its samples, and
+                                the 5 %, 50 % and 95 % quantiles of those over the trials
 """
 
 import datetime
-import os
 import pathlib
 import re
+import statistics
 import sys
 import time
 
@@ -48,7 +49,12 @@ def sample(out, seconds):
             time.sleep(0.1)
 
 
+def us(told, key, by):
+    return 1e6 * float(told[key]) / max(1, by)
+
+
 def trials(log, samples):
+    means = []
     rows = [tuple(map(float, line.split())) for line in open(samples, encoding="utf-8")]
     print("stage        load_pps  loss  packets/poll  softirq_us/packet  application_us/packet  handler_us  ran  waited  blocked  switches/s")
     for line in open(log, encoding="utf-8"):
@@ -64,12 +70,15 @@ def trials(log, samples):
         if not (packets and delivered and within):
             continue
         ran, waited, switches = (sum(row[n] for row in within) / len(within) for n in (1, 2, 3))
-        us = lambda key, by: 1e6 * float(told[key]) / max(1, by)
+        means.append((ran, waited, 1 - ran - waited, 10 * switches))
         print(
             f"{told['stage']:11} {float(told['rate_pps']):9.0f}  {float(told['loss']):4.2f}  {packets / max(1, float(told['polls'])):12.1f}"
-            f"  {us('protocol_s', packets):17.1f}  {us('application_s', delivered):21.1f}  {us('interrupt_s', float(told['interrupts'])):10.1f}"
+            f"  {us(told, 'protocol_s', packets):17.1f}  {us(told, 'application_s', delivered):21.1f}  {us(told, 'interrupt_s', float(told['interrupts'])):10.1f}"
             f"  {ran:3.2f}  {waited:6.2f}  {1 - ran - waited:7.2f}  {10 * switches:10.0f}"
         )
+    for name, column in zip(["ran", "waited", "blocked", "switches/s"], zip(*means)):
+        low, *_, high = statistics.quantiles(column, n=20)
+        print(f"{name}: {low:.2f} {statistics.median(column):.2f} {high:.2f} over {len(column)} trials")
 
 
 def main():

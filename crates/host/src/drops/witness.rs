@@ -2,13 +2,15 @@
 //!
 //! There are kernels that run no tracing program while process 1 has the CPU (docs/results/2026-11-25-ledger), without counting that as
 //! recursion_misses. What a softirq drops in this time is in no map, but perf counts it. Only that time is counted: a count of all drops
-//! costs each of them most of a microsecond, this one next to nothing (kernel/trace/trace_events, `perf_trace_kfree_skb` returns where no event
-//! of this CPU is active).
+//! costs each of them most of a microsecond, this one next to nothing: perf's probe returns where no event of this CPU is active
+//! (include/trace/perf.h, `hlist_empty(head)`).
 
 #[cfg_attr(not(target_os = "linux"), path = "../not_linux/tracefs.rs")]
 mod tracefs;
 
 use crate::perf::{Counter, Event, Of};
+use crate::process::other_pid_namespace;
+use crate::procfs;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -16,8 +18,6 @@ use std::os::fd::AsRawFd as _;
 /// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const NUMBER: &str = "events/skb/kfree_skb/id";
-/// The namespace of process numbers that the kernel begins with. Sources: include/linux/proc_ns.h, PROC_PID_INIT_INO.
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Counts the drops of each thread of process 1.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Witness {
     /// Why it cannot, in words.
     pub(super) fn start() -> Result<Self, String> {
         let number = number().map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
-        let threads = threads().map_err(|error| format!("the threads of process 1 cannot be listed: {error}"))?;
+        let threads = threads().map_err(|why| format!("the threads of process 1 are not known: {why}"))?;
         let open = |thread: u32| Counter::open(Event::Tracepoint(number), Of::Another(thread));
         let all: io::Result<Vec<Counter>> = threads.into_iter().map(open).collect();
         all.map(Self).map_err(|error| format!("perf does not count skb:kfree_skb of process 1: {error}"))
@@ -43,13 +43,12 @@ impl Witness {
 }
 
 /// Of the process that the tracer's program knows as 1.
-fn threads() -> io::Result<Vec<u32>> {
-    let namespace = fs::read_link("/proc/self/ns/pid")?;
-    if namespace.as_os_str() != FIRST_NAMESPACE {
-        return Err(io::Error::other("this is a container with a process 1 of its own"));
+fn threads() -> Result<Vec<u32>, String> {
+    if other_pid_namespace().is_some() {
+        return Err("this is a container with a process 1 of its own".to_owned());
     }
-    let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-    Ok(fs::read_dir("/proc/1/task")?.filter_map(number).collect())
+    let threads: Vec<u32> = procfs::numbered("/proc/1/task", "").into_iter().map(|(number, _)| number).collect();
+    if threads.is_empty() { Err("/proc/1/task cannot be read".to_owned()) } else { Ok(threads) }
 }
 
 fn number() -> io::Result<u64> {

@@ -24,11 +24,11 @@ struct Candidate {
 }
 
 /// The two most promising settings: the simulated cliff with the setting against `without` it, whose interval is the simulator's own (the
-/// uncertainty of the costs is the same with and without); none if nothing helps. After `stop` without cliffs.
+/// uncertainty of the costs is the same with and without); none if nothing helps. After `stop` those whose cliff was simulated before.
 pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(without) = without else { return Vec::new() };
-    // By simulation, whose time does not grow with a queue: the model's chain of a backlog of 4000 packets takes a minute.
+    // By simulation, whose time does not grow with the queue that a candidate enlarges, as that of the model's chain does.
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| (candidate.changed.begin(Predictor::sim_cliff), candidate))

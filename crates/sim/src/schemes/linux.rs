@@ -40,8 +40,8 @@ struct Linux {
     budget_jiffies: u64,
     backlog: bool,
     threaded: bool,
-    /// Softirqs wait for ksoftirqd while it is awake.
-    softirqs_wait: bool,
+    /// As before 6.5: softirqs wait for ksoftirqd while it is awake, and an instance that is scheduled again for the next round.
+    older: bool,
     interrupt_ticks: f64,
     /// The same of an interrupt that finds NAPI scheduled.
     polling_ticks: f64,
@@ -98,7 +98,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
         budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
         backlog: napi.backlog,
         threaded: napi.threaded,
-        softirqs_wait: napi.ksoftirqd && !napi.threaded,
+        older: napi.ksoftirqd && !napi.threaded,
         interrupt_ticks,
         polling_ticks: host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds)),
         nic: Moderation::of_nic(&napi.moderation, clock),
@@ -235,7 +235,7 @@ impl Linux {
 
     /// Softirqs run at the end of an interrupt or of a section with softirqs off: `ksoftirqd_running` of older kernels has them wait.
     fn softirqs_due(&self) -> bool {
-        self.pending && !(self.softirqs_wait && self.kernel_awake)
+        self.pending && !(self.older && self.kernel_awake)
     }
 
     /// handle_softirqs: rounds of net_rx_action while NET_RX is raised and the limits allow; the rest is ksoftirqd's.
@@ -269,7 +269,7 @@ impl Linux {
             }
             left = left.saturating_sub(work);
             let too_long = self.jiffies(machine.now) >= self.jiffies(began) + self.budget_jiffies;
-            if !self.pending || self.softirqs_wait || left == 0 || too_long {
+            if !self.pending || self.older || left == 0 || too_long {
                 return;
             }
             self.pending = false;

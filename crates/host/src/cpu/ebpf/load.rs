@@ -7,6 +7,7 @@ use crate::cpu::{
     types::{MeterError, Method, Watch},
     util::monotonic_ns,
 };
+use crate::process;
 use libbpf_rs::{
     AsRawLibbpf as _, Link, MapCore as _, MapFlags,
     btf::types::Typedef,
@@ -105,11 +106,7 @@ impl Programs {
 
     /// Ids of tasks are those of this process's PID namespace, which in a container are others than the kernel's.
     fn mean_ids_of_this_namespace(&mut self) {
-        use std::os::unix::fs::MetadataExt;
-        // include/linux/proc_ns.h, PROC_PID_INIT_INO: ids are the kernel's own.
-        const INITIAL: u64 = 0xEFFF_FFFC;
-        let inode = fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |namespace| namespace.ino());
-        if inode != INITIAL {
+        if let Some(inode) = process::other_pid_namespace() {
             // SAFETY: the field is in the mapped memory; no program is attached yet.
             unsafe { (&raw mut (*self.state.as_ptr()).pid_namespace_inum).write_volatile(inode as u32) };
         }
