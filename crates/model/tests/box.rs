@@ -103,3 +103,17 @@ proptest! {
         }
     }
 }
+
+/// Counts of its arrivals would take 80 GB and more.
+#[test]
+fn a_period_of_too_many_arrivals_is_refused() {
+    let host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
+    for (scheme, pps) in [("polling:period=10000s,quota=3", 1e6), ("napi-2007:period=100s,quota=3", 1e9)] {
+        let point = Point { host: host.clone(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+        let refused = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap_err().to_string();
+        assert!(
+            refused.contains("events of the chain") && refused.contains("use the simulator"),
+            "{scheme}: {refused}"
+        );
+    }
+}

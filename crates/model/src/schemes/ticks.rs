@@ -90,7 +90,9 @@ impl Ticks<'_> {
 
     /// Operations that solving it takes; an error is a reason for a user.
     pub fn operations(&self) -> Result<f64, String> {
-        Ok(self.band().operations(self, self.mixture()?.ends.len()))
+        // First: it refuses a period of too many events, whose counts would not fit in memory.
+        let mixture = self.mixture()?;
+        Ok(self.band().operations(self, mixture.ends.len()))
     }
 
     /// Jumps from a (level, phase): where to, whether a service ends by it, and the rate (1/s).
