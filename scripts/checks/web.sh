@@ -22,6 +22,7 @@ program="${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/netcliff}"
     echo "web: $program is missing, and with it the figures to compare the page's with; build it first: scripts/cargo.sh build" >&2
     exit 1
 }
+program="$(realpath "$program")"
 
 cd web
 if ! [[ node_modules/.package-lock.json -nt package-lock.json ]]; then

@@ -291,9 +291,7 @@ export class Explore {
 
   /** The curves of the last change are on the screen. */
   private seen(): void {
-    const { changedAt } = this.answers;
-    this.answers.changedAt = null;
-    if (changedAt !== null) this.answers.took_ms.push(performance.now() - changedAt);
+    this.answers.seen();
     const { after } = this;
     this.after = undefined;
     after?.();

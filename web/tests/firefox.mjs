@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { folderServer, here } from "./server.mjs";
 
-const program = existsSync(process.argv[2] ?? "") ? process.argv[2] : null;
+const program = process.argv[2] === undefined ? null : resolve(process.argv[2]);
+assert.ok(program === null || existsSync(program), `${program} is no program`);
 const { server, origin } = await folderServer();
 
 const profile = mkdtempSync(join(tmpdir(), "netcliff-firefox."));

@@ -5,7 +5,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { get } from "node:http";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { chromium } from "playwright-core";
 import { pictured } from "./pictures.mjs";
 import { folderServer, here } from "./server.mjs";
@@ -16,11 +16,12 @@ const shots = shotsAt >= 0 ? args[shotsAt + 1] : join(here, "shots");
 const pictures = { keep: args.includes("--keep"), shots };
 const onlyAt = args.indexOf("--only");
 const only = onlyAt >= 0 ? args[onlyAt + 1] : null;
-const netcliff =
-  args.find(
-    (arg, i) => !arg.startsWith("--") && (shotsAt < 0 || i !== shotsAt + 1) && (onlyAt < 0 || i !== onlyAt + 1),
-  ) ?? join(here, "../target/debug/netcliff");
-const program = existsSync(netcliff) ? netcliff : null;
+const named = args.find(
+  (arg, i) => !arg.startsWith("--") && (shotsAt < 0 || i !== shotsAt + 1) && (onlyAt < 0 || i !== onlyAt + 1),
+);
+const built = join(here, "../target/debug/netcliff");
+const program = named === undefined ? (existsSync(built) ? built : null) : resolve(named);
+assert.ok(program === null || existsSync(program), `${program} is no program`);
 const axe = readFileSync(join(here, "../crates/report/tests/axe/axe.min.js"), "utf8");
 mkdirSync(shots, { recursive: true });
 
