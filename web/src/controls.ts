@@ -104,11 +104,29 @@ function brief(knob: Knob, text: string): string {
   return value === null || Number.isNaN(value) ? text : time(value, 4);
 }
 
+/** Shows a text, unless the user is typing another one there. */
+function write(input: HTMLInputElement, text: string): void {
+  if (input.dataset.typed === undefined && input.value !== text) input.value = text;
+}
+
+/** Marks the fields in which somebody is typing: between the first key and Enter, or the field left. */
+function watchTyping(element: HTMLElement): void {
+  const mark = (typed: boolean) => (event: Event) => {
+    if (!(event.target instanceof HTMLInputElement)) return;
+    if (typed) event.target.dataset.typed = "";
+    else delete event.target.dataset.typed;
+  };
+  // Before the field's own listeners, which may show it anew.
+  element.addEventListener("input", mark(true), true);
+  element.addEventListener("change", mark(false), true);
+  element.addEventListener("focusout", mark(false), true);
+}
+
 function turn({ slider, text, knob }: Dial, shown: string): void {
   text.dataset.exact = shown;
   text.title = shown;
   const wanted = document.activeElement === text ? shown : brief(knob, shown);
-  if (text.value.trim() !== wanted) text.value = wanted;
+  if (text.value.trim() !== wanted) write(text, wanted);
   const step = String(toStep(knob, figure(knob, shown)));
   if (slider.value !== step && document.activeElement !== slider) slider.value = step;
   slider.setAttribute("aria-valuetext", shown);
@@ -216,6 +234,7 @@ export class Controls {
       this.traffic(),
       ...lists.map(([id, values]) => h("datalist", { id }, ...values.map((value) => h("option", { value })))),
     );
+    watchTyping(this.element);
     this.show(state);
   }
 
@@ -349,7 +368,7 @@ export class Controls {
     }
     this.state.schemes.forEach((scheme, i) => {
       const input = this.schemes.querySelector<HTMLInputElement>(`#scheme-${i}`);
-      if (input && (document.activeElement !== input || input.value !== scheme)) input.value = scheme;
+      if (input) write(input, scheme);
       for (const [key, made] of this.schemeDials[i] ?? [])
         turn(made, parameters(scheme).get(key) ?? (made.knob.key === "weight" ? "64" : "none"));
     });
@@ -417,7 +436,7 @@ export class Controls {
     for (const [key, made] of this.dials) turn(made, state.set.get(key) ?? PRESET[key] ?? "none");
     for (const [key, { input }] of this.fields) {
       const text = key === "service" ? (state.set.get("service") ?? "exponential") : String(state[key as keyof State]);
-      if (input.value !== text) input.value = text;
+      write(input, text);
     }
     const other = [...state.set]
       .filter(([key]) => !KNOBS.has(key) && key !== "service")
