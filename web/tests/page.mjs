@@ -229,6 +229,8 @@ await test("a wrong value is refused beside its control, in the command line's w
     type("#set-socket_buffer", "64", "input");
   });
   await page.waitForFunction(() => location.hash.includes("polling"), null, { timeout: 10_000 });
+  assert.equal(await page.inputValue("#set-socket_buffer"), "64");
+  await page.fill("#set-socket_buffer", "128");
   await page.press("#set-socket_buffer", "Enter");
   await page.waitForFunction(
     () => document.querySelector("#scheme-0-error").textContent.includes("poll overhead"),
