@@ -63,6 +63,7 @@ mod replicate;
 mod sample;
 mod schemes;
 mod shared;
+mod simpler;
 mod source;
 mod stats;
 mod summary;

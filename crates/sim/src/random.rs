@@ -57,6 +57,8 @@ pub(crate) enum Purpose {
     Pause = 18,
     /// Times between pauses.
     Up = 19,
+    /// What the first packet finds in the simpler queue of a control variate.
+    Simpler = 20,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

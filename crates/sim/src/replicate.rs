@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::control::Expected;
 use crate::length::warm_up;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
+use crate::simpler::Simpler;
 use crate::tally::{Counts, Pool};
 use crate::{recursion, schemes};
 
@@ -25,6 +26,8 @@ pub(crate) struct Replication {
     pub warm_up: WarmUp,
     /// Ages of the packets inside when the warm-up ended, and at the end, added up [packet ticks].
     pub ages: (u128, u128),
+    /// By what share its packets would have waited longer than expected in the simpler queue, where there is one.
+    pub excess: Option<f64>,
 }
 
 /// Everything that a replication of `packets` arrivals recorded; the point must be supported.
@@ -61,7 +64,7 @@ pub(crate) fn cut(records: &Records, warm_up: WarmUp) -> (Replication, Pool) {
     let (first, last) = (&records.marks[tenths * CELLS / 10], &records.marks[CELLS]);
     let sockets = sockets(records, tenths * CELLS / 10);
     let (counts, quantiles, ages) = (last.since(first), pool.quantiles(SHARES), (first.ages(), last.ages()));
-    (Replication { counts, sockets, quantiles, warm_up, ages }, pool)
+    (Replication { counts, sockets, quantiles, warm_up, ages, excess: None }, pool)
 }
 
 /// What each application got from mark `first` to the last.
@@ -84,6 +87,8 @@ pub(crate) struct Batch {
     pub expected: Option<Expected>,
     /// The warm-up where it is known beforehand.
     pub known: Option<WarmUp>,
+    /// A queue of known mean latency that meets the same packets.
+    pub simpler: Option<Simpler>,
 }
 
 /// Replications run side by side before their latencies are added to the pool: bounds the memory. The first so many
@@ -92,7 +97,7 @@ pub(crate) const ABREAST: u64 = 10;
 
 impl Batch {
     pub(crate) fn new(packets_each: u64) -> Self {
-        Self { replications: Vec::new(), pool: Pool::new(), packets_each, expected: None, known: None }
+        Self { replications: Vec::new(), pool: Pool::new(), packets_each, expected: None, known: None, simpler: None }
     }
 
     /// Replications of which nothing is cut off.
@@ -124,8 +129,31 @@ impl Batch {
                 self.replications.push(replication);
                 self.pool.merge(&pool);
             }
+            self.compare(next..end, clock, seed);
             next = end;
         }
+    }
+
+    /// Lets the packets of all replications, and of those to come, meet a simpler queue as well.
+    pub(crate) fn beside(&mut self, simpler: Simpler, clock: Clock, seed: u64) {
+        self.simpler = Some(simpler);
+        self.compare(0..self.replications.len() as u64, clock, seed);
+    }
+
+    fn compare(&mut self, numbers: std::ops::Range<u64>, clock: Clock, seed: u64) {
+        let (Some(simpler), Some(known)) = (&self.simpler, self.warm_up()) else { return };
+        let skipped = self.packets_each * known.tenths as u64 / 10;
+        let excesses = each(numbers.clone(), |n| simpler.excess(clock, seed, n, self.packets_each, skipped));
+        for (number, excess) in numbers.zip(excesses) {
+            self.replications[number as usize].excess = Some(excess);
+        }
+    }
+
+    /// Mean latency of all that were delivered [ticks]; None if nothing was.
+    pub(crate) fn mean_latency(&self) -> Option<f64> {
+        let counts = self.replications.iter().map(|one| &one.counts);
+        let (sum, count) = counts.fold((0, 0), |(sum, count), one| (sum + one.latency, count + one.delivered));
+        (count > 0).then(|| sum as f64 / count as f64)
     }
 
     /// The warm-up of every replication; None before the first, unless it is known beforehand.

@@ -9,6 +9,7 @@ use crate::control::Expected;
 use crate::engine::{Effort, SimEngine, clock};
 use crate::machine::CELLS;
 use crate::replicate::Batch;
+use crate::simpler::Simpler;
 use crate::summary;
 use crate::tally::QUANTILE_HALF_WIDTH;
 
@@ -34,6 +35,15 @@ struct Sought {
     relative: f64,
     packets_at_most: u64,
     figures: Aims,
+}
+
+/// By how much the packets would have to grow; 1: they need not.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Need {
+    /// For all figures sought.
+    pub all: f64,
+    /// For the mean latency alone.
+    pub latency: f64,
 }
 
 /// A replication of `each` arrivals, `factor` times as long but for no more than is sensible at once.
@@ -103,7 +113,7 @@ impl SimEngine {
         let Effort::Precision { relative, packets_at_most, figures } = self.effort else { return (batch, clock) };
         loop {
             let count = batch.replications.len() as u64;
-            let need = self.need(point, &batch, clock, relative, figures);
+            let need = self.need(point, &batch, clock, relative, figures).all;
             let more = ((count as f64 * need).ceil() as u64).min(packets_at_most / packets);
             if need <= 1.0 || more <= count {
                 return (batch, clock);
@@ -125,10 +135,14 @@ impl SimEngine {
                 let left = sought.packets_at_most.saturating_sub(spent + each * count);
                 let need = self.need(point, &batch, clock, sought.relative, sought.figures);
                 let short = batch.short(self.confidence).filter(|_| !is_heavy_tailed(&point.traffic.arrivals));
+                let need = match short {
+                    Some(_) => need.all,
+                    None => self.need_beside(point, &mut batch, clock, sought, need).all,
+                };
                 let longer = longer(each, short.map_or(need, |short| need.max(short.longer)));
                 let longer = longer.min(left / first).min(u64::from(u32::MAX));
                 let too_many = count as f64 * need > MORE * first as f64;
-                if (too_many || short.is_some()) && longer > each + each / 2 {
+                if short.is_some() && longer > each || too_many && longer > each + each / 2 {
                     spent += each * count;
                     break longer;
                 }
@@ -142,8 +156,17 @@ impl SimEngine {
         }
     }
 
-    /// By how much the packets would have to grow to reach the half widths, as estimated from this batch; 1 if they are.
-    pub(crate) fn need(&self, point: &Point, batch: &Batch, clock: Clock, relative: f64, figures: Aims) -> f64 {
+    /// Compares the batch with a simpler queue where it is the mean latency that is not known well enough, and how much is left to do then.
+    fn need_beside(&self, point: &Point, batch: &mut Batch, clock: Clock, sought: Sought, need: Need) -> Need {
+        let Sought { relative, figures, .. } = sought;
+        let latency = if need.latency > 1.0 && batch.simpler.is_none() { batch.mean_latency() } else { None };
+        let Some(simpler) = latency.and_then(|latency| Simpler::of(point, clock, latency)) else { return need };
+        batch.beside(simpler, clock, self.seed);
+        self.need(point, batch, clock, relative, figures)
+    }
+
+    /// By how much the packets would have to grow to reach the half widths, as estimated from this batch.
+    pub(crate) fn need(&self, point: &Point, batch: &Batch, clock: Clock, relative: f64, figures: Aims) -> Need {
         let outcome = summary::outcome(point, batch, clock, self.confidence);
         let factor = |attained: Attained| match attained.half_width {
             _ if attained.reached => 1.0,
@@ -156,7 +179,11 @@ impl SimEngine {
             None => f64::INFINITY,
         };
         let figures = figures.measures().filter_map(|figure| Attained::of(figure, &outcome, relative));
-        figures.map(factor).fold(1.0, f64::max)
+        figures.fold(Need { all: 1.0, latency: 1.0 }, |need, attained| {
+            let mean_latency = attained.figure.key == "latency_mean_s";
+            let factor = factor(attained);
+            Need { all: need.all.max(factor), latency: if mean_latency { factor } else { need.latency } }
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use netcliff_core::math;
 use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Scheme, Transmitted};
 
 use crate::clock::Clock;
-use crate::control::surpluses;
+use crate::control::controls;
 use crate::machine::SocketCounts;
 use crate::replicate::{Batch, SHARES};
 use crate::stats::{control_slope, controlled_ratio, mean_around, ratio};
@@ -65,10 +65,10 @@ fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -
         counts.map(|counts| (above(counts) as f64, counts.delivered as f64)).collect()
     };
     let delivered = over(|counts| counts.latency);
-    let control = surpluses(batch).and_then(|each| Some((control_slope(&delivered, &each)?, each)));
+    let control = controls(batch).and_then(|each| Some((control_slope(&delivered, &each)?, each)));
     let mean = |pairs: &[(f64, f64)]| {
         let ticks = match &control {
-            Some((slope, surpluses)) => controlled_ratio(pairs, surpluses, *slope, confidence),
+            Some((slope, controls)) => controlled_ratio(pairs, controls, *slope, confidence),
             None => ratio(pairs, confidence),
         };
         Some(ticks?.scaled(clock.seconds(1.0)))

@@ -56,6 +56,21 @@ fn every_figure_asked_for_is_reached_and_a_tail_costs_more_than_a_mean() {
     assert!(all.packets > reached("throughput").packets);
 }
 
+/// Replications that are too short by a little only are made longer, too: 200 000 of the packets allowed were spent.
+#[test]
+fn what_is_a_little_too_short_is_simulated_longer() {
+    for (scheme, kpps) in [
+        ("coalesce:usecs=50us,drops_interrupt=true", 220.0),
+        ("napi-2007:period=20us,quota=3", 300.0),
+        ("disable-enable:merged=true", 230.0),
+        ("ideal", 230.0),
+    ] {
+        let point = Point { traffic: Traffic::poisson(kpps * 1e3), ..point(scheme, 1.0) };
+        let simulation = precise("throughput,latency,cpu", 0.01, 20_000_000).simulate(&point).unwrap();
+        assert!(simulation.precise, "{scheme} at {kpps} kpps: {:?}", simulation.outcome.notes);
+    }
+}
+
 #[test]
 fn what_cannot_be_reached_is_told_with_what_was() {
     let simulation = precise("latency,p99,cpu", 0.001, 400_000).simulate(&point("interrupt", 0.5)).unwrap();

@@ -38,7 +38,7 @@ pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<J
         Effort::Precision { relative, packets_at_most, figures } => {
             let first = FIRST_PACKETS.min(engine.packets_each(packets_at_most));
             longer(engine, points, (first, packets_at_most), |core, clock| {
-                engine.need(points[0].1, core, clock, relative, figures)
+                engine.need(points[0].1, core, clock, relative, figures).all
             })
         }
     };
@@ -90,6 +90,7 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
             quantiles: all.quantiles(SHARES),
             warm_up,
             ages: parts.iter().fold((0, 0), |ages, (part, _)| (ages.0 + part.ages.0, ages.1 + part.ages.1)),
+            excess: None,
         });
         batches.core.pool.merge(&all);
         for (batch, (part, pool)) in batches.queues.iter_mut().zip(parts) {

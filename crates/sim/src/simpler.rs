@@ -1,0 +1,169 @@
+//! An external control variate for the mean latency: a simpler queue that meets the same packets.
+//!
+//! Near saturation the mean latency varies with how often chance fills the ring, and a queue without interrupts and polls is filled by
+//! the same gaps and service times. M/M/1/B has a mean that is known exactly; by what its packets waited too long is taken off what
+//! the scheme's did, by regression over the replications (Lavenberg, Moeller and Welch, Operations Research 30, 1982). It serves at
+//! the rate at which it has the scheme's mean latency: then both remember alike (docs/theory/statistics.md).
+//!
+//! It starts in its steady state, so that its expected mean is exact over any window of arrivals.
+
+use netcliff_core::traffic::Arrivals;
+use netcliff_core::{Host, Point, Scheme, Service};
+
+use crate::clock::Clock;
+use crate::random::{BLOCK, Purpose, Stream};
+use crate::source::Source;
+
+/// Largest ring whose states are summed one by one for the mean.
+const LARGEST_RING: u64 = 1 << 16;
+/// Halvings of the interval in which the utilisation is sought.
+const HALVINGS: u32 = 60;
+
+/// M/M/1/B, of arrivals at rate 1 and service at rate 1/`utilisation`: `ring` packets find room, the one in service included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Queue {
+    utilisation: f64,
+    ring: u64,
+}
+
+impl Queue {
+    /// Probabilities of 0, 1, ... packets inside, up to a common factor: from the likelier end on, which is the full ring where `true`.
+    fn weights(self) -> (bool, impl Iterator<Item = f64>) {
+        let full = self.utilisation > 1.0;
+        let ratio = if full { 1.0 / self.utilisation } else { self.utilisation };
+        let weights = std::iter::successors(Some(1.0), move |weight| Some(weight * ratio));
+        (full, weights.take(self.ring as usize + 1).take_while(|weight| *weight > f64::EPSILON / 1e3))
+    }
+
+    /// Mean time that accepted packets are inside, in mean gaps.
+    fn mean_latency(self) -> f64 {
+        let (full, weights) = self.weights();
+        let (mut sum, mut distance, mut last) = (0.0, 0.0, 0.0);
+        let mut places = 0_u64;
+        for weight in weights {
+            sum += weight;
+            distance += places as f64 * weight;
+            (last, places) = (weight, places + 1);
+        }
+        let whole = places == self.ring + 1;
+        let lost = if full { 1.0 / sum } else { f64::from(u8::from(whole)) * last / sum };
+        let inside = if full { self.ring as f64 - distance / sum } else { distance / sum };
+        inside / (1.0 - lost)
+    }
+
+    /// How many are inside where a share `at` of the probability lies beyond: (0, 1].
+    fn inside(self, at: f64) -> u64 {
+        let (full, weights) = self.weights();
+        let each: Vec<f64> = weights.collect();
+        let mut beyond = at * each.iter().sum::<f64>();
+        let mut places = 0_u64;
+        for weight in &each[..each.len() - 1] {
+            beyond -= weight;
+            if beyond <= 0.0 {
+                break;
+            }
+            places += 1;
+        }
+        if full { self.ring - places } else { places }
+    }
+}
+
+/// The simpler queue of a point.
+#[derive(Debug, Clone)]
+pub(crate) struct Simpler {
+    /// The scheme `ideal` at its own service rate.
+    point: Point,
+    queue: Queue,
+    /// Mean service time [ticks].
+    service: f64,
+    /// Exact mean latency [ticks].
+    latency: f64,
+}
+
+impl Simpler {
+    /// The queue whose mean latency is `latency` [ticks]; None where its mean is not known exactly, where more than the protocol times of
+    /// one queue of packets makes the latency, or where it is the scheme itself.
+    pub(crate) fn of(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
+        let host = &point.host;
+        let alone = host.application_s.is_none()
+            && host.transmit_s.is_none()
+            && host.queues.is_none()
+            && host.xoff.is_none()
+            && host.pauses().is_none();
+        let markovian = point.traffic.arrivals == Arrivals::Poisson && host.service == Service::Exponential;
+        let alike = host.per_byte_s == 0.0 || point.traffic.size.mixture()?.len() == 1;
+        if !(alone && markovian && alike) || point.scheme == Scheme::Ideal || !(1..=LARGEST_RING).contains(&host.ring) {
+            return None;
+        }
+        Self::at(point, clock, latency)
+    }
+
+    /// The same, whatever the point is.
+    fn at(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
+        let host = &point.host;
+        let gap_s = 1.0 / point.traffic.rate_pps()?;
+        let gap = clock.ticks(gap_s);
+        let ring = host.ring;
+        let mut between = (0.0, (latency / gap).max(1.0) + 1.0);
+        for _ in 0..HALVINGS {
+            let utilisation = f64::midpoint(between.0, between.1);
+            let above = Queue { utilisation, ring }.mean_latency() * gap > latency;
+            if above { between.1 = utilisation } else { between.0 = utilisation }
+        }
+        let queue = Queue { utilisation: between.0, ring };
+        let host = Host { protocol_s: queue.utilisation * gap_s, per_byte_s: 0.0, ..host.clone() };
+        let point = Point { host, scheme: Scheme::Ideal, traffic: point.traffic.clone() };
+        Some(Self { point, queue, service: queue.utilisation * gap, latency: queue.mean_latency() * gap })
+    }
+
+    /// By what share the packets of a replication waited longer in it than expected, those after the first `skipped` of its `packets`.
+    pub(crate) fn excess(&self, clock: Clock, seed: u64, replication: u64, packets: u64, skipped: u64) -> f64 {
+        let ring = self.queue.ring as usize;
+        let mask = (ring + 1).next_power_of_two() - 1;
+        let mut departures = vec![0_u64; mask + 1];
+        let (mut now, mut last, mut accepted) = (0_u64, 0_u64, ring);
+        for work in self.found(seed, replication) {
+            last += work;
+            departures[accepted & mask] = last;
+            accepted += 1;
+        }
+        let mut source = Source::new(&self.point, clock, seed, replication);
+        let (mut sum, mut count, mut offered) = (0_u128, 0_u64, 0);
+        while offered < packets {
+            let block = source.next_block();
+            let until = usize::try_from(packets - offered).unwrap_or(BLOCK).min(BLOCK);
+            let first = usize::try_from(skipped.saturating_sub(offered)).unwrap_or(BLOCK).min(BLOCK);
+            for (place, (gap, work)) in block.gaps[..until].iter().zip(block.protocol).enumerate() {
+                now += gap;
+                if departures[(accepted - ring) & mask] > now {
+                    continue;
+                }
+                last = last.max(now) + work;
+                departures[accepted & mask] = last;
+                accepted += 1;
+                let counted = u64::from(place >= first);
+                sum += u128::from(counted * (last - now));
+                count += counted;
+            }
+            offered += until as u64;
+        }
+        sum as f64 / count.max(1) as f64 / self.latency - 1.0
+    }
+
+    /// Service times of the packets that the first arrival finds [ticks].
+    fn found(&self, seed: u64, replication: u64) -> Vec<u64> {
+        let mut stream = Stream::new(seed, Purpose::Simpler, replication);
+        let mut at = [0.0; BLOCK];
+        stream.uniform(&mut at);
+        let mut times = vec![0; self.queue.inside(at[0]) as usize];
+        let mut block = [0; BLOCK];
+        for part in times.chunks_mut(BLOCK) {
+            stream.exponential_ticks(self.service, &mut block);
+            part.copy_from_slice(&block[..part.len()]);
+        }
+        times
+    }
+}
+
+#[cfg(test)]
+mod tests;
