@@ -65,6 +65,7 @@ mod schemes;
 mod shared;
 mod simpler;
 mod source;
+mod spare;
 mod stats;
 mod summary;
 mod tally;

@@ -42,7 +42,7 @@ struct Part {
 
 impl Part {
     fn of(records: &Records, warm_tenths: usize) -> Self {
-        let mut pool = Pool::new();
+        let mut pool = Pool::default();
         records.segments[warm_tenths..SEGMENTS].iter().for_each(|segment| pool.add(segment));
         let counts = records.marks[CELLS].since(&records.marks[warm_tenths * CELLS / 10]);
         Self { counts, quantiles: pool.quantiles([0.5, 0.99]) }

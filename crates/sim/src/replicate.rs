@@ -59,7 +59,7 @@ pub(crate) struct WarmUp {
 /// A replication without its warm-up.
 pub(crate) fn cut(records: &Records, warm_up: WarmUp) -> (Replication, Pool) {
     let tenths = warm_up.tenths;
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     records.segments[tenths..SEGMENTS].iter().for_each(|segment| pool.add(segment));
     let (first, last) = (&records.marks[tenths * CELLS / 10], &records.marks[CELLS]);
     let sockets = sockets(records, tenths * CELLS / 10);
@@ -97,7 +97,14 @@ pub(crate) const ABREAST: u64 = 10;
 
 impl Batch {
     pub(crate) fn new(packets_each: u64) -> Self {
-        Self { replications: Vec::new(), pool: Pool::new(), packets_each, expected: None, known: None, simpler: None }
+        Self {
+            replications: Vec::new(),
+            pool: Pool::default(),
+            packets_each,
+            expected: None,
+            known: None,
+            simpler: None,
+        }
     }
 
     /// Replications of which nothing is cut off.

@@ -1,5 +1,7 @@
 //! [`Counts`]: what happened up to an instant, in whole packets and ticks; [`Histogram`]: latencies in ticks.
 
+use crate::spare::Spare;
+
 /// What the CPU does, in the order of [`Counts::cpu`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -170,12 +172,26 @@ pub(crate) struct Histogram {
     max: u64,
 }
 
-impl Histogram {
-    /// Without latencies.
-    pub(crate) fn new() -> Self {
-        Self { cells: vec![0; ((64 - KEPT_BITS as usize) + 1) << KEPT_BITS], max: 0 }
-    }
+/// Empty cells that histograms before have left.
+static SPARE: Spare<u32> = Spare::new(256);
 
+impl Default for Histogram {
+    /// Without latencies.
+    fn default() -> Self {
+        let cells = SPARE.take().unwrap_or_else(|| vec![0; ((64 - KEPT_BITS as usize) + 1) << KEPT_BITS]);
+        Self { cells, max: 0 }
+    }
+}
+
+impl Drop for Histogram {
+    fn drop(&mut self) {
+        let mut cells = std::mem::take(&mut self.cells);
+        cells[..=Self::cell(self.max)].fill(0);
+        SPARE.keep(cells);
+    }
+}
+
+impl Histogram {
     /// Adds one latency [ticks].
     #[inline]
     pub(crate) fn add(&mut self, ticks: u64) {
@@ -214,7 +230,7 @@ pub(crate) fn cell_ends(quantile: f64) -> (f64, f64) {
 }
 
 /// Latencies of several histograms taken together.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pool {
     cells: Vec<u64>,
     total: u64,
@@ -222,24 +238,27 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Without latencies.
-    pub(crate) fn new() -> Self {
-        Self { cells: vec![0; ((64 - KEPT_BITS as usize) + 1) << KEPT_BITS], total: 0, max: 0 }
-    }
-
     /// Adds all of a histogram.
     pub(crate) fn add(&mut self, part: &Histogram) {
-        for (sum, count) in self.cells.iter_mut().zip(&part.cells[..=Histogram::cell(part.max)]) {
+        let filled = &part.cells[..=Histogram::cell(part.max)];
+        self.reach(filled.len());
+        for (sum, count) in self.cells.iter_mut().zip(filled) {
             *sum += u64::from(*count);
             self.total += u64::from(*count);
         }
         self.max = self.max.max(part.max);
     }
 
+    fn reach(&mut self, cells: usize) {
+        if self.cells.len() < cells {
+            self.cells.resize(cells, 0);
+        }
+    }
+
     /// Adds all of another pool.
     pub(crate) fn merge(&mut self, other: &Self) {
-        let filled = &other.cells[..=Histogram::cell(other.max)];
-        self.cells.iter_mut().zip(filled).for_each(|(sum, count)| *sum += count);
+        self.reach(other.cells.len());
+        self.cells.iter_mut().zip(&other.cells).for_each(|(sum, count)| *sum += count);
         self.total += other.total;
         self.max = self.max.max(other.max);
     }
@@ -283,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_latency_lies_in_its_cell() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         for ticks in (0..2000).chain([4095, 4096, 4097, 3_730_000, 1 << 40, (1 << 40) + 12_345, u64::MAX]) {
             histogram.cells.fill(0);
             histogram.add(ticks);
@@ -296,16 +315,16 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_a_cell_of_the_sorted_sample() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         let values: Vec<u64> = (1..=100_000_u64).map(|i| i * i).collect();
         values.iter().for_each(|v| histogram.add(*v));
         let shares = [0.1, 0.5, 0.9, 0.999, 1.0];
-        let mut pool = Pool::new();
+        let mut pool = Pool::default();
         pool.add(&histogram);
         for (got, share) in pool.quantiles(shares).unwrap().iter().zip(shares) {
             let want = values[(share * 1e5) as usize - 1] as f64;
             assert!((got / want - 1.0).abs() < 0.004, "{share}: {got} {want}");
         }
-        assert_eq!(Pool::new().quantiles([0.5]), None);
+        assert_eq!(Pool::default().quantiles([0.5]), None);
     }
 }

@@ -1,6 +1,7 @@
 //! [`Records`]: what a replication leaves behind: counts at evenly spaced arrivals, latencies by segment.
 
 use super::SocketCounts;
+use crate::spare::Spare;
 use crate::tally::{Counts, Histogram};
 
 /// Cells of a replication, equal numbers of arrivals; a mark before the first, between them, and after the last. Each is an
@@ -8,6 +9,9 @@ use crate::tally::{Counts, Histogram};
 pub(crate) const CELLS: usize = 500;
 /// Segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
 pub(crate) const SEGMENTS: usize = 6;
+
+/// Marks that replications before have left, a set for each of ten that several threads judge at once.
+static SPARE: Spare<Counts> = Spare::new(32);
 
 /// Marks and latencies of one replication.
 #[derive(Debug)]
@@ -28,10 +32,10 @@ impl Records {
     pub(crate) fn new(packets: u64) -> Self {
         let packets = packets.max(CELLS as u64);
         Self {
-            marks: Vec::with_capacity(CELLS + 1),
+            marks: SPARE.take().unwrap_or_else(|| Vec::with_capacity(CELLS + 1)),
             sockets: Vec::new(),
             segments: Vec::with_capacity(SEGMENTS),
-            present: Histogram::new(),
+            present: Histogram::default(),
             next_mark: 0,
             packets,
         }
@@ -52,7 +56,7 @@ impl Records {
         let (tenths, within) = ((self.marks.len() - 1) / (CELLS / 10), (self.marks.len() - 1) % (CELLS / 10));
         let over = self.marks.len() > CELLS;
         if over || (within == 0 && (1..SEGMENTS).contains(&tenths)) {
-            self.segments.push(std::mem::replace(&mut self.present, Histogram::new()));
+            self.segments.push(std::mem::replace(&mut self.present, Histogram::default()));
         }
         over
     }
@@ -67,5 +71,13 @@ impl Records {
     #[inline]
     pub(crate) fn present(&mut self) -> &mut Histogram {
         &mut self.present
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        let mut marks = std::mem::take(&mut self.marks);
+        marks.clear();
+        SPARE.keep(marks);
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Lengths {
 
 impl Busy {
     pub(super) fn new() -> Self {
-        let lengths = (0..=SEGMENTS).map(|_| Histogram::new()).collect();
+        let lengths = (0..=SEGMENTS).map(|_| Histogram::default()).collect();
         Self { began: None, lengths, sums: [(0, 0); SEGMENTS + 1] }
     }
 
@@ -50,7 +50,7 @@ impl Busy {
 
     /// Without the first `warm` tenths and what follows the end.
     pub(super) fn lengths(&self, warm: usize) -> Lengths {
-        let mut pool = Pool::new();
+        let mut pool = Pool::default();
         self.lengths[warm..SEGMENTS].iter().for_each(|histogram| pool.add(histogram));
         let parts = self.sums[warm..SEGMENTS].iter();
         let (count, ticks) = parts.fold((0, 0), |(count, ticks), part| (count + part.0, ticks + part.1));
@@ -64,7 +64,7 @@ pub(super) fn periods(seen: &[Seen], clock: Clock, confidence: f64) -> Option<Bu
     let figure = |pairs: Vec<(f64, f64)>| ratio(&pairs, confidence);
     let per_tick = figure(seen.iter().map(|one| (one.busy.count as f64, one.replication.counts.at as f64)).collect())?;
     let mean = figure(seen.iter().map(|one| (one.busy.ticks as f64, one.busy.count as f64)).collect());
-    let mut together = Pool::new();
+    let mut together = Pool::default();
     seen.iter().for_each(|one| together.merge(&one.busy.pool));
     let shares = [0.5, 0.99];
     let quantiles = together.quantiles(shares);

@@ -81,7 +81,7 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
     let parts = |queues: &[Records]| -> Vec<_> { queues.iter().map(|records| cut(records, warm_up)).collect() };
     let late = each(early.len() as u64..replications, |number| parts(&simulate(number)));
     for parts in early.iter().map(|queues| parts(queues)).chain(late) {
-        let mut all = Pool::new();
+        let mut all = Pool::default();
         parts.iter().for_each(|(_, pool)| all.merge(pool));
         let counts = parts.iter().map(|(part, _)| part.counts).reduce(together).unwrap_or_default();
         batches.core.replications.push(Replication {
