@@ -1,14 +1,17 @@
 """A sweep of 2000 points on one and on two worker processes, and what Dask's tasks cost beside the computing.
 
-    python bench/python/cluster.py
+    python bench/python/cluster.py [ROUNDS]
 """
 
 import os
+import statistics
+import sys
 import time
 
 import netcliff.dask
 import psutil
 from distributed import Client, LocalCluster
+from netcliff._core import Plan
 from netcliff.sweeps import plan
 
 EXPERIMENT = """
@@ -33,20 +36,38 @@ def cpu_s(client: Client) -> float:
     return ours + sum(workers.values()) + sum(t.user + t.system for t in helpers)
 
 
-if __name__ == "__main__":
-    asked = plan(EXPERIMENT)
-    start, began = time.perf_counter(), time.process_time()
+def alone(asked: Plan) -> float:
+    """Seconds on one thread of this process."""
+    start = time.perf_counter()
     for _ in asked.compute(list(range(len(asked))), 1, "bench"):
         pass
-    alone, alone_cpu = time.perf_counter() - start, time.process_time() - began
-    print(f"no Dask, 1 thread: {alone:.1f} s, {alone_cpu:.1f} s of CPU", flush=True)
-    took, cpu = {}, {}
-    for workers in (1, 2):
-        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
-        with cluster, Client(cluster) as client:
-            netcliff.dask.check_versions(client)
-            start, began = time.perf_counter(), cpu_s(client)
-            netcliff.dask.gather(asked, client)
-            took[workers], cpu[workers] = time.perf_counter() - start, cpu_s(client) - began
-            print(f"{workers} workers: {took[workers]:.1f} s, {cpu[workers]:.1f} s of CPU", flush=True)
-    print(f"speed-up {took[1] / took[2]:.2f}; overhead of tasks {took[1] / alone - 1:.1%} of the time, {cpu[1] / alone_cpu - 1:.1%} of the CPU")
+    return time.perf_counter() - start
+
+
+def clustered(asked: Plan, workers: int) -> tuple[float, float]:
+    """Seconds on so many worker processes, and of CPU."""
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    with cluster, Client(cluster) as client:
+        netcliff.dask.check_versions(client)
+        start, began = time.perf_counter(), cpu_s(client)
+        netcliff.dask.gather(asked, client)
+        return time.perf_counter() - start, cpu_s(client) - began
+
+
+if __name__ == "__main__":
+    asked = plan(EXPERIMENT)
+    speed_up, overhead = [], []
+    # In turns, since the machine's speed drifts; each pair has one alone before it and one after it.
+    before = alone(asked)
+    for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 3):
+        (one, one_cpu), (two, two_cpu) = clustered(asked, 1), clustered(asked, 2)
+        after = alone(asked)
+        speed_up.append(one / two)
+        overhead.append(one / ((before + after) / 2) - 1)
+        print(
+            f"no Dask, 1 thread: {before:.1f} s before, {after:.1f} s after; 1 worker: {one:.1f} s, {one_cpu:.1f} s of CPU; "
+            f"2 workers: {two:.1f} s, {two_cpu:.1f} s of CPU; speed-up {speed_up[-1]:.2f}, tasks {overhead[-1]:+.1%} of the time",
+            flush=True,
+        )
+        before = after
+    print(f"medians: speed-up {statistics.median(speed_up):.2f}, overhead of tasks {statistics.median(overhead):.1%}")

@@ -18,8 +18,12 @@ char LICENSE[] SEC("license") = "GPL";
 #define STACKS 4096
 #define STACK_DEPTH 127
 
+/* Sites that a CPU counts without the hash map, whose lookup is a third of what a drop costs; a power of two. */
+#define CELLS 8
 /* A CPU's rate is looked at once in so many drops: the clock would cost as much as the counting. */
 #define WINDOW 1024
+/* One drop in so many is timed, for the same reason; a prime, as a factor may be a power of two. */
+#define TIMED_EVERY 17
 #define MOST_FACTOR 65536
 
 #define BPF_ANY 0
@@ -57,7 +61,6 @@ struct detail {
 struct cpu_drops {
 	__u64 seen;
 	__u64 looked_at;
-	__u64 matched;
 	__u64 factor;
 	__u64 window_start_ns;
 	__u64 full_places;
@@ -65,11 +68,24 @@ struct cpu_drops {
 	__u64 full_stacks;
 	/* Of all that were seen, those while a thread of process 1 had the CPU. */
 	__u64 in_first;
+	/* Runs that were timed, and the time that they took. */
+	__u64 timed;
+	__u64 timed_ns;
+	__u64 until_timed;
 	/* A line of the cache each two: neighbours' writes disturb nobody. */
-	__u64 pad[7];
+	__u64 pad[5];
 };
 
 struct cpu_drops cpus[MAX_CPUS];
+
+/* A site and its count; free where no drop was counted. */
+struct cell {
+	struct place place;
+	struct tally tally;
+};
+
+/* Sites share a cell by their address and reason: the first one has it, others go to the map. */
+struct cell cells[MAX_CPUS][CELLS];
 
 struct {
 	__uint(type, 5 /* BPF_MAP_TYPE_PERCPU_HASH */);
@@ -113,6 +129,13 @@ static __always_inline __u64 sampled(struct cpu_drops *c)
 	return factor;
 }
 
+static __always_inline void add(struct tally *tally, __u64 drops, __u64 packets, __u64 bytes)
+{
+	tally->drops += drops;
+	tally->packets += packets;
+	tally->bytes += bytes;
+}
+
 static __always_inline bool count(void *map, const void *key, __u64 drops, __u64 packets, __u64 bytes)
 {
 	struct tally *tally = bpf_map_lookup_elem(map, key);
@@ -125,9 +148,19 @@ static __always_inline bool count(void *map, const void *key, __u64 drops, __u64
 		if (!tally)
 			return 0;
 	}
-	tally->drops += drops;
-	tally->packets += packets;
-	tally->bytes += bytes;
+	add(tally, drops, packets, bytes);
+	return 1;
+}
+
+static __always_inline bool count_place(__u32 cpu, const struct place *place, __u64 drops, __u64 packets, __u64 bytes)
+{
+	struct cell *cell = &cells[cpu][(place->location >> 4 ^ place->reason) & (CELLS - 1)];
+
+	if (!cell->tally.drops)
+		cell->place = *place;
+	if (cell->place.location != place->location || cell->place.reason != place->reason)
+		return count(&places, place, drops, packets, bytes);
+	add(&cell->tally, drops, packets, bytes);
 	return 1;
 }
 
@@ -140,31 +173,20 @@ static __always_inline __u64 packets_of(struct sk_buff *skb)
 	return packets ? packets : 1;
 }
 
-SEC("tp_btf/kfree_skb")
-int dropped(__u64 *ctx)
+/* Counts a drop that is one in `factor`. */
+static __always_inline void look_at(__u64 *ctx, __u32 cpu, struct cpu_drops *c, __u64 factor)
 {
 	struct sk_buff *skb = (void *)ctx[0];
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 factor, packets = 1;
-	struct cpu_drops *c;
 	struct place place;
+	__u64 packets = 1;
 	struct header h;
 
-	if (cpu >= MAX_CPUS)
-		return 0;
-	c = &cpus[cpu];
-	if (bpf_get_current_pid_tgid() >> 32 == 1)
-		c->in_first++;
-	factor = sampled(c);
-	if (!factor)
-		return 0;
 	if (!in_spaces(skb))
-		return 0;
+		return;
 	if (filter_length || by & BY_FLOW)
 		read_header(skb, &h);
 	if (filter_length && !accepts(&h))
-		return 0;
-	c->matched += factor;
+		return;
 	place.location = ctx[1];
 	place.reason = 0;
 	place.pad = 0;
@@ -172,7 +194,7 @@ int dropped(__u64 *ctx)
 		place.reason = ctx[2];
 	if (counts_segments)
 		packets = packets_of(skb);
-	if (!count(&places, &place, factor, factor * packets, factor * skb->len))
+	if (!count_place(cpu, &place, factor, factor * packets, factor * skb->len))
 		c->full_places += factor;
 	if (by) {
 		struct detail detail = {};
@@ -193,6 +215,32 @@ int dropped(__u64 *ctx)
 		}
 		if (!count(&details, &detail, factor, factor * packets, factor * skb->len))
 			c->full_details += factor;
+	}
+}
+
+SEC("tp_btf/kfree_skb")
+int dropped(__u64 *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 factor, started;
+	struct cpu_drops *c;
+	bool timed;
+
+	if (cpu >= MAX_CPUS)
+		return 0;
+	c = &cpus[cpu];
+	if (bpf_get_current_pid_tgid() >> 32 == 1)
+		c->in_first++;
+	factor = sampled(c);
+	if (!factor)
+		return 0;
+	timed = !c->until_timed;
+	c->until_timed = timed ? TIMED_EVERY - 1 : c->until_timed - 1;
+	started = timed ? bpf_ktime_get_ns() : 0;
+	look_at(ctx, cpu, c, factor);
+	if (timed) {
+		c->timed++;
+		c->timed_ns += bpf_ktime_get_ns() - started;
 	}
 	return 0;
 }

@@ -313,6 +313,18 @@ mod tests {
         }
     }
 
+    /// Whoever takes over a histogram's memory finds it empty.
+    #[test]
+    fn what_a_histogram_leaves_is_empty() {
+        for latest in [0, 77, 1 << 20, u64::MAX] {
+            let mut full = Histogram::default();
+            (0..3000).chain([latest]).for_each(|ticks| full.add(ticks));
+            drop(full);
+            let many: Vec<Histogram> = (0..50).map(|_| Histogram::default()).collect();
+            assert!(many.iter().all(|one| one.max == 0 && one.cells.iter().all(|count| *count == 0)));
+        }
+    }
+
     #[test]
     fn quantiles_are_within_a_cell_of_the_sorted_sample() {
         let mut histogram = Histogram::default();

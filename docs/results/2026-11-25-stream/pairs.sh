@@ -5,7 +5,7 @@ set -euo pipefail
 netcliff=$1 pairs=$2
 shift 2
 one() {
-    "$netcliff" stream --bytes 6GiB --repeats 1 --cpu-meter procfs --json "$@" 2>/dev/null |
+    "$netcliff" stream --bytes "${BYTES:-6GiB}" --repeats 1 --cpu-meter procfs --json "$@" 2>/dev/null |
         python3 -c 'import json, sys; print(json.load(sys.stdin)["rows"][0]["goodput_bps"]["median"])'
 }
 for pair in $(seq "$pairs"); do

@@ -36,11 +36,6 @@ impl Tracer {
         match self.0 {}
     }
 
-    /// See the build with eBPF.
-    pub fn timed(&self) -> Option<std::os::fd::OwnedFd> {
-        match self.0 {}
-    }
-
     pub(super) fn stack(&self, _: i32, _: &Symbols) -> Vec<String> {
         match self.0 {}
     }

@@ -6,7 +6,7 @@
 use super::{Ask, Reading, Site, Tally, Tracer, TracerError, counters::Counters, symbols::Symbols, witness::Witness};
 use netcliff_core::filter::Filter;
 use netcliff_core::ledger::{Ledger, LedgerRow, Place};
-use std::{fs, os::fd::OwnedFd, os::unix::fs::MetadataExt as _, path::PathBuf};
+use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// A queue that was emptied at its end: what was in it was still inside. Sources: net/ipv4/udp.c, udp_destruct_common; net/core/skbuff.c.
 const EMPTIED: &[&str] = &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
@@ -53,8 +53,6 @@ pub struct Opened {
     traced: Option<Vec<Reading>>,
     /// Drops while process 1 had a CPU, as the kernel counts them; None: they could not be read.
     counted: Option<u64>,
-    /// The kernel counts the programs' time while it is held.
-    timed: Option<OwnedFd>,
     counters: Vec<Counters>,
 }
 
@@ -122,11 +120,10 @@ impl Collector {
 
     /// A trial begins. `counters`: those of each network namespace on the way, in any order.
     pub fn open(&self, counters: Vec<Counters>) -> Opened {
-        let timed = self.tracers.as_ref().ok().and_then(|watchers| watchers.first()?.tracer.timed());
         // The later one here and the earlier one in the end: what others drop in between is not taken as missed.
         let (traced, counted) = self.read_still();
         let counted = counted.map(|[_, after]| after);
-        Opened { traced, counted, timed, counters }
+        Opened { traced, counted, counters }
     }
 
     /// It has ended, and its sockets are closed: where its packets went. `counters`: in the order of [`Collector::open`].
@@ -140,8 +137,7 @@ impl Collector {
         };
         let read: Vec<Reading> = before.iter().zip(&after).map(|(before, after)| before.until(after)).collect();
         // Each program runs at every drop.
-        let (run_ns, seen) = (read.iter().map(|one| one.run_ns).sum::<u64>(), read.first().map_or(0, |one| one.seen));
-        let tracing_ns = opened.timed.as_ref().and_then(|_| run_ns.checked_div(seen));
+        let tracing_ns = read.iter().map(|one| one.timed_ns.checked_div(one.timed)).sum();
         let shown = read.first().map_or(0, |one| one.in_first);
         let ledger = Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) };
         match (counted, &self.witness) {

@@ -9,7 +9,7 @@ use libbpf_rs::{
 use std::{
     collections::BTreeMap,
     fmt,
-    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
+    os::fd::{AsFd as _, AsRawFd as _},
     sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
@@ -98,7 +98,6 @@ impl Tracer {
     /// A map cannot be read.
     pub fn read(&self) -> Result<Reading, TracerError> {
         let failed = |error: libbpf_rs::Error| TracerError::new(format!("what was counted cannot be read: {error}"));
-        let (nested, run_ns) = self.told_by_kernel();
         let mut reading = Reading {
             at: Instant::now(),
             forgotten: self.forgotten.load(Ordering::Relaxed),
@@ -108,10 +107,11 @@ impl Tracer {
             full_details: 0,
             full_stacks: 0,
             in_first: 0,
-            nested,
-            run_ns,
-            sites: BTreeMap::new(),
-            details: BTreeMap::new(),
+            nested: self.left_out(),
+            timed: 0,
+            timed_ns: 0,
+            sites: tallies(&self.skel.maps.places, site).map_err(failed)?,
+            details: tallies(&self.skel.maps.details, key).map_err(failed)?,
         };
         if let Some(bss) = &self.skel.maps.bss_data {
             for cpu in &bss.cpus {
@@ -123,31 +123,31 @@ impl Tracer {
                 reading.full_details += cpu.full_details;
                 reading.full_stacks += cpu.full_stacks;
                 reading.in_first += cpu.in_first;
+                reading.timed += cpu.timed;
+                reading.timed_ns += cpu.timed_ns;
+            }
+            for cell in bss.cells.as_flattened() {
+                // SAFETY: as above.
+                let types::cell { place, tally } = unsafe { std::ptr::from_ref(cell).read_volatile() };
+                if tally.drops > 0 {
+                    let types::tally { drops, packets, bytes } = tally;
+                    let site = Site { location: place.location, reason: place.reason };
+                    reading.sites.entry(site).or_default().add(Tally { drops, packets, bytes });
+                }
             }
         }
-        reading.sites = tallies(&self.skel.maps.places, site).map_err(failed)?;
-        reading.details = tallies(&self.skel.maps.details, key).map_err(failed)?;
         self.make_room(&reading);
         Ok(reading)
     }
 
-    /// Runs that the kernel left out because the program was running on that CPU, and the time of the others (ns).
-    fn told_by_kernel(&self) -> (u64, u64) {
+    /// Runs that the kernel left out because the program was running on that CPU.
+    fn left_out(&self) -> u64 {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
         let program = self.skel.progs.dropped.as_fd().as_raw_fd();
         // SAFETY: `info` and `length` are valid for the call, which writes at most `length` bytes.
         let done = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program, &mut info, &mut length) };
-        if done == 0 { (info.recursion_misses, info.run_time_ns) } else { (0, 0) }
-    }
-
-    /// The kernel counts the time of programs while this is held, which costs each run two readings of the clock; None: it does not (before 5.8).
-    pub fn timed(&self) -> Option<OwnedFd> {
-        // SAFETY: the call takes no pointer; it returns a new descriptor that we own, or a negative error.
-        unsafe {
-            let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
-            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
-        }
+        if done == 0 { info.recursion_misses } else { 0 }
     }
 
     /// Flows come and go: when they fill the map they are forgotten, so that later ones find room. What is counted between the reading and this
@@ -200,9 +200,8 @@ fn tallies<K: Ord>(map: &impl MapCore, key: fn(&[u8]) -> Option<K>) -> Result<BT
         for cpu in by_cpu {
             let (words, _) = cpu.as_chunks::<8>();
             if let [drops, packets, bytes] = words {
-                sum.drops += u64::from_ne_bytes(*drops);
-                sum.packets += u64::from_ne_bytes(*packets);
-                sum.bytes += u64::from_ne_bytes(*bytes);
+                let [drops, packets, bytes] = [drops, packets, bytes].map(|word| u64::from_ne_bytes(*word));
+                sum.add(Tally { drops, packets, bytes });
             }
         }
         all.insert(key, sum);

@@ -126,6 +126,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    #[cfg(have_bpf)]
+    fn add(&mut self, more: Tally) {
+        self.drops += more.drops;
+        self.packets += more.packets;
+        self.bytes += more.bytes;
+    }
+
     fn since(self, before: Tally) -> Tally {
         Tally {
             drops: self.drops.saturating_sub(before.drops),
@@ -155,8 +162,10 @@ pub struct Reading {
     pub in_first: u64,
     /// Drops inside the tracer's own run on the same CPU, which the kernel leaves out.
     pub nested: u64,
-    /// CPU time of the program (ns), counted while somebody holds [`Tracer::timed`].
-    pub run_ns: u64,
+    /// Runs of the program that were timed: some of those that looked at a drop.
+    pub timed: u64,
+    /// CPU time that these took (ns), without the call of the program.
+    pub timed_ns: u64,
     /// By reason and place.
     pub sites: BTreeMap<Site, Tally>,
     /// The same by all that was asked.
@@ -186,7 +195,8 @@ impl Reading {
             full_stacks: later.full_stacks.saturating_sub(self.full_stacks),
             in_first: later.in_first.saturating_sub(self.in_first),
             nested: later.nested.saturating_sub(self.nested),
-            run_ns: later.run_ns.saturating_sub(self.run_ns),
+            timed: later.timed.saturating_sub(self.timed),
+            timed_ns: later.timed_ns.saturating_sub(self.timed_ns),
             sites: grown(&self.sites, &later.sites),
             details: grown(details, &later.details),
         }

@@ -37,7 +37,8 @@ fn a_reading_grows_to_a_later_one() {
         full_stacks: 0,
         in_first: 0,
         nested: 0,
-        run_ns: 0,
+        timed: 0,
+        timed_ns: 0,
         sites: BTreeMap::from([(Site { location: 1, reason: 2 }, Tally { drops, packets: drops, bytes: 60 * drops })]),
         details: BTreeMap::new(),
     };

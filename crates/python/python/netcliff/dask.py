@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
 
-#: Length of a Dask task (s): Dask itself takes about a millisecond for each, so that this is well below 1 %.
+#: Longest Dask task (s): Dask itself takes about a millisecond for each, so that this is well below 1 %.
 TASK_S = 2.0
+#: Shortest one, at the end of a sweep (s).
+SHORTEST_S = 0.1
+#: A task is at most such a part of what is left for each thread: those at the end are short, so that no worker waits long for the last.
+PARTS = 4
 #: Tasks in flight for each thread of a worker: enough to keep it busy, few enough to bound the driver's memory.
 AHEAD = 3
 
@@ -52,15 +56,18 @@ def answer(pickled: bytes, tasks: Sequence[int], version: str) -> list[Answer] |
     return found
 
 
-def chunks(asked: _core.Plan, pending: Iterable[int], task_s: float = TASK_S) -> Iterator[list[int]]:
-    """Points cut into tasks of about `task_s` by their expected length."""
+def chunks(asked: _core.Plan, pending: Sequence[int], task_s: float = TASK_S, threads: int = 1) -> Iterator[list[int]]:
+    """Points cut into tasks by their expected length: of at most `task_s`, and shorter towards the end (guided self-scheduling)."""
+    lengths_s = [asked.expected_s(task) for task in pending]
+    left_s = sum(lengths_s)
     chunk: list[int] = []
     length_s = 0.0
-    for task in pending:
+    for task, one_s in zip(pending, lengths_s):
         chunk.append(task)
-        length_s += asked.expected_s(task)
-        if length_s >= task_s:
+        length_s += one_s
+        if length_s >= min(task_s, max(left_s / (PARTS * threads), SHORTEST_S)):
             yield chunk
+            left_s -= length_s
             chunk, length_s = [], 0.0
     if chunk:
         yield chunk
@@ -86,8 +93,7 @@ def answers(client: Client, asked: _core.Plan, pending: list[int], task_s: float
 
     check_versions(client)
     pickled = pickle.dumps(asked)
-    # Short tasks at the end: no worker waits long for the last.
-    waiting = deque(chunks(asked, pending, min(task_s, _fair_share(client, asked, pending))))
+    waiting = deque(chunks(asked, pending, task_s, _threads(client)))
     underway: dict[Any, list[int]] = {}
     finished = as_completed()
 
@@ -108,11 +114,6 @@ def answers(client: Client, asked: _core.Plan, pending: list[int], task_s: float
                 submit()
     finally:
         client.cancel(list(underway), force=True)
-
-
-def _fair_share(client: Client, asked: _core.Plan, pending: list[int]) -> float:
-    """A length of tasks (s) that gives each thread several."""
-    return sum(asked.expected_s(task) for task in pending) / (8 * _threads(client))
 
 
 def _threads(client: Client) -> int:

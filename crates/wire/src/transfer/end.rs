@@ -79,6 +79,11 @@ pub(super) trait DataPath {
     /// Moves some: bytes and the calls they took. Zero bytes is the end.
     fn step(&mut self) -> io::Result<(usize, u64)>;
 
+    /// The first of a transfer whose senders begin at one time: a small one where the path can, since few CPUs take them one after the other.
+    fn first(&mut self) -> io::Result<(usize, u64)> {
+        self.step()
+    }
+
     /// When the next step is due, where that is not at once (ns of the monotonic clock). A step before it waits until then.
     fn due_ns(&self) -> Option<u64> {
         None

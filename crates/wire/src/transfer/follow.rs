@@ -89,6 +89,10 @@ impl DataPath for Following<'_> {
         Ok(moved)
     }
 
+    fn first(&mut self) -> io::Result<(usize, u64)> {
+        self.mover.first()
+    }
+
     fn due_ns(&self) -> Option<u64> {
         self.mover.due_ns()
     }

@@ -18,6 +18,8 @@ const TLS_TX: libc::c_int = 1;
 const TLS_RX: libc::c_int = 2;
 const TLS_1_3: u16 = 0x0304;
 const AES_GCM_128: u16 = 51;
+/// How an error of the cipher begins.
+const DIRECTIONS: &str = "TLS_TX or TLS_RX";
 
 /// `struct tls12_crypto_info_aes_gcm_128` of linux/tls.h, which TLS 1.3 uses too.
 #[repr(C)]
@@ -47,10 +49,17 @@ pub(super) fn check() -> Result<(), WireError> {
     let failed = |e: io::Error| WireError::system("make a connection to try kTLS with", e);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
     let near = TcpStream::connect(listener.local_addr().map_err(failed)?).map_err(failed)?;
-    turn_on(near.as_fd(), TLS_TX).and_then(|()| turn_on_more(near.as_fd(), TLS_RX)).map_err(|e| {
-        let action = "use kTLS (TCP_ULP tls): `modprobe tls` loads it, where the kernel was built with CONFIG_TLS; else leave ktls out";
-        WireError::system(action, e)
-    })
+    turn_on(near.as_fd(), TLS_TX).and_then(|()| turn_on_more(near.as_fd(), TLS_RX)).map_err(refused)
+}
+
+/// The kernel looks for the protocol by TCP_ULP, and for the cipher by TLS_TX.
+fn refused(error: io::Error) -> WireError {
+    let action = if error.to_string().starts_with(DIRECTIONS) {
+        "use kTLS: the kernel has tls, but not its cipher: `modprobe -a gcm ghash-generic aesni-intel` loads what there is of it; else leave ktls out"
+    } else {
+        "use kTLS (TCP_ULP tls): `modprobe tls` loads it, where the kernel was built with CONFIG_TLS; else leave ktls out"
+    };
+    WireError::system(action, error)
 }
 
 fn turn_on(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
@@ -66,12 +75,12 @@ fn turn_on(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
 
 fn turn_on_more(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
     let crypto = CRYPTO;
-    let (what, length) = ("TLS_TX or TLS_RX", size_of::<CryptoInfo>() as libc::socklen_t);
+    let length = size_of::<CryptoInfo>() as libc::socklen_t;
     // SAFETY: the structure is readable for its size; the kernel copies it.
     let done = unsafe { libc::setsockopt(socket.as_raw_fd(), SOL_TLS, direction, (&raw const crypto).cast(), length) };
     if done < 0 {
         let error = io::Error::last_os_error();
-        return Err(io::Error::new(error.kind(), format!("{what} (AES-128-GCM): {error}")));
+        return Err(io::Error::new(error.kind(), format!("{DIRECTIONS} (AES-128-GCM): {error}")));
     }
     Ok(())
 }
@@ -107,5 +116,19 @@ impl DataPath for Ktls<'_> {
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
         self.mover.finish(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let protocol = refused(io::Error::from_raw_os_error(libc::ENOENT)).to_string();
+        assert!(protocol.contains("modprobe tls"), "{protocol}");
+        let cipher = format!("{DIRECTIONS} (AES-128-GCM): {}", io::Error::from_raw_os_error(libc::ENOENT));
+        let cipher = refused(io::Error::new(io::ErrorKind::NotFound, cipher)).to_string();
+        assert!(cipher.contains("modprobe -a gcm") && cipher.contains("TLS_TX"), "{cipher}");
     }
 }

@@ -44,9 +44,16 @@ struct Write<'a> {
     block: Vec<u8>,
 }
 
+/// Of a block, what a first write has: a segment, for which TCP waits for nothing.
+const FIRST_BYTES: usize = 1024;
+
 impl DataPath for Write<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         Ok((nix::unistd::write(self.channel, &self.block)?, 1))
+    }
+
+    fn first(&mut self) -> io::Result<(usize, u64)> {
+        Ok((nix::unistd::write(self.channel, &self.block[..self.block.len().min(FIRST_BYTES)])?, 1))
     }
 }
 

@@ -56,9 +56,10 @@ pub(super) struct Punctual<'a> {
 
 impl DataPath for Punctual<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
-        let moved = self.mover.step();
-        self.guard = None;
-        moved
+        match self.guard.take() {
+            Some(_guard) => self.mover.first(),
+            None => self.mover.step(),
+        }
     }
 
     fn due_ns(&self) -> Option<u64> {
@@ -79,6 +80,29 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Counts its first and other steps.
+    struct Steps(u64, u64);
+
+    impl DataPath for Steps {
+        fn step(&mut self) -> io::Result<(usize, u64)> {
+            self.1 += 1;
+            Ok((100, self.1))
+        }
+
+        fn first(&mut self) -> io::Result<(usize, u64)> {
+            self.0 += 1;
+            Ok((1, self.0))
+        }
+    }
+
+    #[test]
+    fn only_the_first_step_is_a_small_one() {
+        let mut punctual = Punctual { mover: Box::new(Steps(0, 0)), guard: Some(RealtimeGuard::begin()) };
+        let moved: Vec<(usize, u64)> = (0..3).map(|_| punctual.step().expect("it moves")).collect();
+        assert_eq!(moved, [(1, 1), (100, 1), (100, 2)]);
+        assert!(punctual.guard.is_none(), "an ordinary thread again");
+    }
 
     #[test]
     fn all_begin_when_it_has_come_and_none_waits_for_ever() {
