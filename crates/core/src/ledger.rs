@@ -138,7 +138,7 @@ pub struct Ledger {
     pub counters: Vec<LedgerRow>,
     /// How the drops were counted, in words.
     pub method: String,
-    /// CPU time that counting a drop of this host took (ns, mean), by the kernel's statistics of eBPF programs; None: not measured.
+    /// CPU time that counting a drop of this host took (ns, mean of one in 17), without the call of the eBPF program; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing_ns: Option<u64>,
     /// What limits the ledger, a sentence each.

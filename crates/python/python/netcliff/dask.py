@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
+from contextlib import suppress
 from functools import lru_cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
@@ -25,6 +26,8 @@ TASK_S = 2.0
 SHORTEST_S = 0.1
 #: A task is at most such a part of what is left for each thread: those at the end are short, so that no worker waits long for the last.
 PARTS = 4
+#: What the records say of where they come from.
+COMMAND = "python: netcliff.dask.sweep"
 #: Tasks in flight for each thread of a worker: enough to keep it busy, few enough to bound the driver's memory.
 AHEAD = 3
 
@@ -41,19 +44,28 @@ def _plan(pickled: bytes) -> _core.Plan:
 
 
 def answer(pickled: bytes, tasks: Sequence[int], version: str) -> list[Answer] | VersionError:
-    """What a worker does: the tasks one by one. A task that fails is an answer, so that the others go on.
+    """What a worker does: the tasks in one go. A task that fails is an answer, so that the others go on.
 
     Another version is an answer, too: Dask would try again what is raised.
     """
     if version != _core.__version__:
         return VersionError(f"this worker has netcliff {_core.__version__}, the driver {version}: install the same wheel")
-    asked, found = _plan(pickled), list[Answer]()
-    for task in tasks:
-        try:
-            found.append(asked.answer(task, "python: netcliff.dask.sweep"))
-        except Exception as error:  # one point must not lose the others
-            found.append((task, "failed", f"{type(error).__name__}: {error}"))
-    return found
+    asked = _plan(pickled)
+    # A thread a call, not a task: on a virtual machine one takes as long to begin as a short point.
+    with suppress(Exception):
+        found: list[Answer] = list(asked.compute(list(tasks), 1, COMMAND))
+        if len(found) == len(tasks):
+            return found
+    return [_answer(asked, task) for task in tasks]
+
+
+def _answer(asked: _core.Plan, task: int) -> Answer:
+    """One task by itself, where one of several broke off: it must not lose the others."""
+    try:
+        told: Answer = asked.answer(task, COMMAND)
+    except Exception as error:
+        return (task, "failed", f"{type(error).__name__}: {error}")
+    return told
 
 
 def chunks(asked: _core.Plan, pending: Sequence[int], task_s: float = TASK_S, threads: int = 1) -> Iterator[list[int]]:
@@ -139,8 +151,7 @@ def gather(
 ) -> Sweep:  # fmt: skip
     """As `sweep`, with the records."""
     asked = plan(experiment, engines=engines, seed=seed, precision=precision, packets=packets)
-    command = "python: netcliff.dask.sweep"
-    return collect(asked, lambda pending: answers(client, asked, pending, task_s), store, resume, progress, command)
+    return collect(asked, lambda pending: answers(client, asked, pending, task_s), store, resume, progress, COMMAND)
 
 
 def sweep(
