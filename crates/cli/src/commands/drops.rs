@@ -38,7 +38,7 @@ struct Line<'a, T> {
 
 /// How this run counts.
 enum Counting {
-    Traced { tracer: Box<Tracer>, ask: Ask, symbols: Symbols, before: Reading },
+    Traced { tracer: Box<Tracer>, ask: Ask, symbols: Symbols, before: Box<Reading> },
     Counted { before: Counters, why: Option<String> },
 }
 
@@ -114,7 +114,7 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
         Ok(tracer) => {
             // It takes a while, which is no part of the first interval.
             let symbols = symbols();
-            let before = tracer.read()?;
+            let before = Box::new(tracer.read()?);
             Ok(Counting::Traced { tracer: Box::new(tracer), ask, symbols, before })
         }
         Err(error) if needed => {
@@ -132,7 +132,7 @@ impl Counting {
             Counting::Traced { tracer, ask, symbols, before } => {
                 let after = tracer.read()?;
                 let drops = tracer.drops(ask, before, &after, symbols);
-                *before = after;
+                **before = after;
                 Ok(drops)
             }
             Counting::Counted { before, why } => {

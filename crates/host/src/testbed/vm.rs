@@ -112,7 +112,7 @@ pub struct VmOptions {
     pub kernel: Option<PathBuf>,
     /// The directory of its modules; None: that of its release, beside it or of this host.
     pub modules: Option<PathBuf>,
-    /// Parameters of the driver's module, as modprobe takes them.
+    /// Parameters of the driver's module, with blanks or commas between them.
     pub parameters: String,
     /// CPUs of the guest.
     pub cpus: u32,
@@ -172,7 +172,7 @@ impl Vm {
         let kernel = kernel::find(options)?;
         machine::check(options)?;
         let modules = kernel.modules(options)?;
-        let image = image::of_this_program(&modules, &options.parameters)?;
+        let image = image::of_this_program(&modules, &as_kernel_takes(&options.parameters))?;
         let tap = Tap::make()?;
         let (machine, control) = Machine::start(options, &kernel, image, &tap, acceleration)?;
         Ok(Self { machine, tap, control: Some(control) })
@@ -204,9 +204,33 @@ impl Vm {
     }
 }
 
+/// Parameters with blanks between them. A comma is for the kernel between values of one parameter: what has no name belongs to the one before.
+fn as_kernel_takes(parameters: &str) -> String {
+    let words = parameters.split([' ', ',']).filter(|word| !word.is_empty());
+    words.fold(String::new(), |mut text, word| {
+        if !text.is_empty() {
+            text.push(if word.contains('=') { ' ' } else { ',' });
+        }
+        text + word
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `IntMode=1,RxIntDelay=0` would be two values of IntMode, and the kernel refuses the second.
+    #[test]
+    fn commas_between_parameters_become_blanks() {
+        for (given, taken) in [
+            ("", ""),
+            ("IntMode=1", "IntMode=1"),
+            ("IntMode=1,RxIntDelay=0", "IntMode=1 RxIntDelay=0"),
+            ("IntMode=1,2 RxIntDelay=0, debug=3", "IntMode=1,2 RxIntDelay=0 debug=3"),
+        ] {
+            assert_eq!(as_kernel_takes(given), taken);
+        }
+    }
 
     #[test]
     fn drivers_by_qemu_s_name_and_the_kernel_s() {

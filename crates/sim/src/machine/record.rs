@@ -56,7 +56,7 @@ impl Records {
         let (tenths, within) = ((self.marks.len() - 1) / (CELLS / 10), (self.marks.len() - 1) % (CELLS / 10));
         let over = self.marks.len() > CELLS;
         if over || (within == 0 && (1..SEGMENTS).contains(&tenths)) {
-            self.segments.push(std::mem::replace(&mut self.present, Histogram::default()));
+            self.segments.push(std::mem::take(&mut self.present));
         }
         over
     }
