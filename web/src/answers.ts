@@ -79,10 +79,8 @@ export class Answers {
   private rest: ReturnType<typeof setTimeout> | undefined;
   /** From a change to its curves drawn (ms), for the tests. */
   readonly took_ms: number[] = [];
-  /** When the change was made whose curves are to be drawn next. */
-  private changedAt: number | null = null;
-  /** How long the glance for the last change was allowed to take (ms). */
-  private allowed_ms = FIRST_GLANCE_MS;
+  /** The change whose curves are to be drawn next: when it was made, and how long its glance was allowed to take (ms). */
+  private drawn: { changedAt: number; allowed_ms: number } | null = null;
   /** What the last changes took beyond that (ms). */
   private beyond_ms: number[] = [];
 
@@ -111,8 +109,8 @@ export class Answers {
     const generation = ++this.generation;
     this.pool.clear();
     const known = new Map(this.schemes.map((one) => [one.scheme, one.cliff]));
-    this.allowed_ms = this.schemes.length === 0 ? performance.now() - changedAt + FIRST_GLANCE_MS : this.glance_ms();
-    const parts = this.look(state, changedAt + this.allowed_ms);
+    const allowed_ms = this.schemes.length === 0 ? performance.now() - changedAt + FIRST_GLANCE_MS : this.glance_ms();
+    const parts = this.look(state, changedAt + allowed_ms);
     let begun = false;
     for (const part of parts) {
       void part.then(({ reply }) => {
@@ -130,7 +128,7 @@ export class Answers {
     await Promise.race([Promise.all(parts), pause]);
     this.running = false;
     const checked = this.schemes.some((one) => one.checked);
-    if (checked) this.changedAt = changedAt;
+    if (checked) this.drawn = { changedAt, allowed_ms };
     this.busy = checked;
     this.glanced();
     if (this.again) {
@@ -150,11 +148,12 @@ export class Answers {
 
   /** The curves of the last change are on the screen. */
   seen(): void {
-    if (this.changedAt === null) return;
-    const took_ms = performance.now() - this.changedAt;
-    this.changedAt = null;
+    if (this.drawn === null) return;
+    const { changedAt, allowed_ms } = this.drawn;
+    this.drawn = null;
+    const took_ms = performance.now() - changedAt;
     this.took_ms.push(took_ms);
-    this.beyond_ms = [...this.beyond_ms, took_ms - this.allowed_ms].slice(-REMEMBERED);
+    this.beyond_ms = [...this.beyond_ms, took_ms - allowed_ms].slice(-REMEMBERED);
   }
 
   /** Asks each looker for its part of the loads. */

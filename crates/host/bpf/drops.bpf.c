@@ -18,7 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define STACKS 4096
 #define STACK_DEPTH 127
 
-/* Sites that a CPU counts without the hash map, whose lookup is a third of what a drop costs; a power of two. */
+/* Sites that a CPU counts without a lookup in the hash map; a power of two. */
 #define CELLS 8
 /* A CPU's rate is looked at once in so many drops: the clock would cost as much as the counting. */
 #define WINDOW 1024

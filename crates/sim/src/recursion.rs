@@ -6,7 +6,7 @@ mod preempted;
 #[cfg(test)]
 mod tests;
 
-use netcliff_core::{Point, Scheme};
+use netcliff_core::{Host, Point, Scheme};
 
 use crate::clock::Clock;
 use crate::machine::Records;
@@ -32,12 +32,17 @@ trait Recursion {
     fn counts(&self, at: u64) -> Counts;
 }
 
+/// True of a host whose packets only its ring and protocol processing hold up, and whose ring is not too large.
+pub(crate) fn is_alone(host: &Host) -> bool {
+    let alone =
+        host.application_s.is_none() && host.xoff.is_none() && host.transmit_s.is_none() && host.pauses().is_none();
+    alone && (1..=LARGEST_RING).contains(&host.ring)
+}
+
 /// Simulates `packets` arrivals of `point`, which must be supported; None: only events can.
 pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Option<Records> {
     let host = &point.host;
-    let alone =
-        host.application_s.is_none() && host.xoff.is_none() && host.transmit_s.is_none() && host.pauses().is_none();
-    if !alone || !(1..=LARGEST_RING).contains(&host.ring) {
+    if !is_alone(host) {
         return None;
     }
     let ring = host.ring as usize;

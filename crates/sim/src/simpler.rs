@@ -12,10 +12,9 @@ use netcliff_core::{Host, Point, Scheme, Service};
 
 use crate::clock::Clock;
 use crate::random::{BLOCK, Purpose, Stream};
+use crate::recursion;
 use crate::source::Source;
 
-/// Largest ring whose states are summed one by one for the mean.
-const LARGEST_RING: u64 = 1 << 16;
 /// Halvings of the interval in which the utilisation is sought.
 const HALVINGS: u32 = 60;
 
@@ -45,8 +44,12 @@ impl Queue {
             distance += places as f64 * weight;
             (last, places) = (weight, places + 1);
         }
-        let whole = places == self.ring + 1;
-        let lost = if full { 1.0 / sum } else { f64::from(u8::from(whole)) * last / sum };
+        let lost = match places > self.ring {
+            _ if full => 1.0 / sum,
+            true => last / sum,
+            // So unlikely that the sum ends before.
+            false => 0.0,
+        };
         let inside = if full { self.ring as f64 - distance / sum } else { distance / sum };
         inside / (1.0 - lost)
     }
@@ -85,17 +88,11 @@ impl Simpler {
     /// one queue of packets makes the latency, or where it is the scheme itself.
     pub(crate) fn of(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
         let host = &point.host;
-        let alone = host.application_s.is_none()
-            && host.transmit_s.is_none()
-            && host.queues.is_none()
-            && host.xoff.is_none()
-            && host.pauses().is_none();
+        let alone = recursion::is_alone(host) && host.queues.is_none();
         let markovian = point.traffic.arrivals == Arrivals::Poisson && host.service == Service::Exponential;
         let alike = host.per_byte_s == 0.0 || point.traffic.size.mixture()?.len() == 1;
-        if !(alone && markovian && alike) || point.scheme == Scheme::Ideal || !(1..=LARGEST_RING).contains(&host.ring) {
-            return None;
-        }
-        Self::at(point, clock, latency)
+        let other = point.scheme != Scheme::Ideal;
+        if alone && markovian && alike && other { Self::at(point, clock, latency) } else { None }
     }
 
     /// The same, whatever the point is.
@@ -116,7 +113,8 @@ impl Simpler {
         Some(Self { point, queue, service: queue.utilisation * gap, latency: queue.mean_latency() * gap })
     }
 
-    /// By what share the packets of a replication waited longer in it than expected, those after the first `skipped` of its `packets`.
+    /// By what share the packets of a replication waited longer in it than expected, those after the first `skipped` of its `packets`. The recursion
+    /// of `recursion::ideal`, from a steady state on and by the packets that came in the window: those that left in it have no exact mean.
     pub(crate) fn excess(&self, clock: Clock, seed: u64, replication: u64, packets: u64, skipped: u64) -> f64 {
         let ring = self.queue.ring as usize;
         let mask = (ring + 1).next_power_of_two() - 1;

@@ -52,11 +52,11 @@ def answer(pickled: bytes, tasks: Sequence[int], version: str) -> list[Answer] |
         return VersionError(f"this worker has netcliff {_core.__version__}, the driver {version}: install the same wheel")
     asked = _plan(pickled)
     # A thread a call, not a task: on a virtual machine one takes as long to begin as a short point.
+    found = list[Answer]()
     with suppress(Exception):
-        found: list[Answer] = list(asked.compute(list(tasks), 1, COMMAND))
-        if len(found) == len(tasks):
-            return found
-    return [_answer(asked, task) for task in tasks]
+        found.extend(asked.compute(list(tasks), 1, COMMAND))
+    answered = {task for task, _, _ in found}
+    return found + [_answer(asked, task) for task in tasks if task not in answered]
 
 
 def _answer(asked: _core.Plan, task: int) -> Answer:

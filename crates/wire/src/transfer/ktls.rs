@@ -18,8 +18,6 @@ const TLS_TX: libc::c_int = 1;
 const TLS_RX: libc::c_int = 2;
 const TLS_1_3: u16 = 0x0304;
 const AES_GCM_128: u16 = 51;
-/// How an error of the cipher begins.
-const DIRECTIONS: &str = "TLS_TX or TLS_RX";
 
 /// `struct tls12_crypto_info_aes_gcm_128` of linux/tls.h, which TLS 1.3 uses too.
 #[repr(C)]
@@ -49,38 +47,40 @@ pub(super) fn check() -> Result<(), WireError> {
     let failed = |e: io::Error| WireError::system("make a connection to try kTLS with", e);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
     let near = TcpStream::connect(listener.local_addr().map_err(failed)?).map_err(failed)?;
-    turn_on(near.as_fd(), TLS_TX).and_then(|()| turn_on_more(near.as_fd(), TLS_RX)).map_err(refused)
+    protocol(near.as_fd()).map_err(no_protocol)?;
+    cipher(near.as_fd(), TLS_TX).and_then(|()| cipher(near.as_fd(), TLS_RX)).map_err(no_cipher)
 }
 
-/// The kernel looks for the protocol by TCP_ULP, and for the cipher by TLS_TX.
-fn refused(error: io::Error) -> WireError {
-    let action = if error.to_string().starts_with(DIRECTIONS) {
-        "use kTLS: the kernel has tls, but not its cipher: `modprobe -a gcm ghash-generic aesni-intel` loads what there is of it; else leave ktls out"
-    } else {
-        "use kTLS (TCP_ULP tls): `modprobe tls` loads it, where the kernel was built with CONFIG_TLS; else leave ktls out"
-    };
+fn no_protocol(error: io::Error) -> WireError {
+    let action = "use kTLS (TCP_ULP tls): `modprobe tls` loads it, where the kernel was built with CONFIG_TLS; else leave ktls out";
+    WireError::system(action, error)
+}
+
+fn no_cipher(error: io::Error) -> WireError {
+    let action = "use kTLS: the kernel has tls, but not its cipher: `modprobe -a gcm ghash-generic aesni-intel` loads what there is of it; else leave ktls out";
     WireError::system(action, error)
 }
 
 fn turn_on(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
-    let told = |what: &'static str| {
-        move |e: WireError| match e {
-            WireError::System { source, .. } => source,
-            other => io::Error::other(format!("{what}: {other}")),
-        }
-    };
-    options::set(socket, libc::IPPROTO_TCP, TCP_ULP, b"tls", "TCP_ULP", "tls").map_err(told("TCP_ULP"))?;
-    turn_on_more(socket, direction)
+    protocol(socket)?;
+    cipher(socket, direction)
 }
 
-fn turn_on_more(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
+fn protocol(socket: BorrowedFd<'_>) -> io::Result<()> {
+    options::set(socket, libc::IPPROTO_TCP, TCP_ULP, b"tls", "TCP_ULP", "tls").map_err(|e| match e {
+        WireError::System { source, .. } => source,
+        other => io::Error::other(format!("TCP_ULP: {other}")),
+    })
+}
+
+fn cipher(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
     let crypto = CRYPTO;
     let length = size_of::<CryptoInfo>() as libc::socklen_t;
     // SAFETY: the structure is readable for its size; the kernel copies it.
     let done = unsafe { libc::setsockopt(socket.as_raw_fd(), SOL_TLS, direction, (&raw const crypto).cast(), length) };
     if done < 0 {
         let error = io::Error::last_os_error();
-        return Err(io::Error::new(error.kind(), format!("{DIRECTIONS} (AES-128-GCM): {error}")));
+        return Err(io::Error::new(error.kind(), format!("TLS_TX or TLS_RX (AES-128-GCM): {error}")));
     }
     Ok(())
 }
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let protocol = refused(io::Error::from_raw_os_error(libc::ENOENT)).to_string();
+        let missing = || io::Error::from_raw_os_error(libc::ENOENT);
+        let protocol = no_protocol(missing()).to_string();
         assert!(protocol.contains("modprobe tls"), "{protocol}");
-        let cipher = format!("{DIRECTIONS} (AES-128-GCM): {}", io::Error::from_raw_os_error(libc::ENOENT));
-        let cipher = refused(io::Error::new(io::ErrorKind::NotFound, cipher)).to_string();
+        let cipher = no_cipher(io::Error::other(format!("TLS_TX or TLS_RX (AES-128-GCM): {}", missing()))).to_string();
         assert!(cipher.contains("modprobe -a gcm") && cipher.contains("TLS_TX"), "{cipher}");
     }
 }
