@@ -65,6 +65,9 @@ pub struct Napi {
     /// True: softirqs wait for ksoftirqd while that is awake, and so for its turn beside the application, as in kernels from 4.9 to 6.4
     /// (`ksoftirqd_running` in kernel/softirq.c, until d15121be7485).
     pub ksoftirqd: bool,
+    /// Packets that a device's poll gathers before the protocols have them, at the most (net.core.gro_normal_batch, 8): what is left is
+    /// handed on when the poll completes, after its last look at the ring (`gro_normal_one`, `napi_complete_done`). 1: each at once.
+    pub gro_normal_batch: u64,
     /// Empty polls in a row after which interrupts are unmasked again (napi_defer_hard_irqs).
     pub defer_hard_irqs: u32,
     /// Delay of the next poll while deferring (gro_flush_timeout) (s).
@@ -132,6 +135,7 @@ impl Default for Napi {
             backlog: false,
             threaded: false,
             ksoftirqd: false,
+            gro_normal_batch: 1,
             defer_hard_irqs: 0,
             gro_flush_timeout_s: 0.0,
             busy_poll: false,
@@ -246,6 +250,14 @@ impl Napi {
         bounds::count("weight", self.weight)?;
         bounds::count("budget", self.budget)?;
         bounds::time("budget_time", self.budget_time_s)?;
+        bounds::count("gro_normal_batch", self.gro_normal_batch)?;
+        if self.backlog && self.gro_normal_batch > 1 {
+            return Err(Invalid::new(
+                "gro_normal_batch",
+                self.gro_normal_batch,
+                "is of a device's own NAPI, and process_backlog hands on each packet at once: leave it out, or backlog",
+            ));
+        }
         for (name, seconds) in
             [("gro_flush_timeout", self.gro_flush_timeout_s), ("irq_suspend_timeout", self.irq_suspend_timeout_s)]
         {

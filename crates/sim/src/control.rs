@@ -91,7 +91,7 @@ mod tests {
         };
         let effort = Effort::Exactly(20_000 * replications);
         let engine = SimEngine { seed: 11, effort, replications, ..SimEngine::default() };
-        engine.sample(&point).0
+        engine.sample(&point, &crate::place::Here).expect("it is computed here").0
     }
 
     /// What an application adds to protocol times is no chance of the packets: it would shift every mean.

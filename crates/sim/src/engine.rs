@@ -5,6 +5,7 @@ use netcliff_core::{Aims, Engine, EngineFailure, EngineKind, Outcome, Point, Uns
 
 use crate::caveats;
 use crate::clock::Clock;
+use crate::place::{Here, Place};
 use crate::replicate::Batch;
 use crate::summary;
 use crate::{schemes, source};
@@ -79,13 +80,24 @@ impl SimEngine {
 
     /// Simulates a point. Errors: the point is invalid or not supported.
     pub fn simulate(&self, point: &Point) -> Result<Simulation, EngineFailure> {
+        self.simulate_at(point, &Here)
+    }
+
+    /// The same to the digit with replications computed elsewhere; those of a host with several queues are computed here. Errors:
+    /// likewise, and [`EngineFailure::Interrupted`] where that place gives up.
+    pub fn simulate_at(&self, point: &Point, place: &dyn Place) -> Result<Simulation, EngineFailure> {
         point.validate()?;
         self.supports(point)?;
         if point.host.queues.is_some() {
             return crate::multi_queue::simulate(self, point);
         }
-        let (batch, clock) = self.sample(point);
+        let (batch, clock) = self.sample(point, place).ok_or(EngineFailure::Interrupted)?;
         Ok(self.simulation(point, &batch, clock))
+    }
+
+    /// The simulator with its replications computed at a place.
+    pub fn at<'a>(&'a self, place: &'a dyn Place) -> At<'a> {
+        At { engine: self, place }
     }
 
     /// The simulation of a point from its batch.
@@ -148,6 +160,27 @@ pub(crate) fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
         let _ = histogram.record_n(nanoseconds, count);
     }
     histogram
+}
+
+/// A [`SimEngine`] whose replications are computed at a [`Place`].
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    engine: &'a SimEngine,
+    place: &'a dyn Place,
+}
+
+impl Engine for At<'_> {
+    fn kind(&self) -> EngineKind {
+        self.engine.kind()
+    }
+
+    fn supports(&self, point: &Point) -> Result<(), Unsupported> {
+        self.engine.supports(point)
+    }
+
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+        Ok(self.engine.simulate_at(point, self.place)?.outcome)
+    }
 }
 
 impl Engine for SimEngine {

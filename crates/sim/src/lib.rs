@@ -18,6 +18,7 @@
 //! | `replicas` | replications one by one, for procedures that decide how many they need |
 //! | `trials` | short runs from an empty host, as in a measurement |
 //! | `sample` | how many packets in how many replications |
+//! | `place` | where replications are computed: here, or where they are sent |
 //! | `length` | warm-up, and whether replications are long enough for what they report |
 //! | `replicate`, `stats`, `summary` | replications, intervals, figures |
 //! | `caveats` | precision that was not reached, and intervals that are not justified |
@@ -54,6 +55,7 @@ mod machine;
 mod multi_queue;
 mod observe;
 mod pair;
+mod place;
 mod random;
 mod recursion;
 #[cfg(test)]
@@ -73,7 +75,8 @@ mod trace;
 mod trials;
 
 pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
-pub use engine::{Effort, SimEngine, Simulation};
+pub use engine::{At, Effort, SimEngine, Simulation};
 pub use observe::Wanted;
+pub use place::{Filled, Here, Order, Place};
 pub use replicas::Replica;
 pub use trace::{Activity, Level, Span, Trace};

@@ -10,6 +10,7 @@ use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, Que
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
 use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
+use crate::place::Here;
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
 use crate::stats::ratio;
@@ -151,7 +152,7 @@ impl SimEngine {
         }
         self.one_queue(point)?;
         point.validate()?;
-        let (batch, clock) = self.sample(point);
+        let (batch, clock) = self.sample(point, &Here).ok_or(EngineFailure::Interrupted)?;
         let simulation = self.simulation(point, &batch, clock);
         let (packets, warm_up) = (batch.packets_each, batch.replications[0].warm_up);
         check(point, packets, wanted)?;

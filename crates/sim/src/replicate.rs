@@ -1,12 +1,14 @@
 //! One replication, and several of them taken together.
 
 use netcliff_core::Point;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::control::Expected;
+use crate::engine::clock;
 use crate::length::warm_up;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
-use crate::simpler::Simpler;
+use crate::place::{Asker, Order};
 use crate::tally::{Counts, Pool};
 use crate::{recursion, schemes};
 
@@ -14,7 +16,7 @@ use crate::{recursion, schemes};
 pub(crate) const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// One replication after its warm-up was cut off.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Replication {
     /// What happened after the warm-up.
     pub counts: Counts,
@@ -44,7 +46,7 @@ pub(crate) fn by_events(point: &Point, clock: Clock, seed: u64, replication: u64
 }
 
 /// How much of a replication is warm-up.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WarmUp {
     /// Tenths of the run that are cut off, at most half of it.
     pub tenths: usize,
@@ -87,12 +89,12 @@ pub(crate) struct Batch {
     pub expected: Option<Expected>,
     /// The warm-up where it is known beforehand.
     pub known: Option<WarmUp>,
-    /// A queue of known mean latency that meets the same packets.
-    pub simpler: Option<Simpler>,
+    /// Mean latency [ticks] of the simpler queue that meets the same packets.
+    pub simpler: Option<f64>,
 }
 
-/// Replications run side by side before their latencies are added to the pool: bounds the memory. The first so many
-/// determine the warm-up.
+/// Replications run side by side before their latencies are added up: bounds the memory. The first so many determine the
+/// warm-up.
 pub(crate) const ABREAST: u64 = 10;
 
 impl Batch {
@@ -119,41 +121,46 @@ impl Batch {
     }
 
     /// Adds replications until there are `count`. The first of them together determine the warm-up of all. The result
-    /// does not depend on the number of threads.
-    pub(crate) fn extend_to(&mut self, count: u64, point: &Point, clock: Clock, seed: u64) {
+    /// does not depend on where they are computed, nor on the number of threads. None: given up there.
+    pub(crate) fn extend_to(&mut self, count: u64, asker: &Asker<'_>) -> Option<()> {
         let mut next = self.replications.len() as u64;
-        while next < count {
-            let end = count.min(next + ABREAST);
-            let parts = match self.warm_up() {
-                Some(known) => each(next..end, |n| cut(&run(point, clock, seed, n, self.packets_each), known)),
-                None => {
-                    let records = each(next..end, |n| run(point, clock, seed, n, self.packets_each));
-                    let found = warm_up(point, clock, records.iter().map(|records| &records.marks[..]));
-                    records.iter().map(|records| cut(records, found)).collect()
-                }
-            };
-            for (replication, pool) in parts {
-                self.replications.push(replication);
-                self.pool.merge(&pool);
-            }
-            self.compare(next..end, clock, seed);
-            next = end;
+        if next < count && self.warm_up().is_none() {
+            let first = next..count.min(next + ABREAST);
+            let records = asker.records(&Order::records(first.clone(), self.packets_each))?;
+            let clock = clock(asker.point, self.packets_each);
+            let found = warm_up(asker.point, clock, records.iter().map(|records| &records.marks[..]));
+            let parts = records.iter().map(|records| cut(records, found));
+            parts.for_each(|(replication, pool)| self.add(vec![replication], &pool));
+            self.compare(first.clone(), asker)?;
+            next = first.end;
         }
+        if let Some(known) = self.warm_up().filter(|_| next < count) {
+            let (replications, pool) = asker.cut(&Order::cut(next..count, self.packets_each, known))?;
+            self.add(replications, &pool);
+            self.compare(next..count, asker)?;
+        }
+        Some(())
     }
 
-    /// Lets the packets of all replications, and of those to come, meet a simpler queue as well.
-    pub(crate) fn beside(&mut self, simpler: Simpler, clock: Clock, seed: u64) {
-        self.simpler = Some(simpler);
-        self.compare(0..self.replications.len() as u64, clock, seed);
+    fn add(&mut self, replications: Vec<Replication>, pool: &Pool) {
+        self.replications.extend(replications);
+        self.pool.merge(pool);
     }
 
-    fn compare(&mut self, numbers: std::ops::Range<u64>, clock: Clock, seed: u64) {
-        let (Some(simpler), Some(known)) = (&self.simpler, self.warm_up()) else { return };
+    /// Lets the packets of all replications, and of those to come, meet the simpler queue of this mean latency [ticks] as well.
+    pub(crate) fn beside(&mut self, latency: f64, asker: &Asker<'_>) -> Option<()> {
+        self.simpler = Some(latency);
+        self.compare(0..self.replications.len() as u64, asker)
+    }
+
+    fn compare(&mut self, numbers: std::ops::Range<u64>, asker: &Asker<'_>) -> Option<()> {
+        let (Some(latency), Some(known)) = (self.simpler, self.warm_up()) else { return Some(()) };
         let skipped = self.packets_each * known.tenths as u64 / 10;
-        let excesses = each(numbers.clone(), |n| simpler.excess(clock, seed, n, self.packets_each, skipped));
+        let excesses = asker.excesses(&Order::excess(numbers.clone(), self.packets_each, latency, skipped))?;
         for (number, excess) in numbers.zip(excesses) {
             self.replications[number as usize].excess = Some(excess);
         }
+        Some(())
     }
 
     /// Mean latency of all that were delivered [ticks]; None if nothing was.

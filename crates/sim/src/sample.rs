@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::control::Expected;
 use crate::engine::{Effort, SimEngine, clock};
 use crate::machine::CELLS;
+use crate::place::{Asker, Place};
 use crate::replicate::Batch;
 use crate::simpler::Simpler;
 use crate::summary;
@@ -61,29 +62,30 @@ impl SimEngine {
         packets.div_ceil(self.replications()).clamp(FEWEST_PACKETS, u64::from(u32::MAX))
     }
 
-    /// The replications of a point, which must be supported, and their clock.
-    pub(crate) fn sample(&self, point: &Point) -> (Batch, Clock) {
+    /// The replications of a point, which must be supported, and their clock; None: given up where they are computed.
+    pub(crate) fn sample(&self, point: &Point, place: &dyn Place) -> Option<(Batch, Clock)> {
+        let asker = &Asker { point, seed: self.seed, place };
         if let Some(packets) = point.traffic.arrivals.read_once() {
-            return self.read_once(point, packets as u64);
+            return self.read_once(asker, packets as u64);
         }
         match self.effort {
-            Effort::Exactly(packets) => self.batch(point, self.packets_each(packets)),
-            Effort::Packets(packets) => self.at_least(point, packets),
+            Effort::Exactly(packets) => self.batch(asker, self.packets_each(packets)),
+            Effort::Packets(packets) => self.at_least(asker, packets),
             Effort::Precision { relative, packets_at_most, figures } => {
-                self.sequential(point, Sought { relative, packets_at_most, figures })
+                self.sequential(asker, Sought { relative, packets_at_most, figures })
             }
         }
     }
 
     /// Longer replications until they are long enough for what they report.
-    fn at_least(&self, point: &Point, packets: u64) -> (Batch, Clock) {
+    fn at_least(&self, asker: &Asker<'_>, packets: u64) -> Option<(Batch, Clock)> {
         let mut each = self.packets_each(packets);
-        let most = self.longest(point, packets);
+        let most = self.longest(asker.point, packets);
         loop {
-            let (batch, clock) = self.batch(point, each);
+            let (batch, clock) = self.batch(asker, each)?;
             let longer = batch.short(self.confidence).map_or(each, |short| longer(each, short.longer).min(most));
             if longer <= each {
-                return (batch, clock);
+                return Some((batch, clock));
             }
             each = longer;
         }
@@ -97,39 +99,42 @@ impl SimEngine {
         self.packets_each(packets.max(packets.saturating_mul(LONGEST.0).min(LONGEST.1)))
     }
 
-    fn batch(&self, point: &Point, each: u64) -> (Batch, Clock) {
-        let clock = clock(point, each);
-        let mut batch = Batch { expected: Expected::of(point, clock), ..Batch::new(each) };
-        batch.extend_to(self.replications(), point, clock, self.seed);
-        (batch, clock)
+    fn batch(&self, asker: &Asker<'_>, each: u64) -> Option<(Batch, Clock)> {
+        let clock = clock(asker.point, each);
+        let mut batch = Batch { expected: Expected::of(asker.point, clock), ..Batch::new(each) };
+        batch.extend_to(self.replications(), asker)?;
+        Some((batch, clock))
     }
 
     /// A trace from its start to its end in each replication, which differ in the host's times only; more of them for a
     /// precision, until it is reached or the packets allowed are spent.
-    fn read_once(&self, point: &Point, packets: u64) -> (Batch, Clock) {
-        let clock = clock(point, packets);
+    fn read_once(&self, asker: &Asker<'_>, packets: u64) -> Option<(Batch, Clock)> {
+        let clock = clock(asker.point, packets);
         let mut batch = Batch::whole(packets);
-        batch.extend_to(self.replications(), point, clock, self.seed);
-        let Effort::Precision { relative, packets_at_most, figures } = self.effort else { return (batch, clock) };
+        batch.extend_to(self.replications(), asker)?;
+        let Effort::Precision { relative, packets_at_most, figures } = self.effort else {
+            return Some((batch, clock));
+        };
         loop {
             let count = batch.replications.len() as u64;
-            let need = self.need(point, &batch, clock, relative, figures).all;
+            let need = self.need(asker.point, &batch, clock, relative, figures).all;
             let more = ((count as f64 * need).ceil() as u64).min(packets_at_most / packets);
             if need <= 1.0 || more <= count {
-                return (batch, clock);
+                return Some((batch, clock));
             }
-            batch.extend_to(more, point, clock, self.seed);
+            batch.extend_to(more, asker)?;
         }
     }
 
     /// Longer replications until they settle and the half widths are near, then more of them until they are reached, or
     /// until the packets allowed are spent.
-    fn sequential(&self, point: &Point, sought: Sought) -> (Batch, Clock) {
+    fn sequential(&self, asker: &Asker<'_>, sought: Sought) -> Option<(Batch, Clock)> {
+        let point = asker.point;
         let first = self.replications();
         let mut each = FIRST_PACKETS.min(self.packets_each(sought.packets_at_most));
         let mut spent = 0;
         loop {
-            let (mut batch, clock) = self.batch(point, each);
+            let (mut batch, clock) = self.batch(asker, each)?;
             each = loop {
                 let count = batch.replications.len() as u64;
                 let left = sought.packets_at_most.saturating_sub(spent + each * count);
@@ -137,7 +142,7 @@ impl SimEngine {
                 let short = batch.short(self.confidence).filter(|_| !is_heavy_tailed(&point.traffic.arrivals));
                 let need = match short {
                     Some(_) => need.all,
-                    None => self.need_beside(point, &mut batch, clock, sought, need).all,
+                    None => self.need_beside(asker, &mut batch, clock, sought, need)?.all,
                 };
                 let longer = longer(each, short.map_or(need, |short| need.max(short.longer)));
                 let longer = longer.min(left / first).min(u64::from(u32::MAX));
@@ -149,20 +154,29 @@ impl SimEngine {
                 let wanted = (count as f64 * need).ceil() as u64;
                 let more = wanted.min(count + left / each);
                 if need <= 1.0 || more <= count || short.is_some() {
-                    return (batch, clock);
+                    return Some((batch, clock));
                 }
-                batch.extend_to(more, point, clock, self.seed);
+                batch.extend_to(more, asker)?;
             };
         }
     }
 
     /// Compares the batch with a simpler queue where it is the mean latency that is not known well enough, and how much is left to do then.
-    fn need_beside(&self, point: &Point, batch: &mut Batch, clock: Clock, sought: Sought, need: Need) -> Need {
+    fn need_beside(
+        &self,
+        asker: &Asker<'_>,
+        batch: &mut Batch,
+        clock: Clock,
+        sought: Sought,
+        need: Need,
+    ) -> Option<Need> {
         let Sought { relative, figures, .. } = sought;
         let latency = if need.latency > 1.0 && batch.simpler.is_none() { batch.mean_latency() } else { None };
-        let Some(simpler) = latency.and_then(|latency| Simpler::of(point, clock, latency)) else { return need };
-        batch.beside(simpler, clock, self.seed);
-        self.need(point, batch, clock, relative, figures)
+        let Some(latency) = latency.filter(|latency| Simpler::of(asker.point, clock, *latency).is_some()) else {
+            return Some(need);
+        };
+        batch.beside(latency, asker)?;
+        Some(self.need(asker.point, batch, clock, relative, figures))
     }
 
     /// By how much the packets would have to grow to reach the half widths, as estimated from this batch.

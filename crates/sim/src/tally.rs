@@ -1,5 +1,7 @@
 //! [`Counts`]: what happened up to an instant, in whole packets and ticks; [`Histogram`]: latencies in ticks.
 
+use serde::{Deserialize, Serialize};
+
 use crate::spare::Spare;
 
 /// What the CPU does, in the order of [`Counts::cpu`].
@@ -24,7 +26,7 @@ pub(crate) enum Account {
 pub(crate) const ACCOUNTS: usize = 6;
 
 /// What became of transmissions up to an instant.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TransmitCounts {
     /// Transmissions that needed a slot.
     pub started: u64,
@@ -54,7 +56,7 @@ impl TransmitCounts {
 }
 
 /// Everything counted from the start of a replication to an instant.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// The instant [ticks].
     pub at: u64,
@@ -166,10 +168,65 @@ impl Counts {
 const KEPT_BITS: u32 = 8;
 
 /// Latencies in cells whose width grows with the value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Filled<u32>", from = "Filled<u32>")]
 pub(crate) struct Histogram {
     cells: Vec<u32>,
     max: u64,
+}
+
+/// The filled cells, by number, as they travel, and the largest latency [ticks].
+#[derive(Serialize, Deserialize)]
+struct Filled<T> {
+    cells: Vec<(u32, T)>,
+    max: u64,
+}
+
+impl<T: Copy + Default + PartialEq> Filled<T> {
+    fn of(cells: &[T], max: u64) -> Self {
+        let numbered = (0..).zip(cells.iter().copied());
+        Self { cells: numbered.filter(|(_, count)| *count != T::default()).collect(), max }
+    }
+
+    /// Puts them into empty cells; those that there are none of belong to no latency.
+    fn spread(&self, cells: &mut [T]) {
+        for (cell, count) in &self.cells {
+            if let Some(place) = cells.get_mut(*cell as usize) {
+                *place = *count;
+            }
+        }
+    }
+}
+
+impl From<Histogram> for Filled<u32> {
+    fn from(histogram: Histogram) -> Self {
+        Self::of(&histogram.cells[..=Histogram::cell(histogram.max)], histogram.max)
+    }
+}
+
+impl From<Filled<u32>> for Histogram {
+    fn from(filled: Filled<u32>) -> Self {
+        let mut histogram = Self::default();
+        histogram.max = filled.max;
+        filled.spread(&mut histogram.cells);
+        histogram
+    }
+}
+
+impl From<Pool> for Filled<u64> {
+    fn from(pool: Pool) -> Self {
+        Self::of(&pool.cells, pool.max)
+    }
+}
+
+impl From<Filled<u64>> for Pool {
+    fn from(filled: Filled<u64>) -> Self {
+        let mut pool = Self { max: filled.max, ..Self::default() };
+        pool.reach(Histogram::cell(filled.max) + 1);
+        filled.spread(&mut pool.cells);
+        pool.total = pool.cells.iter().sum();
+        pool
+    }
 }
 
 /// Empty cells that histograms before have left.
@@ -230,7 +287,8 @@ pub(crate) fn cell_ends(quantile: f64) -> (f64, f64) {
 }
 
 /// Latencies of several histograms taken together.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(into = "Filled<u64>", from = "Filled<u64>")]
 pub(crate) struct Pool {
     cells: Vec<u64>,
     total: u64,

@@ -167,6 +167,22 @@ fn the_budget_of_one_device_changes_nothing() {
     assert!((least / usual - 1.0).abs() < 0.02, "{least} and {usual}");
 }
 
+/// A packet each 100 us, 50 us from its interrupt to the poll's look, 60 us of protocol work. Handed on at once, the packet that comes meanwhile is
+/// found by the next look, and two make an interrupt. Gathered, the work is after the last look: a cycle of n packets takes 50 + 60 n us, during
+/// which n come: 1.25 an interrupt.
+#[test]
+fn what_comes_while_gathered_packets_are_handed_on_interrupts() {
+    let slow = host(&["interrupt=40us", "mask=0us", "poll=10us", "protocol=60us"]);
+    let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(10e3) };
+    for (scheme, interrupts_per_s) in
+        [("napi", 5e3), ("napi:gro_normal_batch=8", 8e3), ("napi:weight=10,gro_normal_batch=10", 8e3)]
+    {
+        let found = simulate_traffic(slow.clone(), scheme, traffic.clone());
+        near(Some(found.interrupts_per_s.expect("they are counted")), interrupts_per_s, 1e-3);
+        near(found.throughput_pps, 10e3, 1e-3);
+    }
+}
+
 /// Constant arrivals, a multiple of the timer's period apart, meet it at the same place for ever: at x after a tick a packet waits for the
 /// end of its overhead, 5 us - x, or of the next one's, 25 us - x; evenly over the period 10 us, and 4 us of its own. Replications tell
 /// how much that varies: 5.8 us each.

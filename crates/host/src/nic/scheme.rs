@@ -324,6 +324,10 @@ impl Inventory {
             budget_time_s: sysctl("net.core.netdev_budget_usecs")
                 .map_or(default.budget_time_s, |us| us as f64 / US_PER_S),
             backlog,
+            // Kernels from 5.4 on have it, and gather what drivers give to napi_gro_receive.
+            gro_normal_batch: sysctl("net.core.gro_normal_batch")
+                .filter(|_| !backlog)
+                .unwrap_or(default.gro_normal_batch),
             ksoftirqd: self.kernel.is_before(6, 5) && !self.kernel.is_before(4, 9),
             busy_poll: !backlog && sysctl("net.core.busy_read").is_some_and(|us| us > 0),
             ..default

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use netcliff_core::Host;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, NEVER};
 use crate::draw::to_ticks;
@@ -56,7 +57,7 @@ impl Application {
 }
 
 /// What became of the packets of one application up to an instant.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SocketCounts {
     /// Packets offered that are for it.
     pub offered: u64,

@@ -1,5 +1,7 @@
 //! [`Records`]: what a replication leaves behind: counts at evenly spaced arrivals, latencies by segment.
 
+use serde::{Deserialize, Serialize};
+
 use super::SocketCounts;
 use crate::spare::Spare;
 use crate::tally::{Counts, Histogram};
@@ -14,7 +16,7 @@ pub(crate) const SEGMENTS: usize = 6;
 static SPARE: Spare<Counts> = Spare::new(32);
 
 /// Marks and latencies of one replication.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Records {
     /// Counts at each mark, [`CELLS`] + 1 of them in the end.
     pub marks: Vec<Counts>,
@@ -23,8 +25,11 @@ pub(crate) struct Records {
     /// Latencies of the packets delivered in each segment, [`SEGMENTS`] of them in the end.
     pub segments: Vec<Histogram>,
     /// The segment that is being filled; after the end it takes what is never read.
+    #[serde(skip)]
     present: Histogram,
+    #[serde(skip)]
     next_mark: u64,
+    #[serde(skip)]
     packets: u64,
 }
 

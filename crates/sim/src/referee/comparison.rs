@@ -236,6 +236,37 @@ fn deferred_interrupts_agree_packet_for_packet() {
     });
 }
 
+/// A device's poll that gathers packets, beside all that ends one.
+#[test]
+fn gathered_packets_agree_packet_for_packet() {
+    let gathering = |dice: &mut Dice, napi: String| {
+        format!("{napi},gro_normal_batch={},ksoftirqd={}", dice.up_to(12), dice.roll() < 0.3)
+    };
+    let each = [sides::transmissions, sides::flow_control, pauses::pauses, applications::applications];
+    many_with(
+        1000,
+        |dice| {
+            let napi = sides::linux(dice, false);
+            gathering(dice, napi)
+        },
+        |dice, host| {
+            for more in each {
+                if dice.roll() < 0.3 {
+                    more(dice, host);
+                }
+            }
+        },
+    );
+    many_with(
+        300,
+        |dice| {
+            let napi = sides::busy_napi(dice);
+            gathering(dice, napi)
+        },
+        sides::busy,
+    );
+}
+
 #[test]
 fn napi_agrees_packet_for_packet() {
     many(600, |dice| {

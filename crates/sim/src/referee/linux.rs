@@ -49,6 +49,25 @@ struct Softirq {
     cleaned: Option<u64>,
     /// It cleaned as many as it may.
     unclean: bool,
+    /// Packets that napi_gro_receive keeps or hands on, and whether the driver has left its loop over the ring.
+    in_hand: u64,
+    loop_left: bool,
+}
+
+impl Softirq {
+    fn new(round: u32, end_jiffy: u64) -> Self {
+        Self {
+            round,
+            end_jiffy,
+            budget: 0,
+            time_limit: 0,
+            work: 0,
+            cleaned: None,
+            unclean: false,
+            in_hand: 0,
+            loop_left: false,
+        }
+    }
 }
 
 struct Linux<'a> {

@@ -36,6 +36,10 @@ enum Thread {
 /// State of the kernel on this CPU.
 struct Linux {
     weight: u64,
+    /// Packets that a device's poll gathers before it hands them on.
+    batch: u64,
+    /// Gathered by the poll under way, its last.
+    gathered: u64,
     budget: u64,
     budget_jiffies: u64,
     backlog: bool,
@@ -94,6 +98,8 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
     }
     let mut linux = Linux {
         weight: napi.weight,
+        batch: napi.gro_normal_batch,
+        gathered: 0,
         budget: napi.budget,
         budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
         backlog: napi.backlog,
@@ -301,6 +307,10 @@ impl Linux {
         if before == Some(false) && work < weight {
             clean = self.clean_transmit(machine);
         }
+        // gro_normal_list, when the driver has left its loop over the ring.
+        for _ in 0..std::mem::take(&mut self.gathered) {
+            self.process(machine);
+        }
         (work, clean)
     }
 
@@ -336,6 +346,9 @@ impl Linux {
 
     /// A driver's poll: packets from the ring until it is empty or the weight is used up.
     fn poll_ring<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> u64 {
+        if self.batch > 1 {
+            return self.poll_in_batches(machine, weight);
+        }
         for work in 0..weight {
             if machine.ring_is_empty() {
                 return work;
@@ -343,6 +356,24 @@ impl Linux {
             self.process(machine);
         }
         weight
+    }
+
+    /// The same where napi_gro_receive gathers packets: a full batch is handed on at once, what is gathered when the loop ends after it. A packet keeps
+    /// its slot until then: drivers refill the ring in batches, too.
+    fn poll_in_batches<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> u64 {
+        let mut work = 0;
+        while work < weight {
+            let found = self.batch.min(weight - work).min(machine.ring_len() as u64);
+            work += found;
+            if found < self.batch {
+                self.gathered = found;
+                return work;
+            }
+            for _ in 0..found {
+                self.process(machine);
+            }
+        }
+        work
     }
 
     #[inline(always)]

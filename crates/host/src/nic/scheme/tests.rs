@@ -180,12 +180,13 @@ fn of_the_kernel() {
         set("net.core.netdev_budget", "600"),
         set("net.core.netdev_budget_usecs", "8000"),
         set("net.core.busy_read", "50"),
+        set("net.core.gro_normal_batch", "8"),
     ]
     .into();
     let host = Inventory { sysctls, ..Inventory::default() };
     let text = |backlog| netcliff_core::Scheme::Napi(host.napi(backlog)).to_string();
     assert_eq!(text(true), "napi:weight=32,budget=600,budget_time=8ms,backlog=true");
-    assert_eq!(text(false), "napi:weight=64,budget=600,budget_time=8ms,busy_poll=true");
+    assert_eq!(text(false), "napi:weight=64,budget=600,budget_time=8ms,gro_normal_batch=8,busy_poll=true");
     assert_eq!(Inventory::default().napi(false), Napi::default());
 }
 

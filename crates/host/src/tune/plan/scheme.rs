@@ -161,6 +161,9 @@ impl Draft<'_> {
         if napi.budget_time_s != Napi::default().budget_time_s {
             self.sysctl("net.core.netdev_budget_usecs", whole(napi.budget_time_s * 1e6), "time of a softirq round");
         }
+        if napi.gro_normal_batch > 1 {
+            self.sysctl("net.core.gro_normal_batch", napi.gro_normal_batch, "packets that a poll gathers");
+        }
         if self.is_hardware() {
             if napi.moderation.is_on() {
                 self.moderation(&napi.moderation)?

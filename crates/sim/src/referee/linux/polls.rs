@@ -6,8 +6,7 @@ use crate::tally::Account;
 impl Linux<'_> {
     pub(super) fn start_softirqs(&mut self) {
         let end_jiffy = self.jiffies() + self.softirq_jiffies;
-        self.softirq =
-            Some(Softirq { round: 1, end_jiffy, budget: 0, time_limit: 0, work: 0, cleaned: None, unclean: false });
+        self.softirq = Some(Softirq::new(1, end_jiffy));
         self.start_net_rx_action();
     }
 
@@ -26,6 +25,7 @@ impl Linux<'_> {
             softirq.work = 0;
             softirq.cleaned = self.world.completions_before().map(|_| 0);
             softirq.unclean = false;
+            (softirq.in_hand, softirq.loop_left) = (0, false);
         }
         self.world.counts.polls += 1;
         let overhead = self.world.poll.next();
@@ -52,11 +52,18 @@ impl Linux<'_> {
         }
         softirq.unclean = cleaned == 128;
         softirq.cleaned = None;
-        if self.world.completions_before() == Some(true) { self.next_packet() } else { self.nothing_left() }
+        if self.world.completions_before() == Some(true) || softirq.in_hand > 0 {
+            self.next_packet();
+        } else {
+            self.nothing_left();
+        }
     }
 
     /// The next packet of this poll, or its end.
     pub(super) fn next_packet(&mut self) {
+        if self.napi.gro_normal_batch > 1 && self.gathers() {
+            return;
+        }
         if self.busy && self.work() == 8 {
             return self.busy_poll_ends();
         }
@@ -80,6 +87,35 @@ impl Linux<'_> {
         } else {
             self.nothing_left();
         }
+    }
+
+    /// napi_gro_receive keeps packets until a batch of them is full, the rest until the driver has left its loop. True if it is known
+    /// what comes next.
+    fn gathers(&mut self) -> bool {
+        let limit = if self.busy { 8 } else { self.napi.weight };
+        let found = self.world.ring.len() as u64;
+        let Some(softirq) = &mut self.softirq else { return false };
+        if softirq.in_hand == 0 && !softirq.loop_left && softirq.work < limit {
+            let allowed = self.napi.gro_normal_batch.min(limit - softirq.work);
+            softirq.in_hand = found.min(allowed);
+            softirq.loop_left = softirq.in_hand < self.napi.gro_normal_batch;
+            let has_room = softirq.work + softirq.in_hand < limit;
+            if softirq.loop_left && has_room && softirq.cleaned.is_some() {
+                self.next_completion();
+                return true;
+            }
+        }
+        if softirq.in_hand == 0 {
+            let ends = softirq.loop_left && softirq.work < limit;
+            if ends {
+                self.nothing_left();
+            }
+            return ends;
+        }
+        softirq.in_hand -= 1;
+        let work = self.world.protocol_time();
+        self.cpu.push(Kind::Packet, Account::Protocol, work);
+        true
     }
 
     /// The ring is empty: the poll completes, unless completions are left over.
@@ -181,8 +217,7 @@ impl Linux<'_> {
         }
         (self.busy, self.scheduled, self.timer_runs, self.interrupt_at) = (true, true, false, None);
         self.front.mask();
-        self.softirq =
-            Some(Softirq { round: 0, end_jiffy: 0, budget: 0, time_limit: 0, work: 0, cleaned: None, unclean: false });
+        self.softirq = Some(Softirq::new(0, 0));
         self.start_poll();
         true
     }
@@ -214,8 +249,7 @@ impl Linux<'_> {
 
     pub(super) fn start_thread_poll(&mut self) {
         self.kernel_awake = false;
-        self.softirq =
-            Some(Softirq { round: 0, end_jiffy: 0, budget: 0, time_limit: 0, work: 0, cleaned: None, unclean: false });
+        self.softirq = Some(Softirq::new(0, 0));
         self.start_poll();
     }
 }
