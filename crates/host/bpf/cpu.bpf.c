@@ -127,6 +127,10 @@ struct cpu_state {
 	__u64 poll_mark;
 	__u64 poll_kind;
 	__u64 tail_ns;
+	/* Polls whose first packet a driver gave to GRO, the time until then, and whether this poll has come so far. */
+	__u64 looks;
+	__u64 look_ns;
+	__u64 looked;
 	struct poll_cell cells[KINDS * CELLS];
 };
 
@@ -376,6 +380,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 		if (s->origin < ORIGINS)
 			s->rx_origin[s->origin]++;
 		s->poll_mark = s->ns[SOFT_NET_RX];
+		s->looked = 0;
 		s->poll_kind = s->task == IDLE ? FIRST_FROM_IDLE : FIRST_FROM_BUSY;
 	} else if (vector == NET_TX_SOFTIRQ) {
 		class = SOFT_NET_TX;
@@ -442,6 +447,38 @@ static __always_inline void learn_shortest_pause(__u32 work, __u64 ns)
 		p->shortest = shortest;
 }
 
+/* A driver has found a packet in its ring. Time that an interrupt takes in between is not the poll's. */
+static __always_inline int found_packet(void)
+{
+	struct cpu_state *s = this_cpu();
+	__u64 class;
+
+	if (!s || s->looked)
+		return 0;
+	class = below_interrupt(s);
+	if (class != SOFT_NET_RX && class != TASK_NAPI)
+		return 0;
+	s->looked = 1;
+	charge(s);
+	s->looks++;
+	/* As in napi_poll: the compiler knows two classes, the verifier of 6.1 would see no bound. */
+	asm volatile("" : "+r"(class));
+	s->look_ns += s->ns[class & (CLASSES - 1)] - s->poll_mark;
+	return 0;
+}
+
+SEC("tp_btf/napi_gro_receive_entry")
+int napi_gro_receive_entry(void *ctx)
+{
+	return found_packet();
+}
+
+SEC("tp_btf/napi_gro_frags_entry")
+int napi_gro_frags_entry(void *ctx)
+{
+	return found_packet();
+}
+
 SEC("tp_btf/napi_poll")
 int BPF_PROG(napi_poll, struct napi_struct *napi, int done, int budget)
 {
@@ -470,6 +507,7 @@ int BPF_PROG(napi_poll, struct napi_struct *napi, int done, int budget)
 	charge(s);
 	ns = s->ns[class & (CLASSES - 1)] - s->poll_mark;
 	s->poll_mark += ns;
+	s->looked = 0;
 	learn_shortest_pause(work, ns);
 	place = kind * CELLS + cell_of(work);
 	/* The verifier has to see the bound of what is indexed, whatever the compiler knows of its parts (clang 19 leaves them out). */
@@ -499,8 +537,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	now_runs(s, next, now);
 	s->running = s->task;
 	s->entries[s->task & (CLASSES - 1)]++;
-	if (s->task == TASK_NAPI)
+	if (s->task == TASK_NAPI) {
 		s->poll_mark = s->ns[TASK_NAPI];
+		s->looked = 0;
+	}
 	return 0;
 }
 

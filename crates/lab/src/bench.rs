@@ -123,8 +123,10 @@ pub struct Counts {
     pub packets: f64,
     /// Polls.
     pub polls: f64,
-    /// Interrupts.
+    /// Interrupts, of any device.
     pub interrupts: f64,
+    /// Those of the NIC under test; None: not told apart.
+    pub own_interrupts: Option<f64>,
     /// Packets the application read.
     pub delivered: f64,
     /// What the configured work on a packet took where nothing interrupted it (s); None: not known.
@@ -137,6 +139,10 @@ pub struct Counts {
     pub poll_times: Vec<PollTime>,
     /// Time in softirqs after their last poll (s).
     pub tail_s: f64,
+    /// Polls in which a driver gave GRO a packet of its ring, and the time until the first of each (s).
+    pub looks: f64,
+    /// See `looks`.
+    pub look_s: f64,
 }
 
 impl Counts {

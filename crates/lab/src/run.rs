@@ -15,4 +15,4 @@ pub use answer::Answer;
 pub use formulas::{mlfrr, roofline};
 pub use plan::{Changes, Plan};
 pub use wire::measure;
-pub use workers::compute;
+pub use workers::{DIED, compute, compute_by};

@@ -17,6 +17,7 @@ mod arguments;
 mod curve;
 mod engines;
 mod errors;
+mod places;
 mod plan;
 mod store;
 mod values;

@@ -1,20 +1,23 @@
 //! Experiments of points: what `netcliff run FILE` computes, task by task.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use netcliff_core::experiment::{Experiment, Share};
+use netcliff_core::experiment::{Experiment, Share, Task};
 use netcliff_core::host::{KEYS, TEXT_KEYS};
 use netcliff_core::measure::ALL;
 use netcliff_core::{EngineKind, Load, Record};
 use netcliff_lab::inputs;
 use netcliff_lab::run::{self, Answer, Changes};
+use netcliff_sim::Order;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::engines::provenance;
 use crate::errors::Fault;
+use crate::places::{Asked, Until, damaged};
 use crate::values::read;
 use crate::work;
 
@@ -74,6 +77,13 @@ fn load(load: Load) -> (f64, &'static str) {
         Load::Pps(pps) => (pps, "1/s"),
         Load::Bps(bps) => (bps, "bit/s"),
         Load::LineShare(share) => (share, "1"),
+    }
+}
+
+impl Plan {
+    fn known(&self, index: usize) -> PyResult<()> {
+        let known = index < self.inner.tasks.len();
+        if known { Ok(()) } else { Err(Fault::usage(format!("there is no task {index}")).into()) }
     }
 }
 
@@ -167,11 +177,65 @@ impl Plan {
     /// Answers one task, on one thread.
     fn answer(&self, py: Python<'_>, index: usize, command: String) -> PyResult<Told> {
         let plan = Arc::clone(&self.inner);
-        if index >= plan.tasks.len() {
-            return Err(Fault::usage(format!("there is no task {index}")).into());
-        }
+        self.known(index)?;
         let provenance = provenance(command, None, Default::default());
         work::run(py, Some(1), move |_| Ok(told(index, plan.answer(&plan.tasks[index], &provenance))))
+    }
+
+    /// The same with its replications computed where `fetch` has it done: given the parts of an order, as bytes for `replicate`, it returns what
+    /// fills them, in their order, or raises. Decided here, so that the digits are those of `answer`.
+    fn answer_elsewhere(
+        &self,
+        py: Python<'_>,
+        index: usize,
+        threads: u64,
+        fetch: Py<PyAny>,
+        command: String,
+    ) -> PyResult<Told> {
+        let plan = Arc::clone(&self.inner);
+        self.known(index)?;
+        let provenance = provenance(command, None, Default::default());
+        let place = Asked { fetch, threads, raised: Mutex::new(None) };
+        work::run(py, None, move |_| {
+            let answer = plan.answer_at(&plan.tasks[index], &provenance, &place);
+            match (answer, place.raised.into_inner().unwrap_or_else(PoisonError::into_inner)) {
+                (_, Some(why)) => Err(Fault::Failed(why)),
+                (Some(answer), None) => Ok(told(index, answer)),
+                (None, None) => Err(Fault::Failed("what came back does not fill the order".to_owned())),
+            }
+        })
+    }
+
+    /// What fills a part of an order of this task, on one thread.
+    fn replicate<'py>(&self, py: Python<'py>, index: usize, order: Vec<u8>) -> PyResult<Bound<'py, PyBytes>> {
+        let plan = Arc::clone(&self.inner);
+        self.known(index)?;
+        let filled = work::run(py, Some(1), move |_| {
+            let order: Order = postcard::from_bytes(&order).map_err(damaged)?;
+            postcard::to_allocvec(&order.fill(&plan.tasks[index].point, plan.sim.seed)).map_err(damaged)
+        })?;
+        Ok(PyBytes::new(py, &filled))
+    }
+
+    /// Answers tasks on one thread, each within so long (s): what takes longer is `long`, without an answer.
+    fn answer_within(&self, py: Python<'_>, tasks: Vec<usize>, limit_s: f64, command: String) -> PyResult<Vec<Told>> {
+        tasks.iter().try_for_each(|index| self.known(*index))?;
+        let limit = Duration::try_from_secs_f64(limit_s).map_err(|error| Fault::usage(format!("limit_s: {error}")))?;
+        let provenance = provenance(command, None, Default::default());
+        let plan = Arc::clone(&self.inner);
+        work::run(py, None, move |stop| {
+            let answer =
+                move |plan: &run::Plan, task: &Task| plan.answer_at(task, &provenance, &Until::from_now(limit));
+            let mut answers = Vec::new();
+            run::compute_by(&plan, tasks, 1, stop, answer, |index, answered: Option<Option<Answer>>| {
+                answers.push(match answered {
+                    Some(Some(answer)) => told(index, answer),
+                    Some(None) => (index, "long", String::new()),
+                    None => (index, "failed", run::DIED.to_owned()),
+                });
+            });
+            Ok(answers)
+        })
     }
 
     /// Answers tasks on threads; the stream is iterated on the caller's thread.
@@ -180,9 +244,7 @@ impl Plan {
         let provenance = provenance(command, None, Default::default());
         let (sender, answers) = channel();
         let (plan, stop) = (Arc::clone(&self.inner), work::Stop::default());
-        if let Some(index) = pending.iter().find(|index| **index >= plan.tasks.len()) {
-            return Err(Fault::usage(format!("there is no task {index}")).into());
-        }
+        pending.iter().try_for_each(|index| self.known(*index))?;
         let (theirs, threads) = (Arc::clone(&stop), work::threads(threads));
         std::thread::spawn(move || {
             run::compute(&plan, pending, threads, &provenance, &theirs, |index, answer| {

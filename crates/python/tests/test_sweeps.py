@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Iterator
@@ -105,6 +107,65 @@ def test_a_killed_worker_changes_nothing(client: Client, experiment: Path, here:
     found = netcliff.dask.sweep(experiment, client, task_s=1e-3, progress=kill)
     assert killed
     xr.testing.assert_identical(here, found)
+
+
+#: Few points, of which each takes some 30 orders of a tenth of a second.
+PRECISE = """
+title = "a few points to 0.3 %"
+engines = ["sim"]
+schemes = ["napi", "polling:period=20us,quota=3"]
+precision = "0.3%"
+packets = 30_000_000
+[host]
+preset = "pentium4-2530mhz"
+[traffic]
+rates = "100kpps,140kpps"
+"""
+
+
+@pytest.fixture(scope="module")
+def precise() -> xr.Dataset:
+    return netcliff.sweep(PRECISE)
+
+
+def test_long_points_travel_by_replications(client: Client, experiment: Path, here: xr.Dataset, precise: xr.Dataset) -> None:
+    # None is waited for whole: each is decided here, and the workers have its replications.
+    xr.testing.assert_identical(here, netcliff.dask.sweep(experiment, client, long_s=0.0))
+    # The first are begun on workers, which give them up.
+    xr.testing.assert_identical(precise, netcliff.dask.sweep(PRECISE, client, long_s=0.3))
+
+
+def test_a_worker_gives_up_a_long_point_and_goes_on(experiment: Path) -> None:
+    asked = plan(experiment)
+    found = netcliff.dask.answer(pickle.dumps(asked), list(range(len(asked))), netcliff.__version__, 0.0)
+    states = {state: {asked.task(task)["engine"] for task, told, _ in found if told == state} for _, state, _ in found}
+    assert states["long"] == {"sim"} and "sim" not in states["done"]
+    assert [task for task, _, _ in found] == list(range(len(asked)))
+
+
+def test_a_worker_killed_amid_replications_changes_nothing(client: Client, precise: xr.Dataset) -> None:
+    pid = next(iter(client.run(os.getpid).values()))
+    killer = threading.Timer(0.5, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    found = netcliff.dask.sweep(PRECISE, client, long_s=0.0)
+    # The worker was still at it.
+    assert killer.finished.is_set() and not psutil.pid_exists(pid)
+    xr.testing.assert_identical(precise, found)
+
+
+def test_replications_that_cannot_be_had_fail_their_point_by_name(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: netcliff.dask.Spread, task: int, orders: list[bytes]) -> list[bytes]:
+        if task == 1:
+            raise RuntimeError("no room")
+        return fetch(self, task, orders)[1 if task == 2 else 0 :]
+
+    fetch = netcliff.dask.Spread._fetch
+    monkeypatch.setattr(netcliff.dask.Spread, "_fetch", broken)
+    found = netcliff.dask.gather(PRECISE, client, long_s=0.0)
+    assert sorted(found.texts) == [0, 3]
+    (_, _, first), (_, _, second) = found.missing
+    assert "no room" in first and first.startswith("point 1 (")
+    assert "what came back does not fill the order" in second
 
 
 @pytest.fixture(scope="module")

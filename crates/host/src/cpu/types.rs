@@ -301,6 +301,12 @@ pub struct PollTable {
     pub cells: Vec<PollCell>,
     /// Time in NET_RX softirqs after their last poll (s).
     pub tail_s: f64,
+    /// Polls in which a driver gave GRO a packet of its ring.
+    #[serde(default)]
+    pub looks: u64,
+    /// Time from the start of those until their first packet (s), without the interrupts in between.
+    #[serde(default)]
+    pub look_s: f64,
 }
 
 impl PollTable {

@@ -94,12 +94,24 @@ fn most(rose: impl Iterator<Item = (u32, u64)>, of: u64) -> Option<u32> {
     (of > 0 && most as f64 >= SHARE * of as f64).then_some(name)
 }
 
-/// Counts of a device's message-signalled interrupts, all CPUs together, by interrupt.
+/// Counts of a device's interrupts, all CPUs together, by number: its message-signalled ones, or the wire's, where no other device shares it.
 pub fn vectors(interface: &str) -> BTreeMap<u32, u64> {
     let device = Path::new("/sys/class/net").join(interface).join("device");
     let table = softnet::interrupts().unwrap_or_default();
-    let own = procfs::numbered(message_interrupts(&device), "").into_iter();
-    own.filter_map(|(irq, _)| Some((irq, table.rows.get(&irq.to_string())?.counts.iter().sum()))).collect()
+    let count = |irq: u32| Some((irq, table.rows.get(&irq.to_string())?.counts.iter().sum()));
+    let messages: BTreeMap<u32, u64> =
+        procfs::numbered(message_interrupts(&device), "").into_iter().filter_map(|(irq, _)| count(irq)).collect();
+    if !messages.is_empty() {
+        return messages;
+    }
+    let wire = procfs::text(device.join("irq")).and_then(|text| text.trim().parse::<u32>().ok());
+    let alone = wire.filter(|irq| table.rows.get(&irq.to_string()).is_some_and(|row| is_alone(&row.description)));
+    alone.and_then(count).into_iter().collect()
+}
+
+/// Of a row of /proc/interrupts, which ends with its handlers' names, parted by commas.
+fn is_alone(description: &str) -> bool {
+    !description.contains(',')
 }
 
 #[cfg(test)]
@@ -116,6 +128,12 @@ mod tests {
                 .map(|(cpu, &processed)| SoftnetStat { cpu, processed, ..Default::default() })
                 .collect(),
         }
+    }
+
+    #[test]
+    fn a_wire_that_devices_share_is_told() {
+        assert!(is_alone("IO-APIC 11-fasteoi eth0"));
+        assert!(!is_alone("IO-APIC 11-fasteoi virtio0, eth0"));
     }
 
     #[test]

@@ -32,6 +32,12 @@ fn polling(fits: &Fits, seen: &Seen) -> Option<Figure> {
     fits.handled.filter(|_| !seen.backlog)
 }
 
+/// An interrupt or a poll without what is the NIC's masking in it.
+fn unmasked(figure: Option<Figure>, fits: &Fits) -> Option<Figure> {
+    let mask_s = fits.mask.map_or(0.0, |mask| mask.value);
+    figure.map(|figure| figure.mapped(|cost_s| cost_s - mask_s))
+}
+
 fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> {
     let own = own_protocol(fits, base);
     let polls = match fits.by_totals {
@@ -43,6 +49,9 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
     let in_polls = format!("handler time; what they take from polls is in the time of those ({method})");
+    let mask = format!(
+        "softirq time of a poll beyond the time until it finds its first packet; an interrupt is taken to mask for as long ({method})"
+    );
     let drop = "protocol time with a full socket over that of a delivered packet";
     let variation = "its standard deviation over its mean, from polls of equal size, median over trials; both engines take such times";
     let ring = if seen.backlog {
@@ -51,10 +60,11 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
         "descriptors of the receive ring, as the driver tells"
     };
     let rows = [
-        ("interrupt", fits.interrupt, "s", handled.as_str()),
+        ("interrupt", unmasked(fits.interrupt, fits), "s", handled.as_str()),
         ("interrupt_polling", polling(fits, seen), "s", in_polls.as_str()),
         ("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials"),
-        ("poll", Some(fits.poll), "s", &polls),
+        ("mask", fits.mask, "s", mask.as_str()),
+        ("poll", unmasked(Some(fits.poll), fits), "s", &polls),
         ("protocol", Some(own), "s", &polls),
         ("protocol_variation", fits.variation, "", variation),
         ("per_byte", fits.per_byte, "s/B", &frames),
@@ -80,13 +90,13 @@ pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
     let seconds = |figure: Option<Figure>| figure.map_or(0.0, |figure| figure.value.max(0.0));
     Host {
         name: "calibrated".to_owned(),
-        interrupt_s: seconds(fits.interrupt),
+        interrupt_s: seconds(unmasked(fits.interrupt, fits)),
         interrupt_polling_s: polling(fits, seen).map(|figure| figure.value),
         interrupt_latency_s: seconds(fits.latency),
         protocol_s: own_protocol(fits, base).value.max(1e-9),
         per_byte_s: per_byte_s(fits),
-        mask_s: 0.0,
-        poll_s: fits.poll.value,
+        mask_s: seconds(fits.mask),
+        poll_s: seconds(unmasked(Some(fits.poll), fits)),
         application_s: Some(fits.application.value),
         applications: None,
         context_switch_s: fits.context_switch.value,

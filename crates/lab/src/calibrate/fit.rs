@@ -29,6 +29,9 @@ pub struct Fits {
     pub handled: Option<Figure>,
     /// What an interrupt costs whom it hits, beyond its handler; contained in `interrupt`.
     pub hidden: Option<Figure>,
+    /// What a poll does after its first look at the ring, as far as an interrupt costs as much; contained in `poll` and, for masking, in
+    /// `interrupt`. None: not told.
+    pub mask: Option<Figure>,
     /// From an interrupt's cause to its handler.
     pub latency: Option<Figure>,
     /// A packet in the application.
@@ -71,6 +74,7 @@ impl Fits {
             interrupt,
             handled,
             hidden,
+            mask: None,
             latency: None,
             application,
             context_switch,
@@ -83,6 +87,7 @@ impl Fits {
             by_totals: softirq.by_totals,
             backlog: seen.backlog,
         };
+        fits.mask = fits.masking(&seen.plain);
         fits.latency = fits.delivery_latency(&seen.plain);
         fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
         fits.per_byte = slope(&seen.sizes, base, &|c| fits.softirq_left(c) / c.packets);
@@ -123,6 +128,16 @@ impl Fits {
             - self.application.value * c.delivered
             - self.context_switch.value * c.wakeups
             - hidden_s * c.busy_interrupts
+    }
+
+    /// What is left of a poll when it has found its first packet: completing, and unmasking the NIC. Packets that come meanwhile interrupt. Masking
+    /// takes as long at the most.
+    fn masking(&self, all: &[Counts]) -> Option<Figure> {
+        let each: Vec<f64> = all.iter().filter(|c| c.looks > 0.0).map(|c| c.look_s / c.looks).collect();
+        let look = stats::median(&each)?;
+        let most_s = self.interrupt.map_or(0.0, |figure| figure.value);
+        let mask = self.poll.mapped(|poll_s| (poll_s - look.value).clamp(0.0, most_s));
+        (mask.value > 0.0).then_some(mask)
     }
 
     /// L from the packets a poll takes, median over the trials (s); None where it is not above zero, or does not follow.

@@ -136,13 +136,17 @@ impl Present {
         let host = calibrated.clone();
         let calibrated_s = (softirq * host.cold_protocol_s, application * host.cold_application_s);
         let (cold_protocol_s, cold_application_s) = self.cold_s.unwrap_or(calibrated_s);
+        // Masking is in polls and in interrupts, and is as fast as the former.
+        let interrupt_s = self.interrupt_s.unwrap_or(host.interrupt_s + host.mask_s);
+        let mask_s = (softirq * host.mask_s).min(interrupt_s);
         Host {
-            interrupt_s: self.interrupt_s.unwrap_or(host.interrupt_s),
+            interrupt_s: interrupt_s - mask_s,
+            mask_s,
             interrupt_polling_s: host.interrupt_polling_s.map(|own_s| self.handled_s.unwrap_or(own_s)),
             interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
             protocol_s: softirq * host.protocol_s,
             per_byte_s: softirq * host.per_byte_s,
-            poll_s: softirq * host.poll_s,
+            poll_s: softirq * (host.poll_s + host.mask_s) - mask_s,
             wakeup_s: softirq * host.wakeup_s,
             cold_protocol_s,
             application_s: host.application_s.map(|own_s| application * (own_s - work_s) + work_s),

@@ -13,6 +13,8 @@ pub struct Exact {
     pub application: f64,
     /// How many times as long as a packet takes a poll's time rises with its packets: those of many are those that were held up.
     pub held_up: f64,
+    /// Time from the start of a poll to its first packet (s), where the meter tells it.
+    pub look_s: Option<f64>,
     /// Loads of the trials so far (pps).
     pub asked_pps: Vec<f64>,
 }
@@ -26,6 +28,7 @@ impl Default for Exact {
             latency: 1.0,
             application: 1.0,
             held_up: 1.0,
+            look_s: None,
             asked_pps: Vec::new(),
         }
     }
@@ -107,12 +110,15 @@ impl Bench for Exact {
             packets,
             polls,
             interrupts: polls,
+            own_interrupts: None,
             delivered,
             undisturbed_work_s: None,
             wakeups,
             busy_interrupts: busy,
             poll_times: (1..6).flat_map(|n| [cell(f64::from(n), true), cell(f64::from(n), false)]).collect(),
             tail_s: TAIL_S * polls,
+            looks: self.look_s.map_or(0.0, |_| polls),
+            look_s: self.softirq * self.look_s.unwrap_or(0.0) * polls,
         };
         Ok(Observation {
             spec: spec.clone(),
@@ -214,6 +220,38 @@ fn polls_that_were_held_up_do_not_decide() {
     let how = |key: &str| calibrated.calibration.costs.iter().find(|cost| cost.key == key).unwrap().how.clone();
     assert!(how("protocol").starts_with("regression of softirq time over trials"), "{}", how("protocol"));
     assert!(how("ring").contains("receive ring"), "{}", how("ring"));
+}
+
+/// Of the sums nothing changes: what a poll takes after its first packet is the NIC's masking, and so is as much of an interrupt, whatever the
+/// speed of each.
+#[test]
+fn what_follows_the_first_packet_of_a_poll_is_masking() {
+    let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
+    let near = |found: f64, truth: f64| assert!((found - truth).abs() < 1e-3 * POLL_S, "{found:e}, not {truth:e}");
+    let mut exact = Exact { look_s: Some(0.2e-6), ..Exact::default() };
+    let calibrated = calibrate(&mut exact, &base(), plan).unwrap();
+    let host = &calibrated.calibration.host;
+    near(host.mask_s, POLL_S - 0.2e-6);
+    near(host.poll_s, 0.2e-6);
+    near(host.interrupt_s, HANDLER_S + HIDDEN_S - host.mask_s);
+    near(calibrated.costs.poll_s, POLL_S);
+    let rows = &calibrated.calibration.costs;
+    let row = |key: &str| rows.iter().find(|cost| cost.key == key).unwrap().figure.value;
+    assert_eq!((row("mask"), row("poll"), row("interrupt")), (host.mask_s, host.poll_s, host.interrupt_s));
+    let mut slow = Exact { softirq: 2.0, ..exact };
+    let trials = [200e3, 210e3, 220e3, 230e3, 240e3]
+        .map(|rate_pps| slow.observe(&TrialSpec { rate_pps, ..base() }, true).unwrap().counts.unwrap());
+    let trials = Trials { empty: trials.to_vec(), full: Vec::new() };
+    let present = calibrated.at_present(&trials, 0.0, 1).unwrap().calibration.host;
+    near(present.mask_s + present.poll_s, 2.0 * POLL_S);
+    near(present.mask_s, 0.6e-6);
+    near(present.interrupt_s + present.mask_s, HANDLER_S + HIDDEN_S);
+    // Masking takes no longer than an interrupt does.
+    let short = Exact { look_s: Some(0.0), handler: 0.1, ..Exact::default() };
+    let host = calibrate(&mut { short }, &base(), plan).unwrap().calibration.host;
+    near(host.mask_s, 0.1 * HANDLER_S + HIDDEN_S);
+    near(host.interrupt_s, 0.0);
+    near(host.poll_s, POLL_S - host.mask_s);
 }
 
 /// A rough cliff of half the cliff: the trial that should keep the socket full loses nothing, and the next round is twice as high.

@@ -104,8 +104,9 @@ fn one(
     };
     let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
     // Where nothing is predicted it is looked for where that of the calibrated set-up is.
-    let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted));
-    let expected_pps = near.ok_or("neither model nor simulator answers it")?.value;
+    let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted)).map(|cliff| cliff.value);
+    let near = near.or_else(|| (!options.check_loads_pps.is_empty()).then_some(basis.capacity_pps));
+    let expected_pps = near.ok_or("neither model nor simulator answers it")?;
     // Of the capacity of this set-up only the prediction is known so far.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     bench.enter(Stage::Search);
@@ -137,7 +138,13 @@ fn one(
     }
     let (own, experienced) = (cliffs.own(), cliffs.experienced());
     // A host whose CPU is often away, such as a guest under TCG, has a cliff as experienced only.
-    let cliff = own.clone().or_else(|why| experienced.clone().map_err(|_| why))?;
+    let cliff = own.clone().or_else(|why| experienced.clone().map_err(|_| why));
+    // Loads that are given are asked of it without a cliff, too.
+    let cliff_pps = match cliff {
+        Ok(cliff) => Some(cliff.value),
+        Err(why) if options.check_loads_pps.is_empty() => return Err(why),
+        Err(_) => None,
+    };
     check.cliff_pps.wire = own.map_err(|why| reasons.push((EngineKind::Wire, why))).ok();
     if let Some(measured) = bench.in_searches(plan.goal.final_trial_s).filter(|_| is_predicted) {
         check.cliff_experienced_pps =
@@ -146,11 +153,12 @@ fn one(
     }
     check.cliff_experienced_pps.wire = experienced.ok();
     if device.is_some() {
-        check.below = below(&computed, is_predicted, bench, &spec, cliff.value, asked).map_err(told)?;
+        check.below = below(&computed, is_predicted, bench, &spec, cliff_pps, asked).map_err(told)?;
     }
+    let Some(cliff_pps) = cliff_pps else { return Ok((check, reasons)) };
     let highest_pps = highest(finding).pps();
     for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
-        let load_pps = multiple * cliff.value;
+        let load_pps = multiple * cliff_pps;
         if is_predicted {
             past(&computed, load_pps, stop, delivered);
         }
@@ -193,19 +201,21 @@ fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<
     }
 }
 
-/// What the device and the engines do at the loads asked for, or below its cliff. Loads that the sender did not keep up with are left out.
+/// What the device and the engines do at the loads asked for, or else below its cliff. Loads that the sender did not keep up with are left out.
 fn below(
     computed: &Predictor,
     is_predicted: bool,
     bench: &mut dyn Bench,
     spec: &TrialSpec,
-    cliff_pps: f64,
+    cliff_pps: Option<f64>,
     asked: &Asked<'_>,
 ) -> Result<Vec<SweepPoint>, TrialError> {
     let mut points = Vec::new();
-    let shares = BELOW.map(|share| share * cliff_pps);
-    let given = asked.options.check_loads_pps.as_slice();
-    for load_pps in if given.is_empty() { shares.as_slice() } else { given }.iter().copied() {
+    let mut loads_pps = asked.options.check_loads_pps.clone();
+    if let Some(cliff_pps) = cliff_pps.filter(|_| loads_pps.is_empty()) {
+        loads_pps.extend(BELOW.map(|share| share * cliff_pps));
+    }
+    for load_pps in loads_pps {
         if is_predicted {
             for (engine, outcome) in at(computed, load_pps, asked.stop) {
                 points.push(SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome });

@@ -36,12 +36,13 @@ pub fn told(
 
 /// The latency (s) that each of the trials tells; None if they are too few, or after a stop.
 fn latencies_s(computed: &Predictor, trials: &[Counts], stop: &AtomicBool) -> Option<Vec<f64>> {
-    let tells = |counts: &&Counts| counts.interrupts > 0.0 && counts.packets > 0.0 && counts.elapsed_s > 0.0;
+    let interrupts = |counts: &Counts| counts.own_interrupts.unwrap_or(counts.interrupts);
+    let tells = |counts: &&Counts| interrupts(counts) > 0.0 && counts.packets > 0.0 && counts.elapsed_s > 0.0;
     let usable: Vec<&Counts> = trials.iter().filter(tells).collect();
     let step = usable.len().div_ceil(MOST_TRIALS).max(1);
     let mut begun = Vec::new();
     for counts in usable.into_iter().step_by(step) {
-        let (load_pps, per_s) = (counts.packets / counts.elapsed_s, counts.interrupts / counts.elapsed_s);
+        let (load_pps, per_s) = (counts.packets / counts.elapsed_s, interrupts(counts) / counts.elapsed_s);
         begun.push(computed.begin(move |computed, _| latency_s(computed, load_pps, per_s)));
     }
     let mut found = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use netcliff_core::experiment::Task;
 use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Outcome, Provenance, Record, Unsupported};
 use netcliff_model::ModelEngine;
-use netcliff_sim::Effort;
+use netcliff_sim::{Effort, Here, Place};
 
 use super::Plan;
 
@@ -24,15 +24,22 @@ pub enum Answer {
 impl Plan {
     /// Answers a task by the model or in simulation; a task for the wire is declined here, see [`super::measure`].
     pub fn answer(&self, task: &Task, provenance: &Provenance) -> Answer {
+        let gave_up = || Answer::Failed(EngineFailure::Interrupted.to_string());
+        self.answer_at(task, provenance, &Here).unwrap_or_else(gave_up)
+    }
+
+    /// The same with replications computed elsewhere; None: given up there.
+    pub fn answer_at(&self, task: &Task, provenance: &Provenance, place: &dyn Place) -> Option<Answer> {
         let started = Instant::now();
         let found = match task.answerer.engine {
             EngineKind::Model => {
                 ModelEngine::new(task.answerer.fidelity.unwrap_or(Fidelity::Exact)).evaluate(&task.point)
             }
-            EngineKind::Sim => self.sim.evaluate(&task.point),
+            EngineKind::Sim => self.sim.at(place).evaluate(&task.point),
             EngineKind::Wire => Err(Unsupported::new(EngineKind::Wire, "it is measured after the rest").into()),
         };
-        self.finished(task, found, provenance, started)
+        let gave_up = matches!(found, Err(EngineFailure::Interrupted));
+        (!gave_up).then(|| self.finished(task, found, provenance, started))
     }
 
     /// The record or the reason.

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use netcliff_core::Provenance;
+use netcliff_core::experiment::Task;
 
 use super::{Answer, Plan};
 
@@ -24,40 +25,66 @@ pub fn compute(
     stop: &AtomicBool,
     mut each: impl FnMut(usize, Answer),
 ) {
+    let provenance = provenance.clone();
+    let answer = move |plan: &Plan, task: &Task| plan.answer(task, &provenance);
+    let died = || Answer::Failed(DIED.to_owned());
+    compute_by(plan, pending, threads, stop, answer, |index, answer| each(index, answer.unwrap_or_else(died)));
+}
+
+/// What is said of a point whose thread died of a panic.
+pub const DIED: &str = "the computation ended without an answer (this is a bug)";
+
+/// The same by `answer`; None where the thread died.
+pub fn compute_by<T: Send + 'static>(
+    plan: &Arc<Plan>,
+    pending: Vec<usize>,
+    threads: usize,
+    stop: &AtomicBool,
+    answer: impl Fn(&Plan, &Task) -> T + Send + Sync + 'static,
+    mut each: impl FnMut(usize, Option<T>),
+) {
     let mut open: std::collections::BTreeSet<usize> = pending.iter().copied().collect();
-    let answers = start(plan, pending, threads, provenance);
+    let answers = start(plan, pending, threads, answer);
     while !stop.load(Ordering::Relaxed) {
         match answers.recv_timeout(STOP_SEEN) {
             Ok((index, answer)) => {
                 open.remove(&index);
-                each(index, answer);
+                each(index, Some(answer));
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let died = || Answer::Failed("the computation ended without an answer (this is a bug)".to_owned());
-                return open.into_iter().for_each(|index| each(index, died()));
-            }
+            Err(RecvTimeoutError::Disconnected) => return open.into_iter().for_each(|index| each(index, None)),
         }
     }
 }
 
 /// Threads that take the next task each until none is left. Every thread works a whole point alone: the simulator's
 /// own parallelism is held to one thread, so that a point is never waited for by two.
-fn start(plan: &Arc<Plan>, pending: Vec<usize>, threads: usize, provenance: &Provenance) -> Receiver<(usize, Answer)> {
+fn start<T: Send + 'static>(
+    plan: &Arc<Plan>,
+    pending: Vec<usize>,
+    threads: usize,
+    answer: impl Fn(&Plan, &Task) -> T + Send + Sync + 'static,
+) -> Receiver<(usize, T)> {
     let (sender, answers) = channel();
-    let (next, pending) = (Arc::new(AtomicUsize::new(0)), Arc::new(pending));
+    let (next, pending, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(pending), Arc::new(answer));
     for _ in 0..threads.clamp(1, pending.len().max(1)) {
         let (plan, pending, next) = (Arc::clone(plan), Arc::clone(&pending), Arc::clone(&next));
-        let (sender, provenance) = (sender.clone(), provenance.clone());
-        std::thread::spawn(move || work(&plan, &pending, &next, &provenance, &sender));
+        let (sender, answer) = (sender.clone(), Arc::clone(&answer));
+        std::thread::spawn(move || work(&plan, &pending, &next, &*answer, &sender));
     }
     answers
 }
 
-fn work(plan: &Plan, pending: &[usize], next: &AtomicUsize, provenance: &Provenance, sender: &Sender<(usize, Answer)>) {
+fn work<T: Send>(
+    plan: &Plan,
+    pending: &[usize],
+    next: &AtomicUsize,
+    answer: &(impl Fn(&Plan, &Task) -> T + Sync),
+    sender: &Sender<(usize, T)>,
+) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     while let Some(index) = pending.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let answer = || plan.answer(&plan.tasks[*index], provenance);
+        let answer = || answer(plan, &plan.tasks[*index]);
         // Without a pool of its own the thread shares the common one: slower, with the same results.
         let answer = pool.as_ref().map_or_else(|_| answer(), |pool| pool.install(answer));
         if sender.send((*index, answer)).is_err() {

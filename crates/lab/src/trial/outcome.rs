@@ -97,6 +97,7 @@ impl Trial {
             packets: reception.packets as f64,
             polls: reception.polls as f64,
             interrupts: reception.interrupts as f64,
+            own_interrupts: self.own_interrupts_per_s().map(|per_s| per_s * split.elapsed_s),
             delivered,
             undisturbed_work_s: self.wire.sink.undisturbed_work_s,
             // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.
@@ -104,6 +105,8 @@ impl Trial {
             busy_interrupts: table.map_or(0.0, |t| t.cells.iter().filter(busy).map(|cell| cell.polls as f64).sum()),
             poll_times: table.map(|table| table.cells.iter().filter_map(poll_time).collect()).unwrap_or_default(),
             tail_s: table.map_or(0.0, |table| table.tail_s),
+            looks: table.map_or(0.0, |table| table.looks as f64),
+            look_s: table.map_or(0.0, |table| table.look_s),
         })
     }
 
@@ -133,7 +136,10 @@ impl Trial {
             latency_to: Some("application".to_owned()),
             cpu: cpu.map(shares),
             cpu_method: cpu.map(|split| split.method.to_string()),
-            interrupts_per_s: count(|c| Some(c.ipis? + c.device_interrupts.unwrap_or(0))),
+            interrupts_per_s: self
+                .own_interrupts_per_s()
+                .map(Figure::exact)
+                .or_else(|| count(|c| Some(c.ipis? + c.device_interrupts.unwrap_or(0)))),
             polls_per_s: count(|c| Some(c.reception()?.polls)),
             packets_per_poll: cpu.and_then(|split| {
                 let Reception { polls, packets, .. } = split.counters.reception()?;
@@ -154,6 +160,17 @@ impl Trial {
         let missed = known.max(before_the_stack(&self.losses)) as f64;
         let in_window = self.wire.accounting.offered as f64 / self.wire.sender.frames.total().max(1) as f64;
         ((missed * in_window).round() as u64).min(self.wire.accounting.elsewhere)
+    }
+
+    /// Interrupts of the device under test, which counts those of the whole run: so many a frame, times the frames a second of the window. None in a
+    /// testbed, where other CPUs interrupt, and where the device's own are not listed.
+    fn own_interrupts_per_s(&self) -> Option<f64> {
+        let counted: u64 = self.vectors.values().sum();
+        let frames = self.wire.sender.frames.total();
+        if counted == 0 || frames == 0 {
+            return None;
+        }
+        Some(counted as f64 / frames as f64 * self.wire.offered_pps()?)
     }
 
     fn notes(&self) -> Vec<String> {

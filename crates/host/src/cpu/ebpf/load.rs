@@ -299,6 +299,7 @@ fn figures(state: &types::cpu_state) -> Figures {
         packets: state.packets,
         kinds: [state.empty_polls, state.full_polls, state.backlog_polls, state.backlog_packets],
         tail_ns: state.tail_ns,
+        looks: [state.looks, state.look_ns],
         cells,
     }
 }
@@ -309,7 +310,7 @@ fn tracepoints() -> Result<BTreeSet<String>, MeterError> {
     let pairs = ["softirq", "irq_handler", "ipi"].into_iter().chain(ONLY_X86);
     let names = pairs.flat_map(|name| [format!("{name}_entry"), format!("{name}_exit")]);
     Ok(names
-        .chain(["napi_poll".to_owned(), "sched_switch".to_owned()])
+        .chain(["napi_poll", "napi_gro_receive_entry", "napi_gro_frags_entry", "sched_switch"].map(str::to_owned))
         .filter(|name| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some())
         .collect())
 }

@@ -83,6 +83,8 @@ pub struct Figures {
     /// Empty polls, full polls, backlog polls, backlog packets.
     pub(super) kinds: [u64; 4],
     pub(super) tail_ns: u64,
+    /// Polls whose first packet a driver gave to GRO, and the time until then (ns).
+    pub(super) looks: [u64; 2],
     pub(super) cells: Vec<RawCell>,
 }
 
@@ -158,6 +160,7 @@ impl Sub for &Figures {
             packets: minus(&self.packets, &earlier.packets),
             kinds: minus(&self.kinds, &earlier.kinds),
             tail_ns: self.tail_ns.wrapping_sub(earlier.tail_ns),
+            looks: minus(&self.looks, &earlier.looks),
             cells: cells
                 .map(|(b, a)| RawCell {
                     count: b.count.wrapping_sub(a.count),
@@ -215,7 +218,9 @@ impl Figures {
 
     /// Poll durations by packets.
     pub fn poll_table(&self) -> PollTable {
-        let mut table = PollTable { cells: Vec::new(), tail_s: self.tail_ns as f64 * 1e-9 };
+        let [looks, look_ns] = self.looks;
+        let mut table =
+            PollTable { cells: Vec::new(), tail_s: self.tail_ns as f64 * 1e-9, looks, look_s: look_ns as f64 * 1e-9 };
         for (kind, row) in PollKind::ALL.into_iter().zip(self.cells.chunks(CELLS)) {
             for (index, cell) in row.iter().enumerate().filter(|(_, cell)| cell.count > 0) {
                 let (work_low, work_high) = cell_bounds(index as u32);

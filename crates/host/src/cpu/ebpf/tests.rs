@@ -13,6 +13,7 @@ fn empty() -> Figures {
         packets: [0; 3],
         kinds: [0; 4],
         tail_ns: 0,
+        looks: [0; 2],
         cells: vec![RawCell::default(); 4 * CELLS],
     }
 }

@@ -145,6 +145,30 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     assert!(check.cliff_pps.wire.is_some() && why.len() == 2);
 }
 
+/// A sender that does not reach the cliff: loads that are given are asked nevertheless, and only then is there a check.
+#[test]
+fn loads_that_are_given_need_no_cliff() {
+    let (basis, stop) = (basis(), AtomicBool::new(false));
+    let given = FindOptions { check_loads_pps: vec![20e3, 50e3], ..whole::options() };
+    let plan = Plan { sim_packets: 20_000, searches: 1, ..Plan::new(&given) };
+    let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
+    let device = Device { nic: &timer, backlog: false, ring: Some(512) };
+    let run = |options: &FindOptions| {
+        let asked = Asked { options, plan: &plan, basis: &basis, stop: &stop };
+        let mut fake = Fake { ceiling_pps: 60e3, ..Fake::new(200e3, 5) };
+        one(&setup("rx-usecs=100"), &asked, &mut Recorder::new(&mut fake), Some(&device), &finding(false))
+    };
+    let (check, why) = run(&given).expect("two loads are measured");
+    assert_eq!((check.cliff_pps.wire, check.cliff_experienced_pps.wire), (None, None));
+    assert!(why.iter().any(|(engine, _)| *engine == EngineKind::Wire), "{why:?}");
+    for engine in [EngineKind::Sim, EngineKind::Wire] {
+        let loads = check.below.iter().filter(|point| point.engine == engine).map(|point| point.load_pps);
+        assert_eq!(loads.collect::<Vec<_>>(), given.check_loads_pps, "{engine}");
+    }
+    assert!(check.delivered_at_2_pps.sim.is_none() && check.delivered_at_2_pps.wire.is_none());
+    run(&whole::options()).expect_err("neither loads nor a cliff of which they could be shares");
+}
+
 /// A CPU that is away in most slots: there is a cliff as experienced only, and why there is no other.
 #[test]
 fn a_check_without_a_cliff_of_its_own_has_the_one_as_experienced() {
