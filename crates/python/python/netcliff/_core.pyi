@@ -1,4 +1,4 @@
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 __version__: str
 PRESETS: list[str]
