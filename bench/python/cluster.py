@@ -1,4 +1,4 @@
-"""A sweep of 2000 points on one and on two worker processes, and what Dask's tasks cost beside the computing.
+"""A sweep of 2000 points on one and on two worker processes, what Dask's tasks cost beside the computing, and one long point.
 
     python bench/python/cluster.py [ROUNDS]
 """
@@ -25,6 +25,20 @@ preset = "pentium4-2530mhz"
 rates = "1kpps..300kpps:500"
 """
 
+#: One point of a hundred million packets.
+LONG = """
+title = "a long point"
+engines = ["sim"]
+schemes = ["napi-2007:period=20us,quota=3"]
+precision = "0.1%"
+packets = 100_000_000
+[host]
+preset = "pentium4-2530mhz"
+[traffic]
+rates = "110kpps"
+"""
+
+
 def cpu_s(client: Client) -> float:
     """CPU time (s) of the driver with scheduler and nannies, and of the workers."""
     nannies = psutil.Process().children()
@@ -44,13 +58,13 @@ def alone(asked: Plan) -> float:
     return time.perf_counter() - start
 
 
-def clustered(asked: Plan, workers: int) -> tuple[float, float]:
+def clustered(asked: Plan, workers: int, long_s: float = netcliff.dask.LONG_S) -> tuple[float, float]:
     """Seconds on so many worker processes, and of CPU."""
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
     with cluster, Client(cluster) as client:
         netcliff.dask.check_versions(client)
         start, began = time.perf_counter(), cpu_s(client)
-        netcliff.dask.gather(asked, client)
+        netcliff.dask.gather(asked, client, long_s=long_s)
         return time.perf_counter() - start, cpu_s(client) - began
 
 
@@ -70,4 +84,11 @@ if __name__ == "__main__":
             flush=True,
         )
         before = after
+    # A point that has all workers: its replications travel.
+    asked, spread = plan(LONG), []
+    for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 3):
+        (one, _), (two, _) = clustered(asked, 1, 0.0), clustered(asked, 2, 0.0)
+        spread.append(one / two)
+        print(f"a long point: 1 worker {one:.1f} s, 2 workers {two:.1f} s, without Dask {alone(asked):.1f} s", flush=True)
+    print(f"median speed-up of a long point: {statistics.median(spread):.2f}")
     print(f"medians: speed-up {statistics.median(speed_up):.2f}, overhead of tasks {statistics.median(overhead):.1%}")

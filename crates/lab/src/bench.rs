@@ -123,10 +123,8 @@ pub struct Counts {
     pub packets: f64,
     /// Polls.
     pub polls: f64,
-    /// Interrupts, of any device.
+    /// Interrupts.
     pub interrupts: f64,
-    /// Those of the NIC under test; None: not told apart.
-    pub own_interrupts: Option<f64>,
     /// Packets the application read.
     pub delivered: f64,
     /// What the configured work on a packet took where nothing interrupted it (s); None: not known.

@@ -111,6 +111,8 @@ pub struct Calibrated {
     pub variation: Option<f64>,
     /// Bootstrap replicates of the host: the fit to resampled trials.
     pub resampled: Vec<Resampled>,
+    /// The trials of it with the configured application that lost next to nothing, without the times of their polls.
+    pub quiet: Vec<Counts>,
 }
 
 /// Costs (s) of what is counted in a trial of the calibrated frame and work.
@@ -204,6 +206,8 @@ impl Calibrated {
 struct Seen {
     /// Trials with the configured application.
     plain: Vec<Counts>,
+    /// Those of them that lost next to nothing, without the times of their polls.
+    quiet: Vec<Counts>,
     /// (Base frames, large frames) at the same load.
     sizes: Vec<(Counts, Counts)>,
     /// (The highest load, a socket kept full), one right after the other: what they differ in is the full socket, not the machine's speed.
@@ -243,7 +247,8 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let costs = fits.costs();
     let frame_bytes = base.frame_bytes;
     let variation = fits.variation.map(|figure| figure.value);
-    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes, variation, resampled })
+    let quiet = seen.quiet;
+    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes, variation, resampled, quiet })
 }
 
 /// Interrupt latency (s), from the packets that a poll finds; protocol work takes `service_s` a packet and begins `before_s` after the
@@ -269,7 +274,10 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
             bench.observe(&spec, true)
         };
         for (place, share) in SHARES.iter().enumerate() {
-            let plain = usable(at(*share, place as u64, &|_| ())?);
+            let plain = at(*share, place as u64, &|_| ())?;
+            let lost_little = plain.loss() <= NONE_LOST;
+            let plain = usable(plain);
+            seen.quiet.extend(plain.clone().filter(|_| lost_little).map(|c| Counts { poll_times: Vec::new(), ..c }));
             if place + 1 == SHARES.len() {
                 let full = at(FULL_SHARE, 60, &|_| ())?;
                 let reached = !matches!(full.void(), Some(Void::SenderTooSlow { .. }));

@@ -9,7 +9,7 @@
 //! | `source` | the packets: gaps, sizes, times of their own, the same under every scheme |
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
-//! | `recursion` | schemes `ideal`, `interrupt` and unmasked `coalesce`, unobserved: packet by packet without events |
+//! | `recursion` | schemes without application, sender and pauses, unobserved, packet by packet without events: `ideal`, `interrupt`, unmasked `coalesce`, `disable-enable`, `polling`, `napi-2007`, and `napi` of a device |
 //! | `trace` | a short run moment by moment, for display |
 //! | `multi_queue` | several queues, each with a core of its own or several on one |
 //! | `shared` | one core that works for several queues |

@@ -1,18 +1,25 @@
 //! Schemes whose packets can be followed one by one without events, if no observer is set. The machine of events stays
 //! their reference: both agree at every mark and in every latency.
 
+mod disciplines;
 mod ideal;
+mod polled;
 mod preempted;
+mod serial;
 #[cfg(test)]
 mod tests;
 
 use netcliff_core::{Host, Point, Scheme};
 
 use crate::clock::Clock;
-use crate::machine::Records;
+use crate::machine::{Records, Times};
 use crate::random::BLOCK;
+use crate::schemes::Ticks;
 use crate::source::{PacketBlock, Source};
 use crate::tally::{Counts, Histogram};
+use disciplines::{DisableEnable, Napi2007, OneNapi};
+use polled::Polled;
+use serial::Serial;
 
 /// Largest ring served this way: the queue's memory is taken at once.
 const LARGEST_RING: u64 = 1 << 16;
@@ -29,7 +36,7 @@ trait Recursion {
     fn reach(&mut self, gap: u64) -> u64;
 
     /// The counts at `at`, of which all departures have been counted; `offered` is not this one's to count.
-    fn counts(&self, at: u64) -> Counts;
+    fn counts(&mut self, at: u64) -> Counts;
 }
 
 /// True of a host whose packets only its ring and protocol processing hold up, and whose ring is not too large.
@@ -47,11 +54,30 @@ pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
     }
     let ring = host.ring as usize;
     let source = || Source::new(point, clock, seed, replication);
-    if point.scheme == Scheme::Ideal {
-        return Some(drive(ideal::Ideal::new(ring), source(), packets));
+    let times = || Times::new(point, clock, seed, replication);
+    let serial = |discipline| drive(Serial::new(discipline, ring), source(), packets);
+    match &point.scheme {
+        Scheme::Ideal => Some(drive(ideal::Ideal::new(ring), source(), packets)),
+        Scheme::DisableEnable { merged } => {
+            let source = source();
+            let discipline = DisableEnable::new(times(), source.cost(), *merged);
+            Some(drive(Serial::new(discipline, ring), source, packets))
+        }
+        Scheme::Napi2007 { period_s, quota } => {
+            let discipline = Napi2007::new(times(), clock.whole(*period_s), *quota);
+            Some(drive(Serial::new(discipline, ring), source(), packets))
+        }
+        Scheme::Polling { period_s, quota } => {
+            let times = times();
+            let queue = Polled::new(Ticks::new(*period_s, clock, &times), times.poll, *quota, ring);
+            Some(drive(queue, source(), packets))
+        }
+        Scheme::Napi(napi) => OneNapi::new(times(), napi).map(serial),
+        _ => {
+            let queue = preempted::Preempted::new(point, ring, clock, seed, replication)?;
+            Some(drive(queue, source(), packets))
+        }
     }
-    let queue = preempted::Preempted::new(point, ring, clock, seed, replication)?;
-    Some(drive(queue, source(), packets))
 }
 
 fn drive(mut queue: impl Recursion, mut source: Source, packets: u64) -> Records {

@@ -11,6 +11,7 @@ mod napi_2007;
 mod polling;
 
 pub(crate) use coalesce::Moderation;
+pub(crate) use polling::Ticks;
 use netcliff_core::{EngineKind, Host, Napi, Point, Scheme, Unsupported};
 
 use crate::clock::{Clock, NEVER};

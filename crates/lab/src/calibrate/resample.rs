@@ -34,6 +34,7 @@ impl Seen {
     fn drawn(&self, chance: &mut Chance) -> Self {
         Self {
             plain: drawn(&self.plain, chance),
+            quiet: Vec::new(),
             sizes: drawn(&self.sizes, chance),
             full: drawn(&self.full, chance),
             blocked: drawn(&self.blocked, chance),

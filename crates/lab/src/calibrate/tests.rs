@@ -110,7 +110,6 @@ impl Bench for Exact {
             packets,
             polls,
             interrupts: polls,
-            own_interrupts: None,
             delivered,
             undisturbed_work_s: None,
             wakeups,

@@ -13,6 +13,7 @@ use netcliff_host::tune::device::Made;
 
 use super::cliff::{self, Question};
 use super::conclude::Merged;
+use super::delivery::Latencies;
 use super::engines::Predictor;
 use super::later::{Later, highest};
 use super::plan::Plan;
@@ -115,6 +116,7 @@ fn one(
     let question = Question { reference, ..plan.question(spec.clone(), highest(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     let trials = bench.at_present();
+    let mut latencies = Latencies::new();
     let mut present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
     let computed_with = |calibrated: &Calibrated| {
         let mut computed = setup.predicted(options, plan, calibrated, finding, device).computed;
@@ -122,7 +124,9 @@ fn one(
         computed
     };
     if is_predicted && device.is_some_and(|device| !device.backlog) {
-        present = delivery::told(&basis.calibrated, present, &trials.empty, stop, computed_with);
+        let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, &computed_with);
+        present = host;
+        latencies = delivery::curve([basis.latencies.clone(), near].concat());
     }
     if let Some(present) = &present {
         computed = computed_with(present);
@@ -131,6 +135,7 @@ fn one(
             reasons = predict(&computed, stop, &mut check);
         }
     }
+    computed.latencies = latencies;
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // The run's own prediction says why there is no interval; here it is just left out.
     if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {

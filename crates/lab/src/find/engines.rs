@@ -6,12 +6,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use netcliff_core::units::print_short_time_s;
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
+use super::delivery::{self, Latencies};
 use super::elsewhere::{Elsewhere, Job};
 
 /// Interval at which a caller that waits for an answer checks for a stop.
@@ -38,6 +40,9 @@ pub struct Predictor {
     pub packets: u64,
     /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
+    /// Interrupt latencies (s) that trials told, by their loads (pps), rising; empty: the host's at every load ([`super::delivery`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Latencies,
     /// Where it computes.
     #[serde(skip)]
     pub elsewhere: Elsewhere,
@@ -146,7 +151,9 @@ impl Predictor {
     /// The model does not support the point.
     pub fn model_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
         let answer = self.elsewhere.ask(|| Job::ModelAt(self.boxed(), load_pps));
-        answer.unwrap_or_else(|| ModelEngine::new(Fidelity::Exact).evaluate(&self.point(load_pps)))
+        answer.unwrap_or_else(|| {
+            self.with_its_latency(load_pps, |own| ModelEngine::new(Fidelity::Exact).evaluate(&own.point(load_pps)))
+        })
     }
 
     /// One load in simulation.
@@ -155,7 +162,24 @@ impl Predictor {
     /// The simulator does not support the point.
     pub fn sim_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
         let answer = self.elsewhere.ask(|| Job::SimAt(self.boxed(), load_pps));
-        answer.unwrap_or_else(|| self.sim().evaluate(&self.sim_point(load_pps)))
+        answer.unwrap_or_else(|| self.with_its_latency(load_pps, |own| own.sim().evaluate(&own.sim_point(load_pps))))
+    }
+
+    /// An answer with the interrupt latency of this load, which is noted.
+    fn with_its_latency(
+        &self,
+        load_pps: f64,
+        answer: impl FnOnce(&Self) -> Result<Outcome, EngineFailure>,
+    ) -> Result<Outcome, EngineFailure> {
+        let Some(latency_s) = delivery::at(&self.latencies, load_pps) else { return answer(self) };
+        let mut own = self.clone();
+        own.host.interrupt_latency_s = latency_s;
+        let mut outcome = answer(&own)?;
+        let told = print_short_time_s(latency_s);
+        outcome
+            .notes
+            .push(format!("computed with an interrupt latency of {told}, as trials at loads like this one tell"));
+        Ok(outcome)
     }
 }
 
@@ -166,8 +190,18 @@ impl Predictor {
         let scheme = scheme.parse().expect("a scheme");
         let traffic = Traffic::poisson(1.0);
         let times = Service::Exponential;
-        let elsewhere = Elsewhere::default();
-        Self { host, times, scheme, traffic, loss: 1e-4, seed: 1, packets: 100_000, near_pps: None, elsewhere }
+        Self {
+            host,
+            times,
+            scheme,
+            traffic,
+            loss: 1e-4,
+            seed: 1,
+            packets: 100_000,
+            near_pps: None,
+            latencies: Latencies::new(),
+            elsewhere: Elsewhere::default(),
+        }
     }
 }
 

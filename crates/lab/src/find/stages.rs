@@ -9,6 +9,7 @@ use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs};
+use super::delivery::{self, Latencies};
 use super::engines::Predictor;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
@@ -43,6 +44,8 @@ pub struct Basis {
     pub calibrated: Calibrated,
     /// What the calibrated host serves (pps).
     pub capacity_pps: f64,
+    /// Interrupt latencies that its trials told.
+    pub latencies: Latencies,
 }
 
 /// A run under way.
@@ -58,6 +61,8 @@ pub struct Run<'a, 'p> {
     pub left_out: f64,
     /// Packets come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
     pub behind_known_moderation: bool,
+    /// Interrupt latencies that trials told so far, where that is known.
+    pub latencies: Latencies,
     /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
     pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }
@@ -98,6 +103,7 @@ impl Run<'_, '_> {
         self.stage("calibrating");
         self.bench.enter(Stage::Calibration);
         let calibrated = self.calibrate(rough.cliff_pps)?;
+        self.latencies = calibrated.as_ref().map(|own| self.latencies_below(own)).unwrap_or_default();
         let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated, Some(rough.cliff_pps)));
         if let Some(computed) = &computed {
             self.stage("predicting and simulating the cliff");
@@ -150,7 +156,11 @@ impl Run<'_, '_> {
             Some(present) => calibrated.with_full_socket_of(present),
             None => calibrated,
         });
-        Ok(calibrated.map(|calibrated| Basis { calibrated, capacity_pps: rough.capacity_pps }))
+        Ok(calibrated.map(|calibrated| Basis {
+            calibrated,
+            capacity_pps: rough.capacity_pps,
+            latencies: std::mem::take(&mut self.latencies),
+        }))
     }
 
     /// The cliff that simulation, or else the model, expects.
@@ -169,6 +179,7 @@ impl Run<'_, '_> {
             seed: self.options.seed,
             packets: self.plan.sim_packets,
             near_pps,
+            latencies: delivery::curve(self.latencies.clone()),
             elsewhere: self.options.engines.clone(),
         }
     }

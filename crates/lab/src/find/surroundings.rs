@@ -2,6 +2,7 @@
 
 use netcliff_core::finding::ByEngine;
 
+use super::delivery::Latencies;
 use super::engines::Predictor;
 use super::stages::Run;
 use super::{Halt, delivery, missing};
@@ -23,13 +24,24 @@ impl Run<'_, '_> {
     }
 
     /// The calibrated host at the speed of the searches' trials; None if they are too few.
-    pub(super) fn at_present(&self, calibrated: &Calibrated) -> Option<Calibrated> {
+    pub(super) fn at_present(&mut self, calibrated: &Calibrated) -> Option<Calibrated> {
         let trials = self.bench.at_present();
         let present = calibrated.at_present(&trials, self.options.work_s, self.options.seed);
         if !self.behind_known_moderation {
             return present;
         }
-        delivery::told(calibrated, present, &trials.empty, self.stop, |own| self.computed(own, None))
+        let (present, latencies) =
+            delivery::told(calibrated, present, &trials.empty, self.stop, |own| self.computed(own, None));
+        self.latencies.extend(latencies);
+        present
+    }
+
+    /// Interrupt latencies by calibration's trials, where moderation is known.
+    pub(super) fn latencies_below(&self, calibrated: &Calibrated) -> Latencies {
+        if !self.behind_known_moderation {
+            return Latencies::new();
+        }
+        delivery::of_trials(&self.computed(calibrated, None), &calibrated.quiet, self.stop).unwrap_or_default()
     }
 
     /// Repeats the prediction for the machine as it was when the cliff was measured.
@@ -43,7 +55,8 @@ impl Run<'_, '_> {
         let near_pps = cliff.model.map(|cliff| cliff.value).or(computed.near_pps);
         let host = present.calibration.host.clone();
         self.finding.searched_host = Some(host.clone());
-        let computed = Predictor { host, near_pps, ..computed };
+        let latencies = delivery::curve(self.latencies.clone());
+        let computed = Predictor { host, near_pps, latencies, ..computed };
         self.stage("predicting for the speed at which the cliff was measured");
         self.computed_cliffs(&computed)?;
         Ok(computed)

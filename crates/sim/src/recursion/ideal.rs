@@ -91,7 +91,7 @@ impl Recursion for Ideal {
         self.now + gap
     }
 
-    fn counts(&self, at: u64) -> Counts {
+    fn counts(&mut self, at: u64) -> Counts {
         let mask = self.departures.len() - 1;
         let inside = (self.delivered..self.accepted).map(|place| self.departures[place & mask]);
         let ages: u128 = inside.map(|departure| u128::from(at + departure.latency - departure.at)).sum();

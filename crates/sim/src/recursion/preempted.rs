@@ -280,7 +280,7 @@ impl Recursion for Preempted {
         at
     }
 
-    fn counts(&self, at: u64) -> Counts {
+    fn counts(&mut self, at: u64) -> Counts {
         let inside = (self.delivered..self.accepted).map(|number| self.packets[self.place(number)]);
         let ages: u128 = inside.map(|packet| u128::from(at - packet.arrived)).sum();
         let shown = self.shown(at);

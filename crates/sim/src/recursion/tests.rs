@@ -18,6 +18,11 @@ fn agree(point: &Point, packets: u64) {
 
 /// Over rings, services, arrivals and loads; with a hundred packets there is a mark at each.
 fn agree_everywhere(schemes: &[&str]) {
+    agree_with(schemes, |_, _| {});
+}
+
+/// Also with what `more` sets in the host by the turn.
+fn agree_with(schemes: &[&str], more: impl Fn(usize, &mut Host)) {
     let services = [
         Service::Exponential,
         Service::Deterministic,
@@ -42,6 +47,7 @@ fn agree_everywhere(schemes: &[&str]) {
                         traffic.size = FrameSizes::Imix;
                         host.per_byte_s = 1e-9;
                     }
+                    more(turn, &mut host);
                     let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
                     for packets in [100, 1, 2_500] {
                         agree(&point, packets);
@@ -65,6 +71,57 @@ fn interrupts_agree_with_events() {
     agree_everywhere(&["interrupt:drops_interrupt=true", "interrupt:drops_interrupt=false"]);
 }
 
+/// Whole microseconds for all, or nothing, beside the usual times.
+fn polled_and_masked(turn: usize, host: &mut Host) {
+    let [none, one, two] = [0.0, 1e-6, 2e-6];
+    (host.poll_s, host.mask_s, host.interrupt_latency_s) = match turn % 7 {
+        0 | 1 => (one, two, none),
+        2 => (none, none, two),
+        3 => (two, none, one),
+        4 => (none, one, none),
+        _ => (host.poll_s, host.mask_s, host.interrupt_latency_s),
+    };
+    if turn % 11 == 0 {
+        host.interrupt_s = 0.0;
+    }
+}
+
+#[test]
+fn disable_enable_agrees_with_events() {
+    agree_with(&["disable-enable:merged=true", "disable-enable:merged=false"], polled_and_masked);
+}
+
+#[test]
+fn napi_2007_agrees_with_events() {
+    let schemes = ["napi-2007:period=20us,quota=3", "napi-2007:period=7us,quota=1", "napi-2007:period=300us,quota=64"];
+    agree_with(&schemes, polled_and_masked);
+}
+
+#[test]
+fn polling_agrees_with_events() {
+    let schemes = ["polling:period=20us,quota=3", "polling:period=7us,quota=1", "polling:period=300us,quota=64", "polling:period=5us,quota=2"];
+    agree_with(&schemes, polled_and_masked);
+}
+
+/// Between packets whole seconds are passed over, and constant overheads that are multiples of the period meet ticks.
+#[test]
+fn polling_agrees_where_packets_are_rare() {
+    for (scheme, pps) in [("polling:period=20us,quota=3", 20.0), ("polling:period=2us,quota=1", 150.0)] {
+        for service in [Service::Exponential, Service::Deterministic] {
+            for poll_s in [0.0, 1e-6, 1.59e-6] {
+                let host = Host { service: service.clone(), poll_s, ..Host::pentium4_2530mhz() };
+                let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) };
+                agree(&point, 1000);
+            }
+        }
+    }
+}
+
+#[test]
+fn napi_agrees_with_events() {
+    agree_with(&["napi", "napi:weight=1", "napi:weight=3,ksoftirqd=true", "napi:budget=1,weight=8"], polled_and_masked);
+}
+
 #[test]
 fn coalescing_agrees_with_events() {
     agree_everywhere(&[
@@ -84,14 +141,24 @@ fn what_needs_events_is_left_to_them() {
         run(&point, Clock::new(1e5, 100), 1, 0, 100).is_some()
     };
     let plain = Host::pentium4_2530mhz();
-    for scheme in ["ideal", "interrupt", "coalesce:frames=8"] {
+    for scheme in ["ideal", "interrupt", "coalesce:frames=8", "disable-enable", "napi", "napi-2007"] {
         assert!(answers(scheme, plain.clone()));
         assert!(!answers(scheme, Host { application_s: Some(1e-6), ..plain.clone() }));
         assert!(!answers(scheme, Host { ring: 1 << 20, ..plain.clone() }));
     }
     let some_zero = Service::from_times("made", vec![(0.0, 1.0), (1e-6, 1.0)]).unwrap();
     assert!(!answers("interrupt", Host { service: some_zero, ..plain.clone() }));
-    for scheme in ["coalesce:frames=8,masked=true", "disable-enable", "napi", "hybrid", "dim"] {
+    for scheme in [
+        "coalesce:frames=8,masked=true",
+        "hybrid",
+        "dim",
+        "napi:backlog",
+        "napi:threaded=true",
+        "napi:gro_normal_batch=8",
+        "napi:rx_usecs=20us",
+        "napi:defer_hard_irqs=2,gro_flush_timeout=20us",
+        "napi:busy_poll=true",
+    ] {
         assert!(!answers(scheme, plain.clone()), "{scheme}");
     }
 }

@@ -5,20 +5,44 @@
 
 use super::{Policy, preemptible};
 use crate::clock::Clock;
-use crate::machine::{Machine, Watch};
+use crate::machine::{Machine, Times, Watch};
 use crate::tally::Account;
 use netcliff_core::math;
 
+/// The timer, and how many ticks before an arrival are played on an idle CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ticks {
+    pub period: u64,
+    pub first: u64,
+    kept: u64,
+}
+
+impl Ticks {
+    /// Of this period, where `overhead` is that of a tick.
+    pub(crate) fn new(period_s: f64, clock: Clock, times: &Times) -> Self {
+        let period = clock.whole(period_s).max(1);
+        let kept = kept_ticks(period as f64, times.poll.mean_ticks(), times.poll.squared_cv());
+        Self { period, first: times.poll_timer(period).next(0), kept }
+    }
+
+    /// Ticks to be passed over where the next arrival is `far` after the next tick; None: too few.
+    #[inline]
+    pub(crate) fn passed_over(&self, far: u64) -> Option<u64> {
+        if far < WORTHWHILE.saturating_mul(self.period) {
+            return None;
+        }
+        Some((far / self.period).saturating_sub(self.kept)).filter(|passed| *passed >= WORTHWHILE)
+    }
+}
+
 /// The timer and the cycle in progress.
 pub(super) struct Polling {
-    period: u64,
+    ticks: Ticks,
     quota: u64,
     next_tick: u64,
     /// Packets this cycle may still serve; 0: no cycle.
     pub(super) left: u64,
     rearmed: bool,
-    /// Idle ticks before an arrival that are played.
-    kept: u64,
 }
 
 /// Ticks after which no overhead of an earlier one is left over, but for a chance below 1e-17 with exponential times. The overheads are
@@ -39,15 +63,13 @@ const WORTHWHILE: u64 = 1000;
 
 impl Polling {
     pub(super) fn new<W>(period_s: f64, quota: u64, clock: Clock, machine: &Machine<W>) -> Self {
-        let period = clock.whole(period_s).max(1);
-        let kept = kept_ticks(period as f64, machine.times.poll.mean_ticks(), machine.times.poll.squared_cv());
-        let next_tick = machine.times.poll_timer(period).next(0);
-        Self { period, quota, next_tick, left: 0, rearmed: false, kept }
+        let ticks = Ticks::new(period_s, clock, &machine.times);
+        Self { ticks, quota, next_tick: ticks.first, left: 0, rearmed: false }
     }
 
     /// Starts the timer anew at `now`, without a cycle.
     pub(super) fn restart(&mut self, now: u64) {
-        (self.next_tick, self.left, self.rearmed) = (now + self.period, 0, false);
+        (self.next_tick, self.left, self.rearmed) = (now + self.ticks.period, 0, false);
     }
 
     /// A cycle that finds the ring empty ends at once.
@@ -70,13 +92,9 @@ impl<W: Watch> Policy<W> for Polling {
             return;
         }
         let far = machine.undisturbed_until().saturating_sub(self.next_tick);
-        if far < WORTHWHILE.saturating_mul(self.period) {
-            return;
-        }
-        let passed = (far / self.period).saturating_sub(self.kept);
-        if passed >= WORTHWHILE {
+        if let Some(passed) = self.ticks.passed_over(far) {
             machine.pass(Account::Available, self.next_tick);
-            machine.leave_out_polls(passed, self.period as f64);
+            machine.leave_out_polls(passed, self.ticks.period as f64);
             self.next_tick = machine.now;
         }
     }
@@ -92,7 +110,7 @@ impl<W: Watch> Policy<W> for Polling {
             machine.take_arrival();
             return;
         }
-        self.next_tick = machine.tick_after(self.next_tick, self.period);
+        self.next_tick = machine.tick_after(self.next_tick, self.ticks.period);
         let in_cycle = self.left > 0;
         self.rearmed |= in_cycle;
         let overhead = machine.times.poll.next();

@@ -82,6 +82,7 @@ fn run_under(scheme: Scheme, bench: &mut dyn Bench, options: &FindOptions) -> (F
         plan: &plan,
         bench: Recorder::new(bench),
         left_out: 0.0,
+        latencies: Vec::new(),
         behind_known_moderation: false,
         progress: &progress,
         stop: &stop,

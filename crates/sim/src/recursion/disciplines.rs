@@ -1,0 +1,184 @@
+//! The schemes of [`super::serial`], with the machine of events' own random numbers in its order.
+
+use netcliff_core::Napi;
+
+use super::serial::{Before, Discipline};
+use crate::draw::to_ticks;
+use crate::free_running::FreeRunning;
+use crate::machine::Times;
+use crate::source::PacketCost;
+
+/// `schemes::disable_enable`.
+pub(super) struct DisableEnable {
+    times: Times,
+    cost: PacketCost,
+    stage_ticks: f64,
+    merged: bool,
+}
+
+impl DisableEnable {
+    pub(super) fn new(times: Times, cost: PacketCost, merged: bool) -> Self {
+        let stage_ticks = times.mask_ticks + times.interrupt.mean_ticks();
+        Self { times, cost, stage_ticks, merged }
+    }
+}
+
+impl Discipline for DisableEnable {
+    const COUNTS_AT_ONCE: bool = true;
+
+    #[inline]
+    fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Before, u64) {
+        if arrived < last {
+            return (Before::default(), work);
+        }
+        let mut before = Before { idle: arrived - last, interrupts: 1, ..Before::default() };
+        if !self.merged {
+            before.interrupt = self.times.interrupt.next_of_mean(self.stage_ticks);
+            return (before, work);
+        }
+        let mean = self.stage_ticks + self.cost.mean_ticks(bytes);
+        let stage = self.times.interrupt.next_of_mean(mean);
+        before.interrupt = to_ticks(stage as f64 * (self.stage_ticks / mean)).min(stage);
+        (before, stage - before.interrupt)
+    }
+
+    fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
+        (0, 0)
+    }
+}
+
+/// `schemes::napi_2007`.
+pub(super) struct Napi2007 {
+    times: Times,
+    timer: FreeRunning,
+    stage_ticks: f64,
+    quota: u64,
+    /// Packets this poll may still serve.
+    left: u64,
+}
+
+impl Napi2007 {
+    pub(super) fn new(times: Times, period: u64, quota: u64) -> Self {
+        let stage_ticks = times.mask_ticks + times.interrupt.mean_ticks();
+        let timer = times.poll_timer(period);
+        Self { times, timer, stage_ticks, quota, left: 0 }
+    }
+}
+
+impl Discipline for Napi2007 {
+    const COUNTS_AT_ONCE: bool = false;
+
+    #[inline]
+    fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Before, u64) {
+        let mut before = Before::default();
+        if arrived >= last {
+            let interrupt = self.times.interrupt.next_of_mean(self.stage_ticks);
+            before = Before { idle: arrived - last, interrupt, interrupts: 1, polls: 1, ..before };
+            self.left = self.quota;
+        } else if self.left == 0 {
+            let overhead = self.times.poll.next();
+            before = Before { idle: self.timer.next(last) - last, overhead, polls: 1, ..before };
+            self.left = self.quota;
+        }
+        self.left -= 1;
+        (before, work)
+    }
+
+    fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
+        (0, 0)
+    }
+}
+
+/// `schemes::linux` of a device whose packets nobody but its protocols waits for.
+pub(super) struct OneNapi {
+    times: Times,
+    interrupt_ticks: f64,
+    weight: u64,
+    /// False before the first packet, which finds the NIC unmasked.
+    has_polled: bool,
+    /// Packets of the present poll.
+    served: u64,
+    /// Drawn by [`Discipline::first`]: the overhead of a poll after a full one, and unmasking.
+    overhead: Option<u64>,
+    unmasking: Option<u64>,
+}
+
+impl OneNapi {
+    /// None: what else the scheme asks for only the machine of events does.
+    pub(super) fn new(times: Times, napi: &Napi) -> Option<Self> {
+        let plain = !napi.backlog
+            && !napi.threaded
+            && !napi.busy_poll
+            && napi.defer_hard_irqs == 0
+            && napi.gro_normal_batch == 1
+            && napi.moderation == Default::default();
+        let interrupt_ticks = times.interrupt.mean_ticks() + times.mask_ticks;
+        plain.then_some(Self {
+            times,
+            interrupt_ticks,
+            weight: napi.weight,
+            has_polled: false,
+            served: 0,
+            overhead: None,
+            unmasking: None,
+        })
+    }
+
+    fn overhead(&mut self) -> u64 {
+        self.overhead.take().unwrap_or_else(|| self.times.poll.next())
+    }
+
+    #[inline]
+    fn unmasking(&mut self) -> u64 {
+        let mean = self.times.mask_ticks;
+        if mean == 0.0 {
+            return 0;
+        }
+        self.unmasking.take().unwrap_or_else(|| self.times.poll.next_of_mean(mean))
+    }
+}
+
+impl Discipline for OneNapi {
+    const COUNTS_AT_ONCE: bool = true;
+
+    #[inline]
+    fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Before, u64) {
+        let mut before = Before::default();
+        if self.served == self.weight {
+            // The next poll follows, whether it will find anything or not.
+            (before.first, before.polls_first, self.served) = (self.overhead(), 1, 0);
+        }
+        if self.has_polled {
+            if arrived < last + before.first {
+                self.served += 1;
+                return (before, work);
+            }
+            before.first += self.unmasking();
+        }
+        let unmasked = last + before.first;
+        // What came while it unmasked interrupts at once.
+        if arrived >= unmasked {
+            before.idle = arrived - unmasked + self.times.delivery.next();
+        }
+        before.interrupt = self.times.interrupt.next_of_mean(self.interrupt_ticks);
+        before.overhead = self.times.poll.next();
+        (before.interrupts, before.polls) = (1, 1);
+        (self.has_polled, self.served) = (true, 1);
+        (before, work)
+    }
+
+    fn first(&mut self, at: u64, last: u64) -> (u64, u8) {
+        if !self.has_polled {
+            return (0, 0);
+        }
+        let polls = u8::from(self.served == self.weight);
+        let overhead = if polls > 0 { self.overhead() } else { 0 };
+        self.overhead = (polls > 0).then_some(overhead);
+        if at < last + overhead {
+            return (overhead, polls);
+        }
+        let unmasking = self.unmasking();
+        self.unmasking = Some(unmasking);
+        (overhead + unmasking, polls)
+    }
+}
