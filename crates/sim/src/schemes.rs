@@ -11,8 +11,8 @@ mod napi_2007;
 mod polling;
 
 pub(crate) use coalesce::Moderation;
-pub(crate) use polling::Ticks;
 use netcliff_core::{EngineKind, Host, Napi, Point, Scheme, Unsupported};
+pub(crate) use polling::Ticks;
 
 use crate::clock::{Clock, NEVER};
 use crate::machine::{Machine, Watch};

@@ -29,6 +29,9 @@ pub enum Priority {
     /// quiet. While ordinary threads wait, the kernel still gives them 50 ms of each second, which
     /// shows up as lateness.
     RealTime(u8),
+    /// Behind all of them (SCHED_IDLE), for a generator on a CPU that the device it sends to needs, as an emulator's. Whoever is woken there goes
+    /// first, at once; an ordinary generator, which spins, would keep it waiting.
+    Behind,
 }
 
 /// Where a thread runs. The default is: the caller's namespace, any CPU, ordinary priority.
@@ -59,6 +62,8 @@ impl Placement {
         match self.priority {
             Priority::Ordinary => Ok(()),
             Priority::RealTime(level) => real_time(level),
+            Priority::Behind if schedule(libc::SCHED_IDLE, 0) => Ok(()),
+            Priority::Behind => Err(WireError::last_os("let a thread run behind all others".to_owned())),
         }
     }
 }

@@ -41,3 +41,14 @@ fn a_spinning_server_answers_over_tcp() {
     assert_eq!(report.partial, None);
     assert!(report.transactions > 0);
 }
+
+/// A thread behind all others needs no right for it.
+#[test]
+fn a_thread_can_go_behind_all_others() {
+    let behind = Placement { priority: Priority::Behind, ..Placement::default() };
+    let policy = std::thread::spawn(move || {
+        behind.enter().expect("always allowed");
+        netcliff_host::schedule::policy().expect("its own")
+    });
+    assert_eq!(policy.join().expect("no panic"), libc::SCHED_IDLE);
+}

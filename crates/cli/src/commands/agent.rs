@@ -22,6 +22,7 @@ use netcliff_wire::fingerprint::FingerprintService;
 use netcliff_wire::ground::GroundService;
 use netcliff_wire::load::{LoadKind, Permission};
 use netcliff_wire::rr::RrKind;
+use netcliff_wire::thread::Priority;
 use netcliff_wire::transfer::{Congestion, TransferKind};
 
 use super::metrics::{self, Counts};
@@ -46,7 +47,12 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
     vec![
         Arc::new(RrKind),
         Arc::new(TransferKind { congestion }),
-        Arc::new(LoadKind { permission: permission.clone(), netns: None, most_pps: args.max_rate }),
+        Arc::new(LoadKind {
+            permission: permission.clone(),
+            netns: None,
+            most_pps: args.max_rate,
+            priority: Priority::default(),
+        }),
         Arc::new(FindKind { permission, settings, most_pps: args.max_rate }),
     ]
 }

@@ -15,6 +15,7 @@ use netcliff_lab::inputs;
 use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_lab::store::Store;
 use netcliff_report as report;
+use netcliff_wire::thread::Priority;
 use netcliff_wire::transmit::Method;
 
 use super::far::{FarSession, Guest};
@@ -111,7 +112,14 @@ impl Hosts {
             ([], Some(host)) => {
                 let own = neighbour::own_end(interface).map_err(output::usage)?;
                 let (interface, by_control_link) = (interface.clone(), args.i_know);
-                let near = NearEnd { interface, address: own.address, netns: None, by_control_link, sending };
+                let near = NearEnd {
+                    interface,
+                    address: own.address,
+                    netns: None,
+                    by_control_link,
+                    sending,
+                    priority: Priority::default(),
+                };
                 Ok(Self::Of(Box::new(open(host)?), near))
             }
             ([], None) => Err(output::usage(format!(

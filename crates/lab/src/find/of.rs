@@ -13,6 +13,7 @@ use netcliff_wire::control::ControlError;
 use netcliff_wire::control::client::{Progress, Session};
 use netcliff_wire::control::message::{ClockId, Final};
 use netcliff_wire::load::{Hand, Piece};
+use netcliff_wire::thread::Priority;
 use serde_json::Value;
 
 use super::elsewhere::Computing;
@@ -36,6 +37,8 @@ pub struct NearEnd {
     pub by_control_link: bool,
     /// How the load is sent.
     pub sending: Sending,
+    /// How the generator competes for its CPU.
+    pub priority: Priority,
 }
 
 impl NearEnd {
@@ -83,7 +86,7 @@ pub fn find_of(
 ) -> Result<Finding, OfError> {
     // Where it is between processes of one host, the control connection has no link of its own.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
-    let mut hand = Hand::new(near.netns.clone(), control, near.sending.most_pps);
+    let mut hand = Hand::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
     let mut computing = Computing::default();
     session.start(FIND, &FindRequest::of(options, near.sending, near.sender()))?;
     let last = loop {

@@ -99,7 +99,12 @@ fn napi_2007_agrees_with_events() {
 
 #[test]
 fn polling_agrees_with_events() {
-    let schemes = ["polling:period=20us,quota=3", "polling:period=7us,quota=1", "polling:period=300us,quota=64", "polling:period=5us,quota=2"];
+    let schemes = [
+        "polling:period=20us,quota=3",
+        "polling:period=7us,quota=1",
+        "polling:period=300us,quota=64",
+        "polling:period=5us,quota=2",
+    ];
     agree_with(&schemes, polled_and_masked);
 }
 

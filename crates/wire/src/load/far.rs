@@ -18,7 +18,7 @@ use crate::frame::{Checksum, FrameSpec};
 use crate::generator::{Ceiling, GeneratorConfig, Lease, SenderFailure, ceiling};
 use crate::schedule::Schedule;
 use crate::source::{Here, Source};
-use crate::thread::{Placement, allowed_cpus};
+use crate::thread::{Placement, Priority, allowed_cpus};
 
 /// Time from the answer to the first frame \[ns\]: the client sets its window meanwhile.
 const LEAD_NS: u64 = 150_000_000;
@@ -47,6 +47,8 @@ pub struct LoadKind {
     pub netns: Option<PathBuf>,
     /// Highest rate that clients may ask for [packets/s]; None: any.
     pub most_pps: Option<f64>,
+    /// How it competes for its CPU.
+    pub priority: Priority,
 }
 
 impl Kind for LoadKind {
@@ -73,7 +75,7 @@ impl LoadKind {
     /// The way to the host under test, where it may be used.
     fn way(&self, request: &LoadRequest, control: Option<IpAddr>) -> Result<Way, String> {
         let (address, interface) = (*request.destination.ip(), request.interface.clone());
-        let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
+        let placement = Placement { netns: self.netns.clone(), priority: self.priority, ..Placement::default() };
         // A thread of its own enters the namespace.
         let found = std::thread::spawn(move || {
             placement.enter().map_err(|error| error.to_string())?;
@@ -112,7 +114,7 @@ impl LoadKind {
 
     /// The device below the way's, where frames are to be tagged here.
     fn below(&self, way: &Way, vlan: u16) -> Result<String, String> {
-        let placement = Placement { netns: self.netns.clone(), ..Placement::default() };
+        let placement = Placement { netns: self.netns.clone(), priority: self.priority, ..Placement::default() };
         let name = way.interface.clone();
         let found = std::thread::spawn(move || {
             placement.enter().map_err(|error| error.to_string())?;
@@ -155,7 +157,7 @@ impl LoadKind {
             replay: None,
         };
         let cpu = request.cpu.or_else(|| allowed_cpus().first().copied());
-        let placement = Placement { netns: self.netns.clone(), cpu, ..Placement::default() };
+        let placement = Placement { netns: self.netns.clone(), cpu, priority: self.priority };
         Ok(GeneratorConfig {
             placement,
             max_burst: request.max_burst,

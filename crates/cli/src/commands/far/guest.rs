@@ -6,6 +6,7 @@ use netcliff_lab::rig::Sending;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::stream::Stream;
 use netcliff_wire::control::{ControlError, Limits};
+use netcliff_wire::thread::Priority;
 
 use crate::output;
 
@@ -59,6 +60,8 @@ impl Guest {
             netns: Some(self.vm.netns()),
             by_control_link: false,
             sending: Sending::default(),
+            // QEMU's devices may share its CPU: waiting for it, they would let packets and timers wait for hundreds of microseconds.
+            priority: Priority::Behind,
         }
     }
 
