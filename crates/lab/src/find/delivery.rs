@@ -5,7 +5,7 @@
 //! not mask come while NAPI polls, too, and other devices have theirs. It is sought in trials that lost next to
 //! nothing; the median over those near the cliff counts for the cliff. Its interval is that of the trials, not of the other costs.
 //!
-//! In an emulator it grows with the load, since the thread that is its device shares a CPU with the sender: 0 at 7 kpps and 75 us at 40 in one guest
+//! Where what delivers it has to wait for a CPU it grows with the load: 0 at 7 kpps and 75 us at 40 in a guest whose devices waited for the sender
 //! (docs/results/2026-11-26-vm). So a load is computed with what trials at loads like it told: calibration's, whose costs they are, and those near the cliff.
 
 use std::sync::atomic::AtomicBool;

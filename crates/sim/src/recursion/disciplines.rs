@@ -41,10 +41,6 @@ impl Discipline for DisableEnable {
         before.interrupt = to_ticks(stage as f64 * (self.stage_ticks / mean)).min(stage);
         (before, stage - before.interrupt)
     }
-
-    fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
-        (0, 0)
-    }
 }
 
 /// `schemes::napi_2007`.
@@ -82,10 +78,6 @@ impl Discipline for Napi2007 {
         }
         self.left -= 1;
         (before, work)
-    }
-
-    fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
-        (0, 0)
     }
 }
 

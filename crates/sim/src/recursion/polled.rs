@@ -91,7 +91,9 @@ impl Polled {
         }
         if self.left == 0 && std::mem::take(&mut self.rearmed) {
             self.counts.polls += 1;
-            self.rearms.push(self.time);
+            if self.time > self.now {
+                self.rearms.push(self.time);
+            }
             self.left = if is_empty { 0 } else { self.quota };
         }
     }
@@ -106,7 +108,10 @@ impl Polled {
         self.polling += overhead;
         self.counts.polls += u64::from(is_poll);
         self.next_tick += self.timer.period;
-        self.ticks.push(Tick { idle_from, began, ended: self.time, is_poll });
+        // Marks are not before the latest arrival.
+        if self.time > self.now {
+            self.ticks.push(Tick { idle_from, began, ended: self.time, is_poll });
+        }
     }
 
     /// Ticks without a cycle, until one starts a cycle for the packet that comes at `next`, or is not before `until`.

@@ -39,7 +39,9 @@ pub(super) trait Discipline {
     fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Before, u64);
 
     /// What `before` of an arrival at `at` will begin with; it is drawn only once.
-    fn first(&mut self, at: u64, last: u64) -> (u64, u8);
+    fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
+        (0, 0)
+    }
 }
 
 /// An accepted packet.
