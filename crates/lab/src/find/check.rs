@@ -124,7 +124,7 @@ fn one(
         computed
     };
     if is_predicted && device.is_some_and(|device| !device.backlog) {
-        let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, &computed_with);
+        let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, computed_with);
         present = host;
         latencies = delivery::curve([basis.latencies.clone(), near].concat());
     }

@@ -81,7 +81,7 @@ fn polled_and_masked(turn: usize, host: &mut Host) {
         4 => (none, one, none),
         _ => (host.poll_s, host.mask_s, host.interrupt_latency_s),
     };
-    if turn % 11 == 0 {
+    if turn.is_multiple_of(11) {
         host.interrupt_s = 0.0;
     }
 }
