@@ -68,6 +68,30 @@ impl Placement {
     }
 }
 
+/// How long [`Priority::beside_devices`] tries.
+const TRIED_NS: u64 = 200_000_000;
+/// The share of its CPU that a thread behind all others must get in that time.
+const MOST: f64 = 0.8;
+
+impl Priority {
+    /// [`Self::Behind`] for a thread on the first CPU that this process may use, if nobody else keeps that busy; else the thread would hardly run, and
+    /// is an ordinary one. Takes a fifth of a second.
+    pub fn beside_devices() -> Self {
+        let behind = Placement { cpu: allowed_cpus().first().copied(), priority: Self::Behind, ..Placement::default() };
+        let tried = std::thread::spawn(move || {
+            behind.enter().ok()?;
+            let (before, start_ns) = (CpuStamp::now().ok()?, clock::monotonic_ns());
+            while clock::monotonic_ns() < start_ns + TRIED_NS {
+                std::hint::spin_loop();
+            }
+            let used = before.until(&CpuStamp::now().ok()?);
+            Some((used.user_s + used.system_s) / used.wall_s)
+        });
+        let is_free = tried.join().ok().flatten().is_some_and(|share| share >= MOST);
+        if is_free { Self::Behind } else { Self::Ordinary }
+    }
+}
+
 /// Works in a network namespace, which a thread of its own enters and ends with; on this thread where none is named, or its own: to enter
 /// that one would take a right that it need not have.
 ///

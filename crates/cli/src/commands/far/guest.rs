@@ -61,7 +61,7 @@ impl Guest {
             by_control_link: false,
             sending: Sending::default(),
             // QEMU's devices may share its CPU: waiting for it, they would let packets and timers wait for hundreds of microseconds.
-            priority: Priority::Behind,
+            priority: Priority::beside_devices(),
         }
     }
 
