@@ -30,7 +30,7 @@ pub struct Fits {
     /// What an interrupt costs whom it hits, beyond its handler; contained in `interrupt`.
     pub hidden: Option<Figure>,
     /// What a poll does after its first look at the ring, as far as an interrupt costs as much; contained in `poll` and, for masking, in
-    /// `interrupt`. None: not told.
+    /// `interrupt`. None: not known.
     pub mask: Option<Figure>,
     /// From an interrupt's cause to its handler.
     pub latency: Option<Figure>,

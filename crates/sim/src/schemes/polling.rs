@@ -25,7 +25,7 @@ impl Ticks {
         Self { period, first: times.poll_timer(period).next(0), kept }
     }
 
-    /// Ticks to be passed over where the next arrival is `far` after the next tick; None: too few.
+    /// Ticks to be skipped where the next arrival is `far` after the next tick; None: too few.
     #[inline]
     pub(crate) fn passed_over(&self, far: u64) -> Option<u64> {
         if far < WORTHWHILE.saturating_mul(self.period) {
