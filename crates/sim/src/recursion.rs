@@ -3,6 +3,7 @@
 
 mod disciplines;
 mod ideal;
+mod inside;
 mod polled;
 mod preempted;
 mod serial;

@@ -1,22 +1,14 @@
 //! Scheme `polling`: ticks of a timer, whose overheads preempt all, and packets in cycles that they start. When a packet arrives, all that precedes
 //! its departure is known: ticks are played up to it, and only whether the cycle goes on then waits for the next packet.
 //!
-//! Packets are taken ahead of time, as in [`super::ideal`]; ticks are kept until a mark can no longer fall before their end.
+//! Packets are taken ahead of time ([`super::inside`]); ticks are kept until a mark can no longer fall before their end.
 
 use super::Recursion;
+use super::inside::{Accepted, Inside};
 use crate::draw::{Draw, to_ticks};
-use crate::random::BLOCK;
 use crate::schemes::Ticks;
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
-
-/// An accepted packet.
-#[derive(Debug, Clone, Copy, Default)]
-struct Accepted {
-    departs: u64,
-    latency: u64,
-    bytes: u32,
-}
 
 /// A tick: from when the CPU had nothing to do, when its overhead began and ended, and whether it counts as a poll.
 #[derive(Debug, Clone, Copy)]
@@ -27,16 +19,13 @@ struct Tick {
     is_poll: bool,
 }
 
-/// The latest accepted packets in a ring buffer, the CPU as far as it is known, and sums up to there.
+/// The packets, the CPU as far as it is known, and sums up to there.
 pub(super) struct Polled {
     timer: Ticks,
     overhead: Draw,
     quota: u64,
     now: u64,
-    packets: Box<[Accepted]>,
-    ring: usize,
-    accepted: usize,
-    delivered: usize,
+    inside: Inside,
     /// Up to when the CPU is known.
     time: u64,
     next_tick: u64,
@@ -49,9 +38,9 @@ pub(super) struct Polled {
     /// Ticks that end, and cycles that begin by themselves, after what was counted last.
     ticks: Vec<Tick>,
     rearms: Vec<u64>,
+    polls: u64,
     polling: u64,
     idle: u64,
-    counts: Counts,
 }
 
 impl Polled {
@@ -60,11 +49,7 @@ impl Polled {
             overhead,
             quota,
             now: 0,
-            // The packets inside, and the block's packets not counted yet.
-            packets: vec![Accepted::default(); (ring + BLOCK).next_power_of_two()].into_boxed_slice(),
-            ring,
-            accepted: 0,
-            delivered: 0,
+            inside: Inside::new(ring),
             time: 0,
             next_tick: timer.first,
             timer,
@@ -73,9 +58,9 @@ impl Polled {
             undecided: false,
             ticks: Vec::new(),
             rearms: Vec::new(),
+            polls: 0,
             polling: 0,
             idle: 0,
-            counts: Counts::default(),
         }
     }
 
@@ -90,7 +75,7 @@ impl Polled {
             self.left = 0;
         }
         if self.left == 0 && std::mem::take(&mut self.rearmed) {
-            self.counts.polls += 1;
+            self.polls += 1;
             if self.time > self.now {
                 self.rearms.push(self.time);
             }
@@ -106,7 +91,7 @@ impl Polled {
         self.idle += began - idle_from;
         self.time = began + overhead;
         self.polling += overhead;
-        self.counts.polls += u64::from(is_poll);
+        self.polls += u64::from(is_poll);
         self.next_tick += self.timer.period;
         // Marks are not before the latest arrival.
         if self.time > self.now {
@@ -133,7 +118,7 @@ impl Polled {
         let Some(passed) = self.timer.passed_over(next.saturating_sub(self.next_tick)) else { return };
         let (busy, all) = (self.overhead.mean_ticks() * passed as f64, self.timer.period as f64 * passed as f64);
         let (busy, all) = (to_ticks(busy.min(all)), to_ticks(all));
-        self.counts.polls += passed;
+        self.polls += passed;
         self.polling += busy;
         self.idle += self.next_tick - self.time + (all - busy);
         self.time = self.next_tick + all;
@@ -163,40 +148,23 @@ impl Polled {
 
 impl Recursion for Polled {
     fn arrive(&mut self, packets: PacketBlock<'_>) {
-        let mask = self.packets.len() - 1;
-        let accepted_before = self.accepted;
+        self.inside.offered += packets.gaps.len();
         for ((gap, work), bytes) in packets.gaps.iter().zip(packets.protocol).zip(packets.bytes) {
             self.now += gap;
-            if self.packets[self.accepted.wrapping_sub(self.ring) & mask].departs > self.now {
+            let arrived = self.now;
+            if !self.inside.has_room(arrived) {
                 continue;
             }
-            let arrived = self.now;
             self.decide(arrived);
             self.wait(arrived, u64::MAX);
             self.serve(*work);
             let departs = self.time;
-            self.packets[self.accepted & mask] = Accepted { departs, latency: departs - arrived, bytes: *bytes };
-            self.accepted += 1;
+            self.inside.accept(Accepted { departs, latency: departs - arrived, bytes: *bytes, kept: () });
         }
-        self.counts.dropped_ring += (packets.gaps.len() - (self.accepted - accepted_before)) as u64;
     }
 
     fn deliver(&mut self, at: u64, latencies: &mut Histogram) {
-        let mask = self.packets.len() - 1;
-        let first = self.delivered;
-        let mut latency = 0_u128;
-        while self.delivered < self.accepted {
-            let packet = &self.packets[self.delivered & mask];
-            if packet.departs > at {
-                break;
-            }
-            latency += u128::from(packet.latency);
-            latencies.add(packet.latency);
-            self.counts.delivered_bytes += u64::from(packet.bytes);
-            self.delivered += 1;
-        }
-        self.counts.latency += latency;
-        self.counts.delivered += (self.delivered - first) as u64;
+        self.inside.deliver(at, latencies);
         self.ticks.drain(..self.ticks.partition_point(|tick| tick.ended <= at));
         self.rearms.drain(..self.rearms.partition_point(|began| *began <= at));
     }
@@ -206,35 +174,22 @@ impl Recursion for Polled {
     }
 
     fn counts(&mut self, at: u64) -> Counts {
-        if self.delivered == self.accepted {
+        if self.inside.is_empty() {
             // The next packet comes at `at`.
             self.decide(at);
             self.wait(at, at);
         }
-        let (mut polling, mut idle, mut polls) = (self.polling, self.idle, self.counts.polls);
+        let (mut polling, mut idle, mut polls) = (self.polling, self.idle, self.polls);
         for tick in self.ticks.iter().filter(|tick| tick.ended > at) {
             polling -= tick.ended - tick.began.max(at);
             idle -= tick.began.saturating_sub(tick.idle_from.max(at));
             polls -= u64::from(tick.is_poll);
         }
         polls -= self.rearms.iter().filter(|began| **began > at).count() as u64;
-        if self.delivered == self.accepted {
+        if self.inside.is_empty() {
             idle += at.saturating_sub(self.time);
         }
-        let mask = self.packets.len() - 1;
-        let inside = (self.delivered..self.accepted).map(|place| &self.packets[place & mask]);
-        let ages: u128 = inside.map(|packet| u128::from(at + packet.latency - packet.departs)).sum();
-        let area = self.counts.latency + ages;
-        let mut counts = Counts {
-            at,
-            inside_ring: (self.accepted - self.delivered) as u64,
-            processed: self.counts.delivered,
-            processed_latency: self.counts.latency,
-            polls,
-            ring_area: area,
-            system_area: area,
-            ..self.counts
-        };
+        let mut counts = Counts { polls, ..self.inside.counts(at) };
         counts.cpu[Account::Poll as usize] = polling;
         counts.cpu[Account::Available as usize] = idle;
         counts.cpu[Account::Protocol as usize] = at - polling - idle;

@@ -1,10 +1,10 @@
 //! Schemes `disable-enable`, `napi-2007` and `napi` of a device: the CPU does one thing after the other. When the packet before departed, the ring holds the
 //! next one or not; what comes before its service follows from that alone, and so does its departure (Lindley 1952, with set-up times).
 //!
-//! Packets are taken ahead of time, as in [`super::ideal`]; at a mark what is still to come of them is taken off the sums.
+//! Packets are taken ahead of time ([`super::inside`]); at a mark what is still to come of them is taken off the sums.
 
 use super::Recursion;
-use crate::random::BLOCK;
+use super::inside::{Accepted, Inside};
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
@@ -44,95 +44,45 @@ pub(super) trait Discipline {
     }
 }
 
-/// An accepted packet.
-#[derive(Debug, Clone, Copy, Default)]
-struct Accepted {
-    departs: u64,
-    latency: u64,
-    before: Before,
-    bytes: u32,
-}
-
-/// The latest accepted packets in a ring buffer, and sums over all that were accepted.
+/// The packets, with what comes before the service of each, and sums over all that were accepted.
 pub(super) struct Serial<D> {
     discipline: D,
     now: u64,
-    packets: Box<[Accepted]>,
-    ring: usize,
-    accepted: usize,
-    delivered: usize,
+    inside: Inside<Before>,
     last: u64,
-    /// Departure of the packet delivered last.
-    passed: u64,
-    /// Time before services: first polls and overheads, nothing, interrupts.
-    polling: u64,
-    idle: u64,
-    interrupt: u64,
-    counts: Counts,
+    sums: Sums,
 }
 
 impl<D> Serial<D> {
     pub(super) fn new(discipline: D, ring: usize) -> Self {
-        Self {
-            discipline,
-            now: 0,
-            // The packets inside, and the block's packets not counted yet.
-            packets: vec![Accepted::default(); (ring + BLOCK).next_power_of_two()].into_boxed_slice(),
-            ring,
-            accepted: 0,
-            delivered: 0,
-            last: 0,
-            passed: 0,
-            polling: 0,
-            idle: 0,
-            interrupt: 0,
-            counts: Counts::default(),
-        }
+        Self { discipline, now: 0, inside: Inside::new(ring), last: 0, sums: Sums::default() }
     }
 }
 
 impl<D: Discipline> Recursion for Serial<D> {
     fn arrive(&mut self, packets: PacketBlock<'_>) {
-        let mask = self.packets.len() - 1;
-        let kept = &mut self.packets[..=mask];
-        let (mut now, mut last, mut accepted) = (self.now, self.last, self.accepted);
+        let Inside { packets: inside, ring, accepted, .. } = &mut self.inside;
+        let mask = inside.len() - 1;
+        let (inside, ring) = (&mut inside[..=mask], *ring);
+        let (mut now, mut last, mut accepted) = (self.now, self.last, *accepted);
         for ((gap, work), bytes) in packets.gaps.iter().zip(packets.protocol).zip(packets.bytes) {
             now += gap;
-            if kept[accepted.wrapping_sub(self.ring) & mask].departs > now {
+            if inside[accepted.wrapping_sub(ring) & mask].departs > now {
                 continue;
             }
             let (before, work) = self.discipline.before(now, last, *work, *bytes);
-            self.polling += before.first + before.overhead;
-            self.idle += before.idle;
-            self.interrupt += before.interrupt;
-            self.counts.polls += u64::from(before.polls_first + before.polls);
-            self.counts.interrupts += u64::from(before.interrupts);
+            self.sums.add(&before);
             last += before.length() + work;
-            kept[accepted & mask] = Accepted { departs: last, latency: last - now, before, bytes: *bytes };
+            inside[accepted & mask] = Accepted { departs: last, latency: last - now, bytes: *bytes, kept: before };
             accepted += 1;
         }
-        self.counts.dropped_ring += (packets.gaps.len() - (accepted - self.accepted)) as u64;
-        (self.now, self.last, self.accepted) = (now, last, accepted);
+        self.inside.offered += packets.gaps.len();
+        self.inside.accepted = accepted;
+        (self.now, self.last) = (now, last);
     }
 
     fn deliver(&mut self, at: u64, latencies: &mut Histogram) {
-        let mask = self.packets.len() - 1;
-        let kept = &self.packets[..=mask];
-        let first = self.delivered;
-        let mut latency = 0_u128;
-        while self.delivered < self.accepted {
-            let packet = &kept[self.delivered & mask];
-            if packet.departs > at {
-                break;
-            }
-            latency += u128::from(packet.latency);
-            latencies.add(packet.latency);
-            self.counts.delivered_bytes += u64::from(packet.bytes);
-            self.passed = packet.departs;
-            self.delivered += 1;
-        }
-        self.counts.latency += latency;
-        self.counts.delivered += (self.delivered - first) as u64;
+        self.inside.deliver(at, latencies);
     }
 
     fn reach(&mut self, gap: u64) -> u64 {
@@ -140,40 +90,18 @@ impl<D: Discipline> Recursion for Serial<D> {
     }
 
     fn counts(&mut self, at: u64) -> Counts {
-        let mask = self.packets.len() - 1;
-        let mut sums = Sums {
-            polling: self.polling,
-            idle: self.idle,
-            interrupt: self.interrupt,
-            interrupts: self.counts.interrupts,
-            polls: self.counts.polls,
-        };
-        let mut ages = 0;
-        for place in self.delivered..self.accepted {
-            let packet = &self.packets[place & mask];
-            ages += u128::from(at + packet.latency - packet.departs);
-            sums.take_off(&packet.before);
-        }
-        if self.delivered < self.accepted {
-            sums.begin::<D>(&self.packets[self.delivered & mask].before, at, self.passed);
-        } else {
+        let mut sums = self.sums;
+        let inside = self.inside.delivered..self.inside.accepted;
+        inside.for_each(|number| sums.take_off(&self.inside.packets[self.inside.place(number)].kept));
+        if self.inside.is_empty() {
             let (first, polls_first) = self.discipline.first(at, self.last);
             let idle = (at - self.last).saturating_sub(first);
             sums.begin::<D>(&Before { first, idle, polls_first, ..Before::default() }, at, self.last);
+        } else {
+            let next = &self.inside.packets[self.inside.place(self.inside.delivered)].kept;
+            sums.begin::<D>(next, at, self.inside.passed());
         }
-        let inside_ring = (self.accepted - self.delivered) as u64;
-        let area = self.counts.latency + ages;
-        let mut counts = Counts {
-            at,
-            inside_ring,
-            processed: self.counts.delivered,
-            processed_latency: self.counts.latency,
-            interrupts: sums.interrupts,
-            polls: sums.polls,
-            ring_area: area,
-            system_area: area,
-            ..self.counts
-        };
+        let mut counts = Counts { interrupts: sums.interrupts, polls: sums.polls, ..self.inside.counts(at) };
         counts.cpu[Account::Interrupt as usize] = sums.interrupt;
         counts.cpu[Account::Poll as usize] = sums.polling;
         counts.cpu[Account::Available as usize] = sums.idle;
@@ -182,7 +110,8 @@ impl<D: Discipline> Recursion for Serial<D> {
     }
 }
 
-/// Sums of what comes before services.
+/// Sums of what comes before services: first polls and overheads, nothing, interrupts [ticks], and how many there were.
+#[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     polling: u64,
     idle: u64,
@@ -192,6 +121,15 @@ struct Sums {
 }
 
 impl Sums {
+    #[inline]
+    fn add(&mut self, before: &Before) {
+        self.polling += before.first + before.overhead;
+        self.idle += before.idle;
+        self.interrupt += before.interrupt;
+        self.interrupts += u64::from(before.interrupts);
+        self.polls += u64::from(before.polls_first + before.polls);
+    }
+
     fn take_off(&mut self, before: &Before) {
         self.polling -= before.first + before.overhead;
         self.idle -= before.idle;

@@ -1,0 +1,109 @@
+//! [`Inside`]: packets whose departures are known ahead of time, until these become counts and latencies: a block later, or when a mark asks for them.
+
+use crate::random::BLOCK;
+use crate::tally::{Counts, Histogram};
+
+/// An accepted packet, with what else a scheme keeps of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Accepted<T = ()> {
+    /// When it departs [ticks].
+    pub departs: u64,
+    pub latency: u64,
+    pub bytes: u32,
+    pub kept: T,
+}
+
+/// The latest accepted packets in a ring buffer, and sums over those that have been delivered.
+pub(super) struct Inside<T = ()> {
+    /// A power of two of places.
+    pub packets: Box<[Accepted<T>]>,
+    /// Packets that have room.
+    pub ring: usize,
+    /// Packets that have come, and those of them that found room.
+    pub offered: usize,
+    pub accepted: usize,
+    /// Departures that have been counted.
+    pub delivered: usize,
+    counts: Counts,
+}
+
+impl<T: Copy + Default> Inside<T> {
+    pub(super) fn new(ring: usize) -> Self {
+        // The packets inside, and the block's packets not counted yet.
+        let places = (ring + BLOCK).next_power_of_two();
+        Self {
+            packets: vec![Accepted::default(); places].into_boxed_slice(),
+            ring,
+            offered: 0,
+            accepted: 0,
+            delivered: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Where a packet is kept, by its number among the accepted ones.
+    #[inline]
+    pub(super) fn place(&self, number: usize) -> usize {
+        number & (self.packets.len() - 1)
+    }
+
+    /// True if a packet that arrives at `now` finds room: the one so many places before it has departed.
+    #[inline]
+    pub(super) fn has_room(&self, now: u64) -> bool {
+        self.packets[self.place(self.accepted.wrapping_sub(self.ring))].departs <= now
+    }
+
+    #[inline]
+    pub(super) fn accept(&mut self, packet: Accepted<T>) {
+        let place = self.place(self.accepted);
+        self.packets[place] = packet;
+        self.accepted += 1;
+    }
+
+    /// True if all that were accepted have been delivered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.delivered == self.accepted
+    }
+
+    /// Departure of the packet delivered last.
+    pub(super) fn passed(&self) -> u64 {
+        self.packets[self.place(self.delivered.wrapping_sub(1))].departs
+    }
+
+    /// Counts the packets that have departed by `at`.
+    pub(super) fn deliver(&mut self, at: u64, latencies: &mut Histogram) {
+        let mask = self.packets.len() - 1;
+        let packets = &self.packets[..=mask];
+        let first = self.delivered;
+        let mut latency = 0_u128;
+        while self.delivered < self.accepted {
+            let packet = &packets[self.delivered & mask];
+            if packet.departs > at {
+                break;
+            }
+            latency += u128::from(packet.latency);
+            latencies.add(packet.latency);
+            self.counts.delivered_bytes += u64::from(packet.bytes);
+            self.delivered += 1;
+        }
+        self.counts.latency += latency;
+        self.counts.delivered += (self.delivered - first) as u64;
+    }
+
+    /// The counts of packets at `at`, of which all departures have been counted.
+    pub(super) fn counts(&self, at: u64) -> Counts {
+        let inside = (self.delivered..self.accepted).map(|number| &self.packets[self.place(number)]);
+        let ages: u128 = inside.map(|packet| u128::from(at + packet.latency - packet.departs)).sum();
+        let area = self.counts.latency + ages;
+        Counts {
+            at,
+            dropped_ring: (self.offered - self.accepted) as u64,
+            inside_ring: (self.accepted - self.delivered) as u64,
+            processed: self.counts.delivered,
+            processed_latency: self.counts.latency,
+            ring_area: area,
+            system_area: area,
+            ..self.counts
+        }
+    }
+}
