@@ -231,23 +231,23 @@ impl ModelEngine {
                     .to_owned(),
             );
         }
+        outcome.notes.splice(0..0, point.warnings());
+        let told = Bounds::told_by(&outcome);
+        outcome.notes.extend(told.and_then(|bounds| bounds.beyond(host)));
+        // The papers' formulas and what follows here are no chains of the scheme itself.
+        let mut exact = self.fidelity == Fidelity::Exact;
+        if mean_only {
+            exact = false;
+            outcome.latency_s = outcome.latency_s.map(|known| Latency { mean: known.mean, ..Latency::default() });
+            outcome.notes.push(mean_only_note(host, &traffic.size));
+        }
         if matches!(scheme, Scheme::Napi(napi) if napi.gro_normal_batch > 1) {
+            exact = false;
             outcome.notes.push(
                 "gro_normal_batch is solved as 1: that a poll hands its last packets on after its last look at the ring, so that more packets \
                  interrupt, is in the simulator only"
                     .to_owned(),
             );
-        }
-        outcome.notes.splice(0..0, point.warnings());
-        let told = Bounds::told_by(&outcome);
-        outcome.notes.extend(told.and_then(|bounds| bounds.beyond(host)));
-        // The papers' formulas and what follows here are no chains of the scheme itself.
-        let gathers = matches!(scheme, Scheme::Napi(napi) if napi.gro_normal_batch > 1);
-        let mut exact = self.fidelity == Fidelity::Exact && !gathers;
-        if mean_only {
-            exact = false;
-            outcome.latency_s = outcome.latency_s.map(|known| Latency { mean: known.mean, ..Latency::default() });
-            outcome.notes.push(mean_only_note(host, &traffic.size));
         }
         if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Ideal | Scheme::Polling { .. } | Scheme::Napi(_))
         {

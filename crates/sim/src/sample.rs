@@ -172,7 +172,7 @@ impl SimEngine {
     ) -> Option<Need> {
         let Sought { relative, figures, .. } = sought;
         let latency = if need.latency > 1.0 && batch.simpler.is_none() { batch.mean_latency() } else { None };
-        let Some(latency) = latency.filter(|latency| Simpler::of(asker.point, clock, *latency).is_some()) else {
+        let Some(latency) = latency.filter(|_| Simpler::is_for(asker.point)) else {
             return Some(need);
         };
         batch.beside(latency, asker)?;

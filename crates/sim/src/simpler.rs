@@ -84,15 +84,20 @@ pub(crate) struct Simpler {
 }
 
 impl Simpler {
-    /// The queue whose mean latency is `latency` [ticks]; None where its mean is not known exactly, where more than the protocol times of
-    /// one queue of packets makes the latency, or where it is the scheme itself.
-    pub(crate) fn of(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
+    /// Whether there is one: not where its mean would not be known exactly, where more than the protocol times of one queue of packets makes
+    /// the latency, or where it would be the scheme itself.
+    pub(crate) fn is_for(point: &Point) -> bool {
         let host = &point.host;
         let alone = recursion::is_alone(host) && host.queues.is_none();
         let markovian = point.traffic.arrivals == Arrivals::Poisson && host.service == Service::Exponential;
-        let alike = host.per_byte_s == 0.0 || point.traffic.size.mixture()?.len() == 1;
+        let alike = host.per_byte_s == 0.0 || point.traffic.size.mixture().is_some_and(|parts| parts.len() == 1);
         let other = point.scheme != Scheme::Ideal;
-        if alone && markovian && alike && other { Self::at(point, clock, latency) } else { None }
+        alone && markovian && alike && other
+    }
+
+    /// The queue whose mean latency is `latency` [ticks], where there is one.
+    pub(crate) fn of(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
+        if Self::is_for(point) { Self::at(point, clock, latency) } else { None }
     }
 
     /// The same, whatever the point is.
