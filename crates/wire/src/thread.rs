@@ -74,10 +74,10 @@ const TRIED_NS: u64 = 200_000_000;
 const MOST: f64 = 0.8;
 
 impl Priority {
-    /// [`Self::Behind`] for a thread on the first CPU that this process may use, if nobody else keeps that busy; else the thread would hardly run, and
-    /// is an ordinary one. Takes a fifth of a second.
-    pub fn beside_devices() -> Self {
-        let behind = Placement { cpu: allowed_cpus().first().copied(), priority: Self::Behind, ..Placement::default() };
+    /// [`Self::Behind`] for a thread on this CPU, if nobody else keeps that busy; else the thread would hardly run, and is an ordinary one. Takes a
+    /// fifth of a second.
+    pub fn behind_on(cpu: usize) -> Self {
+        let behind = Placement { cpu: Some(cpu), priority: Self::Behind, ..Placement::default() };
         let tried = std::thread::spawn(move || {
             behind.enter().ok()?;
             let (before, start_ns) = (CpuStamp::now().ok()?, clock::monotonic_ns());

@@ -57,15 +57,15 @@ fn a_thread_can_go_behind_all_others() {
 #[test]
 fn nobody_goes_behind_on_a_busy_cpu() {
     let stop = AtomicBool::new(false);
-    let first = netcliff_wire::thread::allowed_cpus().first().copied();
+    let first = netcliff_wire::thread::allowed_cpus()[0];
     let found = thread::scope(|scope| {
         scope.spawn(|| {
-            Placement { cpu: first, ..Placement::default() }.enter().expect("a CPU of its own list");
+            Placement { cpu: Some(first), ..Placement::default() }.enter().expect("a CPU of its own list");
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
-        let found = Priority::beside_devices();
+        let found = Priority::behind_on(first);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         found
     });

@@ -198,6 +198,11 @@ impl Vm {
         self.machine.settle();
     }
 
+    /// The generator's CPU, where QEMU's devices are served on it, too.
+    pub fn shared_cpu(&self) -> Option<usize> {
+        self.machine.shared_cpu()
+    }
+
     /// What became of QEMU, and the last lines of QEMU and of the guest's console, for the message of a failure.
     pub fn last_words(&mut self) -> String {
         self.machine.last_words()

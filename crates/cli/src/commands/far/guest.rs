@@ -60,8 +60,8 @@ impl Guest {
             netns: Some(self.vm.netns()),
             by_control_link: false,
             sending: Sending::default(),
-            // QEMU's devices may share its CPU: waiting for it, they would let packets and timers wait for hundreds of microseconds.
-            priority: Priority::beside_devices(),
+            // Devices that wait for a generator let packets and timers wait for hundreds of microseconds.
+            priority: self.vm.shared_cpu().map_or_else(Priority::default, Priority::behind_on),
         }
     }
 

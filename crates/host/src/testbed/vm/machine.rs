@@ -132,6 +132,10 @@ impl Machine {
         unsafe { libc::setpriority(libc::PRIO_PROCESS, main as _, FIRST_IN_LINE) };
     }
 
+    pub(super) fn shared_cpu(&self) -> Option<usize> {
+        first(self.shared_cpu.as_ref()?)
+    }
+
     pub(super) fn last_words(&mut self) -> String {
         let deadline = Instant::now() + LAST_WORDS;
         let mut ended = self.child.try_wait().ok().flatten();
@@ -198,19 +202,27 @@ fn arguments(
 /// The CPUs of this process but the generator's; None where that is the only one.
 fn cpus_beside(sender: Option<u32>) -> Option<CpuSet> {
     let mut cpus = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    let first = (0..CpuSet::count()).find(|cpu| cpus.is_set(*cpu).unwrap_or(false))?;
+    let first = first(&cpus)?;
     cpus.unset(sender.map_or(first, |cpu| cpu as usize)).ok()?;
-    (0..CpuSet::count()).any(|cpu| cpus.is_set(cpu).unwrap_or(false)).then_some(cpus)
+    (count(&cpus) > 0).then_some(cpus)
+}
+
+fn members(cpus: &CpuSet) -> impl Iterator<Item = usize> {
+    (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu).unwrap_or(false))
+}
+
+fn first(cpus: &CpuSet) -> Option<usize> {
+    members(cpus).next()
 }
 
 fn count(cpus: &CpuSet) -> usize {
-    (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu).unwrap_or(false)).count()
+    members(cpus).count()
 }
 
 /// The CPUs of this process that are not these.
 fn others(cpus: &CpuSet) -> Option<CpuSet> {
     let mut own = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    for cpu in (0..CpuSet::count()).filter(|cpu| cpus.is_set(*cpu).unwrap_or(false)) {
+    for cpu in members(cpus) {
         own.unset(cpu).ok()?;
     }
     Some(own)
