@@ -123,8 +123,10 @@ pub struct Counts {
     pub packets: f64,
     /// Polls.
     pub polls: f64,
-    /// Interrupts.
+    /// Interrupts that began polls.
     pub interrupts: f64,
+    /// All that the device under test raised; None: they are not listed.
+    pub raised: Option<f64>,
     /// Packets the application read.
     pub delivered: f64,
     /// What the configured work on a packet took where nothing interrupted it (s); None: not known.

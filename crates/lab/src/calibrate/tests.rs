@@ -110,6 +110,7 @@ impl Bench for Exact {
             packets,
             polls,
             interrupts: polls,
+            raised: None,
             delivered,
             undisturbed_work_s: None,
             wakeups,

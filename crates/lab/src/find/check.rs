@@ -91,6 +91,7 @@ fn one(
     let Asked { options, plan, basis, stop } = *asked;
     let Predicted { mut computed, notes, unpredicted } =
         setup.predicted(options, plan, &basis.calibrated, finding, device);
+    computed.gap_late_s = basis.gap_late_s;
     let is_predicted = unpredicted.is_none();
     let spec = setup.spec(options, plan);
     // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
@@ -116,7 +117,7 @@ fn one(
     let question = Question { reference, ..plan.question(spec.clone(), highest(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     let trials = bench.at_present();
-    let mut latencies = Latencies::new();
+    let (mut latencies, mut gap_late_s) = (Latencies::new(), basis.gap_late_s);
     let mut present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
     let computed_with = |calibrated: &Calibrated| {
         let mut computed = setup.predicted(options, plan, calibrated, finding, device).computed;
@@ -124,18 +125,22 @@ fn one(
         computed
     };
     if is_predicted && device.is_some_and(|device| !device.backlog) {
-        let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, computed_with);
+        let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, |own| Predictor {
+            gap_late_s: basis.gap_late_s,
+            ..computed_with(own)
+        });
         present = host;
-        latencies = delivery::curve([basis.latencies.clone(), near].concat());
+        latencies = delivery::curve([basis.latencies.clone(), near.latencies].concat());
+        gap_late_s = near.gap_late_s;
     }
     if let Some(present) = &present {
-        computed = computed_with(present);
+        computed = Predictor { gap_late_s, ..computed_with(present) };
         check.host = computed.host.clone();
         if is_predicted {
             reasons = predict(&computed, stop, &mut check);
         }
     }
-    computed.latencies = latencies;
+    (computed.latencies, computed.gap_late_s) = (latencies, gap_late_s);
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // The run's own prediction says why there is no interval; here it is just left out.
     if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {

@@ -1,21 +1,26 @@
-//! How long an interrupt takes to reach a host behind a NIC, by simulation.
+//! How long an interrupt takes to reach a host behind a NIC, and how late the NIC ends a gap between two, by simulation.
 //!
 //! What a poll finds came while moderation held the interrupt back and while it was on its way. With the moderation known, the latency is
-//! the one with which the simulator polls as often as the trial did: fewer times, the longer it is. Not by interrupts: those of a NIC that does
-//! not mask come while NAPI polls, too, and other devices have theirs. It is sought in trials that lost next to
+//! the one with which the simulator polls as often as the trial did: fewer times, the longer it is. It is sought in trials that lost next to
 //! nothing; the median over those near the cliff counts for the cliff. Its interval is that of the trials, not of the other costs.
 //!
 //! Where what delivers it has to wait for a CPU it grows with the load: 0 at 7 kpps and 75 us at 40 in a guest whose devices waited for the sender
 //! (docs/results/2026-11-26-vm). So a load is computed with what trials at loads like it told: calibration's, whose costs they are, and those near the cliff.
+//!
+//! An emulated NIC keeps its gap by a timer of its host, which fires late: 30 us in the median in QEMU (same place). Where polls do not mask
+//! ([`Gap::Echo`]) interrupts tell that, beside what polls tell; elsewhere they are as many as polls, and it is part of the latency.
 
 use std::sync::atomic::AtomicBool;
+
+use netcliff_core::Scheme;
+use netcliff_core::scheme::Gap;
 
 use super::engines::Predictor;
 use crate::bench::{Counts, value};
 use crate::calibrate::Calibrated;
 use crate::stats;
 
-/// Longest latency that is looked for (s), and how near it is found: in this many halvings, to 2 us.
+/// Longest time that is looked for (s), and how near it is found: in this many halvings, to 2 us.
 const LONGEST_S: f64 = 1e-3;
 const HALVINGS: u32 = 9;
 /// Most trials of a kind that are asked, and fewest that tell it for the cliff.
@@ -25,11 +30,22 @@ const FEWEST_TRIALS: usize = 3;
 const PACKETS: u64 = 50_000;
 /// Loads within this share of each other are one.
 const ALIKE: f64 = 0.15;
+/// Most trials that are asked how late a gap ends: each takes as long as ten others.
+const MOST_FOR_GAP: usize = 4;
 
 /// Interrupt latencies (s) by the loads (pps) of the trials that told them.
 pub type Latencies = Vec<(f64, f64)>;
 
-/// The host at present, or else as calibrated, with the latency that follows from these trials of what `computed` predicts with it, and the latencies;
+/// What trials told.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// By load.
+    pub latencies: Latencies,
+    /// How late a gap ends (s), median over them.
+    pub gap_late_s: f64,
+}
+
+/// The host at present, or else as calibrated, with the latency that follows from these trials of what `computed` predicts with it, and all that they told;
 /// where too few of them tell one, the host at present as it is.
 pub fn told(
     calibrated: &Calibrated,
@@ -37,30 +53,69 @@ pub fn told(
     trials: &[Counts],
     stop: &AtomicBool,
     computed: impl FnOnce(&Calibrated) -> Predictor,
-) -> (Option<Calibrated>, Latencies) {
+) -> (Option<Calibrated>, Told) {
     let own = present.as_ref().unwrap_or(calibrated);
     let computed = computed(own);
-    let latencies = of_trials(&computed, trials, stop).unwrap_or_default();
-    if latencies.len() < FEWEST_TRIALS {
-        return (present, latencies);
+    let told = of_trials(&computed, trials, stop).unwrap_or_default();
+    if told.latencies.len() < FEWEST_TRIALS {
+        return (present, Told { gap_late_s: computed.gap_late_s, ..told });
     }
-    let each_s: Vec<f64> = latencies.iter().map(|(_, latency_s)| *latency_s).collect();
-    (own.with_latency_of(&each_s, computed.seed).or(present), latencies)
+    let each_s: Vec<f64> = told.latencies.iter().map(|(_, latency_s)| *latency_s).collect();
+    (own.with_latency_of(&each_s, computed.seed).or(present), told)
 }
 
 /// What each of the trials tells, of up to so many; None after a stop.
-pub fn of_trials(computed: &Predictor, trials: &[Counts], stop: &AtomicBool) -> Option<Latencies> {
+pub fn of_trials(computed: &Predictor, trials: &[Counts], stop: &AtomicBool) -> Option<Told> {
     let tells = |counts: &&Counts| counts.polls > 0.0 && counts.packets > 0.0 && counts.elapsed_s > 0.0;
     let usable: Vec<&Counts> = trials.iter().filter(tells).collect();
     let step = usable.len().div_ceil(MOST_TRIALS).max(1);
-    let mut begun = Vec::new();
-    for counts in usable.into_iter().step_by(step) {
-        let (load_pps, per_s) = (counts.packets / counts.elapsed_s, counts.polls / counts.elapsed_s);
-        begun.push((load_pps, computed.begin(move |computed, _| latency_s(computed, load_pps, per_s))));
+    let asked: Vec<Asked> = usable.into_iter().step_by(step).map(Asked::of).collect();
+    let mut computed = Predictor { latencies: Latencies::new(), packets: PACKETS, ..computed.clone() };
+    if echoes(&computed.scheme) {
+        let step = asked.len().div_ceil(MOST_FOR_GAP).max(1);
+        let some: Vec<Asked> = asked.iter().copied().step_by(step).collect();
+        let each_s: Vec<f64> =
+            each(&computed, &some, stop, gap_late_s)?.into_iter().map(|(_, late_s)| late_s).collect();
+        computed.gap_late_s = stats::median(&each_s).map_or(computed.gap_late_s, |median| median.value);
     }
+    let latencies = each(&computed, &asked, stop, latency_s)?;
+    Some(Told { latencies, gap_late_s: computed.gap_late_s })
+}
+
+/// What a trial is asked by.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    load_pps: f64,
+    polls_per_s: f64,
+    raised_per_s: Option<f64>,
+}
+
+impl Asked {
+    fn of(counts: &Counts) -> Self {
+        let per_s = |count: f64| count / counts.elapsed_s;
+        Self {
+            load_pps: per_s(counts.packets),
+            polls_per_s: per_s(counts.polls),
+            raised_per_s: counts.raised.map(per_s),
+        }
+    }
+}
+
+/// The answers of the trials that have one, by their loads, computed together; None after a stop.
+fn each(
+    computed: &Predictor,
+    asked: &[Asked],
+    stop: &AtomicBool,
+    answer: fn(&Predictor, Asked) -> Option<f64>,
+) -> Option<Vec<(f64, f64)>> {
+    let begin = |one: &Asked| {
+        let one = *one;
+        (one.load_pps, computed.begin(move |computed, _| answer(computed, one)))
+    };
+    let begun: Vec<_> = asked.iter().map(begin).collect();
     let mut found = Vec::new();
     for (load_pps, one) in begun {
-        found.extend(one.unless(stop)?.map(|latency_s| (load_pps, latency_s)));
+        found.extend(one.unless(stop)?.map(|seconds| (load_pps, seconds)));
     }
     Some(found)
 }
@@ -89,14 +144,42 @@ pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
     })
 }
 
-/// The latency (s) with which there are `per_s` polls a second at a load; None where none up to the longest does.
-fn latency_s(computed: &Predictor, load_pps: f64, per_s: f64) -> Option<f64> {
-    let simulated = |latency_s: f64| {
-        let mut asked = Predictor { packets: PACKETS, ..computed.clone() };
+/// True where interrupts tell how late a gap ends.
+fn echoes(scheme: &Scheme) -> bool {
+    matches!(scheme, Scheme::Napi(napi) if napi.moderation.gap == Gap::Echo)
+}
+
+/// A scheme whose NIC ends its gap so late (s).
+pub fn with_gap_late(scheme: &Scheme, late_s: f64) -> Scheme {
+    let mut scheme = scheme.clone();
+    if echoes(&scheme)
+        && let Scheme::Napi(napi) = &mut scheme
+    {
+        napi.moderation.min_gap_s = napi.moderation.min_gap_s.map(|gap_s| gap_s + late_s);
+    }
+    scheme
+}
+
+/// The latency (s) with which there are as many polls as in a trial; None where none up to the longest does it.
+fn latency_s(computed: &Predictor, trial: Asked) -> Option<f64> {
+    sought_s(trial.polls_per_s, |latency_s| {
+        let mut asked = computed.clone();
         asked.host.interrupt_latency_s = latency_s;
-        asked.latencies.clear();
-        value(asked.sim_at(load_pps).ok()?.polls_per_s)
-    };
+        value(asked.sim_at(trial.load_pps).ok()?.polls_per_s)
+    })
+}
+
+/// How late a gap ends (s) so that there are as many interrupts as in a trial, with a latency that gives as many polls.
+fn gap_late_s(computed: &Predictor, trial: Asked) -> Option<f64> {
+    sought_s(trial.raised_per_s?, |late_s| {
+        let mut asked = Predictor { gap_late_s: late_s, ..computed.clone() };
+        asked.host.interrupt_latency_s = latency_s(&asked, trial)?;
+        value(asked.sim_at(trial.load_pps).ok()?.interrupts_per_s)
+    })
+}
+
+/// The time (s) with which what becomes rarer with it comes so many times a second; None where none up to the longest does it.
+fn sought_s(per_s: f64, simulated: impl Fn(f64) -> Option<f64>) -> Option<f64> {
     if simulated(0.0)? <= per_s {
         return Some(0.0);
     }
@@ -133,8 +216,8 @@ mod tests {
 
     fn trial(computed: &Predictor, load_pps: f64) -> Counts {
         let outcome = computed.sim_at(load_pps).expect("the simulator answers");
-        let polls = value(outcome.polls_per_s).expect("it counts them");
-        Counts { elapsed_s: 1.0, packets: load_pps, polls, ..Counts::default() }
+        let (polls, raised) = (value(outcome.polls_per_s).expect("it counts them"), value(outcome.interrupts_per_s));
+        Counts { elapsed_s: 1.0, packets: load_pps, polls, raised, ..Counts::default() }
     }
 
     /// With a gap, and without one; the trials are simulated from another seed.
@@ -145,7 +228,7 @@ mod tests {
             let trials: Vec<Counts> = [8e3, 12e3, 16e3, 20e3].map(|load_pps| trial(&truth, load_pps)).to_vec();
             let asked = Predictor::of(host(0.0), scheme);
             let found = of_trials(&asked, &trials, &AtomicBool::new(false)).expect("four trials");
-            let each_s: Vec<f64> = found.iter().map(|told| told.1).collect();
+            let each_s: Vec<f64> = found.latencies.iter().map(|told| told.1).collect();
             let median_s = stats::median(&each_s).expect("four").value;
             assert!((median_s / 60e-6 - 1.0).abs() < 0.1, "{scheme}: {found:?}");
         }
@@ -162,7 +245,7 @@ mod tests {
         let trials: Vec<Counts> = loads_pps.map(|load_pps| trial(&truth(load_pps), load_pps)).to_vec();
         let found =
             of_trials(&Predictor::of(host(0.0), scheme), &trials, &AtomicBool::new(false)).expect("five trials");
-        let curve = curve(found);
+        let curve = curve(found.latencies);
         assert_eq!(curve.len(), 4, "two loads are alike: {curve:?}");
         for load_pps in [10e3, 12e3, 18e3] {
             let told_s = at(&curve, load_pps).expect("a curve");
@@ -179,6 +262,30 @@ mod tests {
         assert!(with.sim_at(12e3).expect("an answer").notes.iter().any(|note| note.contains("interrupt latency")));
     }
 
+    /// The two are told apart: by polls and by interrupts, of which there are two a gap.
+    #[test]
+    fn how_late_a_gap_ends_is_found_beside_the_latency() {
+        let asked = Predictor::of(host(0.0), "napi:weight=64,gro_normal_batch=8,min_gap=81.92us,gap=echo");
+        for (latency_s, late_s) in [(0.0, 30e-6), (40e-6, 30e-6), (40e-6, 0.0)] {
+            let truth = Predictor { host: host(latency_s), gap_late_s: late_s, packets: 200_000, ..asked.clone() };
+            let trials: Vec<Counts> = [6e3, 9e3, 12e3, 15e3].map(|load_pps| trial(&truth, load_pps)).to_vec();
+            let found = of_trials(&asked, &trials, &AtomicBool::new(false)).expect("four trials");
+            assert!((found.gap_late_s - late_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
+            let each_s: Vec<f64> = found.latencies.iter().map(|told| told.1).collect();
+            let median_s = stats::median(&each_s).expect("four").value;
+            assert!((median_s - latency_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
+            // Without a list of the NIC's interrupts it is what was known before.
+            let unlisted: Vec<Counts> = trials.iter().map(|one| Counts { raised: None, ..one.clone() }).collect();
+            let known = Predictor { gap_late_s: late_s, ..asked.clone() };
+            let found = of_trials(&known, &unlisted, &AtomicBool::new(false)).expect("four trials");
+            assert_eq!(found.gap_late_s, late_s);
+        }
+        let with = Predictor { gap_late_s: 30e-6, latencies: vec![(6e3, 0.0)], ..asked.clone() };
+        assert_eq!(with.sim_point(6e3).scheme.to_string(), asked.scheme.to_string().replace("81.92us", "111.92us"));
+        let notes = with.sim_at(6e3).expect("an answer").notes;
+        assert!(notes.iter().any(|note| note.contains("a gap that ends 30us late")), "{notes:?}");
+    }
+
     #[test]
     fn too_few_trials_tell_nothing() {
         let asked = Predictor::of(host(0.0), "napi:weight=64");
@@ -188,11 +295,11 @@ mod tests {
         let calibrated =
             crate::calibrate::calibrate(&mut exact, &crate::calibrate::tests::base(), plan).expect("costs");
         let trials = [one.clone(), one.clone()];
-        let (present, latencies) = told(&calibrated, None, &trials, &AtomicBool::new(false), |_| asked.clone());
-        assert!(present.is_none() && latencies.len() == 2);
+        let (present, two) = told(&calibrated, None, &trials, &AtomicBool::new(false), |_| asked.clone());
+        assert!(present.is_none() && two.latencies.len() == 2);
         // More polls than without any latency.
         let often = Counts { polls: 1e6, ..one };
         let found = of_trials(&asked, &[often.clone(), often.clone(), often], &AtomicBool::new(false));
-        assert_eq!(found, Some(vec![(1e4, 0.0); 3]));
+        assert_eq!(found.map(|told| told.latencies), Some(vec![(1e4, 0.0); 3]));
     }
 }

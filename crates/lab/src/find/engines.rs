@@ -43,6 +43,9 @@ pub struct Predictor {
     /// Interrupt latencies (s) that trials told, by their loads (pps), rising; empty: the host's at every load ([`super::delivery`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Latencies,
+    /// How late the NIC ends a gap between interrupts (s), as trials told.
+    #[serde(default)]
+    pub gap_late_s: f64,
     /// Where it computes.
     #[serde(skip)]
     pub elsewhere: Elsewhere,
@@ -61,7 +64,8 @@ impl Predictor {
     /// The same for the simulator, which draws any times.
     pub fn sim_point(&self, load_pps: f64) -> Point {
         let host = Host { service: self.times.clone(), ..self.host.clone() };
-        Point { host, scheme: self.scheme.clone(), traffic: self.traffic.at_pps(load_pps) }
+        let scheme = delivery::with_gap_late(&self.scheme, self.gap_late_s);
+        Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
     }
 
     /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
@@ -107,8 +111,8 @@ impl Predictor {
             return answer;
         }
         let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
-        let search = CliffSearch { near_pps: self.near_pps, width: WIDTH };
-        let cliff = search.cliff(&engine, &self.point(1.0).host, &self.scheme, &self.traffic, self.loss)?;
+        let (search, point) = (CliffSearch { near_pps: self.near_pps, width: WIDTH }, self.point(1.0));
+        let cliff = search.cliff(&engine, &point.host, &point.scheme, &self.traffic, self.loss)?;
         Ok(Figure::exact(cliff.pps))
     }
 
@@ -175,10 +179,14 @@ impl Predictor {
         let mut own = self.clone();
         own.host.interrupt_latency_s = latency_s;
         let mut outcome = answer(&own)?;
-        let told = print_short_time_s(latency_s);
-        outcome
-            .notes
-            .push(format!("computed with an interrupt latency of {told}, as trials at loads like this one tell"));
+        let latency = print_short_time_s(latency_s);
+        let late = match self.gap_late_s {
+            0.0 => String::new(),
+            late_s => format!(" and a gap that ends {} late", print_short_time_s(late_s)),
+        };
+        outcome.notes.push(format!(
+            "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell"
+        ));
         Ok(outcome)
     }
 }
@@ -200,6 +208,7 @@ impl Predictor {
             packets: 100_000,
             near_pps: None,
             latencies: Latencies::new(),
+            gap_late_s: 0.0,
             elsewhere: Elsewhere::default(),
         }
     }

@@ -9,7 +9,7 @@ use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs};
-use super::delivery::{self, Latencies};
+use super::delivery::{self, Latencies, Told};
 use super::engines::Predictor;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
@@ -46,6 +46,8 @@ pub struct Basis {
     pub capacity_pps: f64,
     /// Interrupt latencies that its trials told.
     pub latencies: Latencies,
+    /// How late a gap ends (s), by them.
+    pub gap_late_s: f64,
 }
 
 /// A run under way.
@@ -63,6 +65,8 @@ pub struct Run<'a, 'p> {
     pub behind_known_moderation: bool,
     /// Interrupt latencies that trials told so far, where that is known.
     pub latencies: Latencies,
+    /// How late a gap ends (s), by the latest of them.
+    pub gap_late_s: f64,
     /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
     pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }
@@ -103,7 +107,9 @@ impl Run<'_, '_> {
         self.stage("calibrating");
         self.bench.enter(Stage::Calibration);
         let calibrated = self.calibrate(rough.cliff_pps)?;
-        self.latencies = calibrated.as_ref().map(|own| self.latencies_below(own)).unwrap_or_default();
+        if let Some(own) = &calibrated {
+            Told { latencies: self.latencies, gap_late_s: self.gap_late_s } = self.told_below(own);
+        }
         let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated, Some(rough.cliff_pps)));
         if let Some(computed) = &computed {
             self.stage("predicting and simulating the cliff");
@@ -160,6 +166,7 @@ impl Run<'_, '_> {
             calibrated,
             capacity_pps: rough.capacity_pps,
             latencies: std::mem::take(&mut self.latencies),
+            gap_late_s: self.gap_late_s,
         }))
     }
 
@@ -180,6 +187,7 @@ impl Run<'_, '_> {
             packets: self.plan.sim_packets,
             near_pps,
             latencies: delivery::curve(self.latencies.clone()),
+            gap_late_s: self.gap_late_s,
             elsewhere: self.options.engines.clone(),
         }
     }

@@ -97,6 +97,7 @@ impl Trial {
             packets: reception.packets as f64,
             polls: reception.polls as f64,
             interrupts: reception.interrupts as f64,
+            raised: self.own_interrupts_per_s().map(|per_s| per_s * split.elapsed_s),
             delivered,
             undisturbed_work_s: self.wire.sink.undisturbed_work_s,
             // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.

@@ -126,8 +126,10 @@ impl CheckSetup {
         let traffic = Traffic { size: FrameSizes::Fixed(frame_bytes), ..finding.setup.traffic.clone() };
         let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
         let (times, loss, seed, packets) = (calibrated.times(), options.loss, options.seed, plan.sim_packets);
-        let (latencies, elsewhere) = (Vec::new(), options.engines.clone());
-        let computed = Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps, latencies, elsewhere };
+        let elsewhere = options.engines.clone();
+        let (latencies, gap_late_s) = (Vec::new(), 0.0);
+        let computed =
+            Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps, latencies, gap_late_s, elsewhere };
         Predicted { computed, notes, unpredicted }
     }
 
