@@ -232,7 +232,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         bench: Recorder::new(&mut bench),
         left_out: 0.0,
         latencies: Vec::new(),
-        gap_late_s: 0.0,
+        gap_late_s: None,
         behind_known_moderation: rig.between().is_some_and(has_known_moderation),
         progress: &progress,
         stop: &stop,

@@ -9,6 +9,7 @@ mod preempted;
 mod serial;
 #[cfg(test)]
 mod tests;
+mod work_clock;
 
 use netcliff_core::{Host, Point, Scheme};
 
@@ -21,6 +22,7 @@ use crate::tally::{Counts, Histogram};
 use disciplines::{DisableEnable, Napi2007, OneNapi};
 use polled::Polled;
 use serial::Serial;
+use work_clock::{Pausing, Steady, WorkClock};
 
 /// Largest ring served this way: the queue's memory is taken at once.
 const LARGEST_RING: u64 = 1 << 16;
@@ -40,45 +42,80 @@ trait Recursion {
     fn counts(&mut self, at: u64) -> Counts;
 }
 
-/// True of a host whose packets only its ring and protocol processing hold up, and whose ring is not too large.
-pub(crate) fn is_alone(host: &Host) -> bool {
-    let alone =
-        host.application_s.is_none() && host.xoff.is_none() && host.transmit_s.is_none() && host.pauses().is_none();
+/// True of a host whose packets only its ring, protocol processing and pauses hold up, and whose ring is not too large.
+fn is_alone_or_paused(host: &Host) -> bool {
+    let alone = host.application_s.is_none() && host.xoff.is_none() && host.transmit_s.is_none();
     alone && (1..=LARGEST_RING).contains(&host.ring)
+}
+
+/// The same without pauses.
+pub(crate) fn is_alone(host: &Host) -> bool {
+    is_alone_or_paused(host) && host.pauses().is_none()
 }
 
 /// Simulates `packets` arrivals of `point`, which must be supported; None: only events can.
 pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Option<Records> {
     let host = &point.host;
-    if !is_alone(host) {
+    if !is_alone_or_paused(host) {
         return None;
+    }
+    if host.pauses().is_some() {
+        let nothing_at_once = lasts(clock, host, host.protocol_s) && lasts(clock, host, host.interrupt_s);
+        let pausing = Pausing::new(point, clock, seed, replication);
+        return if nothing_at_once { by_work(point, pausing, clock, seed, replication, packets) } else { None };
     }
     let ring = host.ring as usize;
     let source = || Source::new(point, clock, seed, replication);
     let times = || Times::new(point, clock, seed, replication);
-    let serial = |discipline| drive(Serial::new(discipline, ring), source(), packets);
     match &point.scheme {
-        Scheme::Ideal => Some(drive(ideal::Ideal::new(ring), source(), packets)),
-        Scheme::DisableEnable { merged } => {
-            let source = source();
-            let discipline = DisableEnable::new(times(), source.cost(), *merged);
-            Some(drive(Serial::new(discipline, ring), source, packets))
-        }
         Scheme::Napi2007 { period_s, quota } => {
             let discipline = Napi2007::new(times(), clock.whole(*period_s), *quota);
-            Some(drive(Serial::new(discipline, ring), source(), packets))
+            Some(drive(Serial::new(discipline, Steady::default(), ring), source(), packets))
         }
         Scheme::Polling { period_s, quota } => {
             let times = times();
             let queue = Polled::new(Ticks::new(*period_s, clock, &times), times.poll, *quota, ring);
             Some(drive(queue, source(), packets))
         }
-        Scheme::Napi(napi) => OneNapi::new(times(), napi).map(serial),
-        _ => {
+        Scheme::Interrupt { .. } | Scheme::Coalesce(_) => {
             let queue = preempted::Preempted::new(point, ring, clock, seed, replication)?;
             Some(drive(queue, source(), packets))
         }
+        _ => by_work(point, Steady::default(), clock, seed, replication, packets),
     }
+}
+
+/// True if what takes a mean of `mean_s` takes a tick at least.
+fn lasts(clock: Clock, host: &Host, mean_s: f64) -> bool {
+    let shortest = host.service.measured().map_or(1.0, |times| times.parts()[0].0);
+    clock.ticks(mean_s) * shortest >= 1.0
+}
+
+/// Schemes without a timer of their own, which do the same by the clock of work with pauses and without.
+fn by_work(
+    point: &Point,
+    work: impl WorkClock,
+    clock: Clock,
+    seed: u64,
+    replication: u64,
+    packets: u64,
+) -> Option<Records> {
+    let (source, ring) = (Source::new(point, clock, seed, replication), point.host.ring as usize);
+    let times = || Times::new(point, clock, seed, replication);
+    Some(match &point.scheme {
+        Scheme::Ideal => drive(ideal::Ideal::new(work, ring), source, packets),
+        Scheme::DisableEnable { merged } => {
+            let discipline = DisableEnable::new(times(), source.cost(), *merged);
+            drive(Serial::new(discipline, work, ring), source, packets)
+        }
+        Scheme::Napi(napi) => {
+            // An interrupt is on its way in real time.
+            let in_time = point.host.pauses().is_none() || point.host.interrupt_latency_s == 0.0;
+            let discipline = OneNapi::new(times(), napi).filter(|_| in_time)?;
+            drive(Serial::new(discipline, work, ring), source, packets)
+        }
+        _ => return None,
+    })
 }
 
 fn drive(mut queue: impl Recursion, mut source: Source, packets: u64) -> Records {

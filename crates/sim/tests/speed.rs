@@ -68,6 +68,11 @@ fn packets_a_second() {
     ];
     let mut cases: Vec<(String, Point)> =
         schemes.iter().map(|(scheme, kpps)| (format!("{scheme} at {kpps} kpps"), point(scheme, *kpps))).collect();
+    for scheme in ["ideal", "disable-enable", "napi"] {
+        let mut paused = point(scheme, 100.0);
+        (paused.host.pause_s, paused.host.pause_every_s) = (Some(100e-6), Some(5e-3));
+        cases.push((format!("{scheme} at 100 kpps, away for 100 us each 5 ms"), paused));
+    }
     let mut with_application = point("napi:backlog", 90.0);
     with_application.host.application_s = Some(2e-6);
     cases.push(("napi:backlog with an application at 90 kpps".to_owned(), with_application));

@@ -13,7 +13,7 @@ use netcliff_host::tune::device::Made;
 
 use super::cliff::{self, Question};
 use super::conclude::Merged;
-use super::delivery::Latencies;
+use super::delivery::Told;
 use super::engines::Predictor;
 use super::later::{Later, highest};
 use super::plan::Plan;
@@ -21,7 +21,7 @@ use super::recorder::{Recorder, Stage};
 use super::stages::Basis;
 use super::sureness::{Assessed, Sureness};
 use super::{FindOptions, base, conclude, delivery, experienced, missing};
-use crate::bench::Bench;
+use crate::bench::{Bench, Counts};
 use crate::calibrate::Calibrated;
 use crate::rig::Between;
 use crate::trial::{TrialError, TrialSpec};
@@ -35,6 +35,12 @@ const REFERENCE_SHARE: f64 = 0.8;
 /// Loads of a check of the device, as shares of the cliff that was measured with it, where none are given: interrupts a packet fall with the
 /// load.
 const BELOW: [f64; 3] = [0.25, 0.5, 0.75];
+
+/// Loads of the trials that tell how late interrupts come, as shares of the cliff that is expected, and trials of each.
+const TIMED: [f64; 2] = [0.3, 0.6];
+const TIMED_REPEATS: u64 = 2;
+/// Most loss of such a trial: polls of a full ring find what they find whenever they come.
+const TIMED_LOSS: f64 = 0.01;
 
 /// Runs every check; a stop or failure leaves the rest out and says so.
 pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
@@ -91,7 +97,6 @@ fn one(
     let Asked { options, plan, basis, stop } = *asked;
     let Predicted { mut computed, notes, unpredicted } =
         setup.predicted(options, plan, &basis.calibrated, finding, device);
-    computed.gap_late_s = basis.gap_late_s;
     let is_predicted = unpredicted.is_none();
     let spec = setup.spec(options, plan);
     // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
@@ -111,36 +116,44 @@ fn one(
     let expected_pps = near.ok_or("neither model nor simulator answers it")?;
     // Of the capacity of this set-up only the prediction is known so far.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
+    let is_timed = is_predicted && device.is_some_and(|device| !device.backlog);
+    let mut timing = Told { latencies: basis.latencies.clone(), gap_late_s: basis.gap_late_s };
+    if is_timed && timing.latencies.is_empty() {
+        // Calibration's trials tell it only where the moderation that they had is known.
+        let trials = timed(bench, &spec, expected_pps)?;
+        timing = delivery::of_trials(&computed, &trials, stop).unwrap_or_default();
+    }
     bench.enter(Stage::Search);
     bench.calibrated(basis.calibrated.costs, base(options, plan));
     let reference = reference(options, plan, finding);
     let question = Question { reference, ..plan.question(spec.clone(), highest(finding), expected_pps, capacity_pps) };
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     let trials = bench.at_present();
-    let (mut latencies, mut gap_late_s) = (Latencies::new(), basis.gap_late_s);
     let mut present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
     let computed_with = |calibrated: &Calibrated| {
         let mut computed = setup.predicted(options, plan, calibrated, finding, device).computed;
         computed.host.socket_buffer = check.host.socket_buffer;
         computed
     };
-    if is_predicted && device.is_some_and(|device| !device.backlog) {
+    if is_timed {
         let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, |own| Predictor {
-            gap_late_s: basis.gap_late_s,
+            gap_late_s: timing.gap_late_s,
             ..computed_with(own)
         });
         present = host;
-        latencies = delivery::curve([basis.latencies.clone(), near.latencies].concat());
-        gap_late_s = near.gap_late_s;
+        timing.latencies.extend(near.latencies);
+        timing.gap_late_s = near.gap_late_s;
     }
     if let Some(present) = &present {
-        computed = Predictor { gap_late_s, ..computed_with(present) };
+        computed = Predictor { gap_late_s: timing.gap_late_s, ..computed_with(present) };
         check.host = computed.host.clone();
         if is_predicted {
             reasons = predict(&computed, stop, &mut check);
         }
     }
-    (computed.latencies, computed.gap_late_s) = (latencies, gap_late_s);
+    if is_timed {
+        (computed.latencies, computed.gap_late_s) = (delivery::curve(timing.latencies), timing.gap_late_s);
+    }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // The run's own prediction says why there is no interval; here it is just left out.
     if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {
@@ -235,6 +248,20 @@ fn below(
         points.extend(repeated(bench, spec, load_pps, asked.plan, true)?.map(|merged| merged.into_point(load_pps)));
     }
     Ok(points)
+}
+
+/// Metered trials below the cliff that is expected; those that lost packets are left out.
+fn timed(bench: &mut dyn Bench, spec: &TrialSpec, expected_pps: f64) -> Result<Vec<Counts>, String> {
+    let mut trials = Vec::new();
+    for repeat in 0..TIMED_REPEATS {
+        for share in TIMED {
+            let (rate_pps, seed) = (share * expected_pps, spec.seed + 60_000 + repeat);
+            let seen = bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, true).map_err(told)?;
+            let counts = seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TIMED_LOSS);
+            trials.extend(counts);
+        }
+    }
+    Ok(trials)
 }
 
 /// Both engines' cliffs; returns why one has none.

@@ -41,8 +41,8 @@ pub type Latencies = Vec<(f64, f64)>;
 pub struct Told {
     /// By load.
     pub latencies: Latencies,
-    /// How late a gap ends (s), median over them.
-    pub gap_late_s: f64,
+    /// How late a gap ends (s), where that can be told: as was known, or else the median over them.
+    pub gap_late_s: Option<f64>,
 }
 
 /// The host at present, or else as calibrated, with the latency that follows from these trials of what `computed` predicts with it, and all that they told;
@@ -71,12 +71,12 @@ pub fn of_trials(computed: &Predictor, trials: &[Counts], stop: &AtomicBool) -> 
     let step = usable.len().div_ceil(MOST_TRIALS).max(1);
     let asked: Vec<Asked> = usable.into_iter().step_by(step).map(Asked::of).collect();
     let mut computed = Predictor { latencies: Latencies::new(), packets: PACKETS, ..computed.clone() };
-    if echoes(&computed.scheme) {
+    if echoes(&computed.scheme) && computed.gap_late_s.is_none() {
         let step = asked.len().div_ceil(MOST_FOR_GAP).max(1);
         let some: Vec<Asked> = asked.iter().copied().step_by(step).collect();
         let each_s: Vec<f64> =
             each(&computed, &some, stop, gap_late_s)?.into_iter().map(|(_, late_s)| late_s).collect();
-        computed.gap_late_s = stats::median(&each_s).map_or(computed.gap_late_s, |median| median.value);
+        computed.gap_late_s = stats::median(&each_s).map(|median| median.value);
     }
     let latencies = each(&computed, &asked, stop, latency_s)?;
     Some(Told { latencies, gap_late_s: computed.gap_late_s })
@@ -172,7 +172,7 @@ fn latency_s(computed: &Predictor, trial: Asked) -> Option<f64> {
 /// How late a gap ends (s) so that there are as many interrupts as in a trial, with a latency that gives as many polls.
 fn gap_late_s(computed: &Predictor, trial: Asked) -> Option<f64> {
     sought_s(trial.raised_per_s?, |late_s| {
-        let mut asked = Predictor { gap_late_s: late_s, ..computed.clone() };
+        let mut asked = Predictor { gap_late_s: Some(late_s), ..computed.clone() };
         asked.host.interrupt_latency_s = latency_s(&asked, trial)?;
         value(asked.sim_at(trial.load_pps).ok()?.interrupts_per_s)
     })
@@ -267,20 +267,23 @@ mod tests {
     fn how_late_a_gap_ends_is_found_beside_the_latency() {
         let asked = Predictor::of(host(0.0), "napi:weight=64,gro_normal_batch=8,min_gap=81.92us,gap=echo");
         for (latency_s, late_s) in [(0.0, 30e-6), (40e-6, 30e-6), (40e-6, 0.0)] {
-            let truth = Predictor { host: host(latency_s), gap_late_s: late_s, packets: 200_000, ..asked.clone() };
+            let truth =
+                Predictor { host: host(latency_s), gap_late_s: Some(late_s), packets: 200_000, ..asked.clone() };
             let trials: Vec<Counts> = [6e3, 9e3, 12e3, 15e3].map(|load_pps| trial(&truth, load_pps)).to_vec();
             let found = of_trials(&asked, &trials, &AtomicBool::new(false)).expect("four trials");
-            assert!((found.gap_late_s - late_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
+            assert!((found.gap_late_s.expect("it echoes") - late_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
             let each_s: Vec<f64> = found.latencies.iter().map(|told| told.1).collect();
             let median_s = stats::median(&each_s).expect("four").value;
             assert!((median_s - latency_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
-            // Without a list of the NIC's interrupts it is what was known before.
+            // What is known is not asked again, and without a list of the NIC's interrupts nothing tells it.
+            let known = Predictor { gap_late_s: Some(1e-5), ..asked.clone() };
+            let found = of_trials(&known, &trials, &AtomicBool::new(false)).expect("four trials");
+            assert_eq!(found.gap_late_s, Some(1e-5));
             let unlisted: Vec<Counts> = trials.iter().map(|one| Counts { raised: None, ..one.clone() }).collect();
-            let known = Predictor { gap_late_s: late_s, ..asked.clone() };
-            let found = of_trials(&known, &unlisted, &AtomicBool::new(false)).expect("four trials");
-            assert_eq!(found.gap_late_s, late_s);
+            let found = of_trials(&asked, &unlisted, &AtomicBool::new(false)).expect("four trials");
+            assert_eq!(found.gap_late_s, None);
         }
-        let with = Predictor { gap_late_s: 30e-6, latencies: vec![(6e3, 0.0)], ..asked.clone() };
+        let with = Predictor { gap_late_s: Some(30e-6), latencies: vec![(6e3, 0.0)], ..asked.clone() };
         assert_eq!(with.sim_point(6e3).scheme.to_string(), asked.scheme.to_string().replace("81.92us", "111.92us"));
         let notes = with.sim_at(6e3).expect("an answer").notes;
         assert!(notes.iter().any(|note| note.contains("a gap that ends 30us late")), "{notes:?}");

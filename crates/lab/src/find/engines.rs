@@ -43,9 +43,9 @@ pub struct Predictor {
     /// Interrupt latencies (s) that trials told, by their loads (pps), rising; empty: the host's at every load ([`super::delivery`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Latencies,
-    /// How late the NIC ends a gap between interrupts (s), as trials told.
-    #[serde(default)]
-    pub gap_late_s: f64,
+    /// How late the NIC ends a gap between interrupts (s), as trials told; None: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_late_s: Option<f64>,
     /// Where it computes.
     #[serde(skip)]
     pub elsewhere: Elsewhere,
@@ -64,7 +64,7 @@ impl Predictor {
     /// The same for the simulator, which draws any times.
     pub fn sim_point(&self, load_pps: f64) -> Point {
         let host = Host { service: self.times.clone(), ..self.host.clone() };
-        let scheme = delivery::with_gap_late(&self.scheme, self.gap_late_s);
+        let scheme = delivery::with_gap_late(&self.scheme, self.gap_late_s.unwrap_or(0.0));
         Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
     }
 
@@ -180,10 +180,8 @@ impl Predictor {
         own.host.interrupt_latency_s = latency_s;
         let mut outcome = answer(&own)?;
         let latency = print_short_time_s(latency_s);
-        let late = match self.gap_late_s {
-            0.0 => String::new(),
-            late_s => format!(" and a gap that ends {} late", print_short_time_s(late_s)),
-        };
+        let late = self.gap_late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
+        let late = late.unwrap_or_default();
         outcome.notes.push(format!(
             "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell"
         ));
@@ -208,7 +206,7 @@ impl Predictor {
             packets: 100_000,
             near_pps: None,
             latencies: Latencies::new(),
-            gap_late_s: 0.0,
+            gap_late_s: None,
             elsewhere: Elsewhere::default(),
         }
     }

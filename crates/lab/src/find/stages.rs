@@ -47,7 +47,7 @@ pub struct Basis {
     /// Interrupt latencies that its trials told.
     pub latencies: Latencies,
     /// How late a gap ends (s), by them.
-    pub gap_late_s: f64,
+    pub gap_late_s: Option<f64>,
 }
 
 /// A run under way.
@@ -66,7 +66,7 @@ pub struct Run<'a, 'p> {
     /// Interrupt latencies that trials told so far, where that is known.
     pub latencies: Latencies,
     /// How late a gap ends (s), by the latest of them.
-    pub gap_late_s: f64,
+    pub gap_late_s: Option<f64>,
     /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
     pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }

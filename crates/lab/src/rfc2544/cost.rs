@@ -111,7 +111,7 @@ impl Predicted {
             packets: SIMULATED_FRAMES,
             near_pps: None,
             latencies: Vec::new(),
-            gap_late_s: 0.0,
+            gap_late_s: None,
             elsewhere: Elsewhere::default(),
         };
         let simulated = asked.sim_cliff(&std::sync::atomic::AtomicBool::new(false));

@@ -46,6 +46,12 @@ impl Pauses {
         self.ends
     }
 
+    /// Length of the present or last pause [ticks].
+    #[inline]
+    pub(crate) fn length(&self) -> u64 {
+        self.ends - self.began
+    }
+
     /// When the next pause starts [ticks]; [`NEVER`]: there is none.
     #[inline]
     pub(crate) fn next(&self) -> u64 {

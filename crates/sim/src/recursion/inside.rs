@@ -1,13 +1,15 @@
 //! [`Inside`]: packets whose departures are known ahead of time, until these become counts and latencies: a block later, or when a mark asks for them.
 
+use super::work_clock::WorkClock;
 use crate::random::BLOCK;
 use crate::tally::{Counts, Histogram};
 
 /// An accepted packet, with what else a scheme keeps of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Accepted<T = ()> {
-    /// When it departs [ticks].
+    /// When it departs, on the clock of work ([`super::work_clock`]) [ticks].
     pub departs: u64,
+    /// That less when it came; pauses are added when it is delivered.
     pub latency: u64,
     pub bytes: u32,
     pub kept: T,
@@ -70,22 +72,24 @@ impl<T: Copy + Default> Inside<T> {
         self.packets[self.place(self.delivered.wrapping_sub(1))].departs
     }
 
-    /// Counts the packets that have departed by `at`.
-    pub(super) fn deliver(&mut self, at: u64, latencies: &mut Histogram) {
+    /// Counts the packets that have departed by the time that `clock` shows as `shown`.
+    pub(super) fn deliver(&mut self, shown: u64, clock: &mut impl WorkClock, latencies: &mut Histogram) {
         let mask = self.packets.len() - 1;
         let packets = &self.packets[..=mask];
         let first = self.delivered;
         let mut latency = 0_u128;
         while self.delivered < self.accepted {
             let packet = &packets[self.delivered & mask];
-            if packet.departs > at {
+            if packet.departs > shown {
                 break;
             }
-            latency += u128::from(packet.latency);
-            latencies.add(packet.latency);
+            let own = packet.latency.wrapping_add(clock.away(packet.departs));
+            latency += u128::from(own);
+            latencies.add(own);
             self.counts.delivered_bytes += u64::from(packet.bytes);
             self.delivered += 1;
         }
+        clock.forget();
         self.counts.latency += latency;
         self.counts.delivered += (self.delivered - first) as u64;
     }
@@ -93,7 +97,8 @@ impl<T: Copy + Default> Inside<T> {
     /// The counts of packets at `at`, of which all departures have been counted.
     pub(super) fn counts(&self, at: u64) -> Counts {
         let inside = (self.delivered..self.accepted).map(|number| &self.packets[self.place(number)]);
-        let ages: u128 = inside.map(|packet| u128::from(at + packet.latency - packet.departs)).sum();
+        let age = |packet: &Accepted<T>| at.wrapping_add(packet.latency).wrapping_sub(packet.departs);
+        let ages: u128 = inside.map(|packet| u128::from(age(packet))).sum();
         let area = self.counts.latency + ages;
         Counts {
             at,

@@ -5,6 +5,7 @@
 
 use super::Recursion;
 use super::inside::{Accepted, Inside};
+use super::work_clock::Steady;
 use crate::draw::{Draw, to_ticks};
 use crate::schemes::Ticks;
 use crate::source::PacketBlock;
@@ -164,7 +165,7 @@ impl Recursion for Polled {
     }
 
     fn deliver(&mut self, at: u64, latencies: &mut Histogram) {
-        self.inside.deliver(at, latencies);
+        self.inside.deliver(at, &mut Steady::default(), latencies);
         self.ticks.drain(..self.ticks.partition_point(|tick| tick.ended <= at));
         self.rearms.drain(..self.rearms.partition_point(|began| *began <= at));
     }

@@ -76,8 +76,7 @@ impl Preempted {
             _ => return None,
         };
         let host = &point.host;
-        let shortest = host.service.measured().map_or(1.0, |times| times.parts()[0].0);
-        if clock.ticks(host.protocol_s) * shortest < 1.0 {
+        if !super::lasts(clock, host, host.protocol_s) {
             return None;
         }
         let mean_ticks = clock.ticks(host.interrupt_s);

@@ -5,6 +5,7 @@
 
 use super::Recursion;
 use super::inside::{Accepted, Inside};
+use super::work_clock::{Instant, WorkClock};
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
@@ -45,67 +46,70 @@ pub(super) trait Discipline {
 }
 
 /// The packets, with what comes before the service of each, and sums over all that were accepted.
-pub(super) struct Serial<D> {
+pub(super) struct Serial<D, C> {
     discipline: D,
-    now: u64,
+    clock: C,
     inside: Inside<Before>,
     last: u64,
     sums: Sums,
 }
 
-impl<D> Serial<D> {
-    pub(super) fn new(discipline: D, ring: usize) -> Self {
-        Self { discipline, now: 0, inside: Inside::new(ring), last: 0, sums: Sums::default() }
+impl<D, C> Serial<D, C> {
+    pub(super) fn new(discipline: D, clock: C, ring: usize) -> Self {
+        Self { discipline, clock, inside: Inside::new(ring), last: 0, sums: Sums::default() }
     }
 }
 
-impl<D: Discipline> Recursion for Serial<D> {
+impl<D: Discipline, C: WorkClock> Recursion for Serial<D, C> {
     fn arrive(&mut self, packets: PacketBlock<'_>) {
         let Inside { packets: inside, ring, accepted, .. } = &mut self.inside;
         let mask = inside.len() - 1;
         let (inside, ring) = (&mut inside[..=mask], *ring);
-        let (mut now, mut last, mut accepted) = (self.now, self.last, *accepted);
+        let (mut last, mut accepted) = (self.last, *accepted);
         for ((gap, work), bytes) in packets.gaps.iter().zip(packets.protocol).zip(packets.bytes) {
-            now += gap;
-            if inside[accepted.wrapping_sub(ring) & mask].departs > now {
+            let Instant { at, shown } = self.clock.pass(*gap);
+            if inside[accepted.wrapping_sub(ring) & mask].departs > shown {
                 continue;
             }
-            let (before, work) = self.discipline.before(now, last, *work, *bytes);
+            let (before, work) = self.discipline.before(shown, last, *work, *bytes);
             self.sums.add(&before);
-            last += before.length() + work;
-            inside[accepted & mask] = Accepted { departs: last, latency: last - now, bytes: *bytes, kept: before };
+            last += before.length() + work.max(C::LEAST);
+            let latency = last.wrapping_sub(at);
+            inside[accepted & mask] = Accepted { departs: last, latency, bytes: *bytes, kept: before };
             accepted += 1;
         }
         self.inside.offered += packets.gaps.len();
         self.inside.accepted = accepted;
-        (self.now, self.last) = (now, last);
+        self.last = last;
     }
 
     fn deliver(&mut self, at: u64, latencies: &mut Histogram) {
-        self.inside.deliver(at, latencies);
+        let shown = self.clock.shown(at);
+        self.inside.deliver(shown, &mut self.clock, latencies);
     }
 
     fn reach(&mut self, gap: u64) -> u64 {
-        self.now + gap
+        self.clock.now() + gap
     }
 
     fn counts(&mut self, at: u64) -> Counts {
-        let mut sums = self.sums;
+        let (mut sums, shown) = (self.sums, self.clock.shown(at));
         let inside = self.inside.delivered..self.inside.accepted;
         inside.for_each(|number| sums.take_off(&self.inside.packets[self.inside.place(number)].kept));
         if self.inside.is_empty() {
-            let (first, polls_first) = self.discipline.first(at, self.last);
-            let idle = (at - self.last).saturating_sub(first);
-            sums.begin::<D>(&Before { first, idle, polls_first, ..Before::default() }, at, self.last);
+            let (first, polls_first) = self.discipline.first(shown, self.last);
+            let idle = (shown - self.last).saturating_sub(first);
+            sums.begin::<D>(&Before { first, idle, polls_first, ..Before::default() }, shown, self.last);
         } else {
             let next = &self.inside.packets[self.inside.place(self.inside.delivered)].kept;
-            sums.begin::<D>(next, at, self.inside.passed());
+            sums.begin::<D>(next, shown, self.inside.passed());
         }
         let mut counts = Counts { interrupts: sums.interrupts, polls: sums.polls, ..self.inside.counts(at) };
         counts.cpu[Account::Interrupt as usize] = sums.interrupt;
         counts.cpu[Account::Poll as usize] = sums.polling;
         counts.cpu[Account::Available as usize] = sums.idle;
-        counts.cpu[Account::Protocol as usize] = at - sums.interrupt - sums.polling - sums.idle;
+        counts.cpu[Account::Protocol as usize] = shown - sums.interrupt - sums.polling - sums.idle;
+        counts.cpu[Account::Paused as usize] = at - shown;
         counts
     }
 }

@@ -127,6 +127,32 @@ fn napi_agrees_with_events() {
     agree_with(&["napi", "napi:weight=1", "napi:weight=3,ksoftirqd=true", "napi:budget=1,weight=8"], polled_and_masked);
 }
 
+/// A CPU that is away for a tenth of the time: for less than a packet takes, for as long as the smaller rings hold, and for longer.
+fn paused(turn: usize, host: &mut Host) {
+    polled_and_masked(turn, host);
+    host.interrupt_s = if turn.is_multiple_of(11) { 1e-6 } else { host.interrupt_s };
+    host.interrupt_latency_s = 0.0;
+    let (pause_s, times) =
+        [(2e-6, "constant"), (50e-6, "exponential"), (1e-3, "erlang:4"), (300e-6, "constant")][turn % 4];
+    (host.pause_s, host.pause_every_s, host.pause_times) =
+        (Some(pause_s), Some(9.0 * pause_s), Some(times.parse().unwrap()));
+}
+
+#[test]
+fn ideal_agrees_with_events_with_pauses() {
+    agree_with(&["ideal"], paused);
+}
+
+#[test]
+fn disable_enable_agrees_with_events_with_pauses() {
+    agree_with(&["disable-enable:merged=true", "disable-enable:merged=false"], paused);
+}
+
+#[test]
+fn napi_agrees_with_events_with_pauses() {
+    agree_with(&["napi", "napi:weight=1", "napi:weight=3,ksoftirqd=true", "napi:budget=1,weight=8"], paused);
+}
+
 #[test]
 fn coalescing_agrees_with_events() {
     agree_everywhere(&[
@@ -151,6 +177,12 @@ fn what_needs_events_is_left_to_them() {
         assert!(!answers(scheme, Host { application_s: Some(1e-6), ..plain.clone() }));
         assert!(!answers(scheme, Host { ring: 1 << 20, ..plain.clone() }));
     }
+    let away = Host { pause_s: Some(1e-4), pause_every_s: Some(1e-3), ..plain.clone() };
+    for (scheme, expected) in [("ideal", true), ("napi", true), ("interrupt", false), ("napi-2007", false)] {
+        assert_eq!(answers(scheme, away.clone()), expected, "{scheme}");
+    }
+    assert!(!answers("napi", Host { interrupt_latency_s: 1e-6, ..away.clone() }));
+    assert!(!answers("disable-enable", Host { interrupt_s: 0.0, ..away }));
     let some_zero = Service::from_times("made", vec![(0.0, 1.0), (1e-6, 1.0)]).unwrap();
     assert!(!answers("interrupt", Host { service: some_zero, ..plain.clone() }));
     for scheme in [

@@ -127,7 +127,7 @@ impl CheckSetup {
         let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
         let (times, loss, seed, packets) = (calibrated.times(), options.loss, options.seed, plan.sim_packets);
         let elsewhere = options.engines.clone();
-        let (latencies, gap_late_s) = (Vec::new(), 0.0);
+        let (latencies, gap_late_s) = (Vec::new(), None);
         let computed =
             Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps, latencies, gap_late_s, elsewhere };
         Predicted { computed, notes, unpredicted }

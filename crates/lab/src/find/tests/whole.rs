@@ -83,7 +83,7 @@ fn run_under(scheme: Scheme, bench: &mut dyn Bench, options: &FindOptions) -> (F
         bench: Recorder::new(bench),
         left_out: 0.0,
         latencies: Vec::new(),
-        gap_late_s: 0.0,
+        gap_late_s: None,
         behind_known_moderation: false,
         progress: &progress,
         stop: &stop,
