@@ -94,6 +94,8 @@ pub struct Moderation {
     pub min_gap_s: Option<f64>,
     /// How that is kept.
     pub gap: Gap,
+    /// How late the end of the gap comes, and the least from there to the next interrupt, where who keeps it also moves the packets ([`Gap::Echo`]) (s).
+    pub gap_late_s: Option<f64>,
 }
 
 /// How a NIC keeps the gap between two interrupts.
@@ -287,10 +289,20 @@ impl Moderation {
     }
 
     fn validate(&self, host: &Host, backlog: bool) -> Result<(), Invalid> {
-        let timers =
-            [("rx_usecs", self.absolute_timer_s), ("packet_timer", self.packet_timer_s), ("min_gap", self.min_gap_s)];
+        let timers = [
+            ("rx_usecs", self.absolute_timer_s),
+            ("packet_timer", self.packet_timer_s),
+            ("min_gap", self.min_gap_s),
+            ("gap_late", self.gap_late_s),
+        ];
         for (name, timer) in timers {
             timer.map_or(Ok(()), |seconds| bounds::time_or_none(name, seconds))?;
+        }
+        if let Some(late_s) = self.gap_late_s
+            && self.gap != Gap::Echo
+        {
+            let value = crate::units::print_time_s(late_s);
+            return Err(Invalid::new("gap_late", value, "is of gap=echo only: leave it out, or set that"));
         }
         if let Some(frames) = self.frames {
             frames_range("rx_frames", frames, host)?;

@@ -60,6 +60,7 @@ fn impossible_parameters_name_value_and_range() {
         ("napi:min_gap=1e9s", "min_gap = 1000000000s: must be 0s, or a time from"),
         ("napi:backlog,min_gap=20us", "backlog = true: has no NIC in front of it"),
         ("napi:gap=direct", "gap = direct: needs min_gap above 0"),
+        ("napi:min_gap=20us,gap=direct,gap_late=5us", "gap_late = 5us: is of gap=echo only"),
         ("napi:min_gap=20us,gap=echo,rx_usecs=5us", "gap = echo: interrupts for each packet"),
         ("napi:backlog,rx_frames=1", "backlog = true: has no NIC in front of it"),
         ("hybrid:up=100kpps,down=110kpps", "down = 110kpps: must not be above up (100kpps)"),
@@ -74,13 +75,13 @@ proptest::proptest! {
     #[test]
     fn moderation_round_trips_through_its_text(
         frames in proptest::option::of(1..1000_u64),
-        timers in proptest::array::uniform3(proptest::option::of(0.0..1e-2_f64)),
+        timers in proptest::array::uniform4(proptest::option::of(0.0..1e-2_f64)),
         weight in 1..500_u64,
         threaded: bool,
         gap in proptest::sample::select(Gap::ALL.as_slice()),
     ) {
-        let [absolute_timer_s, packet_timer_s, min_gap_s] = timers;
-        let moderation = Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s, gap };
+        let [absolute_timer_s, packet_timer_s, min_gap_s, gap_late_s] = timers;
+        let moderation = Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s, gap, gap_late_s };
         let scheme = Scheme::Napi(Napi { weight, threaded, moderation, ..Napi::default() });
         proptest::prop_assert_eq!(parse(&scheme.to_string()), scheme);
     }

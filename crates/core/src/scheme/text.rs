@@ -64,6 +64,7 @@ fn napi(params: &mut Params<'_>) -> Result<Napi, ParseError> {
             packet_timer_s: params.time_s("packet_timer")?,
             min_gap_s: params.time_s("min_gap")?,
             gap: gap(params)?,
+            gap_late_s: params.time_s("gap_late")?,
         },
     })
 }
@@ -153,6 +154,7 @@ fn napi_pairs(napi: &Napi) -> Pairs {
         ("packet_timer", moderation.packet_timer_s.map(print_time_s)),
         ("min_gap", moderation.min_gap_s.map(print_time_s)),
         ("gap", (moderation.gap != Gap::Each).then(|| moderation.gap.name().to_owned())),
+        ("gap_late", moderation.gap_late_s.map(print_time_s)),
     ]
 }
 

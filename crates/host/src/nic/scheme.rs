@@ -109,7 +109,7 @@ impl Nic {
                 ("e1000e", Some(version)) if version <= QEMU_OLD && self.has_message_vectors() => Gap::Direct,
                 _ => Gap::Each,
             };
-            return Ok(Moderation { frames: None, absolute_timer_s, packet_timer_s, min_gap_s, gap });
+            return Ok(Moderation { absolute_timer_s, packet_timer_s, min_gap_s, gap, ..Moderation::default() });
         }
         // Each packet is announced, whatever the timer.
         if value("rx-frames") == 1 {

@@ -28,6 +28,9 @@ pub(crate) struct Moderation {
     /// How the gap is kept; the interrupt that comes now waited for the end of one.
     rule: Gap,
     waited: bool,
+    /// How late the end of a gap comes, and the least from there to the next interrupt [ticks]; what is held waits for that.
+    late: u64,
+    rests: bool,
 }
 
 impl Moderation {
@@ -45,6 +48,8 @@ impl Moderation {
             gap_ends: 0,
             rule: Gap::Each,
             waited: false,
+            late: 0,
+            rests: false,
         }
     }
 
@@ -56,7 +61,8 @@ impl Moderation {
     /// That of a NIC in front of NAPI.
     pub(super) fn of_nic(nic: &netcliff_core::Moderation, clock: Clock) -> Self {
         let times_s = [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s];
-        Self { rule: nic.gap, ..Self::of_times(nic.frames, times_s, clock) }
+        let late = nic.gap_late_s.map_or(0, |seconds| clock.whole(seconds));
+        Self { rule: nic.gap, late, ..Self::of_times(nic.frames, times_s, clock) }
     }
 
     /// How it keeps its gap.
@@ -108,10 +114,12 @@ impl Moderation {
     /// A timer is due, or the count is full; true if the interrupt may come now, else it is held until the gap ends.
     #[inline]
     pub(crate) fn fire(&mut self, now: u64) -> bool {
-        self.waited = self.held_until != NEVER;
+        let held = self.held_until != NEVER;
+        self.waited = held && !std::mem::take(&mut self.rests);
         (self.absolute_at, self.packet_at, self.held_until) = (NEVER, NEVER, NEVER);
         if now < self.gap_ends {
             self.held_until = self.gap_ends;
+            self.rests = self.rule == Gap::Echo && !held;
         }
         self.held_until == NEVER
     }
@@ -135,11 +143,13 @@ impl Moderation {
     pub(super) fn assert(&mut self, now: u64) {
         self.mask();
         if self.rule == Gap::Each || !std::mem::take(&mut self.waited) {
-            self.gap_ends = now + self.gap;
+            self.gap_ends = now + self.gap + self.late;
             if self.rule != Gap::Each {
                 // Its end comes, whatever comes until then.
                 self.held_until = self.gap_ends;
             }
+        } else {
+            self.gap_ends = now + self.late;
         }
     }
 

@@ -240,6 +240,7 @@ impl Draft<'_> {
             packet_timer_s: coalesce.packet_timer_s,
             min_gap_s: coalesce.min_gap_s,
             gap: Gap::default(),
+            gap_late_s: None,
         })?;
         self.instance(NapiKey::DeferHardIrqs, 0, "only the device holds back")
     }

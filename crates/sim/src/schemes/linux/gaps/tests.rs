@@ -39,6 +39,14 @@ fn the_end_of_a_gap_interrupts_in_any_case() {
     near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
 }
 
+/// One at 0, the end of its gap at 71.2 us with what came by then; the next interrupt not before 91.2 us, with what has come since. Seldom packets: as without.
+#[test]
+fn a_late_gap_ends_later_and_the_next_interrupt_rests_as_long() {
+    near(&outcome("napi:min_gap=51.2us,gap=echo,gap_late=20us", 1e3), 2e3, 0.5);
+    near(&outcome("napi:min_gap=51.2us,gap=echo,gap_late=20us", 1e6), 2.0 / 91.2e-6, 45.6);
+    near(&outcome("napi:min_gap=51.2us,gap=echo,gap_late=0s", 100e3), 2.0 / 60e-6, 3.0);
+}
+
 /// A packet each 2 us, more than the host takes, so that NAPI polls for good and an interrupt a gap finds it so: each takes what one of those costs.
 #[test]
 fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
