@@ -103,7 +103,7 @@ pub enum Command {
     /// Predict one load or a sweep by the model
     Predict(PredictArgs),
     /// Simulate one load or a sweep
-    Simulate(SimulateArgs),
+    Simulate(Box<SimulateArgs>),
     /// Find the scheme and parameters that serve an objective best: screened by the model, simulated, picked at a confidence
     Advise(AdviseArgs),
     /// What this host is along the path of a packet, and what looks wrong with it
