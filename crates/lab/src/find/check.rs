@@ -153,6 +153,7 @@ fn one(
     }
     if is_timed {
         (computed.latencies, computed.gap_late_s) = (delivery::curve(timing.latencies), timing.gap_late_s);
+        check.scheme = computed.sim_point(expected_pps).scheme;
     }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // The run's own prediction says why there is no interval; here it is just left out.

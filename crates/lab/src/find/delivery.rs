@@ -150,13 +150,13 @@ fn echoes(scheme: &Scheme) -> bool {
     matches!(scheme, Scheme::Napi(napi) if napi.moderation.gap == Gap::Echo)
 }
 
-/// A scheme whose NIC is so late with its gap (s).
-pub fn with_gap_late(scheme: &Scheme, late_s: f64) -> Scheme {
+/// The scheme with what is known of how late its NIC ends a gap (s).
+pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
     let mut scheme = scheme.clone();
-    if echoes(&scheme)
-        && let Scheme::Napi(napi) = &mut scheme
+    if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
+        && napi.moderation.gap == Gap::Echo
     {
-        napi.moderation.gap_late_s = Some(late_s);
+        napi.moderation.gap_late_s = late_s;
     }
     scheme
 }

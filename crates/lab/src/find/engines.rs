@@ -64,7 +64,7 @@ impl Predictor {
     /// The same for the simulator, which draws any times.
     pub fn sim_point(&self, load_pps: f64) -> Point {
         let host = Host { service: self.times.clone(), ..self.host.clone() };
-        let scheme = delivery::with_gap_late(&self.scheme, self.gap_late_s.unwrap_or(0.0));
+        let scheme = delivery::with_gap_late(&self.scheme, self.gap_late_s);
         Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
     }
 
