@@ -26,7 +26,7 @@ impl DisableEnable {
 impl Discipline for DisableEnable {
     const COUNTS_AT_ONCE: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Before, u64) {
         if arrived < last {
             return (Before::default(), work);
@@ -64,7 +64,7 @@ impl Napi2007 {
 impl Discipline for Napi2007 {
     const COUNTS_AT_ONCE: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Before, u64) {
         let mut before = Before::default();
         if arrived >= last {
@@ -116,11 +116,12 @@ impl OneNapi {
         })
     }
 
+    #[inline(always)]
     fn overhead(&mut self) -> u64 {
         self.overhead.take().unwrap_or_else(|| self.times.poll.next())
     }
 
-    #[inline]
+    #[inline(always)]
     fn unmasking(&mut self) -> u64 {
         let mean = self.times.mask_ticks;
         if mean == 0.0 {
@@ -133,7 +134,7 @@ impl OneNapi {
 impl Discipline for OneNapi {
     const COUNTS_AT_ONCE: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Before, u64) {
         let mut before = Before::default();
         if self.served == self.weight {
