@@ -60,9 +60,10 @@ pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         return None;
     }
     if host.pauses().is_some() {
-        let nothing_at_once = lasts(clock, host, host.protocol_s) && lasts(clock, host, host.interrupt_s);
-        let pausing = Pausing::new(point, clock, seed, replication);
-        return if nothing_at_once { by_work(point, pausing, clock, seed, replication, packets) } else { None };
+        if !(lasts(clock, host, host.protocol_s) && lasts(clock, host, host.interrupt_s)) {
+            return None;
+        }
+        return by_work(point, Pausing::new(point, clock, seed, replication), clock, seed, replication, packets);
     }
     let ring = host.ring as usize;
     let source = || Source::new(point, clock, seed, replication);

@@ -68,7 +68,7 @@ impl Placement {
     }
 }
 
-/// How long [`Priority::beside_devices`] tries.
+/// How long [`Priority::behind_on`] tries.
 const TRIED_NS: u64 = 200_000_000;
 /// The share of its CPU that a thread behind all others must get in that time.
 const MOST: f64 = 0.8;

@@ -13,7 +13,7 @@ use netcliff_host::tune::device::Made;
 
 use super::cliff::{self, Question};
 use super::conclude::Merged;
-use super::delivery::Told;
+use super::delivery::Timing;
 use super::engines::Predictor;
 use super::later::{Later, highest};
 use super::plan::Plan;
@@ -117,11 +117,9 @@ fn one(
     // Of the capacity of this set-up only the prediction is known so far.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     let is_timed = is_predicted && device.is_some_and(|device| !device.backlog);
-    let mut timing = Told { latencies: basis.latencies.clone(), gap_late_s: basis.gap_late_s };
-    if is_timed && timing.latencies.is_empty() {
-        // Calibration's trials tell it only where the moderation that they had is known.
-        let trials = timed(bench, &spec, expected_pps)?;
-        timing = delivery::of_trials(&computed, &trials, stop).unwrap_or_default();
+    let mut timing = Timing::default();
+    if is_timed {
+        timing = timing_below(&computed, bench, &spec, expected_pps, asked)?;
     }
     bench.enter(Stage::Search);
     bench.calibrated(basis.calibrated.costs, base(options, plan));
@@ -137,23 +135,20 @@ fn one(
     };
     if is_timed {
         let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, |own| Predictor {
-            gap_late_s: timing.gap_late_s,
+            timing: timing.clone(),
             ..computed_with(own)
         });
         present = host;
-        timing.latencies.extend(near.latencies);
-        timing.gap_late_s = near.gap_late_s;
+        timing.extend(near);
     }
+    computed.timing = timing.curved();
+    check.scheme = computed.sim_point(expected_pps).scheme;
     if let Some(present) = &present {
-        computed = Predictor { gap_late_s: timing.gap_late_s, ..computed_with(present) };
+        computed = Predictor { timing: computed.timing, ..computed_with(present) };
         check.host = computed.host.clone();
         if is_predicted {
             reasons = predict(&computed, stop, &mut check);
         }
-    }
-    if is_timed {
-        (computed.latencies, computed.gap_late_s) = (delivery::curve(timing.latencies), timing.gap_late_s);
-        check.scheme = computed.sim_point(expected_pps).scheme;
     }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // The run's own prediction says why there is no interval; here it is just left out.
@@ -251,18 +246,27 @@ fn below(
     Ok(points)
 }
 
-/// Metered trials below the cliff that is expected; those that lost packets are left out.
-fn timed(bench: &mut dyn Bench, spec: &TrialSpec, expected_pps: f64) -> Result<Vec<Counts>, String> {
-    let mut trials = Vec::new();
+/// What trials below the cliff told of when interrupts come: calibration's, or else, as where the moderation that those had is not known, some of this set-up.
+fn timing_below(
+    computed: &Predictor,
+    bench: &mut dyn Bench,
+    spec: &TrialSpec,
+    expected_pps: f64,
+    asked: &Asked<'_>,
+) -> Result<Timing, String> {
+    if !asked.basis.timing.latencies.is_empty() {
+        return Ok(asked.basis.timing.clone());
+    }
+    let mut trials: Vec<Counts> = Vec::new();
     for repeat in 0..TIMED_REPEATS {
         for share in TIMED {
             let (rate_pps, seed) = (share * expected_pps, spec.seed + 60_000 + repeat);
             let seen = bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, true).map_err(told)?;
-            let counts = seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TIMED_LOSS);
-            trials.extend(counts);
+            let tells = seen.void().is_none() && seen.loss() <= TIMED_LOSS;
+            trials.extend(seen.counts.filter(|_| tells));
         }
     }
-    Ok(trials)
+    Ok(delivery::of_trials(computed, &trials, asked.stop).unwrap_or_default())
 }
 
 /// Both engines' cliffs; returns why one has none.

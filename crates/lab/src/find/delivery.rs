@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::Scheme;
 use netcliff_core::scheme::Gap;
+use serde::{Deserialize, Serialize};
 
 use super::engines::Predictor;
 use crate::bench::{Counts, value};
@@ -37,13 +38,28 @@ const MOST_FOR_GAP: usize = 4;
 /// Interrupt latencies (s) by the loads (pps) of the trials that told them.
 pub type Latencies = Vec<(f64, f64)>;
 
-/// What trials told.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
-    /// By load.
+/// What trials told of when interrupts come.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// By load; empty: the host's at every load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Latencies,
-    /// How late a gap ends (s), where that can be told: as was known, or else the median over them.
+    /// How late the NIC ends a gap between interrupts (s), the median over the trials; None: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_late_s: Option<f64>,
+}
+
+impl Timing {
+    /// Adds what further trials told, which were asked with this known.
+    pub fn extend(&mut self, further: Self) {
+        self.latencies.extend(further.latencies);
+        self.gap_late_s = further.gap_late_s;
+    }
+
+    /// The same with medians over loads that are alike, by rising load.
+    pub fn curved(&self) -> Self {
+        Self { latencies: curve(self.latencies.clone()), ..*self }
+    }
 }
 
 /// The host at present, or else as calibrated, with the latency that follows from these trials of what `computed` predicts with it, and all that they told;
@@ -54,33 +70,34 @@ pub fn told(
     trials: &[Counts],
     stop: &AtomicBool,
     computed: impl FnOnce(&Calibrated) -> Predictor,
-) -> (Option<Calibrated>, Told) {
+) -> (Option<Calibrated>, Timing) {
     let own = present.as_ref().unwrap_or(calibrated);
     let computed = computed(own);
     let told = of_trials(&computed, trials, stop).unwrap_or_default();
     if told.latencies.len() < FEWEST_TRIALS {
-        return (present, Told { gap_late_s: computed.gap_late_s, ..told });
+        return (present, Timing { gap_late_s: computed.timing.gap_late_s, ..told });
     }
     let each_s: Vec<f64> = told.latencies.iter().map(|(_, latency_s)| *latency_s).collect();
     (own.with_latency_of(&each_s, computed.seed).or(present), told)
 }
 
 /// What each of the trials tells, of up to so many; None after a stop.
-pub fn of_trials(computed: &Predictor, trials: &[Counts], stop: &AtomicBool) -> Option<Told> {
+pub fn of_trials(computed: &Predictor, trials: &[Counts], stop: &AtomicBool) -> Option<Timing> {
     let tells = |counts: &&Counts| counts.polls > 0.0 && counts.packets > 0.0 && counts.elapsed_s > 0.0;
     let usable: Vec<&Counts> = trials.iter().filter(tells).collect();
     let step = usable.len().div_ceil(MOST_TRIALS).max(1);
     let asked: Vec<Asked> = usable.into_iter().step_by(step).map(Asked::of).collect();
-    let mut computed = Predictor { latencies: Latencies::new(), packets: PACKETS, ..computed.clone() };
-    if echoes(&computed.scheme) && computed.gap_late_s.is_none() {
+    let mut computed = Predictor { packets: PACKETS, ..computed.clone() };
+    computed.timing.latencies.clear();
+    if echoes(&computed.scheme) && computed.timing.gap_late_s.is_none() {
         let step = asked.len().div_ceil(MOST_FOR_GAP).max(1);
         let some: Vec<Asked> = asked.iter().copied().step_by(step).collect();
         let each_s: Vec<f64> =
             each(&computed, &some, stop, gap_late_s)?.into_iter().map(|(_, late_s)| late_s).collect();
-        computed.gap_late_s = stats::median(&each_s).map(|median| median.value);
+        computed.timing.gap_late_s = stats::median(&each_s).map(|median| median.value);
     }
     let latencies = each(&computed, &asked, stop, latency_s)?;
-    Some(Told { latencies, gap_late_s: computed.gap_late_s })
+    Some(Timing { latencies, ..computed.timing })
 }
 
 /// What a trial is asked by.
@@ -122,7 +139,7 @@ fn each(
 }
 
 /// Medians over trials at loads that are alike, by rising load.
-pub fn curve(mut found: Latencies) -> Latencies {
+fn curve(mut found: Latencies) -> Latencies {
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
     let alike = |one: &(f64, f64), other: &(f64, f64)| other.0 <= (1.0 + ALIKE) * one.0;
     let median = |group: &[(f64, f64)]| {
@@ -173,7 +190,8 @@ fn latency_s(computed: &Predictor, trial: Asked) -> Option<f64> {
 /// How late a gap ends (s) so that there are as many interrupts as in a trial, with a latency that gives as many polls.
 fn gap_late_s(computed: &Predictor, trial: Asked) -> Option<f64> {
     sought_s(trial.raised_per_s?, |late_s| {
-        let mut asked = Predictor { gap_late_s: Some(late_s), ..computed.clone() };
+        let mut asked = computed.clone();
+        asked.timing.gap_late_s = Some(late_s);
         asked.host.interrupt_latency_s = latency_s(&asked, trial)?;
         value(asked.sim_at(trial.load_pps).ok()?.interrupts_per_s)
     })
@@ -255,7 +273,8 @@ mod tests {
         assert_eq!((at(&curve, 1.0), at(&curve, 1e6)), (Some(curve[0].1), Some(curve[3].1)));
         assert_eq!(at(&[], 1e3), None);
         let fixed = Predictor::of(host(300e-6), scheme);
-        let with = Predictor { latencies: curve, ..fixed.clone() };
+        let timing = Timing { latencies: curve, gap_late_s: None };
+        let with = Predictor { timing, ..fixed.clone() };
         let interrupts =
             |computed: &Predictor| value(computed.sim_at(12e3).expect("an answer").interrupts_per_s).expect("some");
         let truly = interrupts(&truth(12e3));
@@ -268,8 +287,8 @@ mod tests {
     fn how_late_a_gap_ends_is_found_beside_the_latency() {
         let asked = Predictor::of(host(0.0), "napi:weight=64,gro_normal_batch=8,min_gap=81.92us,gap=echo");
         for (latency_s, late_s) in [(0.0, 30e-6), (40e-6, 30e-6), (40e-6, 0.0)] {
-            let truth =
-                Predictor { host: host(latency_s), gap_late_s: Some(late_s), packets: 200_000, ..asked.clone() };
+            let timing = Timing { gap_late_s: Some(late_s), ..Timing::default() };
+            let truth = Predictor { host: host(latency_s), timing, packets: 200_000, ..asked.clone() };
             let trials: Vec<Counts> = [6e3, 9e3, 12e3, 15e3].map(|load_pps| trial(&truth, load_pps)).to_vec();
             let found = of_trials(&asked, &trials, &AtomicBool::new(false)).expect("four trials");
             assert!((found.gap_late_s.expect("it echoes") - late_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
@@ -277,14 +296,16 @@ mod tests {
             let median_s = stats::median(&each_s).expect("four").value;
             assert!((median_s - latency_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
             // What is known is not asked again, and without a list of the NIC's interrupts nothing tells it.
-            let known = Predictor { gap_late_s: Some(1e-5), ..asked.clone() };
+            let timing = Timing { gap_late_s: Some(1e-5), ..Timing::default() };
+            let known = Predictor { timing, ..asked.clone() };
             let found = of_trials(&known, &trials, &AtomicBool::new(false)).expect("four trials");
             assert_eq!(found.gap_late_s, Some(1e-5));
             let unlisted: Vec<Counts> = trials.iter().map(|one| Counts { raised: None, ..one.clone() }).collect();
             let found = of_trials(&asked, &unlisted, &AtomicBool::new(false)).expect("four trials");
             assert_eq!(found.gap_late_s, None);
         }
-        let with = Predictor { gap_late_s: Some(30e-6), latencies: vec![(6e3, 0.0)], ..asked.clone() };
+        let timing = Timing { latencies: vec![(6e3, 0.0)], gap_late_s: Some(30e-6) };
+        let with = Predictor { timing, ..asked.clone() };
         assert_eq!(with.sim_point(6e3).scheme.to_string(), format!("{},gap_late=30us", asked.scheme));
         let notes = with.sim_at(6e3).expect("an answer").notes;
         assert!(notes.iter().any(|note| note.contains("a gap that ends 30us late")), "{notes:?}");

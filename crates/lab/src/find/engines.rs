@@ -13,7 +13,7 @@ use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
-use super::delivery::{self, Latencies};
+use super::delivery::{self, Timing};
 use super::elsewhere::{Elsewhere, Job};
 
 /// Interval at which a caller that waits for an answer checks for a stop.
@@ -40,12 +40,9 @@ pub struct Predictor {
     pub packets: u64,
     /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
-    /// Interrupt latencies (s) that trials told, by their loads (pps), rising; empty: the host's at every load ([`super::delivery`]).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub latencies: Latencies,
-    /// How late the NIC ends a gap between interrupts (s), as trials told; None: not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gap_late_s: Option<f64>,
+    /// What trials told of when interrupts come, by rising load ([`super::delivery`]).
+    #[serde(default)]
+    pub timing: Timing,
     /// Where it computes.
     #[serde(skip)]
     pub elsewhere: Elsewhere,
@@ -64,7 +61,7 @@ impl Predictor {
     /// The same for the simulator, which draws any times.
     pub fn sim_point(&self, load_pps: f64) -> Point {
         let host = Host { service: self.times.clone(), ..self.host.clone() };
-        let scheme = delivery::with_gap_late(&self.scheme, self.gap_late_s);
+        let scheme = delivery::with_gap_late(&self.scheme, self.timing.gap_late_s);
         Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
     }
 
@@ -175,12 +172,13 @@ impl Predictor {
         load_pps: f64,
         answer: impl FnOnce(&Self) -> Result<Outcome, EngineFailure>,
     ) -> Result<Outcome, EngineFailure> {
-        let Some(latency_s) = delivery::at(&self.latencies, load_pps) else { return answer(self) };
+        let Some(latency_s) = delivery::at(&self.timing.latencies, load_pps) else { return answer(self) };
         let mut own = self.clone();
         own.host.interrupt_latency_s = latency_s;
         let mut outcome = answer(&own)?;
         let latency = print_short_time_s(latency_s);
-        let late = self.gap_late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
+        let late =
+            self.timing.gap_late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
         let late = late.unwrap_or_default();
         outcome.notes.push(format!(
             "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell"
@@ -205,8 +203,7 @@ impl Predictor {
             seed: 1,
             packets: 100_000,
             near_pps: None,
-            latencies: Latencies::new(),
-            gap_late_s: None,
+            timing: Timing::default(),
             elsewhere: Elsewhere::default(),
         }
     }

@@ -9,7 +9,7 @@ use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs};
-use super::delivery::{self, Latencies, Told};
+use super::delivery::Timing;
 use super::engines::Predictor;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
@@ -44,10 +44,8 @@ pub struct Basis {
     pub calibrated: Calibrated,
     /// What the calibrated host serves (pps).
     pub capacity_pps: f64,
-    /// Interrupt latencies that its trials told.
-    pub latencies: Latencies,
-    /// How late a gap ends (s), by them.
-    pub gap_late_s: Option<f64>,
+    /// What its trials told of when interrupts come.
+    pub timing: Timing,
 }
 
 /// A run under way.
@@ -63,10 +61,8 @@ pub struct Run<'a, 'p> {
     pub left_out: f64,
     /// Packets come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
     pub behind_known_moderation: bool,
-    /// Interrupt latencies that trials told so far, where that is known.
-    pub latencies: Latencies,
-    /// How late a gap ends (s), by the latest of them.
-    pub gap_late_s: Option<f64>,
+    /// What trials told so far of when interrupts come, where moderation is known.
+    pub timing: Timing,
     /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
     pub idle: Option<(&'a mut dyn Switch, Idle)>,
 }
@@ -108,7 +104,7 @@ impl Run<'_, '_> {
         self.bench.enter(Stage::Calibration);
         let calibrated = self.calibrate(rough.cliff_pps)?;
         if let Some(own) = &calibrated {
-            Told { latencies: self.latencies, gap_late_s: self.gap_late_s } = self.told_below(own);
+            self.timing = self.timing_below(own);
         }
         let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated, Some(rough.cliff_pps)));
         if let Some(computed) = &computed {
@@ -165,8 +161,7 @@ impl Run<'_, '_> {
         Ok(calibrated.map(|calibrated| Basis {
             calibrated,
             capacity_pps: rough.capacity_pps,
-            latencies: std::mem::take(&mut self.latencies),
-            gap_late_s: self.gap_late_s,
+            timing: std::mem::take(&mut self.timing),
         }))
     }
 
@@ -186,8 +181,7 @@ impl Run<'_, '_> {
             seed: self.options.seed,
             packets: self.plan.sim_packets,
             near_pps,
-            latencies: delivery::curve(self.latencies.clone()),
-            gap_late_s: self.gap_late_s,
+            timing: self.timing.curved(),
             elsewhere: self.options.engines.clone(),
         }
     }

@@ -2,7 +2,7 @@
 
 use netcliff_core::finding::ByEngine;
 
-use super::delivery::Told;
+use super::delivery::Timing;
 use super::engines::Predictor;
 use super::stages::Run;
 use super::{Halt, delivery, missing};
@@ -30,17 +30,16 @@ impl Run<'_, '_> {
         if !self.behind_known_moderation {
             return present;
         }
-        let (present, told) =
+        let (present, near) =
             delivery::told(calibrated, present, &trials.empty, self.stop, |own| self.computed(own, None));
-        self.latencies.extend(told.latencies);
-        self.gap_late_s = told.gap_late_s;
+        self.timing.extend(near);
         present
     }
 
     /// What calibration's trials tell of interrupts, where moderation is known.
-    pub(super) fn told_below(&self, calibrated: &Calibrated) -> Told {
+    pub(super) fn timing_below(&self, calibrated: &Calibrated) -> Timing {
         if !self.behind_known_moderation {
-            return Told::default();
+            return Timing::default();
         }
         delivery::of_trials(&self.computed(calibrated, None), &calibrated.quiet, self.stop).unwrap_or_default()
     }
@@ -56,8 +55,7 @@ impl Run<'_, '_> {
         let near_pps = cliff.model.map(|cliff| cliff.value).or(computed.near_pps);
         let host = present.calibration.host.clone();
         self.finding.searched_host = Some(host.clone());
-        let (latencies, gap_late_s) = (delivery::curve(self.latencies.clone()), self.gap_late_s);
-        let computed = Predictor { host, near_pps, latencies, gap_late_s, ..computed };
+        let computed = Predictor { host, near_pps, timing: self.timing.curved(), ..computed };
         self.stage("predicting for the speed at which the cliff was measured");
         self.computed_cliffs(&computed)?;
         Ok(computed)

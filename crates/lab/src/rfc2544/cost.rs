@@ -110,8 +110,7 @@ impl Predicted {
             seed: 1,
             packets: SIMULATED_FRAMES,
             near_pps: None,
-            latencies: Vec::new(),
-            gap_late_s: None,
+            timing: Default::default(),
             elsewhere: Elsewhere::default(),
         };
         let simulated = asked.sim_cliff(&std::sync::atomic::AtomicBool::new(false));

@@ -4,6 +4,7 @@ use netcliff_core::{Finding, FrameSizes, ParseError, Scheme, Traffic, units};
 use netcliff_host::testbed::sysctl::SysctlOverrides;
 use netcliff_host::tune::device::{DeviceKey, Wanted};
 
+use super::super::delivery::Timing;
 use super::super::engines::Predictor;
 use super::super::plan::Plan;
 use super::super::{FindOptions, base};
@@ -127,9 +128,8 @@ impl CheckSetup {
         let near_pps = finding.cliff_pps.model.map(|cliff| cliff.value);
         let (times, loss, seed, packets) = (calibrated.times(), options.loss, options.seed, plan.sim_packets);
         let elsewhere = options.engines.clone();
-        let (latencies, gap_late_s) = (Vec::new(), None);
-        let computed =
-            Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps, latencies, gap_late_s, elsewhere };
+        let timing = Timing::default();
+        let computed = Predictor { host, times, scheme, traffic, loss, seed, packets, near_pps, timing, elsewhere };
         Predicted { computed, notes, unpredicted }
     }
 

@@ -25,7 +25,7 @@ fn nic(driver: &str, coalesce: &[(&str, u32)]) -> Nic {
 fn basis() -> Basis {
     let plan = calibrate::Plan { rounds: 2, rough_pps: 400e3, backlog: true };
     let calibrated = calibrate::calibrate(&mut Exact::default(), &exact_base(), plan).expect("it has a meter");
-    Basis { calibrated, capacity_pps: 600e3, latencies: Vec::new(), gap_late_s: None }
+    Basis { calibrated, capacity_pps: 600e3, timing: Default::default() }
 }
 
 /// A finding of a device's own NAPI, or of the backlog.
