@@ -40,6 +40,9 @@ impl Calibrated {
     /// The calibration at the speed of these trials; `work_s` (s) of a packet is configured as a time and does not scale. None if too few.
     #[must_use]
     pub fn at_present(&self, trials: &Trials, work_s: f64, seed: u64) -> Option<Self> {
+        if trials.empty.len() < FEWEST {
+            return None;
+        }
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
@@ -50,6 +53,15 @@ impl Calibrated {
             resampled.host = Present::of(&resampled.costs, &drawn, work_s)?.host(&resampled.host, work_s);
         }
         Some(present)
+    }
+
+    /// The calibration at the speed of these trials, that lost next to nothing: its host alone, without what a sample of so few leaves open. None if they tell
+    /// nothing. `work_s` as in [`Calibrated::at_present`].
+    pub fn at_speed_of(&self, trials: &[Counts], work_s: f64) -> Option<Self> {
+        let trials = Trials { empty: trials.to_vec(), full: Vec::new() };
+        let mut at_speed = self.clone();
+        at_speed.calibration.host = Present::of(&self.costs, &trials, work_s)?.host(&self.calibration.host, work_s);
+        Some(at_speed)
     }
 
     /// The same with the median of these latencies (s), each from one trial, as that of the interrupt; None without any.
@@ -96,9 +108,6 @@ struct Present {
 
 impl Present {
     fn of(costs: &Costs, trials: &Trials, work_s: f64) -> Option<Self> {
-        if trials.empty.len() < FEWEST {
-            return None;
-        }
         let median = |of: &dyn Fn(&Counts) -> Option<f64>| median(&trials.empty, of);
         let softirq = median(&|c| ratio(c.protocol_s, costs.softirq_time_s(c)))?;
         let application = median(&|c| {
@@ -203,6 +212,7 @@ mod tests {
         let mut few = trials(&mut Exact::default());
         few.empty.truncate(4);
         assert!(calibrated.at_present(&few, 0.0, 1).is_none(), "four tell nothing");
+        assert!(calibrated.at_speed_of(&[], 0.0).is_none(), "none tells nothing");
     }
 
     /// Softirqs take 1.4 times as long, handlers 1.2 times, the interrupt is on its way for twice the time; the application is as fast as before.
@@ -220,6 +230,9 @@ mod tests {
         near(now.interrupt_s, before.interrupt_s + 0.2 * (before.interrupt_s - COSTS.hidden_s));
         near(now.application_s.unwrap(), before.application_s.unwrap());
         near(now.context_switch_s, before.context_switch_s);
+        let by_one = calibrated().at_speed_of(&trials(&mut slow).empty[..1], 0.0).expect("a trial").calibration.host;
+        near(by_one.protocol_s, now.protocol_s);
+        near(by_one.interrupt_s, now.interrupt_s);
         // The replicates scale, too.
         assert!(present.resampled.iter().all(|drawn| (drawn.host.protocol_s / now.protocol_s - 1.0).abs() < 1e-3));
     }

@@ -1,5 +1,6 @@
 //! Set-ups that calibration did not see: predicted with its costs, then measured.
 
+mod below;
 mod device;
 mod setup;
 #[cfg(test)]
@@ -7,7 +8,7 @@ mod tests;
 
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{ByEngine, CheckedSetting, SetupCheck, SweepPoint};
+use netcliff_core::finding::{ByEngine, CheckedSetting, SetupCheck};
 use netcliff_core::{EngineKind, Figure, Finding, Outcome};
 use netcliff_host::tune::device::Made;
 
@@ -21,7 +22,7 @@ use super::recorder::{Recorder, Stage};
 use super::stages::Basis;
 use super::sureness::{Assessed, Sureness};
 use super::{FindOptions, base, conclude, delivery, experienced, missing};
-use crate::bench::{Bench, Counts};
+use crate::bench::{Bench, Counts, Observation};
 use crate::calibrate::Calibrated;
 use crate::rig::Between;
 use crate::trial::{TrialError, TrialSpec};
@@ -32,15 +33,6 @@ use setup::Predicted;
 /// Load of the reference trials, as a share of the cliff of the calibrated set-up: their packets cost nearly what those at the cliff do, and none
 /// is lost.
 const REFERENCE_SHARE: f64 = 0.8;
-/// Loads of a check of the device, as shares of the cliff that was measured with it, where none are given: interrupts a packet fall with the
-/// load.
-const BELOW: [f64; 3] = [0.25, 0.5, 0.75];
-
-/// Loads of the trials that tell how late interrupts come, as shares of the cliff that is expected, and trials of each.
-const TIMED: [f64; 2] = [0.3, 0.6];
-const TIMED_REPEATS: u64 = 2;
-/// Most loss of such a trial: polls of a full ring find what they find whenever they come.
-const TIMED_LOSS: f64 = 0.01;
 
 /// Runs every check; a stop or failure leaves the rest out and says so.
 pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
@@ -119,7 +111,7 @@ fn one(
     let is_timed = is_predicted && device.is_some_and(|device| !device.backlog);
     let mut timing = Timing::default();
     if is_timed {
-        timing = timing_below(&computed, bench, &spec, expected_pps, asked)?;
+        timing = below::timing(&computed, bench, &spec, expected_pps, asked)?;
     }
     bench.enter(Stage::Search);
     bench.calibrated(basis.calibrated.costs, base(options, plan));
@@ -128,9 +120,10 @@ fn one(
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     let trials = bench.at_present();
     let mut present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
+    let socket_buffer = check.host.socket_buffer;
     let computed_with = |calibrated: &Calibrated| {
         let mut computed = setup.predicted(options, plan, calibrated, finding, device).computed;
-        computed.host.socket_buffer = check.host.socket_buffer;
+        computed.host.socket_buffer = socket_buffer;
         computed
     };
     if is_timed {
@@ -172,7 +165,12 @@ fn one(
     }
     check.cliff_experienced_pps.wire = experienced.ok();
     if device.is_some() {
-        check.below = below(&computed, is_predicted, bench, &spec, cliff_pps, asked).map_err(told)?;
+        let at_speed_of = |trials: &[Counts]| {
+            let own = basis.calibrated.at_speed_of(trials, options.work_s)?.with_full_socket_of(calibrated);
+            Some(Predictor { timing: computed.timing.clone(), ..computed_with(&own) })
+        };
+        let predicted = is_predicted.then_some(below::Predicted { computed: &computed, at_speed_of: &at_speed_of });
+        check.below = below::all(predicted, bench, &spec, cliff_pps, asked).map_err(told)?;
     }
     let Some(cliff_pps) = cliff_pps else { return Ok((check, reasons)) };
     let highest_pps = highest(finding).pps();
@@ -220,55 +218,6 @@ fn blank(setup: &CheckSetup, computed: &Predictor, spec: &TrialSpec, notes: Vec<
     }
 }
 
-/// What the device and the engines do at the loads asked for, or else below its cliff. Loads that the sender did not keep up with are left out.
-fn below(
-    computed: &Predictor,
-    is_predicted: bool,
-    bench: &mut dyn Bench,
-    spec: &TrialSpec,
-    cliff_pps: Option<f64>,
-    asked: &Asked<'_>,
-) -> Result<Vec<SweepPoint>, TrialError> {
-    let mut points = Vec::new();
-    let mut loads_pps = asked.options.check_loads_pps.clone();
-    if let Some(cliff_pps) = cliff_pps.filter(|_| loads_pps.is_empty()) {
-        loads_pps.extend(BELOW.map(|share| share * cliff_pps));
-    }
-    for load_pps in loads_pps {
-        if is_predicted {
-            for (engine, outcome) in at(computed, load_pps, asked.stop) {
-                points.push(SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome });
-            }
-        }
-        // Metered, as calibration was: how often it interrupts and polls is what is asked.
-        points.extend(repeated(bench, spec, load_pps, asked.plan, true)?.map(|merged| merged.into_point(load_pps)));
-    }
-    Ok(points)
-}
-
-/// What trials below the cliff told of when interrupts come: calibration's, or else, as where the moderation that those had is not known, some of this set-up.
-fn timing_below(
-    computed: &Predictor,
-    bench: &mut dyn Bench,
-    spec: &TrialSpec,
-    expected_pps: f64,
-    asked: &Asked<'_>,
-) -> Result<Timing, String> {
-    if !asked.basis.timing.latencies.is_empty() {
-        return Ok(asked.basis.timing.clone());
-    }
-    let mut trials: Vec<Counts> = Vec::new();
-    for repeat in 0..TIMED_REPEATS {
-        for share in TIMED {
-            let (rate_pps, seed) = (share * expected_pps, spec.seed + 60_000 + repeat);
-            let seen = bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, true).map_err(told)?;
-            let tells = seen.void().is_none() && seen.loss() <= TIMED_LOSS;
-            trials.extend(seen.counts.filter(|_| tells));
-        }
-    }
-    Ok(delivery::of_trials(computed, &trials, asked.stop).unwrap_or_default())
-}
-
 /// Both engines' cliffs; returns why one has none.
 fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) -> Vec<(EngineKind, String)> {
     let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff().map(Some));
@@ -298,22 +247,21 @@ fn at(computed: &Predictor, load_pps: f64, stop: &AtomicBool) -> Vec<(EngineKind
 
 /// Delivered at a load over the plan's repeats; None if the sender never kept up.
 fn measured(bench: &mut dyn Bench, spec: &TrialSpec, rate_pps: f64, plan: &Plan) -> Result<Option<Figure>, TrialError> {
-    let merged = repeated(bench, spec, rate_pps, plan, false)?;
+    let merged = conclude::merge(&repeated(bench, spec, rate_pps, plan, false)?).filter(Merged::was_offered);
     Ok(merged.and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
 }
 
-/// A load over the plan's repeats; None if the sender never kept up.
+/// The plan's repeats of a load.
 fn repeated(
     bench: &mut dyn Bench,
     spec: &TrialSpec,
     rate_pps: f64,
     plan: &Plan,
     metered: bool,
-) -> Result<Option<Merged>, TrialError> {
-    let mut seen = Vec::new();
-    for repeat in 0..plan.repeats {
+) -> Result<Vec<Observation>, TrialError> {
+    let observe = |repeat: u32| {
         let seed = spec.seed + 40_000 + u64::from(repeat);
-        seen.push(bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, metered)?);
-    }
-    Ok(conclude::merge(&seen).filter(Merged::was_offered))
+        bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, metered)
+    };
+    (0..plan.repeats).map(observe).collect()
 }

@@ -214,8 +214,8 @@ pub(crate) fn poll_time(cell: &PollCell) -> Option<PollTime> {
     })
 }
 
-/// From the kernel's receive timestamp, taken before the backlog, to the application's read: the same span as
-/// in model and simulation.
+/// From the kernel's receive timestamp to the application's read. It is taken before the backlog, where this is the same span as in model and simulation; a
+/// device's poll takes it when the packet has left the ring.
 fn latency(wire: &WireRun) -> Option<Latency> {
     let summary = wire.sink.kernel_to_read.summary().or_else(|| wire.sink.end_to_end.summary())?;
     Some(Latency {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use netcliff_core::finding::SweepPoint;
 use netcliff_core::{Napi, Scheme};
 use netcliff_host::nic::Nic;
 
@@ -133,7 +134,7 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     let loads = |engine| check.below.iter().filter(move |point| point.engine == engine).map(|point| point.load_pps);
     let cliff = check.cliff_pps.wire.expect("it was measured").value;
     for engine in [EngineKind::Sim, EngineKind::Wire] {
-        assert_eq!(loads(engine).collect::<Vec<_>>(), BELOW.map(|share| share * cliff), "{engine}");
+        assert_eq!(loads(engine).collect::<Vec<_>>(), below::SHARES.map(|share| share * cliff), "{engine}");
     }
     let interrupts = |point: &SweepPoint| point.outcome.interrupts_per_s.map_or(0.0, |figure| figure.value);
     let simulated = check.below.iter().filter(|point| point.engine == EngineKind::Sim);
@@ -143,6 +144,38 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     let (check, why) = run("adaptive-rx=on", &Device { nic: &adaptive, ..device });
     assert_eq!((check.cliff_pps.model, check.cliff_pps.sim, check.delivered_at_2_pps.sim), (None, None, None));
     assert!(check.cliff_pps.wire.is_some() && why.len() == 2);
+}
+
+/// The host becomes slower from trial to trial: each load is computed at the speed that its own trials show, and says so.
+#[test]
+fn loads_below_the_cliff_are_computed_at_their_own_speed() {
+    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
+    let plan = Plan { sim_packets: 20_000, searches: 1, ..Plan::new(&options) };
+    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
+    let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
+    let device = Device { nic: &timer, backlog: false, ring: Some(512) };
+    let mut known = finding(false);
+    known.cliff_pps.wire = Some(Figure::exact(200e3));
+    let costs = Some(basis.calibrated.costs);
+    let mut fake = Fake { costs, drift: -0.5, ..Fake::new(200e3, 5) };
+    let (check, _) = one(&setup("rx-usecs=100"), &asked, &mut Recorder::new(&mut fake), Some(&device), &known)
+        .expect("it is measured");
+    let simulated: Vec<&SweepPoint> = check.below.iter().filter(|point| point.engine == EngineKind::Sim).collect();
+    let slower: Vec<f64> = simulated
+        .iter()
+        .map(|point| {
+            let note =
+                point.outcome.notes.iter().find(|note| note.contains("speed of its own trials")).expect("a note");
+            let factor: f64 = note.split_whitespace().rev().nth(7).expect("words").parse().expect("a factor");
+            let protocol = point.outcome.cpu.and_then(|cpu| cpu.protocol).expect("a share").value;
+            let packet_s = protocol / point.outcome.throughput_pps.expect("a throughput").value;
+            // Packets that wake the application take longer.
+            let own_s = factor * check.host.protocol_s;
+            assert!((0.97..1.5).contains(&(packet_s / own_s)), "{packet_s:e}: {note}");
+            factor
+        })
+        .collect();
+    assert!(slower.len() == 3 && slower[0] > 1.01 && slower.is_sorted(), "{slower:?}");
 }
 
 /// A sender that does not reach the cliff: loads that are given are asked nevertheless, and only then is there a check.

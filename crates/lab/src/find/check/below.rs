@@ -1,0 +1,105 @@
+//! Loads below the cliff of a check of the device: what it does there, and what the engines say.
+//!
+//! The speed of a host can change from one minute to the next: a packet took an emulated CPU 19 us at three quarters of a cliff that it had with 9.5
+//! (docs/results/2026-11-26-vm). So each load is computed at the speed that its own trials show: with the times of packets, polls, interrupts and the
+//! application over those that calibration gives for as many of each. How often the device interrupts, and what polls find, is left to the engines.
+
+use netcliff_core::EngineKind;
+use netcliff_core::finding::SweepPoint;
+
+use super::super::conclude::{self, Merged};
+use super::super::delivery::{self, Timing};
+use super::super::engines::Predictor;
+use super::{Asked, at, repeated, told};
+use crate::bench::{Bench, Counts, Observation};
+use crate::trial::{TrialError, TrialSpec};
+
+/// Loads where none are given, as shares of the cliff that was measured with the setting: interrupts a packet fall with the load.
+pub(super) const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
+
+/// Loads of the trials that tell how late interrupts come, as shares of the cliff that is expected, and trials of each.
+const TIMED: [f64; 2] = [0.3, 0.6];
+const TIMED_REPEATS: u64 = 2;
+/// Most loss of a trial that tells that, or the speed of the host: polls of a full ring find what they find whenever they come.
+const TELLING_LOSS: f64 = 0.01;
+
+/// Why the latency behind a NIC is not compared with what engines compute.
+const FROM_STAMP: &str = "latency from the kernel's receive timestamp, which a poll takes: the time in the NIC's ring is not in it, as it is in what is \
+                          computed";
+
+/// What the engines compute with, and the same at the speed of some trials, if they tell one.
+pub(super) struct Predicted<'a> {
+    pub(super) computed: &'a Predictor,
+    pub(super) at_speed_of: &'a dyn Fn(&[Counts]) -> Option<Predictor>,
+}
+
+impl Predicted<'_> {
+    /// What the engines that have an answer say of a load at the speed of its own trials.
+    fn points(&self, load_pps: f64, seen: &[Observation], asked: &Asked<'_>) -> Vec<SweepPoint> {
+        let trials: Vec<Counts> = seen.iter().filter_map(telling).collect();
+        let own = (self.at_speed_of)(&trials);
+        let computed = own.as_ref().unwrap_or(self.computed);
+        let slower = own.as_ref().map(|own| own.host.protocol_s / self.computed.host.protocol_s);
+        let note = slower.map(|factor| {
+            format!("computed at the speed of its own trials: a packet takes softirqs {factor:.2} times what it did near the cliff")
+        });
+        let point = |(engine, mut outcome): (EngineKind, netcliff_core::Outcome)| {
+            outcome.notes.extend(note.clone());
+            SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome }
+        };
+        at(computed, load_pps, asked.stop).into_iter().map(point).collect()
+    }
+}
+
+/// The counts of a trial that tells when interrupts come and how fast the host is.
+fn telling(seen: &Observation) -> Option<Counts> {
+    seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TELLING_LOSS)
+}
+
+/// What the device and the engines do at the loads asked for, or else below its cliff. Loads that the sender did not keep up with are left out.
+pub(super) fn all(
+    predicted: Option<Predicted<'_>>,
+    bench: &mut dyn Bench,
+    spec: &TrialSpec,
+    cliff_pps: Option<f64>,
+    asked: &Asked<'_>,
+) -> Result<Vec<SweepPoint>, TrialError> {
+    let mut points = Vec::new();
+    let mut loads_pps = asked.options.check_loads_pps.clone();
+    if let Some(cliff_pps) = cliff_pps.filter(|_| loads_pps.is_empty()) {
+        loads_pps.extend(SHARES.map(|share| share * cliff_pps));
+    }
+    for load_pps in loads_pps {
+        // Metered, as calibration was: how often it interrupts and polls is what is asked.
+        let seen = repeated(bench, spec, load_pps, asked.plan, true)?;
+        points.extend(predicted.iter().flat_map(|predicted| predicted.points(load_pps, &seen, asked)));
+        if let Some(merged) = conclude::merge(&seen).filter(Merged::was_offered) {
+            let mut measured = merged.into_point(load_pps);
+            measured.outcome.notes.push(FROM_STAMP.to_owned());
+            points.push(measured);
+        }
+    }
+    Ok(points)
+}
+
+/// What trials below the cliff told of when interrupts come: calibration's, or else, as where the moderation that those had is not known, some of this set-up.
+pub(super) fn timing(
+    computed: &Predictor,
+    bench: &mut dyn Bench,
+    spec: &TrialSpec,
+    expected_pps: f64,
+    asked: &Asked<'_>,
+) -> Result<Timing, String> {
+    if !asked.basis.timing.latencies.is_empty() {
+        return Ok(asked.basis.timing.clone());
+    }
+    let mut trials: Vec<Counts> = Vec::new();
+    for repeat in 0..TIMED_REPEATS {
+        for share in TIMED {
+            let (rate_pps, seed) = (share * expected_pps, spec.seed + 60_000 + repeat);
+            let seen = bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, true).map_err(told)?;
+            trials.extend(telling(&seen));
+        }
+    }
+    Ok(delivery::of_trials(computed, &trials, asked.stop).unwrap_or_default())
+}
