@@ -111,6 +111,13 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
+    /// The last time that was drawn is the next again.
+    pub(crate) fn give_back(&mut self) {
+        if self.mean_ticks > 0.0 {
+            self.next -= 1;
+        }
+    }
+
     /// Variance over the square of the mean.
     pub(crate) fn squared_cv(&self) -> f64 {
         match &self.service {

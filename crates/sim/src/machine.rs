@@ -8,6 +8,7 @@ mod beside;
 mod look_ahead;
 mod pauses;
 mod record;
+mod resume;
 pub(crate) mod sender;
 mod threads;
 mod transmit;
@@ -25,6 +26,7 @@ pub(crate) use application::{Applications, SLICE_S, SocketCounts};
 use beside::Beside;
 pub(crate) use pauses::Pauses;
 pub(crate) use record::{CELLS, Records, SEGMENTS};
+pub(crate) use resume::Left;
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@ mod inside;
 mod polled;
 mod preempted;
 mod serial;
+mod softirq;
 #[cfg(test)]
 mod tests;
 mod work_clock;
@@ -44,8 +45,12 @@ trait Recursion {
 
 /// True of a host whose packets only its ring, protocol processing and pauses hold up, and whose ring is not too large.
 fn is_alone_or_paused(host: &Host) -> bool {
-    let alone = host.application_s.is_none() && host.xoff.is_none() && host.transmit_s.is_none();
-    alone && (1..=LARGEST_RING).contains(&host.ring)
+    receives(host) && host.application_s.is_none()
+}
+
+/// True of a host that only receives, with a ring that is not too large.
+fn receives(host: &Host) -> bool {
+    host.xoff.is_none() && host.transmit_s.is_none() && (1..=LARGEST_RING).contains(&host.ring)
 }
 
 /// The same without pauses.
@@ -56,6 +61,11 @@ pub(crate) fn is_alone(host: &Host) -> bool {
 /// Simulates `packets` arrivals of `point`, which must be supported; None: only events can.
 pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Option<Records> {
     let host = &point.host;
+    if host.application_s.is_some() {
+        let one = receives(host) && host.pauses().is_none() && !host.has_several_applications();
+        let Scheme::Napi(napi) = &point.scheme else { return None };
+        return one.then(|| softirq::run(napi, point, clock, seed, replication, packets)).flatten();
+    }
     if !is_alone_or_paused(host) {
         return None;
     }
@@ -102,18 +112,20 @@ fn by_work(
     packets: u64,
 ) -> Option<Records> {
     let (source, ring) = (Source::new(point, clock, seed, replication), point.host.ring as usize);
-    let times = || Times::new(point, clock, seed, replication);
+    let mut times = Times::new(point, clock, seed, replication);
     Some(match &point.scheme {
         Scheme::Ideal => drive(ideal::Ideal::new(work, ring), source, packets),
         Scheme::DisableEnable { merged } => {
-            let discipline = DisableEnable::new(times(), source.cost(), *merged);
+            let discipline = DisableEnable::new(times, source.cost(), *merged);
             drive(Serial::new(discipline, work, ring), source, packets)
         }
         Scheme::Napi(napi) => {
             // An interrupt is on its way in real time.
             let in_time = point.host.pauses().is_none() || point.host.interrupt_latency_s == 0.0;
-            let discipline = OneNapi::new(times(), napi).filter(|_| in_time)?;
-            drive(Serial::new(discipline, work, ring), source, packets)
+            if !(in_time && OneNapi::does(napi) && !napi.backlog) {
+                return None;
+            }
+            drive(Serial::new(OneNapi::new(&mut times, napi), work, ring), source, packets)
         }
         _ => return None,
     })

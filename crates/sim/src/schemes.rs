@@ -11,6 +11,7 @@ mod napi_2007;
 mod polling;
 
 pub(crate) use coalesce::Moderation;
+pub(crate) use linux::{Limits, Linux, ROUNDS};
 use netcliff_core::{EngineKind, Host, Napi, Point, Scheme, Unsupported};
 pub(crate) use polling::Ticks;
 

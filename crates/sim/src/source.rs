@@ -224,9 +224,29 @@ impl Source {
     /// The next packets, a block at once; not to be mixed with [`Source::next`].
     pub(crate) fn next_block(&mut self) -> PacketBlock<'_> {
         self.refill();
+        self.block()
+    }
+
+    /// The packets of the block that have not been taken, so many at the most; [`Source::took`] says how many of them were.
+    pub(crate) fn rest_of_block(&mut self, most: usize) -> PacketBlock<'_> {
+        if self.next == BLOCK {
+            self.refill();
+        }
+        let until = BLOCK.min(self.next.saturating_add(most));
+        self.block().part(self.next..until)
+    }
+
+    /// Takes so many packets of [`Source::rest_of_block`].
+    pub(crate) fn took(&mut self, packets: usize) {
+        self.next += packets;
+        self.number = self.number.wrapping_add(packets as u32);
+    }
+
+    fn block(&self) -> PacketBlock<'_> {
         PacketBlock {
             gaps: self.gap_block.as_slice(),
             protocol: self.protocol_block.as_slice(),
+            application: self.application_block.as_slice(),
             bytes: self.size_block.as_slice(),
         }
     }
@@ -239,14 +259,30 @@ pub(crate) struct PacketBlock<'a> {
     pub gaps: &'a [u64],
     /// Protocol times [ticks].
     pub protocol: &'a [u64],
+    /// Times of the application [ticks].
+    pub application: &'a [u64],
     /// Frames (bytes).
     pub bytes: &'a [u32],
 }
 
 impl PacketBlock<'_> {
+    /// One of them, that arrives at `arrived` [ticks].
+    #[inline]
+    pub(crate) fn packet(&self, number: usize, arrived: u64) -> Packet {
+        // Frames are at most 65535 bytes.
+        let bytes = self.bytes[number] as u16;
+        let (protocol, application) = (self.protocol[number], self.application[number]);
+        Packet { arrived, protocol, application, bytes, ..Packet::default() }
+    }
+
     /// Some of them.
     pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Self {
-        Self { gaps: &self.gaps[range.clone()], protocol: &self.protocol[range.clone()], bytes: &self.bytes[range] }
+        Self {
+            gaps: &self.gaps[range.clone()],
+            protocol: &self.protocol[range.clone()],
+            application: &self.application[range.clone()],
+            bytes: &self.bytes[range],
+        }
     }
 }
 

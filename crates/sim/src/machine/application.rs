@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, NEVER};
 use crate::draw::to_ticks;
-use crate::fifo::Fifo;
+use crate::fifo::{Fifo, Packet};
 use crate::free_running::FreeRunning;
 
 /// What a thread runs before a tick may take the CPU from it: sysctl_sched_base_slice of two CPUs (s).
@@ -146,6 +146,19 @@ impl Applications {
             drop_cost: host.socket_drop_cost,
             cold_ticks: (clock.ticks(host.cold_protocol_s), clock.ticks(host.cold_application_s)),
         })
+    }
+
+    /// Hands the one application `socket`; it goes on with `remaining` of its work, or has been woken and waits for the CPU.
+    pub(super) fn resume(&mut self, socket: &[Packet], remaining: Option<u64>, in_hand: Option<u64>) {
+        let one = &mut self.each[0];
+        socket.iter().for_each(|packet| one.socket.push(*packet));
+        (one.asleep, one.owes_switch, one.in_hand) = (false, remaining.is_none(), in_hand);
+        one.remaining = remaining.unwrap_or(0);
+        if remaining.is_some() {
+            self.running = Some(0);
+        } else {
+            self.waiting.push_back(0);
+        }
     }
 
     /// The application that a packet is for.

@@ -81,10 +81,22 @@ impl Discipline for Napi2007 {
     }
 }
 
-/// `schemes::linux` of a device whose packets nobody but its protocols waits for.
-pub(super) struct OneNapi {
-    times: Times,
+/// How softirqs get to a packet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Follows {
+    /// It is found by a poll under way, or by the one that follows a full one.
+    InPoll,
+    /// It came when no softirq ran, and interrupted.
+    Idle,
+    /// It came while the driver unmasked, and interrupts at once; the poll before processed `work` packets.
+    Unmasking { work: u64 },
+}
+
+/// `schemes::linux` of one instance without moderation.
+pub(super) struct OneNapi<'a> {
+    times: &'a mut Times,
     interrupt_ticks: f64,
+    mask_ticks: f64,
     weight: u64,
     /// False before the first packet, which finds the NIC unmasked.
     has_polled: bool,
@@ -95,25 +107,86 @@ pub(super) struct OneNapi {
     unmasking: Option<u64>,
 }
 
-impl OneNapi {
-    /// None: what else the scheme asks for only the machine of events does.
-    pub(super) fn new(times: Times, napi: &Napi) -> Option<Self> {
-        let plain = !napi.backlog
-            && !napi.threaded
+impl<'a> OneNapi<'a> {
+    /// False: what the scheme asks for only the machine of events does.
+    pub(super) fn does(napi: &Napi) -> bool {
+        !napi.threaded
             && !napi.busy_poll
             && napi.defer_hard_irqs == 0
             && napi.gro_normal_batch == 1
-            && napi.moderation == Default::default();
-        let interrupt_ticks = times.interrupt.mean_ticks() + times.mask_ticks;
-        plain.then_some(Self {
+            && napi.moderation == Default::default()
+    }
+
+    /// One that has nothing to do.
+    pub(super) fn new(times: &'a mut Times, napi: &Napi) -> Self {
+        let mask_ticks = if napi.backlog { 0.0 } else { times.mask_ticks };
+        let interrupt_ticks = times.interrupt.mean_ticks() + mask_ticks;
+        let weight = napi.weight;
+        Self {
             times,
             interrupt_ticks,
-            weight: napi.weight,
+            mask_ticks,
+            weight,
             has_polled: false,
             served: 0,
             overhead: None,
             unmasking: None,
-        })
+        }
+    }
+
+    /// True if the last poll has used its weight, and the next is not known to have begun.
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.served == self.weight
+    }
+
+    /// Waking the application, and switching to it.
+    #[inline(always)]
+    pub(super) fn wakeup(&mut self) -> u64 {
+        self.times.wakeup.next()
+    }
+
+    #[inline(always)]
+    pub(super) fn switch(&mut self) -> u64 {
+        self.times.switch.next()
+    }
+
+    /// The last switch is not made.
+    pub(super) fn give_back_switch(&mut self) {
+        self.times.switch.give_back();
+    }
+
+    /// The overhead that was drawn last is not made.
+    pub(super) fn give_back_overhead(&mut self) {
+        self.times.poll.give_back();
+    }
+
+    /// What comes before a packet that arrived at `arrived`, where the one before departed at `last`.
+    #[inline(always)]
+    pub(super) fn next(&mut self, arrived: u64, last: u64) -> (Before, Follows) {
+        let mut before = Before::default();
+        if self.served == self.weight {
+            // The next poll follows, whether it will find anything or not.
+            (before.first, before.polls_first, self.served) = (self.overhead(), 1, 0);
+        }
+        if self.has_polled {
+            if arrived < last + before.first {
+                self.served += 1;
+                return (before, Follows::InPoll);
+            }
+            before.first += self.unmasking();
+        }
+        let unmasked = last + before.first;
+        let mut follows = Follows::Unmasking { work: self.served };
+        if arrived >= unmasked {
+            before.idle = arrived - unmasked + self.times.delivery.next();
+            follows = Follows::Idle;
+        }
+        before.interrupt = self.times.interrupt.next_of_mean(self.interrupt_ticks);
+        before.overhead = self.times.poll.next();
+        (before.interrupts, before.polls) = (1, 1);
+        (self.has_polled, self.served) = (true, 1);
+        (before, follows)
     }
 
     #[inline(always)]
@@ -123,7 +196,7 @@ impl OneNapi {
 
     #[inline(always)]
     fn unmasking(&mut self) -> u64 {
-        let mean = self.times.mask_ticks;
+        let mean = self.mask_ticks;
         if mean == 0.0 {
             return 0;
         }
@@ -131,33 +204,12 @@ impl OneNapi {
     }
 }
 
-impl Discipline for OneNapi {
+impl Discipline for OneNapi<'_> {
     const COUNTS_AT_ONCE: bool = true;
 
     #[inline(always)]
     fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Before, u64) {
-        let mut before = Before::default();
-        if self.served == self.weight {
-            // The next poll follows, whether it will find anything or not.
-            (before.first, before.polls_first, self.served) = (self.overhead(), 1, 0);
-        }
-        if self.has_polled {
-            if arrived < last + before.first {
-                self.served += 1;
-                return (before, work);
-            }
-            before.first += self.unmasking();
-        }
-        let unmasked = last + before.first;
-        // What came while it unmasked interrupts at once.
-        if arrived >= unmasked {
-            before.idle = arrived - unmasked + self.times.delivery.next();
-        }
-        before.interrupt = self.times.interrupt.next_of_mean(self.interrupt_ticks);
-        before.overhead = self.times.poll.next();
-        (before.interrupts, before.polls) = (1, 1);
-        (self.has_polled, self.served) = (true, 1);
-        (before, work)
+        (self.next(arrived, last).0, work)
     }
 
     fn first(&mut self, at: u64, last: u64) -> (u64, u8) {

@@ -26,7 +26,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         self.first + self.idle + self.interrupt + self.overhead
     }
 }
@@ -116,17 +116,17 @@ impl<D: Discipline, C: WorkClock> Recursion for Serial<D, C> {
 
 /// Sums of what comes before services: first polls and overheads, nothing, interrupts [ticks], and how many there were.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    polling: u64,
-    idle: u64,
-    interrupt: u64,
-    interrupts: u64,
-    polls: u64,
+pub(super) struct Sums {
+    pub polling: u64,
+    pub idle: u64,
+    pub interrupt: u64,
+    pub interrupts: u64,
+    pub polls: u64,
 }
 
 impl Sums {
     #[inline]
-    fn add(&mut self, before: &Before) {
+    pub(super) fn add(&mut self, before: &Before) {
         self.polling += before.first + before.overhead;
         self.idle += before.idle;
         self.interrupt += before.interrupt;
@@ -134,7 +134,7 @@ impl Sums {
         self.polls += u64::from(before.polls_first + before.polls);
     }
 
-    fn take_off(&mut self, before: &Before) {
+    pub(super) fn take_off(&mut self, before: &Before) {
         self.polling -= before.first + before.overhead;
         self.idle -= before.idle;
         self.interrupt -= before.interrupt;
@@ -143,7 +143,7 @@ impl Sums {
     }
 
     /// Adds what there was by `at` of what began at `from`. What begins at an arrival's instant has begun, but for a tick, which comes after it.
-    fn begin<D: Discipline>(&mut self, before: &Before, at: u64, from: u64) {
+    pub(super) fn begin<D: Discipline>(&mut self, before: &Before, at: u64, from: u64) {
         let mut left = at - from;
         let mut pass = |length: u64| {
             let passed = left.min(length);

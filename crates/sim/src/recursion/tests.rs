@@ -127,6 +127,30 @@ fn napi_agrees_with_events() {
     agree_with(&["napi", "napi:weight=1", "napi:weight=3,ksoftirqd=true", "napi:budget=1,weight=8"], polled_and_masked);
 }
 
+/// An application that keeps up or does not, with a socket that is large or is not, and what waking it and switching to it take.
+fn with_application(turn: usize, host: &mut Host) {
+    polled_and_masked(turn, host);
+    host.interrupt_latency_s = 0.0;
+    host.application_s = Some([2e-6, 0.4e-6, 1e-6, 20e-6, 0.0][turn % 5]);
+    host.socket_buffer = [256, 1, 3, 40][turn / 3 % 4];
+    host.context_switch_s = [0.0, 1.5e-6, 2e-6][turn % 3];
+    host.wakeup_s = [0.0, 0.7e-6][turn / 2 % 2];
+    host.socket_drop_cost = [1.0, 0.3][turn / 5 % 2];
+    host.tick_s = [1e-3, 4e-3, 1e-4][turn / 7 % 3];
+}
+
+#[test]
+fn an_application_behind_a_backlog_agrees_with_events() {
+    let schemes = ["napi:backlog", "napi:backlog,weight=1", "napi:backlog,weight=3,ksoftirqd=true"];
+    agree_with(&schemes, with_application);
+}
+
+#[test]
+fn an_application_behind_a_device_agrees_with_events() {
+    let schemes = ["napi", "napi:weight=1", "napi:weight=3,ksoftirqd=true", "napi:budget=2,weight=8"];
+    agree_with(&schemes, with_application);
+}
+
 /// A CPU that is away for a tenth of the time: for less than a packet takes, for as long as the smaller rings hold, and for longer.
 fn paused(turn: usize, host: &mut Host) {
     polled_and_masked(turn, host);
@@ -172,9 +196,20 @@ fn what_needs_events_is_left_to_them() {
         run(&point, Clock::new(1e5, 100), 1, 0, 100).is_some()
     };
     let plain = Host::pentium4_2530mhz();
+    let with_application = Host { application_s: Some(1e-6), ..plain.clone() };
+    for host in [
+        Host { cold_application_s: 1e-6, ..with_application.clone() },
+        Host { cold_protocol_s: 1e-6, ..with_application.clone() },
+        Host { interrupt_latency_s: 1e-6, ..with_application.clone() },
+        Host { socket_buffer: 1 << 20, ..with_application.clone() },
+        Host { pause_s: Some(1e-4), pause_every_s: Some(1e-3), ..with_application.clone() },
+    ] {
+        assert!(!answers("napi:backlog", host));
+    }
+    assert!(answers("napi:backlog", with_application.clone()));
     for scheme in ["ideal", "interrupt", "coalesce:frames=8", "disable-enable", "napi", "napi-2007"] {
         assert!(answers(scheme, plain.clone()));
-        assert!(!answers(scheme, Host { application_s: Some(1e-6), ..plain.clone() }));
+        assert_eq!(answers(scheme, with_application.clone()), scheme == "napi", "{scheme}");
         assert!(!answers(scheme, Host { ring: 1 << 20, ..plain.clone() }));
     }
     let away = Host { pause_s: Some(1e-4), pause_every_s: Some(1e-3), ..plain.clone() };

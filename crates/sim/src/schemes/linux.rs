@@ -18,7 +18,7 @@ use crate::machine::{Arrival, Machine, SLICE_S, Watch};
 use crate::tally::Account;
 
 /// MAX_SOFTIRQ_RESTART.
-const ROUNDS: u32 = 10;
+pub(crate) const ROUNDS: u32 = 10;
 /// Completions a poll at the most (IGB_DEFAULT_TX_WORK and its like).
 const COMPLETIONS: u32 = 128;
 /// MAX_SOFTIRQ_TIME (s).
@@ -33,26 +33,41 @@ enum Thread {
     Kernel,
 }
 
+/// What ends rounds of softirqs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub budget: u64,
+    pub budget_jiffies: u64,
+    pub softirq_jiffies: u64,
+    /// As before 6.5: softirqs wait for ksoftirqd while it is awake, and an instance that is scheduled again for the next round.
+    pub older: bool,
+    scheduler: FreeRunning,
+}
+
+impl Limits {
+    /// True if `jiffies` or more have passed from `began` to `now`.
+    #[inline]
+    pub(crate) fn too_long(&self, began: u64, now: u64, jiffies: u64) -> bool {
+        self.scheduler.count(now) >= self.scheduler.count(began) + jiffies
+    }
+}
+
 /// State of the kernel on this CPU.
-struct Linux {
+pub(crate) struct Linux {
     weight: u64,
     /// Packets that a device's poll gathers before it hands them on.
     batch: u64,
     /// Gathered by the poll under way, its last.
     gathered: u64,
-    budget: u64,
-    budget_jiffies: u64,
+    limits: Limits,
     backlog: bool,
     threaded: bool,
-    /// As before 6.5: softirqs wait for ksoftirqd while it is awake, and an instance that is scheduled again for the next round.
-    older: bool,
     interrupt_ticks: f64,
     /// The same of an interrupt that finds NAPI scheduled.
     polling_ticks: f64,
     /// When the NIC asserts its interrupt, while that is not masked.
     nic: Moderation,
     scheduler: FreeRunning,
-    softirq_jiffies: u64,
     slice: u64,
     /// NAPI_STATE_SCHED: masked, owned by a poll to come.
     scheduled: bool,
@@ -90,60 +105,91 @@ struct Linux {
 
 /// Runs NAPI to the end of the replication.
 pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) {
-    let mask_ticks = if napi.backlog { 0.0 } else { machine.times.mask_ticks };
-    let interrupt_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
-    if napi.backlog {
-        // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more fits.
-        machine.ring_limit = machine.ring_limit.saturating_add(1);
-    }
-    let mut linux = Linux {
-        weight: napi.weight,
-        batch: napi.gro_normal_batch,
-        gathered: 0,
-        budget: napi.budget,
-        budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
-        backlog: napi.backlog,
-        threaded: napi.threaded,
-        older: napi.ksoftirqd && !napi.threaded,
-        interrupt_ticks,
-        polling_ticks: host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds)),
-        nic: Moderation::of_nic(&napi.moderation, clock),
-        scheduler: machine.times.scheduler,
-        softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,
-        slice: clock.whole(SLICE_S),
-        scheduled: false,
-        missed: false,
-        cause_at: 0,
-        postponed: false,
-        interrupt_due: NEVER,
-        deferring: false,
-        defer_hard_irqs: napi.defer_hard_irqs,
-        gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
-        defers_left: 0,
-        busy_poll: napi.busy_poll,
-        irq_suspend_timeout: (napi.irq_suspend_timeout_s > 0.0).then(|| clock.whole(napi.irq_suspend_timeout_s).max(1)),
-        pending: false,
-        current: Thread::Idle,
-        since: 0,
-        kernel_awake: false,
-        kernel_behind: 0,
-        kernel_owes_switch: true,
-        woken_from_idle: false,
-    };
+    let mut linux = Linux::new(napi, host, clock, machine);
     while !machine.done {
-        match linux.current {
-            Thread::Idle => linux.idle(machine),
-            Thread::Application => linux.application(machine),
-            Thread::Kernel if linux.threaded => linux.napi_thread(machine),
-            Thread::Kernel => linux.ksoftirqd(machine),
-        }
-        linux.schedule(machine);
+        linux.step(machine);
     }
 }
 
 impl Linux {
-    fn jiffies(&self, at: u64) -> u64 {
-        self.scheduler.count(at)
+    /// The kernel of a CPU that has nothing to do.
+    pub(crate) fn new<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) -> Self {
+        let mask_ticks = if napi.backlog { 0.0 } else { machine.times.mask_ticks };
+        let interrupt_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
+        if napi.backlog {
+            // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more fits.
+            machine.ring_limit = machine.ring_limit.saturating_add(1);
+        }
+        Self {
+            weight: napi.weight,
+            batch: napi.gro_normal_batch,
+            gathered: 0,
+            limits: Limits {
+                budget: napi.budget,
+                budget_jiffies: (napi.budget_time_s / host.tick_s).ceil() as u64,
+                softirq_jiffies: (SOFTIRQ_TIME_S / host.tick_s).ceil() as u64,
+                older: napi.ksoftirqd && !napi.threaded,
+                scheduler: machine.times.scheduler,
+            },
+            backlog: napi.backlog,
+            threaded: napi.threaded,
+            interrupt_ticks,
+            polling_ticks: host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds)),
+            nic: Moderation::of_nic(&napi.moderation, clock),
+            scheduler: machine.times.scheduler,
+            slice: clock.whole(SLICE_S),
+            scheduled: false,
+            missed: false,
+            cause_at: 0,
+            postponed: false,
+            interrupt_due: NEVER,
+            deferring: false,
+            defer_hard_irqs: napi.defer_hard_irqs,
+            gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
+            defers_left: 0,
+            busy_poll: napi.busy_poll,
+            irq_suspend_timeout: (napi.irq_suspend_timeout_s > 0.0)
+                .then(|| clock.whole(napi.irq_suspend_timeout_s).max(1)),
+            pending: false,
+            current: Thread::Idle,
+            since: 0,
+            kernel_awake: false,
+            kernel_behind: 0,
+            kernel_owes_switch: true,
+            woken_from_idle: false,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Lets the thread that has the CPU run, and picks the next.
+    pub(crate) fn step<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        match self.current {
+            Thread::Idle => self.idle(machine),
+            Thread::Application => self.application(machine),
+            Thread::Kernel if self.threaded => self.napi_thread(machine),
+            Thread::Kernel => self.ksoftirqd(machine),
+        }
+        self.schedule(machine);
+    }
+
+    /// True if nothing is left to do, nor on its way, until a packet comes.
+    pub(crate) fn rests<W: Watch>(&self, machine: &Machine<W>) -> bool {
+        let idle = self.current == Thread::Idle && !self.kernel_awake && !self.pending && !self.scheduled;
+        idle && machine.is_empty()
+    }
+
+    /// A round of softirqs has ended, and ksoftirqd is woken for what is pending, on an idle CPU or from the application, which got the CPU at `since`.
+    pub(crate) fn leave_to_ksoftirqd<W: Watch>(&mut self, machine: &mut Machine<W>, since: Option<u64>) {
+        (self.scheduled, self.pending) = (true, true);
+        self.current = if since.is_some() { Thread::Application } else { Thread::Idle };
+        self.since = since.unwrap_or(machine.now);
+        self.wake_kernel_thread(machine);
+        if since.is_none() {
+            self.schedule(machine);
+        }
     }
 
     /// When the next arrival, timer of the NIC or interrupt takes place [ticks].
@@ -241,7 +287,7 @@ impl Linux {
 
     /// Softirqs run at the end of an interrupt or of a section with softirqs off: `ksoftirqd_running` of older kernels has them wait.
     fn softirqs_due(&self) -> bool {
-        self.pending && !(self.older && self.kernel_awake)
+        self.pending && !(self.limits.older && self.kernel_awake)
     }
 
     /// handle_softirqs: rounds of net_rx_action while NET_RX is raised and the limits allow; the rest is ksoftirqd's.
@@ -253,7 +299,7 @@ impl Linux {
             if !self.pending || machine.done {
                 return;
             }
-            let too_long = self.jiffies(machine.now) >= self.jiffies(began) + self.softirq_jiffies;
+            let too_long = self.limits.too_long(began, machine.now, self.limits.softirq_jiffies);
             if round == ROUNDS || too_long || self.need_resched(machine) {
                 break;
             }
@@ -266,7 +312,7 @@ impl Linux {
     /// from poll_list once, and `goto start` came with `in_net_rx_action` in 6.4.
     fn net_rx_action<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let began = machine.now;
-        let mut left = self.budget;
+        let mut left = self.limits.budget;
         loop {
             let work = self.poll(machine);
             if work == self.weight {
@@ -274,8 +320,8 @@ impl Linux {
                 return;
             }
             left = left.saturating_sub(work);
-            let too_long = self.jiffies(machine.now) >= self.jiffies(began) + self.budget_jiffies;
-            if !self.pending || self.older || left == 0 || too_long {
+            let too_long = self.limits.too_long(began, machine.now, self.limits.budget_jiffies);
+            if !self.pending || self.limits.older || left == 0 || too_long {
                 return;
             }
             self.pending = false;

@@ -1,0 +1,336 @@
+//! Scheme `napi` with one application. Softirqs preempt it, and of it they heed only whether it sleeps and whether its socket is full; it works by the
+//! clock V that stands still while they run. So all is known when a packet comes: how softirqs get to it as in [`super::serial`], and when it is taken from
+//! the socket by Lindley's recursion on V ([`taken`]).
+//!
+//! That ends where the kernel wakes ksoftirqd, with which the application shares the CPU. The machine of events goes on from there, to the next instant
+//! at which nothing is left to do.
+
+mod counts;
+mod taken;
+
+use netcliff_core::{Napi, Point};
+
+use super::disciplines::{Follows, OneNapi};
+use super::serial::{Before, Sums};
+use crate::clock::{Clock, NEVER};
+use crate::draw::to_ticks;
+use crate::fifo::Packet;
+use crate::machine::{Left, Machine, Records};
+use crate::random::BLOCK;
+use crate::schemes::{Limits, Linux, ROUNDS};
+use crate::source::PacketBlock;
+use crate::tally::Counts;
+use taken::Taken;
+
+/// None: the host or the scheme has what only events do.
+pub(super) fn run(
+    napi: &Napi,
+    point: &Point,
+    clock: Clock,
+    seed: u64,
+    replication: u64,
+    packets: u64,
+) -> Option<Records> {
+    let host = &point.host;
+    let plain = host.cold_protocol_s == 0.0 && host.cold_application_s == 0.0 && host.interrupt_latency_s == 0.0;
+    if !(plain && OneNapi::does(napi) && (1..=super::LARGEST_RING).contains(&host.socket_buffer)) {
+        return None;
+    }
+    let mut machine = Machine::new(point, clock, seed, replication, packets, ());
+    let mut linux = Linux::new(napi, host, clock, &mut machine);
+    let mut softirqs = Softirqs::new(napi, point, linux.limits());
+    while let Some(left) = softirqs.follow(&mut machine, napi) {
+        let since = left.remaining.map(|_| softirqs.since);
+        machine.resume(left);
+        linux.leave_to_ksoftirqd(&mut machine, since);
+        while !machine.done && !linux.rests(&machine) {
+            linux.step(&mut machine);
+        }
+        if machine.done {
+            break;
+        }
+    }
+    Some(machine.finish().0)
+}
+
+/// A packet that protocol processing is known to get to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Processed {
+    arrived: u64,
+    /// [`NEVER`]: the machine of events is to process it.
+    departs: u64,
+    before: Before,
+    /// CPU time of the application for it, with the switch to it [ticks].
+    application: u64,
+    /// It finds the socket full.
+    dropped: bool,
+}
+
+/// handle_softirqs and net_rx_action, as far as they count what they do.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rounds {
+    /// They run on an idle CPU, which the application that they wake is to get.
+    on_idle: bool,
+    began: u64,
+    round_began: u64,
+    done: u32,
+    /// Packets that the round may still process.
+    budget: u64,
+    /// The end of the round whose last poll used its weight has been counted.
+    counted: bool,
+}
+
+/// The CPU from an instant at which nothing was left to do.
+struct Softirqs {
+    backlog: bool,
+    /// Packets that the ring has room for.
+    ring: usize,
+    drop_cost: f64,
+    limits: Limits,
+    packets: Box<[Processed]>,
+    accepted: usize,
+    /// Departures that have been counted.
+    processed: usize,
+    taken: Taken,
+    /// When nothing was left to do, and the latest arrival.
+    began: u64,
+    now: u64,
+    /// When the last accepted packet departs, and the last whose departure has been counted.
+    last: u64,
+    passed: u64,
+    sums: Sums,
+    /// CPU time of the application for all accepted packets [ticks].
+    application: u64,
+    /// When the backlog is moved to the process queue next or was last, and the first packet that waits for that.
+    spliced_at: u64,
+    waits_from: usize,
+    rounds: Rounds,
+    /// When the application got the CPU; it has been woken since the last interrupt.
+    since: u64,
+    woke: bool,
+    /// When ksoftirqd is woken; packets that it finds, and those of them that were spliced.
+    stops_at: u64,
+    left: Vec<Packet>,
+    spliced: usize,
+    counts: Counts,
+}
+
+impl Softirqs {
+    fn new(napi: &Napi, point: &Point, limits: Limits) -> Self {
+        let ring = point.host.ring as usize;
+        // enqueue_to_backlog has room for one more, and what was spliced has room besides.
+        let (ring, inside) = if napi.backlog { (ring + 1, 2 * (ring + 1)) } else { (ring, ring) };
+        let places = (inside + BLOCK).next_power_of_two();
+        Self {
+            backlog: napi.backlog,
+            ring,
+            drop_cost: point.host.socket_drop_cost,
+            limits,
+            packets: vec![Processed::default(); places].into_boxed_slice(),
+            accepted: 0,
+            processed: 0,
+            taken: Taken::new(point.host.socket_buffer as usize),
+            began: 0,
+            now: 0,
+            last: 0,
+            passed: 0,
+            sums: Sums::default(),
+            application: 0,
+            spliced_at: 0,
+            waits_from: 0,
+            rounds: Rounds::default(),
+            since: 0,
+            woke: false,
+            stops_at: NEVER,
+            left: Vec::new(),
+            spliced: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Follows packets from an instant at which `machine` has nothing left to do, to one at which ksoftirqd is woken. None: the replication is over.
+    fn follow(&mut self, machine: &mut Machine<()>, napi: &Napi) -> Option<Left> {
+        self.begin(machine);
+        let (source, times, records) = machine.parts();
+        let mut instance = OneNapi::new(times, napi);
+        loop {
+            let next = self.now + source.gap();
+            if self.counts.offered == records.next_mark() {
+                if self.stops_by(next, &instance) {
+                    break;
+                }
+                self.deliver(next, &mut instance, records.present());
+                if records.push(self.counts_at(next, &mut instance), &[]) {
+                    return None;
+                }
+            }
+            let most = usize::try_from(records.next_mark() - self.counts.offered).unwrap_or(BLOCK);
+            let block = source.rest_of_block(most);
+            let (seen, all) = (self.arrive(&block, &mut instance), block.gaps.len());
+            source.took(seen);
+            self.counts.offered += seen as u64;
+            if seen < all {
+                break;
+            }
+            self.settle(records.present());
+        }
+        self.deliver(self.stops_at, &mut instance, records.present());
+        Some(self.leave(&mut instance))
+    }
+
+    /// From what the machine has come to.
+    fn begin(&mut self, machine: &mut Machine<()>) {
+        (self.now, self.counts) = (machine.last_arrival(), machine.counts);
+        (self.began, self.last, self.passed) = (machine.now, machine.now, machine.now);
+        (self.sums, self.application, self.stops_at, self.woke) = (Sums::default(), 0, NEVER, false);
+        self.taken.begin(self.last);
+        (self.spliced_at, self.waits_from) = (0, self.accepted);
+    }
+
+    fn place(&self, number: usize) -> usize {
+        number & (self.packets.len() - 1)
+    }
+
+    /// Takes arrivals; how many came before ksoftirqd is woken.
+    fn arrive(&mut self, block: &PacketBlock<'_>, instance: &mut OneNapi<'_>) -> usize {
+        for (number, gap) in block.gaps.iter().enumerate() {
+            let arrived = self.now + gap;
+            if arrived >= self.stops_at {
+                return number;
+            }
+            if instance.is_full() && self.stops_at == NEVER && self.stops_by_weight() && arrived >= self.stops_at {
+                return number;
+            }
+            self.now = arrived;
+            if !self.has_room(arrived) {
+                self.counts.dropped_ring += 1;
+                continue;
+            }
+            let packet = block.packet(number, arrived);
+            if self.stops_at < NEVER {
+                self.leave_packet(packet, Before::default());
+            } else {
+                self.serve(packet, instance);
+            }
+        }
+        block.gaps.len()
+    }
+
+    #[inline]
+    fn has_room(&self, arrived: u64) -> bool {
+        if self.backlog {
+            return arrived >= self.spliced_at || self.accepted - self.waits_from < self.ring;
+        }
+        self.packets[self.place(self.accepted.wrapping_sub(self.ring))].departs <= arrived
+    }
+
+    /// Softirqs get to a packet, and the application.
+    #[inline]
+    fn serve(&mut self, packet: Packet, instance: &mut OneNapi<'_>) {
+        let (mut before, follows) = instance.next(packet.arrived, self.last);
+        self.rounds.counted = false;
+        let ended = self.last + before.first;
+        self.taken.ran_until(ended);
+        match follows {
+            Follows::InPoll => {}
+            Follows::Idle => {
+                self.taken.goes_on(before.idle);
+                self.since = if self.woke { ended } else { self.since };
+                self.woke = false;
+                let began = ended + before.idle + before.interrupt;
+                let on_idle = self.taken.asleep();
+                self.rounds =
+                    Rounds { on_idle, began, round_began: began, done: 0, budget: self.limits.budget, counted: false };
+            }
+            Follows::Unmasking { work } => {
+                let repolls = ended + before.interrupt;
+                if self.leaves_next_poll(work, repolls) && self.stops_after_round(repolls) {
+                    instance.give_back_overhead();
+                    (before.overhead, before.polls) = (0, 0);
+                    self.sums.add(&before);
+                    self.taken.ran_until(repolls);
+                    return self.leave_packet(packet, before);
+                }
+            }
+        }
+        self.sums.add(&before);
+        let began = self.last + before.length();
+        if self.backlog && packet.arrived >= self.spliced_at {
+            (self.spliced_at, self.waits_from) = (began, self.accepted);
+        }
+        let (full, asleep) = (self.taken.full(), self.taken.asleep());
+        let work = if full {
+            self.dropped_work(packet.protocol)
+        } else if asleep {
+            packet.protocol + instance.wakeup()
+        } else {
+            packet.protocol
+        };
+        self.last = began + work;
+        self.taken.ran_until(self.last);
+        let mut application = 0;
+        if !full {
+            let switch = if asleep { Some(instance.switch()) } else { None };
+            self.taken.hand(&packet, switch);
+            self.woke |= asleep;
+            application = packet.application + switch.unwrap_or(0);
+            self.application += application;
+        }
+        let place = self.place(self.accepted);
+        self.packets[place] =
+            Processed { arrived: packet.arrived, departs: self.last, before, application, dropped: full };
+        self.accepted += 1;
+    }
+
+    fn dropped_work(&self, own: u64) -> u64 {
+        if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
+    }
+
+    /// A packet that the machine of events is to process; it has done what is `before` it.
+    #[cold]
+    fn leave_packet(&mut self, packet: Packet, before: Before) {
+        let place = self.place(self.accepted);
+        self.packets[place] = Processed { arrived: packet.arrived, departs: NEVER, before, ..Processed::default() };
+        if self.backlog && packet.arrived >= self.spliced_at {
+            (self.spliced_at, self.waits_from) = (NEVER, self.accepted);
+        }
+        self.spliced += usize::from(self.backlog && self.spliced_at < NEVER);
+        self.accepted += 1;
+        self.left.push(packet);
+    }
+
+    /// net_rx_action, after a poll of `work` packets whose instance is scheduled again at `now`: true if the next poll is left to the next round.
+    #[cold]
+    fn leaves_next_poll(&mut self, work: u64, now: u64) -> bool {
+        self.rounds.budget = self.rounds.budget.saturating_sub(work);
+        let too_long = self.limits.too_long(self.rounds.round_began, now, self.limits.budget_jiffies);
+        self.limits.older || self.rounds.budget == 0 || too_long
+    }
+
+    /// handle_softirqs, at the end of a round at `now` that leaves something pending: true if ksoftirqd is woken, else the next round begins.
+    #[cold]
+    fn stops_after_round(&mut self, now: u64) -> bool {
+        self.rounds.done += 1;
+        let too_long = self.limits.too_long(self.rounds.began, now, self.limits.softirq_jiffies);
+        if self.rounds.done == ROUNDS || too_long || self.rounds.on_idle {
+            self.stops_at = now;
+            return true;
+        }
+        (self.rounds.round_began, self.rounds.budget) = (now, self.limits.budget);
+        false
+    }
+
+    /// The poll has used its weight, which ends its round when its last packet departs: true if ksoftirqd is woken then.
+    #[cold]
+    fn stops_by_weight(&mut self) -> bool {
+        !std::mem::replace(&mut self.rounds.counted, true) && self.stops_after_round(self.last)
+    }
+
+    /// True if ksoftirqd is woken by `at`, when no packet comes until then.
+    fn stops_by(&mut self, at: u64, instance: &OneNapi<'_>) -> bool {
+        if self.stops_at == NEVER && instance.is_full() && at >= self.last {
+            self.stops_by_weight();
+        }
+        at >= self.stops_at
+    }
+}
