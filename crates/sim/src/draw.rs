@@ -111,6 +111,22 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
+    /// Times that are ready, one or more, over their mean; [`Draw::took`] says how many were used.
+    #[inline]
+    pub(crate) fn ready(&mut self) -> &[f64] {
+        if self.next == BLOCK {
+            unit_block(&mut self.stream, &self.service, &mut self.block);
+            self.next = 0;
+        }
+        &self.block[self.next..]
+    }
+
+    /// Uses up `count` of those that are ready; a time of mean zero draws nothing.
+    #[inline]
+    pub(crate) fn took(&mut self, count: usize) {
+        self.next += if self.mean_ticks > 0.0 { count } else { 0 };
+    }
+
     /// The last time that was drawn is the next again.
     pub(crate) fn give_back(&mut self) {
         if self.mean_ticks > 0.0 {

@@ -109,9 +109,20 @@ fn one(
     // Of the capacity of this set-up only the prediction is known so far.
     let capacity_pps = basis.capacity_pps.min(1.05 * expected_pps);
     let is_timed = is_predicted && device.is_some_and(|device| !device.backlog);
+    let socket_buffer = computed.host.socket_buffer;
+    let computed_with = |calibrated: &Calibrated| {
+        let mut computed = setup.predicted(options, plan, calibrated, finding, device).computed;
+        computed.host.socket_buffer = socket_buffer;
+        computed
+    };
+    // Costs are known of the calibrated frame and work.
+    let tells_speed = (spec.frame_bytes, spec.work_s) == (options.frame_bytes, options.work_s);
+    let at_speed = |trials: &[Counts]| basis.calibrated.at_speed_of(trials, options.work_s).filter(|_| tells_speed);
+    let at_speed_of = |trials: &[Counts]| at_speed(trials).map(|own| computed_with(&own));
     let mut timing = Timing::default();
     if is_timed {
-        timing = below::timing(&computed, bench, &spec, expected_pps, asked)?;
+        let predicted = below::Predicted { computed: &computed, at_speed_of: &at_speed_of };
+        timing = below::timing(&predicted, bench, &spec, expected_pps, asked)?;
     }
     bench.enter(Stage::Search);
     bench.calibrated(basis.calibrated.costs, base(options, plan));
@@ -120,17 +131,9 @@ fn one(
     let cliffs = cliff::search(bench, &question).map_err(told)?;
     let trials = bench.at_present();
     let mut present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
-    let socket_buffer = check.host.socket_buffer;
-    let computed_with = |calibrated: &Calibrated| {
-        let mut computed = setup.predicted(options, plan, calibrated, finding, device).computed;
-        computed.host.socket_buffer = socket_buffer;
-        computed
-    };
     if is_timed {
-        let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, |own| Predictor {
-            timing: timing.clone(),
-            ..computed_with(own)
-        });
+        let computed = |own: &Calibrated| Predictor { timing: timing.clone(), ..computed_with(own) };
+        let (host, near) = delivery::told(&basis.calibrated, present, &trials.empty, stop, computed, &at_speed_of);
         present = host;
         timing.extend(near);
     }
@@ -166,7 +169,7 @@ fn one(
     check.cliff_experienced_pps.wire = experienced.ok();
     if device.is_some() {
         let at_speed_of = |trials: &[Counts]| {
-            let own = basis.calibrated.at_speed_of(trials, options.work_s)?.with_full_socket_of(calibrated);
+            let own = at_speed(trials)?.with_full_socket_of(calibrated);
             Some(Predictor { timing: computed.timing.clone(), ..computed_with(&own) })
         };
         let predicted = is_predicted.then_some(below::Predicted { computed: &computed, at_speed_of: &at_speed_of });

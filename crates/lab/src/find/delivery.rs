@@ -6,6 +6,7 @@
 //!
 //! Where what delivers it has to wait for a CPU it grows with the load: 0 at 7 kpps and 75 us at 40 in a guest whose devices waited for the sender
 //! (docs/results/2026-11-26-vm). So a load is computed with what trials at loads like it told: calibration's, whose costs they are, and those near the cliff.
+//! Each trial is asked at its own speed: what a slower host's polls find beyond that is no latency.
 //!
 //! An emulated NIC keeps its gap by a timer of its host, which fires late: 30 us in the median in QEMU (same place). Where polls do not mask
 //! ([`Gap::Echo`]) interrupts tell that, beside what polls tell; elsewhere they are as many as polls, and it is part of the latency.
@@ -62,6 +63,9 @@ impl Timing {
     }
 }
 
+/// What is predicted with at the speed of some trials; None: they tell none.
+pub type AtSpeed<'a> = &'a dyn Fn(&[Counts]) -> Option<Predictor>;
+
 /// The host at present, or else as calibrated, with the latency that follows from these trials of what `computed` predicts with it, and all that they told;
 /// where too few of them tell one, the host at present as it is.
 pub fn told(
@@ -70,10 +74,11 @@ pub fn told(
     trials: &[Counts],
     stop: &AtomicBool,
     computed: impl FnOnce(&Calibrated) -> Predictor,
+    at_speed_of: AtSpeed<'_>,
 ) -> (Option<Calibrated>, Timing) {
     let own = present.as_ref().unwrap_or(calibrated);
     let computed = computed(own);
-    let told = of_trials(&computed, trials, stop).unwrap_or_default();
+    let told = of_trials(&computed, trials, at_speed_of, stop).unwrap_or_default();
     if told.latencies.len() < FEWEST_TRIALS {
         return (present, Timing { gap_late_s: computed.timing.gap_late_s, ..told });
     }
@@ -81,54 +86,80 @@ pub fn told(
     (own.with_latency_of(&each_s, computed.seed).or(present), told)
 }
 
-/// What each of the trials tells, of up to so many; None after a stop.
-pub fn of_trials(computed: &Predictor, trials: &[Counts], stop: &AtomicBool) -> Option<Timing> {
+/// What each of the trials tells, of up to so many, at its own speed, or else with what `computed` has; None after a stop.
+pub fn of_trials(
+    computed: &Predictor,
+    trials: &[Counts],
+    at_speed_of: AtSpeed<'_>,
+    stop: &AtomicBool,
+) -> Option<Timing> {
     let tells = |counts: &&Counts| counts.polls > 0.0 && counts.packets > 0.0 && counts.elapsed_s > 0.0;
     let usable: Vec<&Counts> = trials.iter().filter(tells).collect();
     let step = usable.len().div_ceil(MOST_TRIALS).max(1);
-    let asked: Vec<Asked> = usable.into_iter().step_by(step).map(Asked::of).collect();
-    let mut computed = Predictor { packets: PACKETS, ..computed.clone() };
-    computed.timing.latencies.clear();
-    if echoes(&computed.scheme) && computed.timing.gap_late_s.is_none() {
+    let mut gap_late_s = computed.timing.gap_late_s;
+    let asked = |counts: &Counts| {
+        let own = at_speed_of(std::slice::from_ref(counts)).unwrap_or_else(|| computed.clone());
+        let timing = Timing { latencies: Vec::new(), gap_late_s };
+        Asked::of(counts, Predictor { packets: PACKETS, timing, ..own })
+    };
+    let mut asked: Vec<Asked> = usable.into_iter().step_by(step).map(asked).collect();
+    if echoes(&computed.scheme) && gap_late_s.is_none() {
         let step = asked.len().div_ceil(MOST_FOR_GAP).max(1);
-        let some: Vec<Asked> = asked.iter().copied().step_by(step).collect();
-        let each_s: Vec<f64> =
-            each(&computed, &some, stop, gap_late_s)?.into_iter().map(|(_, late_s)| late_s).collect();
-        computed.timing.gap_late_s = stats::median(&each_s).map(|median| median.value);
+        let some: Vec<Asked> = asked.iter().step_by(step).cloned().collect();
+        let each_s: Vec<f64> = each(&some, stop, Asked::gap_late_s)?.into_iter().map(|(_, late_s)| late_s).collect();
+        gap_late_s = stats::median(&each_s).map(|median| median.value);
+        asked.iter_mut().for_each(|one| one.computed.timing.gap_late_s = gap_late_s);
     }
-    let latencies = each(&computed, &asked, stop, latency_s)?;
-    Some(Timing { latencies, ..computed.timing })
+    let latencies = each(&asked, stop, Asked::latency_s)?;
+    Some(Timing { latencies, gap_late_s })
 }
 
 /// What a trial is asked by.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Asked {
+    /// What is predicted with at its speed.
+    computed: Predictor,
     load_pps: f64,
     polls_per_s: f64,
     raised_per_s: Option<f64>,
 }
 
 impl Asked {
-    fn of(counts: &Counts) -> Self {
+    fn of(counts: &Counts, computed: Predictor) -> Self {
         let per_s = |count: f64| count / counts.elapsed_s;
         Self {
+            computed,
             load_pps: per_s(counts.packets),
             polls_per_s: per_s(counts.polls),
             raised_per_s: counts.raised.map(per_s),
         }
     }
+
+    /// The latency (s) with which there are as many polls as in the trial; None where none up to the longest does it.
+    fn latency_s(&self) -> Option<f64> {
+        sought_s(self.polls_per_s, |latency_s| {
+            let mut asked = self.computed.clone();
+            asked.host.interrupt_latency_s = latency_s;
+            value(asked.sim_at(self.load_pps).ok()?.polls_per_s)
+        })
+    }
+
+    /// How late a gap ends (s) so that there are as many interrupts as in the trial, with a latency that gives as many polls.
+    fn gap_late_s(&self) -> Option<f64> {
+        sought_s(self.raised_per_s?, |late_s| {
+            let mut asked = self.clone();
+            asked.computed.timing.gap_late_s = Some(late_s);
+            asked.computed.host.interrupt_latency_s = asked.latency_s()?;
+            value(asked.computed.sim_at(self.load_pps).ok()?.interrupts_per_s)
+        })
+    }
 }
 
 /// The answers of the trials that have one, by their loads, computed together; None after a stop.
-fn each(
-    computed: &Predictor,
-    asked: &[Asked],
-    stop: &AtomicBool,
-    answer: fn(&Predictor, Asked) -> Option<f64>,
-) -> Option<Vec<(f64, f64)>> {
+fn each(asked: &[Asked], stop: &AtomicBool, answer: fn(&Asked) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
     let begin = |one: &Asked| {
-        let one = *one;
-        (one.load_pps, computed.begin(move |computed, _| answer(computed, one)))
+        let own = one.clone();
+        (one.load_pps, one.computed.begin(move |_, _| answer(&own)))
     };
     let begun: Vec<_> = asked.iter().map(begin).collect();
     let mut found = Vec::new();
@@ -176,25 +207,6 @@ pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
         napi.moderation.gap_late_s = late_s;
     }
     scheme
-}
-
-/// The latency (s) with which there are as many polls as in a trial; None where none up to the longest does it.
-fn latency_s(computed: &Predictor, trial: Asked) -> Option<f64> {
-    sought_s(trial.polls_per_s, |latency_s| {
-        let mut asked = computed.clone();
-        asked.host.interrupt_latency_s = latency_s;
-        value(asked.sim_at(trial.load_pps).ok()?.polls_per_s)
-    })
-}
-
-/// How late a gap ends (s) so that there are as many interrupts as in a trial, with a latency that gives as many polls.
-fn gap_late_s(computed: &Predictor, trial: Asked) -> Option<f64> {
-    sought_s(trial.raised_per_s?, |late_s| {
-        let mut asked = computed.clone();
-        asked.timing.gap_late_s = Some(late_s);
-        asked.host.interrupt_latency_s = latency_s(&asked, trial)?;
-        value(asked.sim_at(trial.load_pps).ok()?.interrupts_per_s)
-    })
 }
 
 /// The time (s) with which what becomes rarer with it comes so many times a second; None where none up to the longest does it.
@@ -246,7 +258,7 @@ mod tests {
             let truth = Predictor { seed: 7, packets: 200_000, ..Predictor::of(host(60e-6), scheme) };
             let trials: Vec<Counts> = [8e3, 12e3, 16e3, 20e3].map(|load_pps| trial(&truth, load_pps)).to_vec();
             let asked = Predictor::of(host(0.0), scheme);
-            let found = of_trials(&asked, &trials, &AtomicBool::new(false)).expect("four trials");
+            let found = of_trials(&asked, &trials, &|_| None, &AtomicBool::new(false)).expect("four trials");
             let each_s: Vec<f64> = found.latencies.iter().map(|told| told.1).collect();
             let median_s = stats::median(&each_s).expect("four").value;
             assert!((median_s / 60e-6 - 1.0).abs() < 0.1, "{scheme}: {found:?}");
@@ -262,8 +274,8 @@ mod tests {
             |load_pps: f64| Predictor { seed: 7, packets: 200_000, ..Predictor::of(host(grows_s(load_pps)), scheme) };
         let loads_pps = [8e3, 8.1e3, 12e3, 16e3, 20e3];
         let trials: Vec<Counts> = loads_pps.map(|load_pps| trial(&truth(load_pps), load_pps)).to_vec();
-        let found =
-            of_trials(&Predictor::of(host(0.0), scheme), &trials, &AtomicBool::new(false)).expect("five trials");
+        let found = of_trials(&Predictor::of(host(0.0), scheme), &trials, &|_| None, &AtomicBool::new(false))
+            .expect("five trials");
         let curve = curve(found.latencies);
         assert_eq!(curve.len(), 4, "two loads are alike: {curve:?}");
         for load_pps in [10e3, 12e3, 18e3] {
@@ -290,7 +302,7 @@ mod tests {
             let timing = Timing { gap_late_s: Some(late_s), ..Timing::default() };
             let truth = Predictor { host: host(latency_s), timing, packets: 200_000, ..asked.clone() };
             let trials: Vec<Counts> = [6e3, 9e3, 12e3, 15e3].map(|load_pps| trial(&truth, load_pps)).to_vec();
-            let found = of_trials(&asked, &trials, &AtomicBool::new(false)).expect("four trials");
+            let found = of_trials(&asked, &trials, &|_| None, &AtomicBool::new(false)).expect("four trials");
             assert!((found.gap_late_s.expect("it echoes") - late_s).abs() < 6e-6, "{latency_s} {late_s}: {found:?}");
             let each_s: Vec<f64> = found.latencies.iter().map(|told| told.1).collect();
             let median_s = stats::median(&each_s).expect("four").value;
@@ -298,10 +310,10 @@ mod tests {
             // What is known is not asked again, and without a list of the NIC's interrupts nothing tells it.
             let timing = Timing { gap_late_s: Some(1e-5), ..Timing::default() };
             let known = Predictor { timing, ..asked.clone() };
-            let found = of_trials(&known, &trials, &AtomicBool::new(false)).expect("four trials");
+            let found = of_trials(&known, &trials, &|_| None, &AtomicBool::new(false)).expect("four trials");
             assert_eq!(found.gap_late_s, Some(1e-5));
             let unlisted: Vec<Counts> = trials.iter().map(|one| Counts { raised: None, ..one.clone() }).collect();
-            let found = of_trials(&asked, &unlisted, &AtomicBool::new(false)).expect("four trials");
+            let found = of_trials(&asked, &unlisted, &|_| None, &AtomicBool::new(false)).expect("four trials");
             assert_eq!(found.gap_late_s, None);
         }
         let timing = Timing { latencies: vec![(6e3, 0.0)], gap_late_s: Some(30e-6) };
@@ -309,6 +321,36 @@ mod tests {
         assert_eq!(with.sim_point(6e3).scheme.to_string(), format!("{},gap_late=30us", asked.scheme));
         let notes = with.sim_at(6e3).expect("an answer").notes;
         assert!(notes.iter().any(|note| note.contains("a gap that ends 30us late")), "{notes:?}");
+    }
+
+    /// A trial of a host that is half as fast as calibrated tells its latency at that speed.
+    #[test]
+    fn a_trial_is_asked_at_its_own_speed() {
+        let scheme = "napi:weight=64,min_gap=128us,gap=direct";
+        let half_as_fast = |latency_s: f64| {
+            let own = host(latency_s);
+            let twice = |seconds: f64| 2.0 * seconds;
+            Host {
+                interrupt_s: twice(own.interrupt_s),
+                protocol_s: twice(own.protocol_s),
+                per_byte_s: twice(own.per_byte_s),
+                poll_s: twice(own.poll_s),
+                application_s: own.application_s.map(twice),
+                ..own
+            }
+        };
+        let truth = Predictor { seed: 7, packets: 200_000, ..Predictor::of(half_as_fast(40e-6), scheme) };
+        let trials: Vec<Counts> = [8e3, 10e3, 12e3].map(|load_pps| trial(&truth, load_pps)).to_vec();
+        let (asked, stop) = (Predictor::of(host(0.0), scheme), AtomicBool::new(false));
+        let median_s = |told: Timing| {
+            let each_s: Vec<f64> = told.latencies.iter().map(|told| told.1).collect();
+            stats::median(&each_s).expect("three").value
+        };
+        let own = |_: &[Counts]| Some(Predictor::of(half_as_fast(0.0), scheme));
+        let at_own_s = median_s(of_trials(&asked, &trials, &own, &stop).expect("three trials"));
+        assert!((at_own_s / 40e-6 - 1.0).abs() < 0.15, "{at_own_s:e}");
+        let as_calibrated_s = median_s(of_trials(&asked, &trials, &|_| None, &stop).expect("three trials"));
+        assert!(as_calibrated_s > 1.5 * at_own_s, "{as_calibrated_s:e}");
     }
 
     #[test]
@@ -320,11 +362,11 @@ mod tests {
         let calibrated =
             crate::calibrate::calibrate(&mut exact, &crate::calibrate::tests::base(), plan).expect("costs");
         let trials = [one.clone(), one.clone()];
-        let (present, two) = told(&calibrated, None, &trials, &AtomicBool::new(false), |_| asked.clone());
+        let (present, two) = told(&calibrated, None, &trials, &AtomicBool::new(false), |_| asked.clone(), &|_| None);
         assert!(present.is_none() && two.latencies.len() == 2);
         // More polls than without any latency.
         let often = Counts { polls: 1e6, ..one };
-        let found = of_trials(&asked, &[often.clone(), often.clone(), often], &AtomicBool::new(false));
+        let found = of_trials(&asked, &[often.clone(), often.clone(), often], &|_| None, &AtomicBool::new(false));
         assert_eq!(found.map(|told| told.latencies), Some(vec![(1e4, 0.0); 3]));
     }
 }

@@ -6,6 +6,7 @@ use super::delivery::Timing;
 use super::engines::Predictor;
 use super::stages::Run;
 use super::{Halt, delivery, missing};
+use crate::bench::Counts;
 use crate::calibrate::Calibrated;
 
 impl Run<'_, '_> {
@@ -30,8 +31,9 @@ impl Run<'_, '_> {
         if !self.behind_known_moderation {
             return present;
         }
-        let (present, near) =
-            delivery::told(calibrated, present, &trials.empty, self.stop, |own| self.computed(own, None));
+        let computed = |own: &Calibrated| self.computed(own, None);
+        let at_speed = |trials: &[Counts]| self.at_speed_of(calibrated, trials);
+        let (present, near) = delivery::told(calibrated, present, &trials.empty, self.stop, computed, &at_speed);
         self.timing.extend(near);
         present
     }
@@ -41,7 +43,13 @@ impl Run<'_, '_> {
         if !self.behind_known_moderation {
             return Timing::default();
         }
-        delivery::of_trials(&self.computed(calibrated, None), &calibrated.quiet, self.stop).unwrap_or_default()
+        let at_speed = |trials: &[Counts]| self.at_speed_of(calibrated, trials);
+        delivery::of_trials(&self.computed(calibrated, None), &calibrated.quiet, &at_speed, self.stop)
+            .unwrap_or_default()
+    }
+
+    fn at_speed_of(&self, calibrated: &Calibrated, trials: &[Counts]) -> Option<Predictor> {
+        Some(self.computed(&calibrated.at_speed_of(trials, self.options.work_s)?, None))
     }
 
     /// Repeats the prediction for the machine as it was when the cliff was measured.

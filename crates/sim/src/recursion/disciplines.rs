@@ -3,7 +3,7 @@
 use netcliff_core::Napi;
 
 use super::serial::{Before, Discipline};
-use crate::draw::to_ticks;
+use crate::draw::{Draw, to_ticks};
 use crate::free_running::FreeRunning;
 use crate::machine::Times;
 use crate::source::PacketCost;
@@ -92,6 +92,20 @@ pub(super) enum Follows {
     Unmasking { work: u64 },
 }
 
+/// Times of an instance that are ready, over their means, and what it is at.
+pub(super) struct Ready<'a> {
+    pub interrupts: &'a [f64],
+    pub polls: &'a [f64],
+    /// [ticks]
+    pub interrupt_ticks: f64,
+    pub poll_ticks: f64,
+    pub wakeup: &'a mut Draw,
+    pub switch: &'a mut Draw,
+    pub weight: u64,
+    /// Packets of the present poll.
+    pub served: u64,
+}
+
 /// `schemes::linux` of one instance without moderation.
 pub(super) struct OneNapi<'a> {
     times: &'a mut Times,
@@ -138,6 +152,29 @@ impl<'a> OneNapi<'a> {
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
         self.served == self.weight
+    }
+
+    /// For a poll after which nothing is unmasked; what is used of it is told by [`OneNapi::took`].
+    pub(super) fn ready(&mut self) -> Ready<'_> {
+        let Times { interrupt, poll, wakeup, switch, .. } = &mut *self.times;
+        Ready {
+            interrupt_ticks: self.interrupt_ticks,
+            poll_ticks: poll.mean_ticks(),
+            interrupts: interrupt.ready(),
+            polls: poll.ready(),
+            wakeup,
+            switch,
+            weight: self.weight,
+            served: self.served,
+        }
+    }
+
+    /// So many interrupts came, each with a poll, of which the last has processed `served` packets so far.
+    pub(super) fn took(&mut self, interrupts: usize, served: u64) {
+        self.times.interrupt.took(interrupts);
+        self.times.poll.took(interrupts);
+        self.has_polled |= interrupts > 0;
+        self.served = served;
     }
 
     /// Waking the application, and switching to it.

@@ -49,19 +49,6 @@ impl<T: Copy + Default> Inside<T> {
         number & (self.packets.len() - 1)
     }
 
-    /// True if a packet that arrives at `now` finds room: the one so many places before it has departed.
-    #[inline]
-    pub(super) fn has_room(&self, now: u64) -> bool {
-        self.packets[self.place(self.accepted.wrapping_sub(self.ring))].departs <= now
-    }
-
-    #[inline]
-    pub(super) fn accept(&mut self, packet: Accepted<T>) {
-        let place = self.place(self.accepted);
-        self.packets[place] = packet;
-        self.accepted += 1;
-    }
-
     /// True if all that were accepted have been delivered.
     pub(super) fn is_empty(&self) -> bool {
         self.delivered == self.accepted

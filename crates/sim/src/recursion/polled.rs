@@ -20,14 +20,9 @@ struct Tick {
     is_poll: bool,
 }
 
-/// The packets, the CPU as far as it is known, and sums up to there.
-pub(super) struct Polled {
-    timer: Ticks,
-    overhead: Draw,
-    quota: u64,
-    now: u64,
-    inside: Inside,
-    /// Up to when the CPU is known.
+/// The CPU as far as it is known, and sums up to there.
+#[derive(Debug, Clone, Copy)]
+struct Known {
     time: u64,
     next_tick: u64,
     /// Packets this cycle may still serve; 0: no cycle.
@@ -36,38 +31,49 @@ pub(super) struct Polled {
     rearmed: bool,
     /// A packet departed at `time`, and it is not decided whether its cycle goes on.
     undecided: bool,
-    /// Ticks that end, and cycles that begin by themselves, after what was counted last.
-    ticks: Vec<Tick>,
-    rearms: Vec<u64>,
     polls: u64,
     polling: u64,
     idle: u64,
 }
 
+/// What ticks take, and those that end, with cycles that begin by themselves, after what was counted last.
+struct Timer {
+    ticks: Ticks,
+    overhead: Draw,
+    quota: u64,
+    late: Vec<Tick>,
+    rearms: Vec<u64>,
+}
+
+/// The packets and the CPU.
+pub(super) struct Polled {
+    timer: Timer,
+    now: u64,
+    inside: Inside,
+    known: Known,
+}
+
 impl Polled {
-    pub(super) fn new(timer: Ticks, overhead: Draw, quota: u64, ring: usize) -> Self {
-        Self {
-            overhead,
-            quota,
-            now: 0,
-            inside: Inside::new(ring),
+    pub(super) fn new(ticks: Ticks, overhead: Draw, quota: u64, ring: usize) -> Self {
+        let known = Known {
             time: 0,
-            next_tick: timer.first,
-            timer,
+            next_tick: ticks.first,
             left: 0,
             rearmed: false,
             undecided: false,
-            ticks: Vec::new(),
-            rearms: Vec::new(),
             polls: 0,
             polling: 0,
             idle: 0,
-        }
+        };
+        let timer = Timer { ticks, overhead, quota, late: Vec::new(), rearms: Vec::new() };
+        Self { timer, now: 0, inside: Inside::new(ring), known }
     }
+}
 
-    /// The cycle of the packet that departed at `time` goes on if the next, which comes at `next`, is in the ring.
-    #[inline]
-    fn decide(&mut self, next: u64) {
+impl Known {
+    /// The cycle of the packet that departed at `time` goes on if the next, which comes at `next`, is in the ring; `now` is the latest arrival.
+    #[inline(always)]
+    fn decide(&mut self, timer: &mut Timer, now: u64, next: u64) {
         if !std::mem::take(&mut self.undecided) {
             return;
         }
@@ -77,47 +83,47 @@ impl Polled {
         }
         if self.left == 0 && std::mem::take(&mut self.rearmed) {
             self.polls += 1;
-            if self.time > self.now {
-                self.rearms.push(self.time);
+            if self.time > now {
+                timer.rearms.push(self.time);
             }
-            self.left = if is_empty { 0 } else { self.quota };
+            self.left = if is_empty { 0 } else { timer.quota };
         }
     }
 
     /// A tick's overhead, from the later of its time and `time` on.
-    #[inline]
-    fn tick(&mut self, idle_from: u64, is_poll: bool) {
+    #[inline(always)]
+    fn tick(&mut self, timer: &mut Timer, now: u64, idle_from: u64, is_poll: bool) {
         let began = self.next_tick.max(self.time);
-        let overhead = self.overhead.next();
+        let overhead = timer.overhead.next();
         self.idle += began - idle_from;
         self.time = began + overhead;
         self.polling += overhead;
         self.polls += u64::from(is_poll);
-        self.next_tick += self.timer.period;
+        self.next_tick += timer.ticks.period;
         // Marks are not before the latest arrival.
-        if self.time > self.now {
-            self.ticks.push(Tick { idle_from, began, ended: self.time, is_poll });
+        if self.time > now {
+            timer.late.push(Tick { idle_from, began, ended: self.time, is_poll });
         }
     }
 
     /// Ticks without a cycle, until one starts a cycle for the packet that comes at `next`, or is not before `until`.
-    #[inline]
-    fn wait(&mut self, next: u64, until: u64) {
+    #[inline(always)]
+    fn wait(&mut self, timer: &mut Timer, now: u64, next: u64, until: u64) {
         while self.left == 0 && self.next_tick.max(self.time) < until {
-            self.leave_out(next);
-            self.tick(self.time, true);
-            self.left = if next < self.time { self.quota } else { 0 };
+            self.leave_out(timer, next);
+            self.tick(timer, now, self.time, true);
+            self.left = if next < self.time { timer.quota } else { 0 };
         }
     }
 
     /// Passes over ticks that find nothing, as `schemes::polling` does.
-    #[inline]
-    fn leave_out(&mut self, next: u64) {
+    #[inline(always)]
+    fn leave_out(&mut self, timer: &Timer, next: u64) {
         if next < self.time || self.next_tick < self.time {
             return;
         }
-        let Some(passed) = self.timer.passed_over(next.saturating_sub(self.next_tick)) else { return };
-        let (busy, all) = (self.overhead.mean_ticks() * passed as f64, self.timer.period as f64 * passed as f64);
+        let Some(passed) = timer.ticks.passed_over(next.saturating_sub(self.next_tick)) else { return };
+        let (busy, all) = (timer.overhead.mean_ticks() * passed as f64, timer.ticks.period as f64 * passed as f64);
         let (busy, all) = (to_ticks(busy.min(all)), to_ticks(all));
         self.polls += passed;
         self.polling += busy;
@@ -127,8 +133,8 @@ impl Polled {
     }
 
     /// Serves `work`; ticks meanwhile lengthen it and have the cycle begin again at its end.
-    #[inline]
-    fn serve(&mut self, work: u64) {
+    #[inline(always)]
+    fn serve(&mut self, timer: &mut Timer, now: u64, work: u64) {
         let mut end = self.time + work;
         loop {
             let at = self.next_tick.max(self.time);
@@ -138,7 +144,7 @@ impl Polled {
             let left = end - at;
             self.rearmed = true;
             self.time = at;
-            self.tick(at, false);
+            self.tick(timer, now, at, false);
             end = self.time + left;
         }
         self.time = end;
@@ -149,25 +155,33 @@ impl Polled {
 
 impl Recursion for Polled {
     fn arrive(&mut self, packets: PacketBlock<'_>) {
-        self.inside.offered += packets.gaps.len();
+        let Inside { packets: inside, ring, accepted, .. } = &mut self.inside;
+        let mask = inside.len() - 1;
+        let (inside, ring) = (&mut inside[..=mask], *ring);
+        let (mut now, mut known, mut accepted) = (self.now, self.known, *accepted);
+        let timer = &mut self.timer;
         for ((gap, work), bytes) in packets.gaps.iter().zip(packets.protocol).zip(packets.bytes) {
-            self.now += gap;
-            let arrived = self.now;
-            if !self.inside.has_room(arrived) {
+            now += gap;
+            if inside[accepted.wrapping_sub(ring) & mask].departs > now {
                 continue;
             }
-            self.decide(arrived);
-            self.wait(arrived, u64::MAX);
-            self.serve(*work);
-            let departs = self.time;
-            self.inside.accept(Accepted { departs, latency: departs - arrived, bytes: *bytes, kept: () });
+            known.decide(timer, now, now);
+            known.wait(timer, now, now, u64::MAX);
+            known.serve(timer, now, *work);
+            let departs = known.time;
+            inside[accepted & mask] = Accepted { departs, latency: departs - now, bytes: *bytes, kept: () };
+            accepted += 1;
         }
+        self.inside.offered += packets.gaps.len();
+        self.inside.accepted = accepted;
+        (self.now, self.known) = (now, known);
     }
 
     fn deliver(&mut self, at: u64, latencies: &mut Histogram) {
         self.inside.deliver(at, &mut Steady::default(), latencies);
-        self.ticks.drain(..self.ticks.partition_point(|tick| tick.ended <= at));
-        self.rearms.drain(..self.rearms.partition_point(|began| *began <= at));
+        let Timer { late, rearms, .. } = &mut self.timer;
+        late.drain(..late.partition_point(|tick| tick.ended <= at));
+        rearms.drain(..rearms.partition_point(|began| *began <= at));
     }
 
     fn reach(&mut self, gap: u64) -> u64 {
@@ -177,18 +191,18 @@ impl Recursion for Polled {
     fn counts(&mut self, at: u64) -> Counts {
         if self.inside.is_empty() {
             // The next packet comes at `at`.
-            self.decide(at);
-            self.wait(at, at);
+            self.known.decide(&mut self.timer, self.now, at);
+            self.known.wait(&mut self.timer, self.now, at, at);
         }
-        let (mut polling, mut idle, mut polls) = (self.polling, self.idle, self.polls);
-        for tick in self.ticks.iter().filter(|tick| tick.ended > at) {
+        let Known { mut polling, mut idle, mut polls, .. } = self.known;
+        for tick in self.timer.late.iter().filter(|tick| tick.ended > at) {
             polling -= tick.ended - tick.began.max(at);
             idle -= tick.began.saturating_sub(tick.idle_from.max(at));
             polls -= u64::from(tick.is_poll);
         }
-        polls -= self.rearms.iter().filter(|began| **began > at).count() as u64;
+        polls -= self.timer.rearms.iter().filter(|began| **began > at).count() as u64;
         if self.inside.is_empty() {
-            idle += at.saturating_sub(self.time);
+            idle += at.saturating_sub(self.known.time);
         }
         let mut counts = Counts { polls, ..self.inside.counts(at) };
         counts.cpu[Account::Poll as usize] = polling;

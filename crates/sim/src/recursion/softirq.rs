@@ -5,6 +5,7 @@
 //! That ends where the kernel wakes ksoftirqd, with which the application shares the CPU. The machine of events goes on from there, to the next instant
 //! at which nothing is left to do.
 
+mod backlog;
 mod counts;
 mod taken;
 
@@ -13,7 +14,6 @@ use netcliff_core::{Napi, Point};
 use super::disciplines::{Follows, OneNapi};
 use super::serial::{Before, Sums};
 use crate::clock::{Clock, NEVER};
-use crate::draw::to_ticks;
 use crate::fifo::Packet;
 use crate::machine::{Left, Machine, Records};
 use crate::random::BLOCK;
@@ -193,27 +193,41 @@ impl Softirqs {
 
     /// Takes arrivals; how many came before ksoftirqd is woken.
     fn arrive(&mut self, block: &PacketBlock<'_>, instance: &mut OneNapi<'_>) -> usize {
-        for (number, gap) in block.gaps.iter().enumerate() {
-            let arrived = self.now + gap;
-            if arrived >= self.stops_at {
-                return number;
+        let all = block.gaps.len();
+        let mut number = 0;
+        while number < all {
+            if self.backlog && self.stops_at == NEVER {
+                number += self.follow_backlog(&block.part(number..all), instance);
             }
-            if instance.is_full() && self.stops_at == NEVER && self.stops_by_weight() && arrived >= self.stops_at {
-                return number;
+            if number == all || !self.arrive_one(block, number, instance) {
+                break;
             }
-            self.now = arrived;
-            if !self.has_room(arrived) {
-                self.counts.dropped_ring += 1;
-                continue;
-            }
-            let packet = block.packet(number, arrived);
-            if self.stops_at < NEVER {
-                self.leave_packet(packet, Before::default());
-            } else {
-                self.serve(packet, instance);
-            }
+            number += 1;
         }
-        block.gaps.len()
+        number
+    }
+
+    /// Takes an arrival; false: ksoftirqd is woken before it.
+    fn arrive_one(&mut self, block: &PacketBlock<'_>, number: usize, instance: &mut OneNapi<'_>) -> bool {
+        let arrived = self.now + block.gaps[number];
+        if instance.is_full() && self.stops_at == NEVER {
+            self.stops_by_weight();
+        }
+        if arrived >= self.stops_at {
+            return false;
+        }
+        self.now = arrived;
+        if !self.has_room(arrived) {
+            self.counts.dropped_ring += 1;
+            return true;
+        }
+        let packet = block.packet(number, arrived);
+        if self.stops_at < NEVER {
+            self.leave_packet(packet, Before::default());
+        } else {
+            self.serve(packet, instance);
+        }
+        true
     }
 
     #[inline]
@@ -238,7 +252,7 @@ impl Softirqs {
                 self.since = if self.woke { ended } else { self.since };
                 self.woke = false;
                 let began = ended + before.idle + before.interrupt;
-                let on_idle = self.taken.asleep();
+                let on_idle = self.taken.course.asleep();
                 self.rounds =
                     Rounds { on_idle, began, round_began: began, done: 0, budget: self.limits.budget, counted: false };
             }
@@ -258,9 +272,9 @@ impl Softirqs {
         if self.backlog && packet.arrived >= self.spliced_at {
             (self.spliced_at, self.waits_from) = (began, self.accepted);
         }
-        let (full, asleep) = (self.taken.full(), self.taken.asleep());
+        let (full, asleep) = (self.taken.full(), self.taken.course.asleep());
         let work = if full {
-            self.dropped_work(packet.protocol)
+            backlog::dropped_work(self.drop_cost, packet.protocol)
         } else if asleep {
             packet.protocol + instance.wakeup()
         } else {
@@ -270,20 +284,19 @@ impl Softirqs {
         self.taken.ran_until(self.last);
         let mut application = 0;
         if !full {
-            let switch = if asleep { Some(instance.switch()) } else { None };
-            self.taken.hand(&packet, switch);
+            let switch = if asleep { instance.switch() } else { 0 };
+            // Who sleeps is woken by the first packet after an interrupt.
+            let interrupted = ended + before.idle;
+            let handed = self.taken.course.hand(&packet, interrupted, asleep, switch);
+            self.taken.enter(handed);
             self.woke |= asleep;
-            application = packet.application + switch.unwrap_or(0);
+            application = packet.application + switch;
             self.application += application;
         }
         let place = self.place(self.accepted);
         self.packets[place] =
             Processed { arrived: packet.arrived, departs: self.last, before, application, dropped: full };
         self.accepted += 1;
-    }
-
-    fn dropped_work(&self, own: u64) -> u64 {
-        if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
 
     /// A packet that the machine of events is to process; it has done what is `before` it.
@@ -320,10 +333,12 @@ impl Softirqs {
         false
     }
 
-    /// The poll has used its weight, which ends its round when its last packet departs: true if ksoftirqd is woken then.
+    /// The poll has used its weight, which ends its round when its last packet departs.
     #[cold]
-    fn stops_by_weight(&mut self) -> bool {
-        !std::mem::replace(&mut self.rounds.counted, true) && self.stops_after_round(self.last)
+    fn stops_by_weight(&mut self) {
+        if !std::mem::replace(&mut self.rounds.counted, true) {
+            self.stops_after_round(self.last);
+        }
     }
 
     /// True if ksoftirqd is woken by `at`, when no packet comes until then.

@@ -2,7 +2,7 @@
 
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
 use netcliff_core::finding::{SetupCheck, SweepPoint};
-use netcliff_core::{Finding, Load, Point, Provenance, Record, Traffic};
+use netcliff_core::{Finding, Host, Load, Point, Provenance, Record, Traffic};
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::find::of::find_of;
 use netcliff_lab::find::{CheckSetup, Observer};
@@ -126,8 +126,10 @@ fn record(
         outcome.notes.push("the sender did not reach the load".to_owned());
     }
     outcome.notes.extend(check.notes.iter().cloned());
+    // Two set-ups of a driver can have one scheme; the host is told by its name.
+    let host = Host { name: format!("{}, {}", device.name(), check.name), ..check.host.clone() };
     Record {
-        point: Point { host: check.host.clone(), scheme: check.scheme.clone(), traffic },
+        point: Point { host, scheme: check.scheme.clone(), traffic },
         engine: task.answerer.engine,
         outcome,
         provenance: Provenance {

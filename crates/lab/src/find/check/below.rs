@@ -8,7 +8,7 @@ use netcliff_core::EngineKind;
 use netcliff_core::finding::SweepPoint;
 
 use super::super::conclude::{self, Merged};
-use super::super::delivery::{self, Timing};
+use super::super::delivery::{self, AtSpeed, Timing};
 use super::super::engines::Predictor;
 use super::{Asked, at, repeated, told};
 use crate::bench::{Bench, Counts, Observation};
@@ -30,7 +30,7 @@ const FROM_STAMP: &str = "latency from the kernel's receive timestamp, which a p
 /// What the engines compute with, and the same at the speed of some trials, if they tell one.
 pub(super) struct Predicted<'a> {
     pub(super) computed: &'a Predictor,
-    pub(super) at_speed_of: &'a dyn Fn(&[Counts]) -> Option<Predictor>,
+    pub(super) at_speed_of: AtSpeed<'a>,
 }
 
 impl Predicted<'_> {
@@ -84,7 +84,7 @@ pub(super) fn all(
 
 /// What trials below the cliff told of when interrupts come: calibration's, or else, as where the moderation that those had is not known, some of this set-up.
 pub(super) fn timing(
-    computed: &Predictor,
+    predicted: &Predicted<'_>,
     bench: &mut dyn Bench,
     spec: &TrialSpec,
     expected_pps: f64,
@@ -101,5 +101,6 @@ pub(super) fn timing(
             trials.extend(telling(&seen));
         }
     }
-    Ok(delivery::of_trials(computed, &trials, asked.stop).unwrap_or_default())
+    let Predicted { computed, at_speed_of } = predicted;
+    Ok(delivery::of_trials(computed, &trials, at_speed_of, asked.stop).unwrap_or_default())
 }

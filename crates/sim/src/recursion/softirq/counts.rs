@@ -11,7 +11,7 @@ impl Softirqs {
     /// Counts what is known of the application, and departures, up to the latest arrival.
     pub(super) fn settle(&mut self, latencies: &mut Histogram) {
         self.process(self.now);
-        self.taken.deliver(self.taken.at(), &mut self.counts, latencies);
+        self.taken.deliver(self.taken.course.at, &mut self.counts, latencies);
     }
 
     /// Counts what the application takes, and departures, by `at`: an arrival after all others, or when ksoftirqd is woken.
@@ -54,6 +54,7 @@ impl Softirqs {
     /// The counts at `at`, which all that came before has been counted by; `offered` included.
     pub(super) fn counts_at(&mut self, at: u64, instance: &mut OneNapi<'_>) -> Counts {
         let mut counts = Counts { at, ..self.counts };
+        let shown = self.taken.shown(at, self.ended_by(at, instance));
         let (mut sums, mut application, mut ahead, mut ages) = (self.sums, self.application, 0, 0);
         for number in self.processed..self.accepted {
             let packet = &self.packets[self.place(number)];
@@ -77,7 +78,7 @@ impl Softirqs {
         counts.inside_socket = self.taken.waiting(ahead).count() as u64;
         counts.ring_area = counts.processed_latency + ages;
         counts.system_area = counts.latency + counts.lost_latency + ages + waiting;
-        counts.application_area += self.taken.in_hand().map_or(0, |taken| u128::from(at - taken));
+        counts.application_area += u128::from(self.taken.busy(at, shown));
         counts.interrupts += sums.interrupts;
         counts.polls += sums.polls;
         let application = application - self.taken.rest(ahead, sums.idle);
@@ -93,7 +94,10 @@ impl Softirqs {
     /// What the machine of events goes on with when ksoftirqd is woken.
     pub(super) fn leave(&mut self, instance: &mut OneNapi<'_>) -> Left {
         let at = self.stops_at;
-        let counts = Counts { application_area: self.counts.application_area, ..self.counts_at(at, instance) };
+        let mut counts = self.counts_at(at, instance);
+        let (remaining, in_hand) = if self.rounds.on_idle { (None, None) } else { self.taken.at_work() };
+        // The machine counts it from there when the packet is done.
+        counts.application_area -= in_hand.map_or(0, |since| u128::from(at - since));
         if self.rounds.on_idle {
             // It is drawn when the application gets the CPU.
             instance.give_back_switch();
@@ -108,8 +112,8 @@ impl Softirqs {
             counts,
             uncounted: std::mem::take(&mut self.spliced),
             ring: std::mem::take(&mut self.left),
-            remaining: (!self.rounds.on_idle).then(|| self.taken.remaining()),
-            in_hand: self.taken.in_hand(),
+            remaining,
+            in_hand,
             socket: self.taken.leave(),
         }
     }
