@@ -111,14 +111,17 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
-    /// Times that are ready, one or more, over their mean; [`Draw::took`] says how many were used.
-    #[inline]
-    pub(crate) fn ready(&mut self) -> &[f64] {
+    /// Up to so many of the next times, one or more, put into `out`; how many. [`Draw::took`] says how many were used.
+    pub(crate) fn ready(&mut self, most: usize, out: &mut [u64; BLOCK]) -> usize {
         if self.next == BLOCK {
             unit_block(&mut self.stream, &self.service, &mut self.block);
             self.next = 0;
         }
-        &self.block[self.next..]
+        let units = &self.block[self.next..];
+        let count = most.min(units.len());
+        let mean_ticks = self.mean_ticks;
+        out[..count].iter_mut().zip(units).for_each(|(ticks, unit)| *ticks = to_ticks(unit * mean_ticks));
+        count
     }
 
     /// Uses up `count` of those that are ready; a time of mean zero draws nothing.

@@ -6,6 +6,7 @@ use super::serial::{Before, Discipline};
 use crate::draw::{Draw, to_ticks};
 use crate::free_running::FreeRunning;
 use crate::machine::Times;
+use crate::random::BLOCK;
 use crate::source::PacketCost;
 
 /// `schemes::disable_enable`.
@@ -92,13 +93,12 @@ pub(super) enum Follows {
     Unmasking { work: u64 },
 }
 
-/// Times of an instance that are ready, over their means, and what it is at.
+/// Times of an instance that are ready [ticks], and what it is at.
 pub(super) struct Ready<'a> {
-    pub interrupts: &'a [f64],
-    pub polls: &'a [f64],
-    /// [ticks]
-    pub interrupt_ticks: f64,
-    pub poll_ticks: f64,
+    /// Interrupts and polls, of both so many.
+    pub interrupts: [u64; BLOCK],
+    pub polls: [u64; BLOCK],
+    pub count: usize,
     pub wakeup: &'a mut Draw,
     pub switch: &'a mut Draw,
     pub weight: u64,
@@ -154,19 +154,13 @@ impl<'a> OneNapi<'a> {
         self.served == self.weight
     }
 
-    /// For a poll after which nothing is unmasked; what is used of it is told by [`OneNapi::took`].
-    pub(super) fn ready(&mut self) -> Ready<'_> {
+    /// For up to so many interrupts of a backlog, after whose polls nothing is unmasked; what is used of it is told by [`OneNapi::took`].
+    pub(super) fn ready(&mut self, most: usize) -> Ready<'_> {
         let Times { interrupt, poll, wakeup, switch, .. } = &mut *self.times;
-        Ready {
-            interrupt_ticks: self.interrupt_ticks,
-            poll_ticks: poll.mean_ticks(),
-            interrupts: interrupt.ready(),
-            polls: poll.ready(),
-            wakeup,
-            switch,
-            weight: self.weight,
-            served: self.served,
-        }
+        let (mut interrupts, mut polls) = ([0; BLOCK], [0; BLOCK]);
+        let count = interrupt.ready(most, &mut interrupts);
+        let count = poll.ready(count, &mut polls);
+        Ready { interrupts, polls, count, wakeup, switch, weight: self.weight, served: self.served }
     }
 
     /// So many interrupts came, each with a poll, of which the last has processed `served` packets so far.

@@ -10,9 +10,8 @@ use crate::source::PacketBlock;
 impl Softirqs {
     /// Takes arrivals up to one before which a poll has used its weight, or that comes in the instant in which one ends; how many that were.
     pub(super) fn follow_backlog(&mut self, block: &PacketBlock<'_>, instance: &mut OneNapi<'_>) -> usize {
-        let Ready { interrupts, polls, interrupt_ticks, poll_ticks, wakeup, switch, weight, mut served } =
-            instance.ready();
-        let most = block.gaps.len().min(interrupts.len()).min(polls.len());
+        let Ready { interrupts, polls, count: most, wakeup, switch, weight, mut served } =
+            instance.ready(block.gaps.len());
         let takes_time = wakeup.mean_ticks() > 0.0 || switch.mean_ticks() > 0.0;
         let mask = self.packets.len() - 1;
         let packets = &mut self.packets[..=mask];
@@ -37,8 +36,7 @@ impl Softirqs {
                 continue;
             }
             let interrupts_now = arrived > last;
-            let interrupt = to_ticks(interrupts[begun] * interrupt_ticks);
-            let overhead = to_ticks(polls[begun] * poll_ticks);
+            let (interrupt, overhead) = (interrupts[begun], polls[begun]);
             let when = |time: u64| if interrupts_now { time } else { 0 };
             let count = u8::from(interrupts_now);
             let before = Before {
