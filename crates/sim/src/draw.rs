@@ -111,25 +111,6 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
-    /// Up to so many of the next times, one or more, put into `out`; how many. [`Draw::took`] says how many were used.
-    pub(crate) fn ready(&mut self, most: usize, out: &mut [u64; BLOCK]) -> usize {
-        if self.next == BLOCK {
-            unit_block(&mut self.stream, &self.service, &mut self.block);
-            self.next = 0;
-        }
-        let units = &self.block[self.next..];
-        let count = most.min(units.len());
-        let mean_ticks = self.mean_ticks;
-        out[..count].iter_mut().zip(units).for_each(|(ticks, unit)| *ticks = to_ticks(unit * mean_ticks));
-        count
-    }
-
-    /// Uses up `count` of those that are ready; a time of mean zero draws nothing.
-    #[inline]
-    pub(crate) fn took(&mut self, count: usize) {
-        self.next += if self.mean_ticks > 0.0 { count } else { 0 };
-    }
-
     /// The last time that was drawn is the next again.
     pub(crate) fn give_back(&mut self) {
         if self.mean_ticks > 0.0 {

@@ -2,6 +2,7 @@
 //! their reference: both agree at every mark and in every latency.
 
 mod disciplines;
+mod handled;
 mod ideal;
 mod inside;
 mod polled;
@@ -63,8 +64,10 @@ pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
     let host = &point.host;
     if host.application_s.is_some() {
         let one = receives(host) && host.pauses().is_none() && !host.has_several_applications();
-        let Scheme::Napi(napi) = &point.scheme else { return None };
-        return one.then(|| softirq::run(napi, point, clock, seed, replication, packets)).flatten();
+        return match &point.scheme {
+            Scheme::Napi(napi) if one => softirq::run(napi, point, clock, seed, replication, packets),
+            _ => None,
+        };
     }
     if !is_alone_or_paused(host) {
         return None;

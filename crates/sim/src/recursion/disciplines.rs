@@ -3,10 +3,9 @@
 use netcliff_core::Napi;
 
 use super::serial::{Before, Discipline};
-use crate::draw::{Draw, to_ticks};
+use crate::draw::to_ticks;
 use crate::free_running::FreeRunning;
 use crate::machine::Times;
-use crate::random::BLOCK;
 use crate::source::PacketCost;
 
 /// `schemes::disable_enable`.
@@ -93,19 +92,6 @@ pub(super) enum Follows {
     Unmasking { work: u64 },
 }
 
-/// Times of an instance that are ready [ticks], and what it is at.
-pub(super) struct Ready<'a> {
-    /// Interrupts and polls, of both so many.
-    pub interrupts: [u64; BLOCK],
-    pub polls: [u64; BLOCK],
-    pub count: usize,
-    pub wakeup: &'a mut Draw,
-    pub switch: &'a mut Draw,
-    pub weight: u64,
-    /// Packets of the present poll.
-    pub served: u64,
-}
-
 /// `schemes::linux` of one instance without moderation.
 pub(super) struct OneNapi<'a> {
     times: &'a mut Times,
@@ -152,23 +138,6 @@ impl<'a> OneNapi<'a> {
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
         self.served == self.weight
-    }
-
-    /// For up to so many interrupts of a backlog, after whose polls nothing is unmasked; what is used of it is told by [`OneNapi::took`].
-    pub(super) fn ready(&mut self, most: usize) -> Ready<'_> {
-        let Times { interrupt, poll, wakeup, switch, .. } = &mut *self.times;
-        let (mut interrupts, mut polls) = ([0; BLOCK], [0; BLOCK]);
-        let count = interrupt.ready(most, &mut interrupts);
-        let count = poll.ready(count, &mut polls);
-        Ready { interrupts, polls, count, wakeup, switch, weight: self.weight, served: self.served }
-    }
-
-    /// So many interrupts came, each with a poll, of which the last has processed `served` packets so far.
-    pub(super) fn took(&mut self, interrupts: usize, served: u64) {
-        self.times.interrupt.took(interrupts);
-        self.times.poll.took(interrupts);
-        self.has_polled |= interrupts > 0;
-        self.served = served;
     }
 
     /// Waking the application, and switching to it.

@@ -8,6 +8,7 @@
 use netcliff_core::{Point, Scheme};
 
 use super::Recursion;
+use super::handled::{ABREAST, Handled, NONE, began_before};
 use crate::clock::{Clock, NEVER};
 use crate::draw::Times;
 use crate::random::{BLOCK, Purpose};
@@ -25,20 +26,6 @@ struct Accepted {
     departs: u64,
     bytes: u32,
 }
-
-/// An interrupt.
-#[derive(Debug, Clone, Copy)]
-struct Handled {
-    /// Start, on the clock of protocol work.
-    at: u64,
-    /// All handling up to its end.
-    total: u64,
-}
-
-/// No interrupt.
-const NONE: Handled = Handled { at: NEVER, total: 0 };
-/// Interrupts looked at together; this many [`NONE`] follow the last.
-const ABREAST: usize = 4;
 
 /// The latest accepted packets in a ring buffer, interrupts that departures have yet to pass, and the counts.
 pub(super) struct Preempted {
@@ -248,15 +235,7 @@ impl Recursion for Preempted {
             if packet.departs > shown {
                 break;
             }
-            // How many interrupts began before this departure, several compared at once: no branch would predict it.
-            loop {
-                let next = &self.interrupts[unpassed..unpassed + ABREAST];
-                let began: usize = next.iter().map(|handled| usize::from(handled.at < packet.departs)).sum();
-                unpassed += began;
-                if began < ABREAST {
-                    break;
-                }
-            }
+            unpassed = began_before(&self.interrupts, unpassed, packet.departs);
             let passed = if unpassed == 0 { self.passed } else { self.interrupts[unpassed - 1].total };
             let latency = packet.departs + passed - packet.arrived;
             sum += u128::from(latency);

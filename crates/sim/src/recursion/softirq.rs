@@ -5,7 +5,6 @@
 //! That ends where the kernel wakes ksoftirqd, with which the application shares the CPU. The machine of events goes on from there, to the next instant
 //! at which nothing is left to do.
 
-mod backlog;
 mod counts;
 mod taken;
 
@@ -14,6 +13,7 @@ use netcliff_core::{Napi, Point};
 use super::disciplines::{Follows, OneNapi};
 use super::serial::{Before, Sums};
 use crate::clock::{Clock, NEVER};
+use crate::draw::to_ticks;
 use crate::fifo::Packet;
 use crate::machine::{Left, Machine, Records};
 use crate::random::BLOCK;
@@ -193,41 +193,27 @@ impl Softirqs {
 
     /// Takes arrivals; how many came before ksoftirqd is woken.
     fn arrive(&mut self, block: &PacketBlock<'_>, instance: &mut OneNapi<'_>) -> usize {
-        let all = block.gaps.len();
-        let mut number = 0;
-        while number < all {
-            if self.backlog && self.stops_at == NEVER {
-                number += self.follow_backlog(&block.part(number..all), instance);
+        for (number, gap) in block.gaps.iter().enumerate() {
+            let arrived = self.now + gap;
+            if instance.is_full() && self.stops_at == NEVER {
+                self.stops_by_weight();
             }
-            if number == all || !self.arrive_one(block, number, instance) {
-                break;
+            if arrived >= self.stops_at {
+                return number;
             }
-            number += 1;
+            self.now = arrived;
+            if !self.has_room(arrived) {
+                self.counts.dropped_ring += 1;
+                continue;
+            }
+            let packet = block.packet(number, arrived);
+            if self.stops_at < NEVER {
+                self.leave_packet(packet, Before::default());
+            } else {
+                self.serve(packet, instance);
+            }
         }
-        number
-    }
-
-    /// Takes an arrival; false: ksoftirqd is woken before it.
-    fn arrive_one(&mut self, block: &PacketBlock<'_>, number: usize, instance: &mut OneNapi<'_>) -> bool {
-        let arrived = self.now + block.gaps[number];
-        if instance.is_full() && self.stops_at == NEVER {
-            self.stops_by_weight();
-        }
-        if arrived >= self.stops_at {
-            return false;
-        }
-        self.now = arrived;
-        if !self.has_room(arrived) {
-            self.counts.dropped_ring += 1;
-            return true;
-        }
-        let packet = block.packet(number, arrived);
-        if self.stops_at < NEVER {
-            self.leave_packet(packet, Before::default());
-        } else {
-            self.serve(packet, instance);
-        }
-        true
+        block.gaps.len()
     }
 
     #[inline]
@@ -252,7 +238,7 @@ impl Softirqs {
                 self.since = if self.woke { ended } else { self.since };
                 self.woke = false;
                 let began = ended + before.idle + before.interrupt;
-                let on_idle = self.taken.course.asleep();
+                let on_idle = self.taken.asleep();
                 self.rounds =
                     Rounds { on_idle, began, round_began: began, done: 0, budget: self.limits.budget, counted: false };
             }
@@ -272,9 +258,9 @@ impl Softirqs {
         if self.backlog && packet.arrived >= self.spliced_at {
             (self.spliced_at, self.waits_from) = (began, self.accepted);
         }
-        let (full, asleep) = (self.taken.full(), self.taken.course.asleep());
+        let (full, asleep) = (self.taken.full(), self.taken.asleep());
         let work = if full {
-            backlog::dropped_work(self.drop_cost, packet.protocol)
+            self.dropped_work(packet.protocol)
         } else if asleep {
             packet.protocol + instance.wakeup()
         } else {
@@ -284,19 +270,23 @@ impl Softirqs {
         self.taken.ran_until(self.last);
         let mut application = 0;
         if !full {
-            let switch = if asleep { instance.switch() } else { 0 };
+            let switch = asleep.then(|| instance.switch());
             // Who sleeps is woken by the first packet after an interrupt.
             let interrupted = ended + before.idle;
-            let handed = self.taken.course.hand(&packet, interrupted, asleep, switch);
-            self.taken.enter(handed);
+            self.taken.hand(&packet, interrupted, switch);
             self.woke |= asleep;
-            application = packet.application + switch;
+            application = packet.application + switch.unwrap_or(0);
             self.application += application;
         }
         let place = self.place(self.accepted);
         self.packets[place] =
             Processed { arrived: packet.arrived, departs: self.last, before, application, dropped: full };
         self.accepted += 1;
+    }
+
+    /// Protocol time of a packet that finds the socket full and would take `own` [ticks].
+    fn dropped_work(&self, own: u64) -> u64 {
+        if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
 
     /// A packet that the machine of events is to process; it has done what is `before` it.

@@ -67,7 +67,6 @@ pub(crate) struct Linux {
     polling_ticks: f64,
     /// When the NIC asserts its interrupt, while that is not masked.
     nic: Moderation,
-    scheduler: FreeRunning,
     slice: u64,
     /// NAPI_STATE_SCHED: masked, owned by a poll to come.
     scheduled: bool,
@@ -136,7 +135,6 @@ impl Linux {
             interrupt_ticks,
             polling_ticks: host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds)),
             nic: Moderation::of_nic(&napi.moderation, clock),
-            scheduler: machine.times.scheduler,
             slice: clock.whole(SLICE_S),
             scheduled: false,
             missed: false,
@@ -282,7 +280,7 @@ impl Linux {
     }
 
     fn tick_passed(&self, now: u64) -> bool {
-        self.scheduler.since(self.since + self.slice, now)
+        self.limits.scheduler.since(self.since + self.slice, now)
     }
 
     /// Softirqs run at the end of an interrupt or of a section with softirqs off: `ksoftirqd_running` of older kernels has them wait.

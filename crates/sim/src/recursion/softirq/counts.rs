@@ -11,7 +11,7 @@ impl Softirqs {
     /// Counts what is known of the application, and departures, up to the latest arrival.
     pub(super) fn settle(&mut self, latencies: &mut Histogram) {
         self.process(self.now);
-        self.taken.deliver(self.taken.course.at, &mut self.counts, latencies);
+        self.taken.deliver(self.taken.at(), &mut self.counts, latencies);
     }
 
     /// Counts what the application takes, and departures, by `at`: an arrival after all others, or when ksoftirqd is woken.
@@ -95,7 +95,8 @@ impl Softirqs {
     pub(super) fn leave(&mut self, instance: &mut OneNapi<'_>) -> Left {
         let at = self.stops_at;
         let mut counts = self.counts_at(at, instance);
-        let (remaining, in_hand) = if self.rounds.on_idle { (None, None) } else { self.taken.at_work() };
+        let at_work = (!self.rounds.on_idle).then(|| self.taken.at_work());
+        let in_hand = at_work.and_then(|(_, since)| since);
         // The machine counts it from there when the packet is done.
         counts.application_area -= in_hand.map_or(0, |since| u128::from(at - since));
         if self.rounds.on_idle {
@@ -112,7 +113,7 @@ impl Softirqs {
             counts,
             uncounted: std::mem::take(&mut self.spliced),
             ring: std::mem::take(&mut self.left),
-            remaining,
+            remaining: at_work.map(|(remaining, _)| remaining),
             in_hand,
             socket: self.taken.leave(),
         }

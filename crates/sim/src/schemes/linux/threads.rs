@@ -123,7 +123,7 @@ impl Linux {
 
     /// When the scheduler's next tick is handled [ticks]: the first of a pause at its end.
     fn next_tick<W: Watch>(&self, machine: &Machine<W>) -> u64 {
-        let tick = self.scheduler.next(machine.frozen_at());
+        let tick = self.limits.scheduler.next(machine.frozen_at());
         if machine.is_paused() { tick.max(machine.given_back()) } else { tick }
     }
 }
