@@ -111,6 +111,8 @@ struct cpu_state {
 	__u64 ns[CLASSES];
 	__u64 running;
 	__u64 entries[CLASSES];
+	/* Interrupts of devices by the class that they hit. */
+	__u64 device_hits[CLASSES];
 	__u64 task;
 	__u64 soft;
 	__u64 hard_depth;
@@ -124,13 +126,19 @@ struct cpu_state {
 	__u64 full_polls;
 	__u64 backlog_polls;
 	__u64 backlog_packets;
+	/* Where the poll under way began: time of its class, and interrupts of devices. */
 	__u64 poll_mark;
+	__u64 poll_interrupts;
 	__u64 poll_kind;
 	__u64 tail_ns;
 	/* Polls whose first packet a driver gave to GRO, the time until then, and whether this poll has come so far. */
 	__u64 looks;
 	__u64 look_ns;
 	__u64 looked;
+	/* Those of them in which a device interrupted, their time without its handlers, and its interrupts. */
+	__u64 hit_looks;
+	__u64 hit_look_ns;
+	__u64 look_hits;
 	struct poll_cell cells[KINDS * CELLS];
 };
 
@@ -328,13 +336,20 @@ static __always_inline __u64 below_interrupt(struct cpu_state *s)
 static __always_inline int enter_hard(__u64 class)
 {
 	struct cpu_state *s = this_cpu();
+	__u64 hit;
 
 	if (!s)
 		return 0;
 	look_again(s);
 	charge(s);
-	if (s->hard_depth++ == 0)
+	if (s->hard_depth++ == 0) {
+		hit = below_interrupt(s);
+		/* As in napi_poll. */
+		asm volatile("" : "+r"(hit));
+		if (class == HARD_DEVICE)
+			s->device_hits[hit & (CLASSES - 1)]++;
 		s->running = class;
+	}
 	s->entries[class]++;
 	return 0;
 }
@@ -350,6 +365,14 @@ static __always_inline int exit_hard(void)
 	if (--s->hard_depth == 0)
 		s->running = below_interrupt(s);
 	return 0;
+}
+
+/* A poll begins, when its class has run for `mark`. */
+static __always_inline void begin_poll(struct cpu_state *s, __u64 mark)
+{
+	s->poll_mark = mark;
+	s->poll_interrupts = s->entries[HARD_DEVICE];
+	s->looked = 0;
 }
 
 static __always_inline __u64 origin_of(struct cpu_state *s, __u64 now)
@@ -379,8 +402,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 		class = SOFT_NET_RX;
 		if (s->origin < ORIGINS)
 			s->rx_origin[s->origin]++;
-		s->poll_mark = s->ns[SOFT_NET_RX];
-		s->looked = 0;
+		begin_poll(s, s->ns[SOFT_NET_RX]);
 		s->poll_kind = s->task == IDLE ? FIRST_FROM_IDLE : FIRST_FROM_BUSY;
 	} else if (vector == NET_TX_SOFTIRQ) {
 		class = SOFT_NET_TX;
@@ -451,7 +473,7 @@ static __always_inline void learn_shortest_pause(__u32 work, __u64 ns)
 static __always_inline int found_packet(void)
 {
 	struct cpu_state *s = this_cpu();
-	__u64 class;
+	__u64 class, ns, hits;
 
 	if (!s || s->looked)
 		return 0;
@@ -463,7 +485,14 @@ static __always_inline int found_packet(void)
 	s->looks++;
 	/* As in napi_poll: the compiler knows two classes, the verifier of 6.1 would see no bound. */
 	asm volatile("" : "+r"(class));
-	s->look_ns += s->ns[class & (CLASSES - 1)] - s->poll_mark;
+	ns = s->ns[class & (CLASSES - 1)] - s->poll_mark;
+	s->look_ns += ns;
+	hits = s->entries[HARD_DEVICE] - s->poll_interrupts;
+	if (hits) {
+		s->hit_looks++;
+		s->hit_look_ns += ns;
+		s->look_hits += hits;
+	}
 	return 0;
 }
 
@@ -506,8 +535,7 @@ int BPF_PROG(napi_poll, struct napi_struct *napi, int done, int budget)
 		return 0;
 	charge(s);
 	ns = s->ns[class & (CLASSES - 1)] - s->poll_mark;
-	s->poll_mark += ns;
-	s->looked = 0;
+	begin_poll(s, s->poll_mark + ns);
 	learn_shortest_pause(work, ns);
 	place = kind * CELLS + cell_of(work);
 	/* The verifier has to see the bound of what is indexed, whatever the compiler knows of its parts (clang 19 leaves them out). */
@@ -537,10 +565,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	now_runs(s, next, now);
 	s->running = s->task;
 	s->entries[s->task & (CLASSES - 1)]++;
-	if (s->task == TASK_NAPI) {
-		s->poll_mark = s->ns[TASK_NAPI];
-		s->looked = 0;
-	}
+	if (s->task == TASK_NAPI)
+		begin_poll(s, s->ns[TASK_NAPI]);
 	return 0;
 }
 

@@ -133,8 +133,10 @@ pub struct Counts {
     pub undisturbed_work_s: Option<f64>,
     /// Times the application blocked and was woken.
     pub wakeups: f64,
-    /// Interrupts that found a task running.
+    /// Interrupts that hit the application.
     pub busy_interrupts: f64,
+    /// Interrupts of a NIC that hit a softirq; 0: not counted.
+    pub softirq_interrupts: f64,
     /// How long polls took, by packets.
     pub poll_times: Vec<PollTime>,
     /// Time in softirqs after their last poll (s).
@@ -143,9 +145,38 @@ pub struct Counts {
     pub looks: f64,
     /// See `looks`.
     pub look_s: f64,
+    /// Those of them that the NIC interrupted, their time without its handlers (s), and how often.
+    pub hit_looks: f64,
+    /// See `hit_looks`.
+    pub hit_look_s: f64,
+    /// See `hit_looks`.
+    pub look_hits: f64,
+}
+
+/// Fewest interrupts in looks that tell what one takes from polls.
+const FEWEST_HITS: f64 = 50.0;
+
+/// What an interrupt of the NIC takes from a poll that it hits, beyond its handler (s): from the time until the first packet of polls that were hit before it,
+/// and of the others of each trial. None: too few were hit.
+pub fn taken_from_polls_s(trials: &[Counts]) -> Option<f64> {
+    let more_s = |c: &Counts| Some(c.hit_look_s - c.hit_looks * c.own_look_s()?);
+    let told = || trials.iter().filter_map(|c| Some((more_s(c)?, c.look_hits)));
+    let hits: f64 = told().map(|(_, hits)| hits).sum();
+    (hits >= FEWEST_HITS).then(|| (told().map(|(more_s, _)| more_s).sum::<f64>() / hits).max(0.0))
 }
 
 impl Counts {
+    /// Mean time of a poll until its first packet, where no interrupt hit it before (s).
+    pub fn own_look_s(&self) -> Option<f64> {
+        let own = self.looks - self.hit_looks;
+        (own > 0.0).then(|| (self.look_s - self.hit_look_s) / own)
+    }
+
+    /// Time in protocol processing without the `taken_s` (s) that each interrupt which hit it took from it (s).
+    pub fn own_protocol_s(&self, taken_s: f64) -> f64 {
+        (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
+    }
+
     /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s); None without packets.
     pub fn demand_s(&self) -> Option<f64> {
         let some = self.packets > 0.0 && self.delivered > 0.0;

@@ -8,7 +8,8 @@
 //!
 //! The hidden part of an interrupt (leaving and entering a virtual machine, cold caches afterwards) is charged to
 //! whatever it interrupts. An application that works 1 ms a packet while the socket overflows measures it: the excess
-//! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers.
+//! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers. What one takes from a poll that it hits, as only
+//! NICs do that do not mask, is told by polls that were hit before their first packet, against those that were not.
 //!
 //! The interrupt's latency follows from how many packets a poll finds: a poll that begins L + s + o after the packet
 //! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes
@@ -130,6 +131,8 @@ pub struct Costs {
     pub application_s: f64,
     /// What an interrupt adds to the application it hits.
     pub hidden_s: f64,
+    /// What one adds to the poll that it hits.
+    pub hidden_polling_s: f64,
     /// Protocol time of a packet that a full socket drops, as a share of a delivered one's.
     pub socket_drop_cost: f64,
     /// What a full socket adds to a packet's protocol and application time.
@@ -147,6 +150,7 @@ impl Costs {
         let (cold_protocol_s, cold_application_s) =
             if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
         let expected_s = self.softirq_time_s(counts)
+            + self.hidden_polling_s * counts.softirq_interrupts
             + self.application_time_s(counts)
             + cold_protocol_s * self.whole(counts)
             + cold_application_s * counts.delivered;
@@ -162,7 +166,7 @@ impl Costs {
     /// What a whole packet took in protocol processing, where polls and wake-ups took `times` as long as these costs (s).
     fn protocol_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.poll_s * counts.polls + self.wakeup_s * counts.wakeups;
-        (counts.protocol_s - times * besides_s) / self.whole(counts)
+        (counts.own_protocol_s(times * self.hidden_polling_s) - times * besides_s) / self.whole(counts)
     }
 
     /// What a packet took in the application, where switches and interrupts took `times` as long (s).
@@ -171,7 +175,7 @@ impl Costs {
         (counts.application_s - times * besides_s) / counts.delivered
     }
 
-    /// Time in softirqs that these costs give for what was counted (s).
+    /// Time in softirqs that these costs give for what was counted, without what interrupts took from them (s).
     fn softirq_time_s(&self, counts: &Counts) -> f64 {
         self.protocol_s * self.whole(counts) + self.poll_s * counts.polls + self.wakeup_s * counts.wakeups
     }

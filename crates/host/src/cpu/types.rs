@@ -307,6 +307,21 @@ pub struct PollTable {
     /// Time from the start of those until their first packet (s), without the interrupts in between.
     #[serde(default)]
     pub look_s: f64,
+    /// Those of them in which a device interrupted before their first packet.
+    #[serde(default)]
+    pub hit_looks: u64,
+    /// Their time until it (s), without the handlers.
+    #[serde(default)]
+    pub hit_look_s: f64,
+    /// Interrupts of devices in that time.
+    #[serde(default)]
+    pub look_hits: u64,
+    /// Interrupts of devices that hit the watched task.
+    #[serde(default)]
+    pub hit_application: u64,
+    /// Interrupts of devices that hit a NET_RX softirq.
+    #[serde(default)]
+    pub hit_softirqs: u64,
 }
 
 impl PollTable {

@@ -27,9 +27,10 @@ fn own_protocol(fits: &Fits, base: &TrialSpec) -> Figure {
     fits.protocol.mapped(|cost_s| cost_s - per_byte_s(fits) * f64::from(base.frame_bytes))
 }
 
-/// An interrupt that finds NAPI polling: its handler. A CPU's backlog has none.
+/// An interrupt that finds NAPI polling: it masks nothing. A CPU's backlog has none.
 fn polling(fits: &Fits, seen: &Seen) -> Option<Figure> {
-    fits.handled.filter(|_| !seen.backlog)
+    let hidden_s = fits.hidden_polling_s;
+    fits.handled.filter(|_| !seen.backlog).map(|figure| figure.mapped(|handled_s| handled_s + hidden_s))
 }
 
 /// An interrupt or a poll without what is the NIC's masking in it.
@@ -48,7 +49,8 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
-    let in_polls = format!("handler time; what they take from polls is in the time of those ({method})");
+    let in_polls =
+        format!("the same of the polls it hits, from those hit before their first packet and those not hit ({method})");
     let mask = format!(
         "softirq time of a poll beyond the time until it finds its first packet; an interrupt is taken to mask for as long ({method})"
     );

@@ -3,9 +3,9 @@
 use netcliff_core::Figure;
 use netcliff_core::host::MOST_DROP_COST;
 
-use super::reading::Reading;
+use super::reading::{self, Reading};
 use super::{CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s, variation};
-use crate::bench::Counts;
+use crate::bench::{Counts, taken_from_polls_s};
 use crate::stats;
 use crate::trial::TrialSpec;
 
@@ -27,7 +27,9 @@ pub struct Fits {
     pub interrupt: Option<Figure>,
     /// Its handler alone; None: none were counted.
     pub handled: Option<Figure>,
-    /// What an interrupt costs whom it hits, beyond its handler; contained in `interrupt`.
+    /// What one takes from a poll that it hits, beyond its handler (s): told by such polls, or else taken to be `hidden`.
+    pub hidden_polling_s: f64,
+    /// What an interrupt costs the application that it hits, beyond its handler; contained in `interrupt`.
     pub hidden: Option<Figure>,
     /// What a poll does after its first look at the ring, as far as an interrupt costs as much; contained in `poll` and, for masking, in
     /// `interrupt`. None: not known.
@@ -58,9 +60,12 @@ pub struct Fits {
 impl Fits {
     /// Fits everything to what was seen.
     pub fn of(seen: &Seen, base: &TrialSpec) -> Result<Self, CalibrationError> {
-        let softirq = Softirq::of(seen)?;
-        let Reading { application, context_switch, hidden } = Reading::of(seen, base, softirq.by_totals)?;
+        let hidden = reading::hidden(seen, base)?;
         let hidden_s = hidden.map_or(0.0, |figure| figure.value);
+        let interrupted: Vec<Counts> = seen.plain.iter().chain(&seen.blocked).cloned().collect();
+        let hidden_polling_s = taken_from_polls_s(&interrupted).unwrap_or(hidden_s);
+        let softirq = Softirq::of(seen, hidden_polling_s)?;
+        let Reading { application, context_switch } = Reading::of(seen, hidden_s, softirq.by_totals)?;
         let each = |pick: fn(&Counts) -> f64| -> Vec<f64> {
             seen.plain.iter().filter(|c| c.interrupts > 0.0).map(|c| pick(c) / c.interrupts).collect()
         };
@@ -73,6 +78,7 @@ impl Fits {
             wakeup: softirq.wakeup,
             interrupt,
             handled,
+            hidden_polling_s,
             hidden,
             mask: None,
             latency: None,
@@ -83,7 +89,7 @@ impl Fits {
             cold_protocol: None,
             cold_application: None,
             socket_drop_cost: None,
-            r_squared: 1.0 - softirq.unexplained(&seen.plain),
+            r_squared: 1.0 - softirq.unexplained(&seen.plain, hidden_polling_s),
             by_totals: softirq.by_totals,
             backlog: seen.backlog,
         };
@@ -105,6 +111,7 @@ impl Fits {
             context_switch_s: self.context_switch.value,
             application_s: self.application.value,
             hidden_s: self.hidden.map_or(0.0, |figure| figure.value),
+            hidden_polling_s: self.hidden_polling_s,
             socket_drop_cost: self.socket_drop_cost.unwrap_or(1.0),
             cold_protocol_s: self.cold_protocol.map_or(0.0, |figure| figure.value),
             cold_application_s: self.cold_application.map_or(0.0, |figure| figure.value),
@@ -117,9 +124,12 @@ impl Fits {
         self.application_per_byte.map_or(0.0, |figure| figure.value)
     }
 
-    /// Softirq time that polls, packets and wake-ups do not explain (s).
+    /// Softirq time that polls, packets, wake-ups and interrupts do not explain (s).
     fn softirq_left(&self, c: &Counts) -> f64 {
-        c.protocol_s - self.protocol.value * c.packets - self.poll.value * c.polls - self.wakeup.value * c.wakeups
+        c.own_protocol_s(self.hidden_polling_s)
+            - self.protocol.value * c.packets
+            - self.poll.value * c.polls
+            - self.wakeup.value * c.wakeups
     }
 
     /// Application time that packets, wake-ups and interrupts do not explain (s).
@@ -133,7 +143,7 @@ impl Fits {
     /// What is left of a poll when it has found its first packet: completing, and unmasking the NIC. Packets that come meanwhile interrupt. Masking
     /// takes as long at the most.
     fn masking(&self, all: &[Counts]) -> Option<Figure> {
-        let each: Vec<f64> = all.iter().filter(|c| c.looks > 0.0).map(|c| c.look_s / c.looks).collect();
+        let each: Vec<f64> = all.iter().filter_map(Counts::own_look_s).collect();
         let look = stats::median(&each)?;
         let most_s = self.interrupt.map_or(0.0, |figure| figure.value);
         let mask = self.poll.mapped(|poll_s| (poll_s - look.value).clamp(0.0, most_s));
@@ -155,7 +165,9 @@ impl Fits {
     }
 
     fn drop_cost(&self, blocked: &[Counts]) -> Option<f64> {
-        let share = |c: &Counts| (c.protocol_s - self.poll.value * c.polls) / c.packets / self.protocol.value;
+        let share = |c: &Counts| {
+            (c.own_protocol_s(self.hidden_polling_s) - self.poll.value * c.polls) / c.packets / self.protocol.value
+        };
         let shares: Vec<f64> = blocked.iter().map(share).collect();
         stats::median(&shares).map(|figure| figure.value.clamp(0.0, MOST_DROP_COST))
     }
@@ -188,15 +200,14 @@ struct Softirq {
 }
 
 impl Softirq {
-    /// From polls by packets, which one trial alone tells apart; from the trials' whole time where those say less of it than its mean does.
-    fn of(seen: &Seen) -> Result<Self, CalibrationError> {
+    /// Without the `taken_s` (s) that interrupts took from polls. From polls by packets, which one trial alone tells apart; from the trials' whole time where those say less of it than its mean does.
+    fn of(seen: &Seen, taken_s: f64) -> Result<Self, CalibrationError> {
         let trials = seen.plain.as_slice();
         let undetermined =
             || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
-        match (Self::by_polls(trials), Self::by_totals(seen)) {
-            (Some(polls), Some(totals)) if polls.unexplained(trials) > totals.unexplained(trials).max(1.0) => {
-                Ok(totals)
-            }
+        let unexplained = |of: &Self| of.unexplained(trials, taken_s);
+        match (Self::by_polls(trials), Self::by_totals(seen, taken_s)) {
+            (Some(polls), Some(totals)) if unexplained(&polls) > unexplained(&totals).max(1.0) => Ok(totals),
             (Some(polls), _) => Ok(polls),
             (None, totals) => totals.ok_or_else(undetermined),
         }
@@ -205,12 +216,12 @@ impl Softirq {
     /// Regression of the softirq time of trials on their packets, polls and wake-ups. A poll that something holds up takes the packets that
     /// come meanwhile, so that on a host whose packets take very different times, such as an emulated guest, the polls of many packets
     /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are.
-    fn by_totals(seen: &Seen) -> Option<Self> {
+    fn by_totals(seen: &Seen, taken_s: f64) -> Option<Self> {
         let trials: Vec<&Counts> = seen.delivering().collect();
         let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
-        let y: Vec<f64> = trials.iter().map(|c| c.protocol_s).collect();
+        let y: Vec<f64> = trials.iter().map(|c| c.own_protocol_s(taken_s)).collect();
         // A trial's time is uncertain by a share of it.
-        let weight: Vec<f64> = y.iter().map(|protocol_s| protocol_s.powi(-2)).collect();
+        let weight: Vec<f64> = trials.iter().map(|c| c.protocol_s.powi(-2)).collect();
         let fit = stats::fit_non_negative_robust(&rows, &y, &weight)?;
         let [protocol, poll, wakeup] = fit.coefficients.try_into().ok()?;
         Some(Self { protocol, poll, wakeup, by_totals: true })
@@ -227,8 +238,8 @@ impl Softirq {
     }
 
     /// Residual over total sum of squares of softirq time a second.
-    fn unexplained(&self, trials: &[Counts]) -> f64 {
-        let share = |c: &Counts| c.protocol_s / c.elapsed_s;
+    fn unexplained(&self, trials: &[Counts], taken_s: f64) -> f64 {
+        let share = |c: &Counts| c.own_protocol_s(taken_s) / c.elapsed_s;
         let predicted = |c: &Counts| {
             (self.protocol.value * c.packets + self.poll.value * c.polls + self.wakeup.value * c.wakeups) / c.elapsed_s
         };

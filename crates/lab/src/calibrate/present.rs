@@ -5,12 +5,12 @@
 //! (docs/results/2026-11-23-find): one factor for all misses that. Each trial of the calibrated frame and work gives three figures
 //! without any fit: the time of softirqs and that of the application over what the costs give for its packets, polls, wake-ups and
 //! interrupts, and the packets that its polls found, from which the interrupt's latency follows. Trials that lost much give the cost of
-//! a full socket. The hidden part of an interrupt, which only calibration's trials measure, scales with the application.
+//! a full socket. The hidden part of an interrupt of the application, which only calibration's trials measure, scales with the application.
 
 use netcliff_core::Host;
 
 use super::{Calibrated, Costs, latency_s};
-use crate::bench::Counts;
+use crate::bench::{Counts, taken_from_polls_s};
 use crate::chance::Chance;
 use crate::stats;
 
@@ -97,9 +97,9 @@ struct Present {
     softirq: f64,
     /// Application time over the calibrated, without the configured work.
     application: f64,
-    /// An interrupt, its hidden part included, and its handler alone (s); None: there were none.
+    /// An interrupt, its hidden part included, of the application and of a poll (s); None: there were none.
     interrupt_s: Option<f64>,
-    handled_s: Option<f64>,
+    interrupt_polling_s: Option<f64>,
     /// Interrupt latency (s); None if it is not above zero, or does not follow ([`Costs::backlog`]).
     latency_s: Option<f64>,
     /// What a full socket adds to a packet in protocol processing and in the application (s); None: too few trials with one.
@@ -109,7 +109,8 @@ struct Present {
 impl Present {
     fn of(costs: &Costs, trials: &Trials, work_s: f64) -> Option<Self> {
         let median = |of: &dyn Fn(&Counts) -> Option<f64>| median(&trials.empty, of);
-        let softirq = median(&|c| ratio(c.protocol_s, costs.softirq_time_s(c)))?;
+        let taken_s = taken_from_polls_s(&trials.empty).unwrap_or(costs.hidden_polling_s);
+        let softirq = median(&|c| ratio(c.own_protocol_s(taken_s), costs.softirq_time_s(c)))?;
         let application = median(&|c| {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)
@@ -119,12 +120,13 @@ impl Present {
         let (handled_s, interrupts) = (sum(&|c| c.interrupt_s), sum(&|c| c.interrupts));
         let handled_s = (interrupts > 0.0).then(|| handled_s / interrupts);
         let interrupt_s = handled_s.map(|handled_s| handled_s + application * costs.hidden_s);
+        let interrupt_polling_s = handled_s.map(|handled_s| handled_s + taken_s);
         let latency_s = median(&|c| {
             let service_s = softirq * (costs.protocol_s + costs.wakeup_s * c.wakeups / c.packets);
             latency_s(c, service_s, interrupt_s.unwrap_or(0.0) + softirq * costs.poll_s)
         });
         let latency_s = latency_s.filter(|latency_s| costs.backlog && *latency_s > 0.0);
-        let present = Self { softirq, application, interrupt_s, handled_s, latency_s, cold_s: None };
+        let present = Self { softirq, application, interrupt_s, interrupt_polling_s, latency_s, cold_s: None };
         Some(Self { cold_s: present.cold_s(costs, &trials.full, work_s), ..present })
     }
 
@@ -151,7 +153,7 @@ impl Present {
         Host {
             interrupt_s: interrupt_s - mask_s,
             mask_s,
-            interrupt_polling_s: host.interrupt_polling_s.map(|own_s| self.handled_s.unwrap_or(own_s)),
+            interrupt_polling_s: host.interrupt_polling_s.map(|own_s| self.interrupt_polling_s.unwrap_or(own_s)),
             interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
             protocol_s: softirq * host.protocol_s,
             per_byte_s: softirq * host.per_byte_s,

@@ -16,37 +16,26 @@ pub struct Reading {
     pub application: Figure,
     /// A switch to the application.
     pub context_switch: Figure,
-    /// What an interrupt costs whom it hits, beyond its handler; None: no trial tells.
-    pub hidden: Option<Figure>,
 }
 
 impl Reading {
-    /// All three at once where the softirqs' costs follow from whole trials, too; else the interrupts' from the blocked application first.
-    pub fn of(seen: &Seen, base: &TrialSpec, by_totals: bool) -> Result<Self, CalibrationError> {
-        if let Some(reading) = by_totals.then(|| Self::by_totals(seen, base)).flatten() {
-            return Ok(reading);
-        }
-        let hidden = hidden(seen, base)?;
-        let fit = application(seen, hidden.map_or(0.0, |figure| figure.value))?;
-        Ok(Self { application: fit.coefficients[0], context_switch: fit.coefficients[1], hidden })
+    /// From trials in which an interrupt took `hidden_s` (s) from the application. Where the softirqs' costs follow from whole trials, so do these.
+    pub fn of(seen: &Seen, hidden_s: f64, by_totals: bool) -> Result<Self, CalibrationError> {
+        let by_totals = by_totals.then(|| totals(seen, hidden_s)).flatten();
+        let fit = by_totals.map_or_else(|| application(seen, hidden_s), Ok)?;
+        Ok(Self { application: fit.coefficients[0], context_switch: fit.coefficients[1] })
     }
+}
 
-    /// Regression of the application's time in trials on packets, wake-ups and interrupts. On a host where the first packet after a wake-up
-    /// costs many times what the others do, as in an emulated guest, small loads alone do not tell a packet from a switch: those past
-    /// the ring's cliff count, too, and those of a blocked application without its own work.
-    fn by_totals(seen: &Seen, base: &TrialSpec) -> Option<Self> {
-        let reading = seen.delivering().map(|counts| (counts, 0.0));
-        let blocked = seen.blocked.iter().filter(|counts| mostly_interrupted(counts));
-        let blocked = blocked.filter_map(|counts| Some((counts, counts.undisturbed_work_s? - base.work_s)));
-        let trials: Vec<(&Counts, f64)> = reading.chain(blocked).collect();
-        let rows: Vec<Vec<f64>> = trials.iter().map(|(c, _)| vec![c.delivered, c.wakeups, c.busy_interrupts]).collect();
-        let y: Vec<f64> = trials.iter().map(|(c, work_s)| c.application_s - work_s * c.delivered).collect();
-        // A trial's time is uncertain by a share of it.
-        let weight: Vec<f64> = trials.iter().map(|(c, _)| c.application_s.powi(-2)).collect();
-        let fit = stats::fit_non_negative_robust(&rows, &y, &weight)?;
-        let [application, context_switch, hidden] = fit.coefficients.try_into().ok()?;
-        Some(Self { application, context_switch, hidden: Some(hidden) })
-    }
+/// [packet, context switch] by regression of the application's time over trials. On a host where the first packet after a wake-up costs many times what the
+/// others do, as in an emulated guest, small loads alone do not tell a packet from a switch: those past the ring's cliff count, too.
+fn totals(seen: &Seen, hidden_s: f64) -> Option<Fit> {
+    let trials: Vec<&Counts> = seen.delivering().collect();
+    let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.delivered, c.wakeups]).collect();
+    let y: Vec<f64> = trials.iter().map(|c| c.application_s - hidden_s * c.busy_interrupts).collect();
+    // A trial's time is uncertain by a share of it.
+    let weight: Vec<f64> = trials.iter().map(|c| c.application_s.powi(-2)).collect();
+    stats::fit_non_negative_robust(&rows, &y, &weight)
 }
 
 /// Where NAPI polls on without interrupts, as in ksoftirqd, what the application loses is not theirs.
@@ -58,7 +47,7 @@ fn mostly_interrupted(counts: &Counts) -> bool {
 ///
 /// Behind a NIC some milliseconds of work have few interrupts, so that a CPU which is a tenth slower than before the trial, as emulated ones are, would
 /// make each seem to cost tens of microseconds: there the work takes what it took in the trial where nothing interrupted it, and reading the packet counts.
-fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, CalibrationError> {
+pub fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, CalibrationError> {
     let configured_s = base.work_s + BLOCKED_WORK_S;
     // That contains the base's work, as does what the trial tells of it.
     let reading_s = match seen.backlog {

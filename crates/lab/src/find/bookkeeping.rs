@@ -1,7 +1,7 @@
 //! The measured CPU split in the bookkeeping of model and simulation, row for row.
 //!
 //! The meter sees where the CPU was, the engines know what for. What an interrupt costs whom it hits beyond its handler (leaving
-//! and entering a virtual machine, cold caches) the meter finds in the application or in idle time; the engines' interrupt row has it. A
+//! and entering a virtual machine, cold caches) the meter finds in the application, in softirqs or in idle time; the engines' interrupt row has it. A
 //! NET_RX softirq is to the meter one thing; to the engines it is polls and packets. So the calibrated hidden cost of each counted
 //! interrupt is moved to the interrupt row, from where it hit, and the calibrated cost of each counted poll to the poll row. The sum stays
 //! what it was. What the engines do not have (other tasks, other softirqs) is reported beside.
@@ -10,29 +10,42 @@ use netcliff_core::finding::{CpuBesides, CpuMeasured};
 use netcliff_core::{CpuShares, Figure};
 
 use crate::bench::{Counts, Observation};
+use crate::calibrate::Costs;
 use crate::stats;
 
 /// Calibrated costs that the meter alone cannot separate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seams {
-    /// What an interrupt adds to the work it hits, beyond its handler (s).
+    /// What an interrupt adds to the application it hits, beyond its handler (s).
     pub hidden_s: f64,
+    /// What one adds to the poll that it hits (s).
+    pub hidden_polling_s: f64,
     /// A poll without its packets (s).
     pub poll_s: f64,
+}
+
+impl Seams {
+    /// From calibrated costs.
+    pub fn of(costs: &Costs) -> Self {
+        Self { hidden_s: costs.hidden_s, hidden_polling_s: costs.hidden_polling_s, poll_s: costs.poll_s }
+    }
 }
 
 /// The CPU shares of a trial in the engines' rows.
 pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     let share = |time_s: f64| Figure::exact(time_s / counts.elapsed_s);
     let busy = counts.busy_interrupts.min(counts.interrupts);
-    let hidden = |interrupts: f64, at_most_s: f64| (seams.hidden_s * interrupts).clamp(0.0, at_most_s.max(0.0));
-    let (on_application_s, on_idle_s) =
-        (hidden(busy, counts.application_s), hidden(counts.interrupts - busy, counts.idle_s));
-    let poll_s = (seams.poll_s * counts.polls).clamp(0.0, counts.protocol_s);
+    let softirq_interrupts = counts.softirq_interrupts.min(counts.interrupts - busy);
+    let hidden = |each_s: f64, interrupts: f64, of_s: f64| (each_s * interrupts).clamp(0.0, of_s.max(0.0));
+    let on_application_s = hidden(seams.hidden_s, busy, counts.application_s);
+    let on_softirq_s = hidden(seams.hidden_polling_s, softirq_interrupts, counts.protocol_s);
+    let on_idle_s = hidden(seams.hidden_s, counts.interrupts - busy - softirq_interrupts, counts.idle_s);
+    let own_protocol_s = counts.protocol_s - on_softirq_s;
+    let poll_s = (seams.poll_s * counts.polls).clamp(0.0, own_protocol_s);
     CpuShares {
-        interrupt: Some(share(counts.interrupt_s + on_application_s + on_idle_s)),
+        interrupt: Some(share(counts.interrupt_s + on_application_s + on_softirq_s + on_idle_s)),
         poll: Some(share(poll_s)),
-        protocol: Some(share(counts.protocol_s - poll_s)),
+        protocol: Some(share(own_protocol_s - poll_s)),
         application: Some(share(counts.application_s - on_application_s)),
         paused: None,
         available: Some(share(counts.idle_s - on_idle_s)),
@@ -90,6 +103,7 @@ mod tests {
             polls: 1e5,
             interrupts: 8e4,
             busy_interrupts: 6e4,
+            softirq_interrupts: 5e3,
             ..Counts::default()
         }
     }
@@ -100,9 +114,9 @@ mod tests {
 
     #[test]
     fn what_is_moved_between_rows_keeps_the_sum() {
-        let seams = Seams { hidden_s: 1e-6, poll_s: 5e-7 };
+        let seams = Seams { hidden_s: 1e-6, hidden_polling_s: 2e-6, poll_s: 5e-7 };
         let rows = values(like_engines(&counts(), seams));
-        let expected = [0.05 + 0.08, 0.05, 0.35, 0.3 - 0.06, 0.2 - 0.02];
+        let expected = [0.05 + 0.085, 0.05, 0.4 - 0.05 - 0.01, 0.3 - 0.06, 0.2 - 0.015];
         for (found, expected) in rows.iter().zip(expected) {
             assert!((found - expected).abs() < 1e-12, "{rows:?}");
         }
@@ -111,7 +125,7 @@ mod tests {
 
     #[test]
     fn no_row_gives_more_than_it_has() {
-        let rows = values(like_engines(&counts(), Seams { hidden_s: 1e-3, poll_s: 1e-3 }));
+        let rows = values(like_engines(&counts(), Seams { hidden_s: 1e-3, hidden_polling_s: 1e-3, poll_s: 1e-3 }));
         assert_eq!([rows[2], rows[3], rows[4]], [0.0; 3]);
         assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "{rows:?}");
     }

@@ -154,10 +154,10 @@ fn one(
     let (own, experienced) = (cliffs.own(), cliffs.experienced());
     // A host whose CPU is often away, such as a guest under TCG, has a cliff as experienced only.
     let cliff = own.clone().or_else(|why| experienced.clone().map_err(|_| why));
-    // Loads that are given are asked of it without a cliff, too.
+    // A device is asked its loads without a cliff, too.
     let cliff_pps = match cliff {
         Ok(cliff) => Some(cliff.value),
-        Err(why) if options.check_loads_pps.is_empty() => return Err(why),
+        Err(why) if device.is_none() => return Err(why),
         Err(_) => None,
     };
     check.cliff_pps.wire = own.map_err(|why| reasons.push((EngineKind::Wire, why))).ok();
@@ -173,7 +173,8 @@ fn one(
             Some(Predictor { timing: computed.timing.clone(), ..computed_with(&own) })
         };
         let predicted = is_predicted.then_some(below::Predicted { computed: &computed, at_speed_of: &at_speed_of });
-        check.below = below::all(predicted, bench, &spec, cliff_pps, asked).map_err(told)?;
+        check.below = below::all(predicted, bench, &spec, cliff_pps.unwrap_or(expected_pps), asked).map_err(told)?;
+        check.notes.extend(cliff_pps.and_then(|cliff_pps| below::losing(&check.below, cliff_pps, options.loss)));
     }
     let Some(cliff_pps) = cliff_pps else { return Ok((check, reasons)) };
     let highest_pps = highest(finding).pps();

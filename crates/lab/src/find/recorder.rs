@@ -103,7 +103,8 @@ impl<'a> Recorder<'a> {
     fn log(&self, observation: &Observation, seen: &Seen) {
         let counts = seen.counts.clone().unwrap_or_default();
         let Counts { elapsed_s, protocol_s, interrupt_s, application_s, idle_s, other_s, .. } = counts;
-        let Counts { packets, polls, interrupts, busy_interrupts, delivered, wakeups, undisturbed_work_s, .. } = counts;
+        let Counts { packets, polls, interrupts, busy_interrupts, softirq_interrupts, delivered, wakeups, .. } = counts;
+        let Counts { looks, look_s, hit_looks, hit_look_s, look_hits, undisturbed_work_s, .. } = counts;
         let TrialSpec { rate_pps, work_s, frame_bytes, .. } = seen.spec;
         tracing::debug!(
             stage = ?self.stage,
@@ -123,8 +124,14 @@ impl<'a> Recorder<'a> {
             polls,
             interrupts,
             busy_interrupts,
+            softirq_interrupts,
             delivered,
             wakeups,
+            looks,
+            look_s,
+            hit_looks,
+            hit_look_s,
+            look_hits,
             undisturbed_work_s,
             visits = ?seen.visits.iter().flatten().map(|v| (v.at.from_s, v.at.length_s, &v.task)).collect::<Vec<_>>(),
             pauses = ?seen.host.iter().flatten().map(|p| (p.from_s, p.length_s)).collect::<Vec<_>>(),

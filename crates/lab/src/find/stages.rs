@@ -130,7 +130,7 @@ impl Run<'_, '_> {
         let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough.cliff_pps);
         self.stage("sweeping the load");
         self.bench.enter(Stage::Sweep);
-        let seams = calibrated.as_ref().map(|own| Seams { hidden_s: own.hidden_s, poll_s: own.costs.poll_s });
+        let seams = calibrated.as_ref().map(|own| Seams::of(&own.costs));
         let swept = self.sweep(centre_pps, highest, seams)?;
         self.finding.cpu_measured = seams.and_then(|seams| bookkeeping::measured(&swept, seams));
         self.finding.contradictions =

@@ -2,7 +2,7 @@
 
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use netcliff_host::cpu::heartbeat::{self, Pause};
-use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind, Reception};
+use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind, PollTable, Reception};
 use netcliff_host::nic::losses::Cause;
 use netcliff_wire::generator::{SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
@@ -85,7 +85,12 @@ impl Trial {
         let in_window = self.wire.sink.window_delivered.max(1) as f64;
         let reception = split.counters.reception()?;
         let table = split.polls.as_ref();
-        let busy = |cell: &&PollCell| cell.kind == PollKind::FirstFromBusy;
+        let raised = self.own_interrupts_per_s().map(|per_s| per_s * split.elapsed_s);
+        let (busy_interrupts, softirq_interrupts) = match (table, &raised) {
+            (Some(table), Some(_)) => (table.hit_application as f64, table.hit_softirqs as f64),
+            // Of a CPU's backlog only those that begin a softirq are counted.
+            (table, _) => (table.map_or(0.0, begun_from_busy), 0.0),
+        };
         Some(Counts {
             elapsed_s: split.elapsed_s,
             protocol_s: time_s(split.shares.protocol)?,
@@ -97,16 +102,20 @@ impl Trial {
             packets: reception.packets as f64,
             polls: reception.polls as f64,
             interrupts: reception.interrupts as f64,
-            raised: self.own_interrupts_per_s().map(|per_s| per_s * split.elapsed_s),
+            raised,
             delivered,
             undisturbed_work_s: self.wire.sink.undisturbed_work_s,
             // Counted over the window by the sink; the meter's interval is the same to a few milliseconds.
             wakeups: self.wire.sink.wakeups().unwrap_or(0) as f64 * delivered / in_window,
-            busy_interrupts: table.map_or(0.0, |t| t.cells.iter().filter(busy).map(|cell| cell.polls as f64).sum()),
+            busy_interrupts,
+            softirq_interrupts,
             poll_times: table.map(|table| table.cells.iter().filter_map(poll_time).collect()).unwrap_or_default(),
             tail_s: table.map_or(0.0, |table| table.tail_s),
             looks: table.map_or(0.0, |table| table.looks as f64),
             look_s: table.map_or(0.0, |table| table.look_s),
+            hit_looks: table.map_or(0.0, |table| table.hit_looks as f64),
+            hit_look_s: table.map_or(0.0, |table| table.hit_look_s),
+            look_hits: table.map_or(0.0, |table| table.look_hits as f64),
         })
     }
 
@@ -197,6 +206,11 @@ impl Trial {
         }
         notes
     }
+}
+
+/// Polls that began a softirq which interrupted or followed a task.
+fn begun_from_busy(table: &PollTable) -> f64 {
+    table.cells.iter().filter(|cell| cell.kind == PollKind::FirstFromBusy).map(|cell| cell.polls as f64).sum()
 }
 
 /// A cell of one size as a regression can use it; None for further polls of a softirq, which are few.

@@ -299,7 +299,9 @@ fn figures(state: &types::cpu_state) -> Figures {
         packets: state.packets,
         kinds: [state.empty_polls, state.full_polls, state.backlog_polls, state.backlog_packets],
         tail_ns: state.tail_ns,
+        device_hits: state.device_hits,
         looks: [state.looks, state.look_ns],
+        hit_looks: [state.hit_looks, state.hit_look_ns, state.look_hits],
         cells,
     }
 }

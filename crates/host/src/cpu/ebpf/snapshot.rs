@@ -77,6 +77,8 @@ pub struct RawCell {
 pub struct Figures {
     pub(super) ns: [u64; CLASSES],
     pub(super) entries: [u64; CLASSES],
+    /// Interrupts of devices by the class that they hit.
+    pub(super) device_hits: [u64; CLASSES],
     pub(super) rx_origin: [u64; 3],
     pub(super) polls: [u64; 3],
     pub(super) packets: [u64; 3],
@@ -85,6 +87,8 @@ pub struct Figures {
     pub(super) tail_ns: u64,
     /// Polls whose first packet a driver gave to GRO, and the time until then (ns).
     pub(super) looks: [u64; 2],
+    /// Those of them in which a device interrupted, their time (ns), and its interrupts.
+    pub(super) hit_looks: [u64; 3],
     pub(super) cells: Vec<RawCell>,
 }
 
@@ -155,12 +159,14 @@ impl Sub for &Figures {
         Figures {
             ns: minus(&self.ns, &earlier.ns).map(|ns| if (ns as i64) < 0 { 0 } else { ns }),
             entries: minus(&self.entries, &earlier.entries),
+            device_hits: minus(&self.device_hits, &earlier.device_hits),
             rx_origin: minus(&self.rx_origin, &earlier.rx_origin),
             polls: minus(&self.polls, &earlier.polls),
             packets: minus(&self.packets, &earlier.packets),
             kinds: minus(&self.kinds, &earlier.kinds),
             tail_ns: self.tail_ns.wrapping_sub(earlier.tail_ns),
             looks: minus(&self.looks, &earlier.looks),
+            hit_looks: minus(&self.hit_looks, &earlier.hit_looks),
             cells: cells
                 .map(|(b, a)| RawCell {
                     count: b.count.wrapping_sub(a.count),
@@ -218,9 +224,19 @@ impl Figures {
 
     /// Poll durations by packets.
     pub fn poll_table(&self) -> PollTable {
-        let [looks, look_ns] = self.looks;
-        let mut table =
-            PollTable { cells: Vec::new(), tail_s: self.tail_ns as f64 * 1e-9, looks, look_s: look_ns as f64 * 1e-9 };
+        let seconds = |ns: u64| ns as f64 * 1e-9;
+        let ([looks, look_ns], [hit_looks, hit_look_ns, look_hits]) = (self.looks, self.hit_looks);
+        let mut table = PollTable {
+            cells: Vec::new(),
+            tail_s: seconds(self.tail_ns),
+            looks,
+            look_s: seconds(look_ns),
+            hit_looks,
+            hit_look_s: seconds(hit_look_ns),
+            look_hits,
+            hit_application: self.device_hits[Class::TaskWatched as usize],
+            hit_softirqs: self.device_hits[Class::SoftNetRx as usize],
+        };
         for (kind, row) in PollKind::ALL.into_iter().zip(self.cells.chunks(CELLS)) {
             for (index, cell) in row.iter().enumerate().filter(|(_, cell)| cell.count > 0) {
                 let (work_low, work_high) = cell_bounds(index as u32);

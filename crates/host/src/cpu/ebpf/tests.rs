@@ -13,7 +13,9 @@ fn empty() -> Figures {
         packets: [0; 3],
         kinds: [0; 4],
         tail_ns: 0,
+        device_hits: [0; CLASSES],
         looks: [0; 2],
+        hit_looks: [0; 3],
         cells: vec![RawCell::default(); 4 * CELLS],
     }
 }

@@ -14,7 +14,7 @@ use super::{Asked, at, repeated, told};
 use crate::bench::{Bench, Counts, Observation};
 use crate::trial::{TrialError, TrialSpec};
 
-/// Loads where none are given, as shares of the cliff that was measured with the setting: interrupts a packet fall with the load.
+/// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
 pub(super) const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Loads of the trials that tell how late interrupts come, as shares of the cliff that is expected, and trials of each.
@@ -61,12 +61,12 @@ pub(super) fn all(
     predicted: Option<Predicted<'_>>,
     bench: &mut dyn Bench,
     spec: &TrialSpec,
-    cliff_pps: Option<f64>,
+    cliff_pps: f64,
     asked: &Asked<'_>,
 ) -> Result<Vec<SweepPoint>, TrialError> {
     let mut points = Vec::new();
     let mut loads_pps = asked.options.check_loads_pps.clone();
-    if let Some(cliff_pps) = cliff_pps.filter(|_| loads_pps.is_empty()) {
+    if loads_pps.is_empty() {
         loads_pps.extend(SHARES.map(|share| share * cliff_pps));
     }
     for load_pps in loads_pps {
@@ -80,6 +80,19 @@ pub(super) fn all(
         }
     }
     Ok(points)
+}
+
+/// Says at which load below the cliff more than `target` of the packets were lost. A search looks at the loads on its way: of a host that loses less at a higher
+/// load, as where ksoftirqd polls on there, it finds the cliff that is nearest to the expected one.
+pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Option<String> {
+    let loss = |point: &SweepPoint| point.outcome.loss_fraction.map_or(0.0, |loss| loss.value);
+    let measured = points.iter().filter(|point| point.engine == EngineKind::Wire && point.load_pps < cliff_pps);
+    let worst = measured.max_by(|a, b| loss(a).total_cmp(&loss(b))).filter(|worst| loss(worst) > target)?;
+    Some(format!(
+        "{:.1} % were lost at {:.1} kpps, below the cliff that the search found: this set-up has more than one, or the machine changed",
+        100.0 * loss(worst),
+        worst.load_pps / 1e3
+    ))
 }
 
 /// What trials below the cliff told of when interrupts come: calibration's, or else, as where the moderation that those had is not known, some of this set-up.

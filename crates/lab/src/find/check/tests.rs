@@ -178,7 +178,7 @@ fn loads_below_the_cliff_are_computed_at_their_own_speed() {
     assert!(slower.len() == 3 && slower[0] > 1.01 && slower.is_sorted(), "{slower:?}");
 }
 
-/// A sender that does not reach the cliff: loads that are given are asked nevertheless, and only then is there a check.
+/// A sender that does not reach the cliff: loads are asked nevertheless.
 #[test]
 fn loads_that_are_given_need_no_cliff() {
     let (basis, stop) = (basis(), AtomicBool::new(false));
@@ -199,7 +199,29 @@ fn loads_that_are_given_need_no_cliff() {
         assert_eq!(loads.collect::<Vec<_>>(), given.check_loads_pps, "{engine}");
     }
     assert!(check.delivered_at_2_pps.sim.is_none() && check.delivered_at_2_pps.wire.is_none());
-    run(&whole::options()).expect_err("neither loads nor a cliff of which they could be shares");
+    // Without given loads they are shares of the expected cliff, which this sender does not reach.
+    let (check, why) = run(&whole::options()).expect("it is computed");
+    assert!(why.iter().any(|(engine, _)| *engine == EngineKind::Wire), "{why:?}");
+    let of = |engine| check.below.iter().filter(|point| point.engine == engine).count();
+    assert_eq!((of(EngineKind::Sim), of(EngineKind::Wire)), (3, 0), "{:?}", check.below);
+}
+
+#[test]
+fn a_loss_below_the_cliff_is_told() {
+    let point = |engine, load_pps, loss: f64| SweepPoint {
+        engine,
+        load_pps,
+        repeats: 3,
+        sender_kept_up: true,
+        outcome: Outcome { loss_fraction: Some(Figure::exact(loss)), ..Outcome::default() },
+    };
+    let wire = |load_pps, loss| point(EngineKind::Wire, load_pps, loss);
+    let points =
+        [wire(10e3, 0.0), wire(22e3, 0.086), wire(30e3, 0.02), wire(50e3, 0.3), point(EngineKind::Sim, 20e3, 0.9)];
+    let told = below::losing(&points, 45e3, 1e-3).expect("22 kpps lost");
+    assert!(told.starts_with("8.6 % were lost at 22.0 kpps, below the cliff"), "{told}");
+    assert_eq!(below::losing(&points[..1], 45e3, 1e-3), None);
+    assert_eq!(below::losing(&points[3..], 45e3, 1e-3), None, "above the cliff, or of an engine");
 }
 
 /// A CPU that is away in most slots: there is a cliff as experienced only, and why there is no other.
