@@ -93,6 +93,8 @@ pub(crate) enum Arrival {
 pub(crate) struct Times {
     /// Interrupts; the scheme gives the mean.
     pub interrupt: Draw,
+    /// What an application pays when it goes on after an interrupt.
+    pub resume: Draw,
     /// From an interrupt's cause to its handler.
     pub delivery: Draw,
     /// Polls.
@@ -115,6 +117,7 @@ impl Times {
         let draw = |purpose, seconds| Draw::new(seed, purpose, replication, &host.service, clock.ticks(seconds));
         Self {
             interrupt: draw(Purpose::Interrupt, host.interrupt_s),
+            resume: draw(Purpose::Resume, host.interrupt_resume_s.unwrap_or(0.0)),
             delivery: draw(Purpose::Delivery, host.interrupt_latency_s),
             poll: draw(Purpose::Poll, host.poll_s),
             wakeup: draw(Purpose::Wakeup, host.wakeup_s),

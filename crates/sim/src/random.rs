@@ -59,6 +59,8 @@ pub(crate) enum Purpose {
     Up = 19,
     /// What the first packet finds in the simpler queue of a control variate.
     Simpler = 20,
+    /// What an interrupted application pays when it goes on.
+    Resume = 21,
 }
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014).

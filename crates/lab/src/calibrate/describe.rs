@@ -33,6 +33,11 @@ fn polling(fits: &Fits, seen: &Seen) -> Option<Figure> {
     fits.handled.filter(|_| !seen.backlog).map(|figure| figure.mapped(|handled_s| handled_s + hidden_s))
 }
 
+/// What the application pays of an interrupt when it goes on. Of a CPU's backlog the latency of the interrupt is what polls say of both.
+fn resume(fits: &Fits, seen: &Seen) -> Option<Figure> {
+    fits.hidden.filter(|_| !seen.backlog)
+}
+
 /// An interrupt or a poll without what is the NIC's masking in it.
 fn unmasked(figure: Option<Figure>, fits: &Fits) -> Option<Figure> {
     let mask_s = fits.mask.map_or(0.0, |mask| mask.value);
@@ -49,6 +54,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
+    let resumed = format!("of the interrupt's, what it adds to the application beyond handlers ({method})");
     let in_polls =
         format!("the same of the polls it hits, from those hit before their first packet and those not hit ({method})");
     let mask = format!(
@@ -64,6 +70,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let rows = [
         ("interrupt", unmasked(fits.interrupt, fits), "s", handled.as_str()),
         ("interrupt_polling", polling(fits, seen), "s", in_polls.as_str()),
+        ("interrupt_resume", resume(fits, seen), "s", resumed.as_str()),
         ("interrupt_latency", fits.latency, "s", "from the packets a poll finds, median over trials"),
         ("mask", fits.mask, "s", mask.as_str()),
         ("poll", unmasked(Some(fits.poll), fits), "s", &polls),
@@ -94,6 +101,7 @@ pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
         name: "calibrated".to_owned(),
         interrupt_s: seconds(unmasked(fits.interrupt, fits)),
         interrupt_polling_s: polling(fits, seen).map(|figure| figure.value),
+        interrupt_resume_s: resume(fits, seen).map(|figure| figure.value),
         interrupt_latency_s: seconds(fits.latency),
         protocol_s: own_protocol(fits, base).value.max(1e-9),
         per_byte_s: per_byte_s(fits),

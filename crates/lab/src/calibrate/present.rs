@@ -153,6 +153,7 @@ impl Present {
         Host {
             interrupt_s: interrupt_s - mask_s,
             mask_s,
+            interrupt_resume_s: host.interrupt_resume_s.map(|own_s| application * own_s),
             interrupt_polling_s: host.interrupt_polling_s.map(|own_s| self.interrupt_polling_s.unwrap_or(own_s)),
             interrupt_latency_s: self.latency_s.unwrap_or(host.interrupt_latency_s),
             protocol_s: softirq * host.protocol_s,

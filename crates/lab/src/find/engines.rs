@@ -61,7 +61,7 @@ impl Predictor {
     /// The same for the simulator, which draws any times.
     pub fn sim_point(&self, load_pps: f64) -> Point {
         let host = Host { service: self.times.clone(), ..self.host.clone() };
-        let scheme = delivery::with_gap_late(&self.scheme, self.timing.gap_late_s);
+        let scheme = delivery::with_gap_late(&self.scheme, delivery::at(&self.timing.gap_lates, load_pps));
         Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
     }
 
@@ -177,8 +177,8 @@ impl Predictor {
         own.host.interrupt_latency_s = latency_s;
         let mut outcome = answer(&own)?;
         let latency = print_short_time_s(latency_s);
-        let late =
-            self.timing.gap_late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
+        let late_s = delivery::at(&self.timing.gap_lates, load_pps);
+        let late = late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
         let late = late.unwrap_or_default();
         outcome.notes.push(format!(
             "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell"

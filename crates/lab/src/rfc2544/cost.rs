@@ -69,6 +69,7 @@ impl Predicted {
             service: Service::Deterministic,
             interrupt_s: 0.0,
             interrupt_polling_s: None,
+            interrupt_resume_s: None,
             interrupt_latency_s: 0.0,
             per_byte_s: 0.0,
             mask_s: 0.0,

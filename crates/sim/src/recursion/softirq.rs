@@ -33,6 +33,7 @@ pub(super) fn run(
 ) -> Option<Records> {
     let host = &point.host;
     let plain = host.cold_protocol_s == 0.0 && host.cold_application_s == 0.0 && host.interrupt_latency_s == 0.0;
+    let plain = plain && host.interrupt_resume_s.is_none_or(|resume_s| resume_s == 0.0);
     if !(plain && OneNapi::does(napi) && (1..=super::LARGEST_RING).contains(&host.socket_buffer)) {
         return None;
     }

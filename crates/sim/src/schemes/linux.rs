@@ -65,6 +65,8 @@ pub(crate) struct Linux {
     interrupt_ticks: f64,
     /// The same of an interrupt that finds NAPI scheduled.
     polling_ticks: f64,
+    /// An interrupt that began a poll has been handled.
+    interrupted: bool,
     /// When the NIC asserts its interrupt, while that is not masked.
     nic: Moderation,
     slice: u64,
@@ -114,7 +116,9 @@ impl Linux {
     /// The kernel of a CPU that has nothing to do.
     pub(crate) fn new<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) -> Self {
         let mask_ticks = if napi.backlog { 0.0 } else { machine.times.mask_ticks };
-        let interrupt_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
+        let whole_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
+        let resume_ticks = if host.application_s.is_some() { machine.times.resume.mean_ticks() } else { 0.0 };
+        let interrupt_ticks = (whole_ticks - resume_ticks).max(0.0);
         if napi.backlog {
             // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more fits.
             machine.ring_limit = machine.ring_limit.saturating_add(1);
@@ -133,6 +137,7 @@ impl Linux {
             backlog: napi.backlog,
             threaded: napi.threaded,
             interrupt_ticks,
+            interrupted: false,
             polling_ticks: host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds)),
             nic: Moderation::of_nic(&napi.moderation, clock),
             slice: clock.whole(SLICE_S),
@@ -242,6 +247,7 @@ impl Linux {
     fn interrupt<W: Watch>(&mut self, machine: &mut Machine<W>) {
         self.scheduled = true;
         self.interrupt_due = NEVER;
+        self.interrupted = true;
         machine.counts.interrupts += 1;
         // The timer finds the NIC masked already.
         let timer = std::mem::take(&mut self.deferring);

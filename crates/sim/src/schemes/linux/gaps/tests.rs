@@ -1,4 +1,4 @@
-use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Traffic};
+use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Service, Traffic};
 
 use crate::SimEngine;
 
@@ -66,4 +66,28 @@ fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
     assert!((share / (interrupts_per_s * 2e-6) - 1.0).abs() < 0.05, "{share} of the CPU for {interrupts_per_s}/s");
     host.interrupt_polling_s = None;
     assert!(shares(&host).1 > 0.6, "as any other: {:?}", shares(&host));
+}
+
+/// A packet each millisecond, whose interrupt takes 20 us, 15 of them from the application that it hits: one that works 0.5 ms a packet sleeps when the next
+/// comes and pays nothing; one that works 1.2 ms is hit by each.
+#[test]
+fn what_an_interrupt_takes_when_the_application_goes_on_is_paid_by_one_that_was_hit() {
+    let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
+    (host.interrupt_s, host.mask_s, host.interrupt_resume_s) = (20e-6, 0.0, Some(15e-6));
+    let shares = |application_s: f64| {
+        let host = Host { application_s: Some(application_s), context_switch_s: 0.0, wakeup_s: 0.0, ..host.clone() };
+        let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(1e3), ..Traffic::poisson(1e3) };
+        let point = Point { host, scheme: "napi".parse().expect("a scheme"), traffic };
+        let outcome = SimEngine::with_packets(1, 20_000).evaluate(&point).expect("it is simulated");
+        let (cpu, delivered_pps) =
+            (outcome.cpu.expect("it is split"), outcome.throughput_pps.expect("it is told").value);
+        let share = |figure: Option<netcliff_core::Figure>| figure.expect("it is told").value;
+        (share(cpu.interrupt), share(cpu.application) - delivered_pps * application_s)
+    };
+    let near = |(interrupt, beside): (f64, f64), expected: f64| {
+        assert!((interrupt - 5e-3).abs() < 2e-4, "{interrupt} of the CPU in handlers");
+        assert!((beside - expected).abs() < 1e-3, "{beside} of the CPU beside packets, not {expected}");
+    };
+    near(shares(0.5e-3), 0.0);
+    near(shares(1.2e-3), 15e-3);
 }
