@@ -63,8 +63,9 @@ pub(crate) struct Linux {
     backlog: bool,
     threaded: bool,
     interrupt_ticks: f64,
-    /// The same of an interrupt that finds NAPI scheduled.
+    /// The same of an interrupt that finds NAPI scheduled, and of one that hits the softirq which has just unmasked.
     polling_ticks: f64,
+    softirq_ticks: f64,
     /// An interrupt that began a poll has been handled.
     interrupted: bool,
     /// When the NIC asserts its interrupt, while that is not masked.
@@ -119,6 +120,7 @@ impl Linux {
         let whole_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
         let resume_ticks = if host.application_s.is_some() { machine.times.resume.mean_ticks() } else { 0.0 };
         let interrupt_ticks = (whole_ticks - resume_ticks).max(0.0);
+        let polling_ticks = host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds));
         if napi.backlog {
             // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more fits.
             machine.ring_limit = machine.ring_limit.saturating_add(1);
@@ -138,7 +140,8 @@ impl Linux {
             threaded: napi.threaded,
             interrupt_ticks,
             interrupted: false,
-            polling_ticks: host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds)),
+            polling_ticks,
+            softirq_ticks: if resume_ticks > 0.0 { polling_ticks } else { interrupt_ticks },
             nic: Moderation::of_nic(&napi.moderation, clock),
             slice: clock.whole(SLICE_S),
             scheduled: false,
@@ -245,13 +248,18 @@ impl Linux {
 
     /// The interrupt's handler hands NAPI to a softirq or to its thread.
     fn interrupt<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        self.interrupt_of(machine, self.interrupt_ticks);
+    }
+
+    /// The same, of a handler of this mean [ticks].
+    fn interrupt_of<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) {
         self.scheduled = true;
         self.interrupt_due = NEVER;
         self.interrupted = true;
         machine.counts.interrupts += 1;
         // The timer finds the NIC masked already.
         let timer = std::mem::take(&mut self.deferring);
-        let mean = if timer { machine.times.interrupt.mean_ticks() } else { self.interrupt_ticks };
+        let mean = if timer { machine.times.interrupt.mean_ticks() } else { mean };
         let latched = self.handle(machine, mean);
         if self.threaded {
             self.wake_kernel_thread(machine);
@@ -471,7 +479,7 @@ impl Linux {
         let packets = self.nic.unmask(causes, machine.now);
         if packets || (machine.completion_due() && self.nic.fire(machine.now)) {
             self.nic.assert(machine.now);
-            self.interrupt(machine);
+            self.interrupt_of(machine, self.softirq_ticks);
         }
     }
 }
