@@ -79,51 +79,15 @@ pub(crate) struct Draw {
     stream: Stream,
     service: Service,
     mean_ticks: f64,
-    /// Those drawn and not used: `next..BLOCK`, after which come [`AHEAD`] of the next block.
-    block: Box<[f64; BLOCK + AHEAD]>,
+    block: Box<[f64; BLOCK]>,
     next: usize,
 }
-
-/// Most units that are looked at together.
-const AHEAD: usize = 2;
 
 impl Draw {
     /// Times of mean `mean_ticks` with the shape of `service`.
     pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: &Service, mean_ticks: f64) -> Self {
         let stream = Stream::new(seed, purpose, replication);
-        let block = Box::new([0.0; BLOCK + AHEAD]);
-        Self { stream, service: service.clone(), mean_ticks, block, next: BLOCK + AHEAD }
-    }
-
-    /// Draws where fewer than [`AHEAD`] are left.
-    #[inline]
-    fn refill(&mut self) {
-        if self.next > BLOCK {
-            self.draw_block();
-        }
-    }
-
-    #[inline(never)]
-    fn draw_block(&mut self) {
-        let left = BLOCK + AHEAD - self.next;
-        let mut units = [0.0; BLOCK];
-        unit_block(&mut self.stream, &self.service, &mut units);
-        self.block.copy_within(self.next.., AHEAD - left);
-        self.block[AHEAD..].copy_from_slice(&units);
-        self.next = AHEAD - left;
-    }
-
-    /// The units of the next times: numbers of mean 1. [`Draw::took`] says how many were used.
-    #[inline(always)]
-    pub(crate) fn ahead(&mut self) -> [f64; AHEAD] {
-        self.refill();
-        std::array::from_fn(|number| self.block[self.next + number])
-    }
-
-    /// Uses up `count` of those ahead.
-    #[inline(always)]
-    pub(crate) fn took(&mut self, count: usize) {
-        self.next += count;
+        Self { stream, service: service.clone(), mean_ticks, block: Box::new([0.0; BLOCK]), next: BLOCK }
     }
 
     /// The next time, of the usual mean.
@@ -138,7 +102,10 @@ impl Draw {
         if mean_ticks == 0.0 {
             return 0;
         }
-        self.refill();
+        if self.next == BLOCK {
+            unit_block(&mut self.stream, &self.service, &mut self.block);
+            self.next = 0;
+        }
         let unit = self.block[self.next];
         self.next += 1;
         to_ticks(unit * mean_ticks)
@@ -240,24 +207,6 @@ mod tests {
                 let mut expected = (0..n % 7 * usize::from(n % 300 > 7)).map(|_| draw.next());
                 assert!(ahead.iter().zip(expected.by_ref()).all(|(time, drawn)| *time == drawn));
                 assert_eq!(times.next(), draw.next());
-            }
-        }
-    }
-
-    /// Looked at ahead or not, used or not, used up or given back: the times are the same.
-    #[test]
-    fn units_looked_at_are_those_drawn() {
-        let mut plain = Draw::new(4, Purpose::Poll, 1, &Service::Exponential, 3e6);
-        let mut looked = Draw::new(4, Purpose::Poll, 1, &Service::Exponential, 3e6);
-        for n in 0..2000 {
-            let ahead = looked.ahead();
-            let used = n % (AHEAD + 1);
-            looked.took(used);
-            assert!(ahead[..used].iter().all(|unit| to_ticks(unit * 3e6) == plain.next()), "{n}");
-            if n % 5 == 0 {
-                let time = looked.next();
-                looked.give_back();
-                assert_eq!((looked.next(), time), (time, plain.next()), "{n}");
             }
         }
     }

@@ -81,12 +81,6 @@ impl Discipline for Napi2007 {
     }
 }
 
-/// All ones if true, else nothing.
-#[inline(always)]
-fn mask(is_so: bool) -> u64 {
-    u64::from(is_so).wrapping_neg()
-}
-
 /// How softirqs get to a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Follows {
@@ -167,49 +161,9 @@ impl<'a> OneNapi<'a> {
         self.times.poll.give_back();
     }
 
-    /// What comes before a packet that arrived at `arrived`, where the one before departed at `last`. No branch asks whether it is found by the poll under way:
-    /// none would predict it. What would be drawn if it is not is looked at, and used up only then.
+    /// What comes before a packet that arrived at `arrived`, where the one before departed at `last`.
     #[inline(always)]
     pub(super) fn next(&mut self, arrived: u64, last: u64) -> (Before, Follows) {
-        let is_usual = self.has_polled && !self.is_full() && self.unmasking.is_none();
-        if !is_usual {
-            return self.next_by_steps(arrived, last);
-        }
-        let times = &mut *self.times;
-        let ([unmask, further], [interrupt, _], [delivery, _]) =
-            (times.poll.ahead(), times.interrupt.ahead(), times.delivery.ahead());
-        let masks = self.mask_ticks > 0.0;
-        let (unmasking, overhead) = if masks { (unmask * self.mask_ticks, further) } else { (0.0, unmask) };
-        let overhead = overhead * times.poll.mean_ticks();
-        let draws = |mean_ticks: f64| u64::from(mean_ticks > 0.0);
-        let unmasked = last + to_ticks(unmasking);
-        // All ones where it interrupts, and where nothing ran when it came.
-        let (interrupts, idle) = (mask(arrived >= last), mask(arrived >= unmasked));
-        let first = (unmasked - last) & interrupts;
-        let before = Before {
-            first,
-            idle: arrived.saturating_sub(unmasked) + (to_ticks(delivery * times.delivery.mean_ticks()) & idle),
-            interrupt: to_ticks(interrupt * self.interrupt_ticks) & interrupts,
-            overhead: to_ticks(overhead) & interrupts,
-            polls_first: 0,
-            interrupts: (interrupts & 1) as u8,
-            polls: (interrupts & 1) as u8,
-        };
-        times.poll.took(((u64::from(masks) + draws(times.poll.mean_ticks())) & interrupts) as usize);
-        times.interrupt.took((draws(self.interrupt_ticks) & interrupts) as usize);
-        times.delivery.took((draws(times.delivery.mean_ticks()) & idle) as usize);
-        let work = self.served;
-        self.served = (work & !interrupts) + 1;
-        let follows = match (interrupts, idle) {
-            (0, _) => Follows::InPoll,
-            (_, 0) => Follows::Unmasking { work },
-            _ => Follows::Idle,
-        };
-        (before, follows)
-    }
-
-    /// The same, whatever the poll under way has done.
-    fn next_by_steps(&mut self, arrived: u64, last: u64) -> (Before, Follows) {
         let mut before = Before::default();
         if self.served == self.weight {
             // The next poll follows, whether it will find anything or not.
