@@ -102,8 +102,6 @@ pub struct Calibrated {
     pub calibration: Calibration,
     /// Application time a byte of frame (s): what a longer frame adds to reading it.
     pub application_per_byte_s: f64,
-    /// What an interrupt costs whom it hits, beyond its handler (s); contained in the host's interrupt.
-    pub hidden_s: f64,
     /// Fitted costs, to predict the CPU time of a trial.
     pub costs: Costs,
     /// Frame size of the regression (bytes).
@@ -247,12 +245,11 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let resampled = resample::hosts(&seen, base, &calibration.host);
     calibration.correlated = resample::correlated(&resampled);
     let application_per_byte_s = fits.application_per_byte_s();
-    let hidden_s = fits.hidden.map_or(0.0, |figure| figure.value);
     let costs = fits.costs();
     let frame_bytes = base.frame_bytes;
     let variation = fits.variation.map(|figure| figure.value);
     let quiet = seen.quiet;
-    Ok(Calibrated { calibration, application_per_byte_s, hidden_s, costs, frame_bytes, variation, resampled, quiet })
+    Ok(Calibrated { calibration, application_per_byte_s, costs, frame_bytes, variation, resampled, quiet })
 }
 
 /// Interrupt latency (s), from the packets that a poll finds; protocol work takes `service_s` a packet and begins `before_s` after the

@@ -30,12 +30,16 @@ impl Reading {
 /// [packet, context switch] by regression of the application's time over trials. On a host where the first packet after a wake-up costs many times what the
 /// others do, as in an emulated guest, small loads alone do not tell a packet from a switch: those past the ring's cliff count, too.
 fn totals(seen: &Seen, hidden_s: f64) -> Option<Fit> {
-    let trials: Vec<&Counts> = seen.delivering().collect();
-    let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.delivered, c.wakeups]).collect();
-    let y: Vec<f64> = trials.iter().map(|c| c.application_s - hidden_s * c.busy_interrupts).collect();
+    let (rows, y) = times(seen.delivering(), hidden_s);
     // A trial's time is uncertain by a share of it.
-    let weight: Vec<f64> = trials.iter().map(|c| c.application_s.powi(-2)).collect();
+    let weight: Vec<f64> = seen.delivering().map(|c| c.application_s.powi(-2)).collect();
     stats::fit_non_negative_robust(&rows, &y, &weight)
+}
+
+/// What the application did in trials, and its time without what interrupts took from it (s).
+fn times<'a>(trials: impl Iterator<Item = &'a Counts>, hidden_s: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let own_s = |c: &Counts| c.application_s - hidden_s * c.busy_interrupts;
+    trials.map(|c| (vec![c.delivered, c.wakeups], own_s(c))).unzip()
 }
 
 /// Where NAPI polls on without interrupts, as in ksoftirqd, what the application loses is not theirs.
@@ -68,8 +72,7 @@ pub fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, Calibrati
 
 /// [packet, context switch] of the application.
 fn application(seen: &Seen, hidden_s: f64) -> Result<Fit, CalibrationError> {
-    let rows: Vec<Vec<f64>> = seen.plain.iter().map(|c| vec![c.delivered, c.wakeups]).collect();
-    let y: Vec<f64> = seen.plain.iter().map(|c| c.application_s - hidden_s * c.busy_interrupts).collect();
+    let (rows, y) = times(seen.plain.iter(), hidden_s);
     // A packet's cost counts alike in every trial.
     let weight: Vec<f64> = seen.plain.iter().map(|c| 1.0 / c.delivered.powi(2)).collect();
     let undetermined = CalibrationError::Undetermined { what: "application and context switch cost", trials: y.len() };

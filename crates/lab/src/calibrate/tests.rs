@@ -209,8 +209,7 @@ fn known_costs_are_found_again() {
 }
 
 /// Where a poll that is held up takes the packets that come meanwhile, its time rises by far more than a packet takes; the trials' whole
-/// softirq time tells. Interrupts that find NAPI polling take
-/// their part of that.
+/// softirq time tells. Interrupts that find NAPI polling take their part of that.
 #[test]
 fn polls_that_were_held_up_do_not_decide() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };

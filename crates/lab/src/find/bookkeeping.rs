@@ -25,9 +25,10 @@ pub struct Seams {
 }
 
 impl Seams {
-    /// From calibrated costs.
+    /// From calibrated costs. Behind a NIC the engines, too, have what an application pays when it goes on in its own row (`interrupt_resume`).
     pub fn of(costs: &Costs) -> Self {
-        Self { hidden_s: costs.hidden_s, hidden_polling_s: costs.hidden_polling_s, poll_s: costs.poll_s }
+        let hidden_s = if costs.backlog { costs.hidden_s } else { 0.0 };
+        Self { hidden_s, hidden_polling_s: costs.hidden_polling_s, poll_s: costs.poll_s }
     }
 }
 
@@ -121,6 +122,15 @@ mod tests {
             assert!((found - expected).abs() < 1e-12, "{rows:?}");
         }
         assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "all but other work: {rows:?}");
+    }
+
+    /// Behind a NIC nothing is moved from the application, as the simulator has it there.
+    #[test]
+    fn what_an_application_pays_behind_a_nic_is_its_own() {
+        let costs = Costs { hidden_s: 1e-6, hidden_polling_s: 2e-6, poll_s: 5e-7, ..crate::calibrate::tests::COSTS };
+        let rows = |backlog| values(like_engines(&counts(), Seams::of(&Costs { backlog, ..costs })));
+        assert!((rows(true)[3] - 0.24).abs() < 1e-12 && (rows(false)[3] - 0.3).abs() < 1e-12);
+        assert!((rows(false)[4] - 0.2).abs() < 1e-12, "nor from idle time");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(crate) struct Linux {
     polling_ticks: f64,
     softirq_ticks: f64,
     /// An interrupt that began a poll has been handled.
-    interrupted: bool,
+    began_poll: bool,
     /// When the NIC asserts its interrupt, while that is not masked.
     nic: Moderation,
     slice: u64,
@@ -139,7 +139,7 @@ impl Linux {
             backlog: napi.backlog,
             threaded: napi.threaded,
             interrupt_ticks,
-            interrupted: false,
+            began_poll: false,
             polling_ticks,
             softirq_ticks: if resume_ticks > 0.0 { polling_ticks } else { interrupt_ticks },
             nic: Moderation::of_nic(&napi.moderation, clock),
@@ -255,7 +255,7 @@ impl Linux {
     fn interrupt_of<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) {
         self.scheduled = true;
         self.interrupt_due = NEVER;
-        self.interrupted = true;
+        self.began_poll = true;
         machine.counts.interrupts += 1;
         // The timer finds the NIC masked already.
         let timer = std::mem::take(&mut self.deferring);

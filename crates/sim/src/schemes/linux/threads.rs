@@ -113,10 +113,10 @@ impl Linux {
             };
             *left = rest;
             // An arrival that only joins the queue interrupts nothing; a tick in a pause waits for its end.
-            self.interrupted = false;
+            self.began_poll = false;
             let interrupted = at == event && self.event(machine);
             let ticked = at == tick && !machine.is_paused();
-            if std::mem::take(&mut self.interrupted) {
+            if std::mem::take(&mut self.began_poll) {
                 *left += machine.times.resume.next();
             }
             if machine.transmit_interrupts() || interrupted || ticked {
