@@ -25,6 +25,7 @@ mod reading;
 mod recorder;
 mod replayed;
 mod rough;
+mod scheme;
 mod stages;
 mod suggest;
 mod sureness;
@@ -39,12 +40,11 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
-use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Scheme, Traffic};
+use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
-use netcliff_host::nic::scheme::AsNapi;
-use netcliff_host::nic::{self, Nic};
+use netcliff_host::nic;
 use netcliff_wire::replay::Replay;
 use netcliff_wire::schedule::Arrivals;
 
@@ -63,6 +63,7 @@ pub(crate) use engines::Predictor;
 pub use idle::Idle;
 pub use plan::Plan;
 pub use replayed::{mean_bytes, replayable};
+pub use scheme::of_kernel as kernel_scheme;
 
 /// Options of `find`.
 #[derive(Debug, Clone)]
@@ -113,6 +114,13 @@ pub struct FindOptions {
     pub started_unix_s: f64,
     /// Where the engines compute.
     pub engines: Elsewhere,
+}
+
+impl FindOptions {
+    /// The length of every frame, FCS included (bytes); None: a capture's are sent.
+    fn one_length(&self) -> Option<u32> {
+        self.capture.is_none().then_some(self.frame_bytes)
+    }
 }
 
 /// Observer of a run.
@@ -232,7 +240,9 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         bench: Recorder::new(&mut bench),
         left_out: 0.0,
         timing: Default::default(),
-        behind_known_moderation: rig.between().is_some_and(has_known_moderation),
+        behind_known_moderation: rig
+            .between()
+            .is_some_and(|between| scheme::has_known_moderation(between, options.one_length())),
         progress: &progress,
         stop: &stop,
         finding: &mut finding,
@@ -269,10 +279,6 @@ fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {
     finding.host.limits.extend(account.allowance());
 }
 
-fn has_known_moderation(between: &Between) -> bool {
-    !between.is_backlog() && between.nic().napi_moderation().is_ok()
-}
-
 /// A finding without figures: the host and the configuration.
 fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     let inventory = Inventory::of_this_host();
@@ -282,8 +288,8 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
         between.add_senders(&mut fingerprint);
     }
     let (scheme, left_out) = match rig.between() {
-        Some(between) => device_scheme(&inventory, between.nic(), between.is_backlog()),
-        None => (kernel_scheme(&inventory, true), Vec::new()),
+        Some(between) => scheme::of_device(&inventory, between.nic(), between.is_backlog(), options.one_length()),
+        None => (scheme::of_kernel(&inventory, true), Vec::new()),
     };
     let mut host = summary(&inventory, rig);
     host.limits.extend(left_out);
@@ -368,19 +374,6 @@ fn traffic(options: &FindOptions) -> Traffic {
         link_bps: 10e9,
         flows: None,
     }
-}
-
-/// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
-pub fn kernel_scheme(inventory: &Inventory, backlog: bool) -> Scheme {
-    Scheme::Napi(inventory.napi(backlog))
-}
-
-/// The scheme of reception by a device, its moderation included, and what that scheme does not hold, a sentence each.
-fn device_scheme(inventory: &Inventory, device: &Nic, backlog: bool) -> (Scheme, Vec<String>) {
-    let AsNapi { napi, lacks, beside } = device.napi_scheme(&inventory.napi(backlog));
-    let lacks = lacks.map(|why| format!("the scheme lacks a setting of {}: {why}", device.name));
-    let beside = beside.map(|what| format!("the scheme of {} leaves out {what}", device.name));
-    (Scheme::Napi(napi), lacks.into_iter().chain(beside).collect())
 }
 
 /// The trial all others vary.

@@ -45,7 +45,62 @@ const VOCABULARIES: [Vocabulary; 4] = [
 const SPACING: [&str; 12] =
     ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf", "vmxnet3"];
 
+/// Bytes of a frame that a driver does not count.
+const FCS_BYTES: u32 = 4;
+/// Longest frame (bytes without FCS) under which word 3 stays at 20,000 interrupts/s, and word 1 at 70,000, whatever a poll finds: from there on fewer than
+/// ten packets have more than 10,000 bytes, or fewer than five more than 512 (`e1000_update_itr`, e1000e/netdev.c and e1000/e1000_main.c; `igb_update_itr`).
+const STEADY_BYTES: [(u32, u32); 2] = [(3, 1111), (1, 128)];
+
+/// A word of `rx-usecs`, and the figure to which it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// What `rx-usecs` is.
+    pub word: u32,
+    /// The `rx-usecs` that does the same (us).
+    pub usecs: u32,
+}
+
+/// As igb and igc choose the gap (us) where a device has more than one vector: `igb_update_ring_itr`, igb/igb_main.c, and `igc_update_ring_itr`, igc/igc_main.c;
+/// in quarters of a microsecond, without its last two bits (`igb_write_itr`).
+fn gap_by_length_us(word: u32, counted_bytes: u32) -> u32 {
+    const CONSERVATIVE: u32 = 196;
+    let on_wire = (counted_bytes + 24).min(3000);
+    let quarters = if on_wire > 300 && on_wire < 1200 { on_wire / 3 } else { on_wire / 2 };
+    let quarters = if word == 3 { quarters.max(CONSERVATIVE) } else { quarters };
+    quarters / 4
+}
+
 impl Nic {
+    /// Its word, and the figure to which that comes while every frame has `frame_bytes` bytes, FCS included. None: it has no word, or one that follows what a
+    /// poll finds, too.
+    pub fn word_under(&self, frame_bytes: u32) -> Option<Word> {
+        let Some(Moderation::Adaptive { word: Some(word), .. }) = self.moderation() else { return None };
+        let (driver, speed_mbps) = (self.driver.as_deref()?, self.speed_mbps?);
+        let counted_bytes = frame_bytes.checked_sub(FCS_BYTES)?;
+        let steady = STEADY_BYTES.iter().any(|(of, most)| *of == word && counted_bytes <= *most);
+        let usecs = match (driver, word) {
+            // 4000 interrupts/s, in the units of each driver.
+            ("e1000" | "e1000e", 1 | 3) if speed_mbps != 1000 => 250,
+            ("igb", _) if speed_mbps != 1000 => 245,
+            ("igc", _) if speed_mbps < 1000 => 245,
+            ("igb" | "igc", _) if self.irq_affinity.len() != 1 => gap_by_length_us(word, counted_bytes),
+            ("e1000" | "e1000e", 3) if steady => 50,
+            ("igb" | "igc", 3) if steady => 49,
+            ("e1000" | "e1000e" | "igb" | "igc", 1) if steady => 14,
+            _ => return None,
+        };
+        Some(Word { word, usecs })
+    }
+
+    /// The same device with that figure in place of its word.
+    pub fn under(&self, frame_bytes: u32) -> Self {
+        let mut nic = self.clone();
+        if let Some(Word { usecs, .. }) = self.word_under(frame_bytes) {
+            nic.coalesce.insert("rx-usecs".to_owned(), usecs);
+        }
+        nic
+    }
+
     /// Whether `rx-usecs` is the shortest time between two interrupts; false: the delay from the first frame, as ethtool defines it.
     pub fn spaces_interrupts(&self) -> bool {
         self.driver.as_deref().is_some_and(|driver| SPACING.contains(&driver))
@@ -108,6 +163,95 @@ mod tests {
             ("virtio_net", &[("rx-frames", 1)], None),
         ] {
             assert_eq!(nic(driver, coalesce).moderation(), means, "{driver} {coalesce:?}");
+        }
+    }
+
+    /// Each driver's choice, step by step, against the figure, for all that a poll may find.
+    #[test]
+    fn a_word_comes_to_a_figure_where_frames_have_one_length() {
+        let of = |driver: &str, word, speed_mbps, vectors: u32, frame_bytes| {
+            let irq_affinity = (0..vectors).map(|irq| (irq, "0".to_owned())).collect();
+            let device = Nic { speed_mbps: Some(speed_mbps), irq_affinity, ..nic(driver, &[("rx-usecs", word)]) };
+            device.word_under(frame_bytes).map(|word| word.usecs)
+        };
+        for (driver, word, speed_mbps, vectors, frame_bytes, usecs) in [
+            ("igb", 3, 1000, 2, 64, Some(49)),
+            ("igb", 1, 1000, 2, 64, Some(10)),
+            ("igb", 3, 1000, 2, 1518, Some(192)),
+            ("igb", 1, 1000, 2, 512, Some(44)),
+            ("igb", 3, 1000, 1, 64, Some(49)),
+            ("igb", 1, 1000, 1, 64, Some(14)),
+            ("igb", 3, 1000, 1, 1518, None),
+            ("igb", 3, 100, 2, 64, Some(245)),
+            ("igc", 3, 2500, 2, 64, Some(49)),
+            ("e1000e", 3, 1000, 2, 64, Some(50)),
+            ("e1000e", 1, 1000, 2, 64, Some(14)),
+            ("e1000e", 1, 1000, 2, 512, None),
+            ("e1000e", 3, 1000, 2, 1518, None),
+            ("e1000e", 3, 100, 2, 1518, Some(250)),
+            ("e1000e", 4, 1000, 2, 64, None),
+            ("ixgbe", 1, 1000, 2, 64, None),
+            ("igb", 50, 1000, 2, 64, None),
+        ] {
+            let seen = of(driver, word, speed_mbps, vectors, frame_bytes);
+            assert_eq!(seen, usecs, "{driver} {word} {speed_mbps} {vectors} {frame_bytes}");
+        }
+        let device = nic("igb", &[("rx-usecs", 3)]);
+        assert_eq!(device.word_under(64), None, "no speed is known");
+        let device = Nic { speed_mbps: Some(1000), ..device };
+        assert_eq!(device.under(64).moderation(), Some(Moderation::Fixed(49)));
+        assert_eq!(nic("igb", &[("rx-usecs", 8)]).under(64).moderation(), Some(Moderation::Fixed(8)));
+    }
+
+    /// The latencies among which e1000, e1000e and igb with one vector choose, as they write them.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Class {
+        Lowest,
+        Low,
+        Bulk,
+    }
+
+    fn next(class: Class, packets: u32, bytes: u32, leave_bulk: u32) -> Class {
+        let mean = bytes / packets;
+        match class {
+            Class::Lowest if mean > 8000 => Class::Bulk,
+            Class::Lowest if packets < 5 && bytes > 512 => Class::Low,
+            Class::Low if bytes > 10_000 && (mean > 8000 || packets < 10 || mean > 1200) => Class::Bulk,
+            Class::Low if bytes > 10_000 && packets > 35 => Class::Lowest,
+            Class::Low if bytes <= 10_000 && mean > 2000 => Class::Bulk,
+            Class::Low if packets <= 2 && bytes < 512 => Class::Lowest,
+            Class::Bulk if bytes > 25_000 && packets > 35 => Class::Low,
+            Class::Bulk if bytes <= 25_000 && bytes < leave_bulk => Class::Low,
+            same => same,
+        }
+    }
+
+    /// However many packets polls find, in whatever order: below the lengths named the choice never changes, above them it can.
+    #[test]
+    fn lengths_below_which_no_poll_changes_the_choice() {
+        let reached = |word: u32, bytes: u32, leave_bulk: u32| {
+            let kept = |class| if word == 3 && class == Class::Lowest { Class::Low } else { class };
+            let mut seen = vec![kept(Class::Lowest)];
+            let mut at = 0;
+            while at < seen.len() {
+                for packets in 1..=300 {
+                    let class = kept(next(seen[at], packets, packets * bytes, leave_bulk));
+                    if !seen.contains(&class) {
+                        seen.push(class);
+                    }
+                }
+                at += 1;
+            }
+            seen
+        };
+        for leave_bulk in [6000, 1500] {
+            for (word, most) in STEADY_BYTES {
+                let only = if word == 3 { Class::Low } else { Class::Lowest };
+                for bytes in 60..=most {
+                    assert_eq!(reached(word, bytes, leave_bulk), [only], "{word} {bytes}");
+                }
+                assert!(reached(word, most + 1, leave_bulk).len() > 1, "{word}");
+            }
         }
     }
 

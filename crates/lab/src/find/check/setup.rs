@@ -91,6 +91,11 @@ impl CheckSetup {
         &self.settings
     }
 
+    /// The length of every frame, FCS included (bytes); None: a capture's are sent.
+    pub(super) fn frame_bytes(&self, options: &FindOptions) -> Option<u32> {
+        self.frame_bytes.or(options.one_length())
+    }
+
     pub(in crate::find) fn rig(&self, options: &FindOptions) -> RigOptions {
         let sysctls = SysctlOverrides {
             netdev_max_backlog: self.backlog,

@@ -11,7 +11,7 @@ use netcliff_host::nic::Nic;
 
 use super::super::plan::{Plan, Progress};
 use super::super::recorder::Recorder;
-use super::super::{Elsewhere, FindOptions, Idle, Observer, device_scheme, kernel_scheme, stages};
+use super::super::{Elsewhere, FindOptions, Idle, Observer, kernel_scheme, scheme, stages};
 use super::*;
 use crate::bench::{Observation, SenderCeiling};
 use crate::calibrate::tests::Exact;
@@ -210,7 +210,7 @@ fn a_device_that_holds_interrupts_back_is_predicted_and_simulated_as_it_does() {
         coalesce: [("rx-usecs".to_owned(), 50)].into(),
         ..Nic::default()
     };
-    let (scheme, left_out) = device_scheme(&Inventory::default(), &nic, false);
+    let (scheme, left_out) = scheme::of_device(&Inventory::default(), &nic, false, Some(64));
     assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms,min_gap=50us");
     assert_eq!(left_out, Vec::<String>::new());
     let (finding, outcome) = run_under(scheme, &mut Metered(host(7)), &options());
@@ -237,10 +237,17 @@ fn a_device_that_adapts_is_found_without_its_moderation_which_is_said() {
         coalesce: [("rx-usecs".to_owned(), 3)].into(),
         ..Nic::default()
     };
-    let (scheme, left_out) = device_scheme(&Inventory::default(), &nic, false);
+    let (scheme, left_out) = scheme::of_device(&Inventory::default(), &nic, false, Some(64));
     assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms");
     assert!(left_out.len() == 1 && left_out[0].contains("eth0: rx-usecs 3 is e1000e's word"), "{left_out:?}");
+    // A word that goes by the length of frames alone is a figure where that is known.
+    let nic = Nic { driver: Some("igb".to_owned()), speed_mbps: Some(1000), ..nic };
+    let (scheme, told) = scheme::of_device(&Inventory::default(), &nic, false, Some(64));
+    assert_eq!(scheme.to_string(), "napi:weight=64,budget=300,budget_time=2ms,min_gap=49us");
+    assert!(told.len() == 1 && told[0].contains("where all frames have 64 bytes it comes to rx-usecs 49"), "{told:?}");
+    let (scheme, told) = scheme::of_device(&Inventory::default(), &nic, false, None);
+    assert!(!scheme.to_string().contains("gap") && told[0].contains("igb's word"), "{scheme} {told:?}");
     let veth = Nic { kind: Some("veth".to_owned()), driver: Some("veth".to_owned()), ..Nic::default() };
-    let (scheme, left_out) = device_scheme(&Inventory::default(), &veth, true);
+    let (scheme, left_out) = scheme::of_device(&Inventory::default(), &veth, true, Some(64));
     assert_eq!((scheme, left_out), (kernel_scheme(&Inventory::default(), true), Vec::new()));
 }
