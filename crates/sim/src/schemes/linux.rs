@@ -470,12 +470,13 @@ impl Linux {
 
     /// The driver unmasks; what came meanwhile interrupts at once, unless the NIC counts, times or holds back.
     fn unmask<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        let before = self.before_unmask(machine);
         if !self.backlog && machine.times.mask_ticks > 0.0 {
             let unmask = machine.times.poll.next_of_mean(machine.times.mask_ticks);
             machine.spend(Account::Poll, unmask);
         }
         self.scheduled = false;
-        let causes = self.causes_at_unmask(machine);
+        let causes = self.causes_at_unmask(machine, before);
         let packets = self.nic.unmask(causes, machine.now);
         if packets || (machine.completion_due() && self.nic.fire(machine.now)) {
             self.nic.assert(machine.now);

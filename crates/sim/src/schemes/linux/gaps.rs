@@ -35,11 +35,17 @@ impl Linux {
         self.nic.packet(machine.now)
     }
 
-    /// Packets that the NIC announces when it is unmasked: those in the ring, and where it remembers that some came, one at least.
-    pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &mut Machine<W>) -> usize {
+    /// Packets taken by the time that the driver begins to unmask, where those that come meanwhile interrupt.
+    pub(super) fn before_unmask<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
+        if self.echoes() { accepted(machine) } else { 0 }
+    }
+
+    /// Packets that the NIC announces when it is unmasked: those in the ring, and where it remembers that some came, one at least. `before`: as
+    /// [`Linux::before_unmask`] said.
+    pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &mut Machine<W>, before: u64) -> usize {
         let causes = match self.nic.rule() {
-            // Those of an interrupt that was not masked have interrupted.
-            Gap::Echo => 0,
+            // Those of an interrupt that was not masked have interrupted, but for those that came while the register was written.
+            Gap::Echo => (accepted(machine) - before) as usize,
             Gap::Direct => {
                 let accepted = accepted(machine);
                 let remembered = accepted > std::mem::replace(&mut self.cause_at, accepted);

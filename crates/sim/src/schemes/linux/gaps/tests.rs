@@ -47,6 +47,22 @@ fn a_late_gap_ends_later_and_the_next_interrupt_rests_as_long() {
     near(&outcome("napi:min_gap=51.2us,gap=echo,gap_late=0s", 100e3), 2.0 / 60e-6, 3.0);
 }
 
+/// Writing the register that unmasks takes as long as the ring holds packets for: those that came meanwhile fill it, so that no other is taken whose interrupt could
+/// tell of them.
+#[test]
+fn packets_that_come_while_the_driver_unmasks_interrupt() {
+    let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
+    (host.interrupt_s, host.interrupt_latency_s, host.protocol_s, host.per_byte_s) = (1e-8, 0.0, 1e-7, 0.0);
+    (host.mask_s, host.poll_s, host.application_s, host.ring) = (1e-3, 1e-8, None, 8);
+    let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(20e3), ..Traffic::poisson(20e3) };
+    let scheme = "napi:min_gap=51.2us,gap=echo".parse().expect("a scheme");
+    let point = Point { host, scheme, traffic };
+    let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
+    // A millisecond to unmask, one for the interrupt and one for that of the gap's end, in which the ring takes eight of sixty.
+    let delivered_pps = outcome.throughput_pps.expect("it is told").value;
+    assert!((delivered_pps / (8.0 / 3e-3) - 1.0).abs() < 0.05, "{delivered_pps}");
+}
+
 /// A packet each 2 us, more than the host takes, so that NAPI polls for good and an interrupt a gap finds it so: each takes what one of those costs.
 #[test]
 fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
