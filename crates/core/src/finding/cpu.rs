@@ -10,6 +10,9 @@ use crate::outcome::Figure;
 pub struct CpuMeasured {
     /// Time of each interrupt that was moved to the interrupt row from the application or idle time it hit (s).
     pub hidden_s: f64,
+    /// Time of each interrupt that was moved there from the softirq it hit (s); None: a finding of before 27 November 2026.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_softirq_s: Option<f64>,
     /// Time of each poll that was moved to the poll row from NET_RX softirqs (s).
     pub poll_s: f64,
     /// By rising load.

@@ -84,7 +84,8 @@ pub fn measured(swept: &[Observation], seams: Seams) -> Option<CpuMeasured> {
         besides(&swept.iter().filter(here).collect::<Vec<_>>(), load_pps)
     };
     let besides: Vec<CpuBesides> = loads.into_iter().filter_map(at).collect();
-    (!besides.is_empty()).then_some(CpuMeasured { hidden_s: seams.hidden_s, poll_s: seams.poll_s, besides })
+    let Seams { hidden_s, hidden_polling_s, poll_s } = seams;
+    (!besides.is_empty()).then_some(CpuMeasured { hidden_s, hidden_softirq_s: Some(hidden_polling_s), poll_s, besides })
 }
 
 #[cfg(test)]

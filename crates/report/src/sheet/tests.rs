@@ -1,5 +1,5 @@
 use super::*;
-use netcliff_core::finding::Setup;
+use netcliff_core::finding::{CpuMeasured, Setup};
 use netcliff_core::{Scheme, Traffic};
 
 #[test]
@@ -16,6 +16,30 @@ fn an_error_is_against_the_measurement_only() {
 fn a_figure_that_is_no_number_is_no_cell() {
     assert_eq!(Cell::of(&Figure::exact(f64::NAN), Unit::Pps), None);
     assert_eq!(Cell::of(&Figure::exact(1e3), Unit::Pps).unwrap().value, "1.00 kpps");
+}
+
+/// What is nothing is left out: behind a NIC nothing is moved from the application, in a finding of before nothing is known of softirqs.
+#[test]
+fn what_stands_in_other_rows_is_said_of_each_class() {
+    let said = |hidden_s: f64, hidden_softirq_s: Option<f64>| {
+        let measured = CpuMeasured { hidden_s, hidden_softirq_s, poll_s: 3e-6, besides: Vec::new() };
+        cpu_note(&Finding { cpu_measured: Some(measured), ..Finding::blank(setup(), 1e-4) }).unwrap()
+    };
+    let both = said(1e-6, Some(2e-6));
+    for words in [
+        "of each interrupt 1.00 us that it hides in the application",
+        "and 2.00 us that it hides in the softirq",
+        "of each poll 3.00 us",
+    ] {
+        assert!(both.contains(words), "{words}: {both}");
+    }
+    let nic = said(0.0, Some(2e-6));
+    assert!(
+        nic.starts_with("measured: of each interrupt 2.00 us that it hides in the softirq it hits, and of each poll"),
+        "{nic}"
+    );
+    assert!(!said(1e-6, None).contains("softirq"));
+    assert!(said(0.0, None).starts_with("measured: of each poll 3.00 us, stand"));
 }
 
 /// Of no importance to the sentences tested here.
