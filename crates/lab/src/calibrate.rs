@@ -30,6 +30,7 @@ use netcliff_core::{Host, Service};
 use netcliff_wire::void::Void;
 
 use crate::bench::{Bench, Counts, Observation};
+use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 use fit::Fits;
 pub(crate) use fit::poll_line;
@@ -62,6 +63,10 @@ const NONE_LOST: f64 = 0.01;
 const RISE: f64 = 2.0;
 /// Share of a trial's packets from which on its socket is taken to have held all.
 const ALL_DELIVERED: f64 = 0.9;
+/// And from which on none of them found it full: what waits there at both ends of a trial is a few percent of its packets.
+const ALL_TAKEN: f64 = 0.95;
+/// Fewest trials with warm packets that tell the costs of these alone: two rounds of three loads.
+const FEWEST_WARM: usize = 6;
 /// Trials of a round.
 pub const TRIALS_A_ROUND: usize = SHARES.len() + 3;
 
@@ -106,7 +111,7 @@ pub struct Calibrated {
     pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
-    /// Standard deviation of a packet's protocol time over its mean; None: too few polls to fit it.
+    /// Standard deviation over the mean of the times that the engines draw: a packet's, behind a NIC a poll's; None: too few polls to tell it.
     pub variation: Option<f64>,
     /// Bootstrap replicates of the host: the fit to resampled trials.
     pub resampled: Vec<Resampled>,
@@ -196,8 +201,7 @@ impl Calibrated {
         host
     }
 
-    /// The times of packets, polls and interrupts, all with the measured variation of packets; exponential if it was not
-    /// measured.
+    /// The times of packets, polls and interrupts, all with one variation ([`Calibrated::variation`]); exponential if it was not measured.
     pub fn times(&self) -> Service {
         self.variation.map_or(Service::Exponential, variation::times)
     }
@@ -226,10 +230,39 @@ struct Seen {
 
 impl Seen {
     /// Trials whose application got nearly all that softirqs took: those with the configured one below the cliff, and those past the cliff of a
-    /// ring, where polls are as long as they get.
-    fn delivering(&self) -> impl Iterator<Item = &Counts> {
+    /// ring, where polls are as long as they get. Behind a NIC those whose packets were warm, where they are enough: in an emulated guest a packet of a filled socket
+    /// takes softirqs three times as long.
+    fn delivering(&self) -> Vec<&Counts> {
         let past = self.full.iter().map(|(_, full)| full);
-        self.plain.iter().chain(past.filter(|full| full.delivered >= ALL_DELIVERED * full.packets))
+        let past = past.filter(|full| full.delivered >= ALL_DELIVERED * full.packets);
+        let warm: Vec<&Counts> = self.plain.iter().filter(|_| !self.backlog).filter(|trial| is_warm(trial)).collect();
+        if warm.len() >= FEWEST_WARM { warm } else { self.plain.iter().chain(past).collect() }
+    }
+}
+
+/// No packet waited behind more than some polls' worth of them: none was dropped at the socket, and ksoftirqd, whose turns fill it, did not poll.
+pub(crate) fn is_warm(trial: &Counts) -> bool {
+    trial.delivered >= ALL_TAKEN * trial.packets && trial.packets <= fit::LARGEST_POLL * trial.polls
+}
+
+/// How many times as long as in the median of them the handler of an interrupt takes in each of these trials: the same code, some thousand times a trial, whatever the load.
+/// None where one of them has no interrupts.
+fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
+    let each = |c: &&Counts| (c.interrupts > 0.0 && c.interrupt_s > 0.0).then(|| c.interrupt_s / c.interrupts);
+    let each: Vec<f64> = trials.iter().map(each).collect::<Option<_>>()?;
+    let median = stats::median(&each)?.value;
+    Some(each.into_iter().map(|handler_s| handler_s / median).collect())
+}
+
+/// The regression by `fit` of trials as they are, or each at the speed that its handlers show, whichever explains more: an emulated CPU is half as fast in one trial as
+/// in the next.
+fn by_speed(seen: &Seen, trials: &[&Counts], fit: impl Fn(&[f64]) -> Option<stats::Fit>) -> Option<stats::Fit> {
+    let as_they_are = fit(&vec![1.0; trials.len()]);
+    let slowness = slowness_of_handlers(trials).filter(|_| !seen.backlog);
+    let at_speed = slowness.and_then(|slowness| fit(&slowness));
+    match (as_they_are, at_speed) {
+        (Some(one), Some(other)) => Some(if other.r_squared > one.r_squared { other } else { one }),
+        (one, other) => one.or(other),
     }
 }
 
@@ -247,7 +280,9 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<
     let application_per_byte_s = fits.application_per_byte_s();
     let costs = fits.costs();
     let frame_bytes = base.frame_bytes;
-    let variation = fits.variation.map(|figure| figure.value);
+    // Behind a NIC a poll is mostly what it takes beside its packets.
+    let of_all = |own: f64| if seen.backlog { own } else { variation::of_polls(own, costs.protocol_s, costs.poll_s) };
+    let variation = fits.variation.map(|figure| of_all(figure.value));
     let quiet = seen.quiet;
     Ok(Calibrated { calibration, application_per_byte_s, costs, frame_bytes, variation, resampled, quiet })
 }

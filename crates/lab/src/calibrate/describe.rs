@@ -61,7 +61,14 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
         "softirq time of a poll beyond the time until it finds its first packet; an interrupt is taken to mask for as long ({method})"
     );
     let drop = "protocol time with a full socket over that of a delivered packet";
-    let variation = "its standard deviation over its mean, from polls of equal size, median over trials; both engines take such times";
+    let variation = match seen.backlog {
+        true => {
+            "its standard deviation over its mean, from polls of equal size, median over trials; both engines take such times"
+        }
+        false => {
+            "its standard deviation over its mean, from polls of equal size, median over trials; the engines take times with what that is of a poll of 8"
+        }
+    };
     let ring = if seen.backlog {
         "net.core.netdev_max_backlog"
     } else {

@@ -11,7 +11,7 @@ use crate::trial::TrialSpec;
 
 /// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
 const FEWEST_POLLS: f64 = 20.0;
-const LARGEST_POLL: f64 = 32.0;
+pub(super) const LARGEST_POLL: f64 = 32.0;
 
 /// Result of the regressions; each figure in seconds.
 pub struct Fits {
@@ -66,10 +66,9 @@ impl Fits {
         let hidden_polling_s = taken_from_polls_s(&interrupted).unwrap_or(hidden_s);
         let softirq = Softirq::of(seen, hidden_polling_s)?;
         let Reading { application, context_switch } = Reading::of(seen, hidden_s, softirq.by_totals)?;
-        let each = |pick: fn(&Counts) -> f64| -> Vec<f64> {
-            seen.plain.iter().filter(|c| c.interrupts > 0.0).map(|c| pick(c) / c.interrupts).collect()
-        };
-        let handled = stats::median(&each(|c| c.interrupt_s));
+        let interrupting: Vec<&Counts> = if seen.backlog { seen.plain.iter().collect() } else { seen.delivering() };
+        let each = interrupting.into_iter().filter(|c| c.interrupts > 0.0).map(|c| c.interrupt_s / c.interrupts);
+        let handled = stats::median(&each.collect::<Vec<f64>>());
         let interrupt = handled.map(|figure| hidden.map_or(figure, |hidden| sum(figure, hidden)));
         let mut fits = Self {
             protocol: softirq.protocol,
@@ -89,7 +88,7 @@ impl Fits {
             cold_protocol: None,
             cold_application: None,
             socket_drop_cost: None,
-            r_squared: 1.0 - softirq.unexplained(&seen.plain, hidden_polling_s),
+            r_squared: 1.0 - softirq.unexplained(&seen.plain.iter().collect::<Vec<_>>(), hidden_polling_s),
             by_totals: softirq.by_totals,
             backlog: seen.backlog,
         };
@@ -172,14 +171,18 @@ impl Fits {
         stats::median(&shares).map(|figure| figure.value.clamp(0.0, MOST_DROP_COST))
     }
 
-    /// What a full socket adds to a packet, median over the pairs.
+    /// What a full socket adds to a packet, median over the pairs. Behind a NIC to one of the fit: the highest load is often one at which packets are cold.
     fn cold(&self, pairs: &[(Counts, Counts)]) -> (Option<Figure>, Option<Figure>) {
         let costs = self.costs();
-        let figure = |of: &dyn Fn(&Counts) -> f64| {
-            let values: Vec<f64> = pairs.iter().map(|(plain, full)| of(full) - of(plain)).collect();
+        let figure = |of: &dyn Fn(&Counts) -> f64, warm_s: f64| {
+            let more_s = |(plain, full): &(Counts, Counts)| of(full) - if self.backlog { of(plain) } else { warm_s };
+            let values: Vec<f64> = pairs.iter().map(more_s).collect();
             stats::median(&values).filter(|figure| figure.value > 0.0)
         };
-        (figure(&|c| costs.protocol_of_s(c, 1.0)), figure(&|c| costs.application_of_s(c, 1.0)))
+        (
+            figure(&|c| costs.protocol_of_s(c, 1.0), costs.protocol_s),
+            figure(&|c| costs.application_of_s(c, 1.0), costs.application_s),
+        )
     }
 }
 
@@ -200,14 +203,18 @@ struct Softirq {
 }
 
 impl Softirq {
-    /// Without the `taken_s` (s) that interrupts took from polls. From polls by packets, which one trial alone tells apart; from the trials' whole time where those say less of it than its mean does.
+    /// Without the `taken_s` (s) that interrupts took from polls. From polls by packets, which one trial alone tells apart; from the trials' whole time where those
+    /// say less of it than its mean does, behind a NIC where they say less of it than that.
     fn of(seen: &Seen, taken_s: f64) -> Result<Self, CalibrationError> {
         let trials = seen.plain.as_slice();
         let undetermined =
             || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
-        let unexplained = |of: &Self| of.unexplained(trials, taken_s);
+        let asked: Vec<&Counts> = if seen.backlog { trials.iter().collect() } else { seen.delivering() };
+        let unexplained = |of: &Self| of.unexplained(&asked, taken_s);
+        // Behind a NIC interrupts hit polls, the more the longer these are.
+        let least = if seen.backlog { 1.0 } else { 0.0 };
         match (Self::by_polls(trials), Self::by_totals(seen, taken_s)) {
-            (Some(polls), Some(totals)) if unexplained(&polls) > unexplained(&totals).max(1.0) => Ok(totals),
+            (Some(polls), Some(totals)) if unexplained(&polls) > unexplained(&totals).max(least) => Ok(totals),
             (Some(polls), _) => Ok(polls),
             (None, totals) => totals.ok_or_else(undetermined),
         }
@@ -217,12 +224,17 @@ impl Softirq {
     /// come meanwhile, so that on a host whose packets take very different times, such as an emulated guest, the polls of many packets
     /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are.
     fn by_totals(seen: &Seen, taken_s: f64) -> Option<Self> {
-        let trials: Vec<&Counts> = seen.delivering().collect();
+        let trials = seen.delivering();
         let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
-        let y: Vec<f64> = trials.iter().map(|c| c.own_protocol_s(taken_s)).collect();
-        // A trial's time is uncertain by a share of it.
-        let weight: Vec<f64> = trials.iter().map(|c| c.protocol_s.powi(-2)).collect();
-        let fit = stats::fit_non_negative_robust(&rows, &y, &weight)?;
+        let fit = super::by_speed(seen, &trials, |slowness| {
+            let own_s = |(c, slow): (&&Counts, &f64)| c.own_protocol_s(slow * taken_s) / slow;
+            let y: Vec<f64> = trials.iter().zip(slowness).map(own_s).collect();
+            // A trial's time is uncertain by a share of it.
+            let weight: Vec<f64> =
+                trials.iter().zip(slowness).map(|(c, slow)| (c.protocol_s / slow).powi(-2)).collect();
+            // A packet takes some time.
+            stats::fit_non_negative_robust(&rows, &y, &weight).filter(|fit| fit.coefficients[0].value > 0.0)
+        })?;
         let [protocol, poll, wakeup] = fit.coefficients.try_into().ok()?;
         Some(Self { protocol, poll, wakeup, by_totals: true })
     }
@@ -238,12 +250,12 @@ impl Softirq {
     }
 
     /// Residual over total sum of squares of softirq time a second.
-    fn unexplained(&self, trials: &[Counts], taken_s: f64) -> f64 {
+    fn unexplained(&self, trials: &[&Counts], taken_s: f64) -> f64 {
         let share = |c: &Counts| c.own_protocol_s(taken_s) / c.elapsed_s;
         let predicted = |c: &Counts| {
             (self.protocol.value * c.packets + self.poll.value * c.polls + self.wakeup.value * c.wakeups) / c.elapsed_s
         };
-        let mean = trials.iter().map(share).sum::<f64>() / trials.len() as f64;
+        let mean = trials.iter().map(|c| share(c)).sum::<f64>() / trials.len() as f64;
         let total: f64 = trials.iter().map(|c| (share(c) - mean).powi(2)).sum();
         let residual: f64 = trials.iter().map(|c| (share(c) - predicted(c)).powi(2)).sum();
         if total > 0.0 { residual / total } else { 0.0 }

@@ -30,16 +30,19 @@ impl Reading {
 /// [packet, context switch] by regression of the application's time over trials. On a host where the first packet after a wake-up costs many times what the
 /// others do, as in an emulated guest, small loads alone do not tell a packet from a switch: those past the ring's cliff count, too.
 fn totals(seen: &Seen, hidden_s: f64) -> Option<Fit> {
-    let (rows, y) = times(seen.delivering(), hidden_s);
-    // A trial's time is uncertain by a share of it.
-    let weight: Vec<f64> = seen.delivering().map(|c| c.application_s.powi(-2)).collect();
-    stats::fit_non_negative_robust(&rows, &y, &weight)
+    let trials = seen.delivering();
+    super::by_speed(seen, &trials, |slowness| {
+        let (rows, own_s) = times(trials.iter().copied().zip(slowness.iter().copied()), hidden_s);
+        // A trial's time is uncertain by a share of it.
+        let weight: Vec<f64> = trials.iter().zip(slowness).map(|(c, slow)| (c.application_s / slow).powi(-2)).collect();
+        stats::fit_non_negative_robust(&rows, &own_s, &weight)
+    })
 }
 
-/// What the application did in trials, and its time without what interrupts took from it (s).
-fn times<'a>(trials: impl Iterator<Item = &'a Counts>, hidden_s: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
-    let own_s = |c: &Counts| c.application_s - hidden_s * c.busy_interrupts;
-    trials.map(|c| (vec![c.delivered, c.wakeups], own_s(c))).unzip()
+/// What the application did in trials, and its time at the speed of all, without what interrupts took from it (s). Each trial with how many times as slow it was.
+fn times<'a>(trials: impl Iterator<Item = (&'a Counts, f64)>, hidden_s: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let own_s = |c: &Counts, slow: f64| c.application_s / slow - hidden_s * c.busy_interrupts;
+    trials.map(|(c, slow)| (vec![c.delivered, c.wakeups], own_s(c, slow))).unzip()
 }
 
 /// Where NAPI polls on without interrupts, as in ksoftirqd, what the application loses is not theirs.
@@ -61,18 +64,23 @@ pub fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, Calibrati
     let work_s =
         |c: &Counts| c.undisturbed_work_s.zip(reading_s).map_or(configured_s, |(work_s, more_s)| work_s + more_s);
     let told = |c: &&Counts| c.busy_interrupts > 0.0 && (seen.backlog || mostly_interrupted(c));
+    let handler_s = |c: &Counts| (c.interrupts > 0.0 && c.interrupt_s > 0.0).then(|| c.interrupt_s / c.interrupts);
+    // Behind a NIC at the speed of the other trials, by the handlers.
+    let usual_s = stats::median(&seen.delivering().into_iter().filter_map(handler_s).collect::<Vec<f64>>());
+    let usual_s = usual_s.filter(|_| !seen.backlog).map(|figure| figure.value);
+    let slow = |c: &Counts| usual_s.and_then(|usual_s| Some(handler_s(c)? / usual_s)).unwrap_or(1.0);
     let each: Vec<f64> = seen
         .blocked
         .iter()
         .filter(told)
-        .map(|c| (c.application_s - work_s(c) * c.delivered) / c.busy_interrupts)
+        .map(|c| (c.application_s - work_s(c) * c.delivered) / c.busy_interrupts / slow(c))
         .collect();
     Ok(stats::median(&each).map(|figure| Figure { value: figure.value.max(0.0), ..figure }))
 }
 
 /// [packet, context switch] of the application.
 fn application(seen: &Seen, hidden_s: f64) -> Result<Fit, CalibrationError> {
-    let (rows, y) = times(seen.plain.iter(), hidden_s);
+    let (rows, y) = times(seen.plain.iter().map(|trial| (trial, 1.0)), hidden_s);
     // A packet's cost counts alike in every trial.
     let weight: Vec<f64> = seen.plain.iter().map(|c| 1.0 / c.delivered.powi(2)).collect();
     let undetermined = CalibrationError::Undetermined { what: "application and context switch cost", trials: y.len() };

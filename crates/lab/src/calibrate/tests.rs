@@ -17,6 +17,8 @@ pub struct Exact {
     pub look_s: Option<f64>,
     /// Interrupts that find NAPI polling, a poll.
     pub echoes: f64,
+    /// From this load on (pps) ksoftirqd polls, all that it may at a time, and packets wait in the socket, whose caches they have left: each takes three times as long.
+    pub cold_from_pps: f64,
     /// Loads of the trials so far (pps).
     pub asked_pps: Vec<f64>,
 }
@@ -32,6 +34,7 @@ impl Default for Exact {
             held_up: 1.0,
             look_s: None,
             echoes: 0.0,
+            cold_from_pps: f64::INFINITY,
             asked_pps: Vec::new(),
         }
     }
@@ -77,6 +80,8 @@ impl Bench for Exact {
         let bytes = f64::from(spec.frame_bytes);
         let service_s = PROTOCOL_S + PER_BYTE_S * bytes;
         let lambda = spec.rate_pps;
+        let cold = lambda >= self.cold_from_pps && !blocked && !full;
+        let service_s = if cold { 3.0 * service_s } else { service_s };
         let (service_s, poll_s, wakeup_s) = (self.softirq * service_s, self.softirq * POLL_S, self.softirq * WAKEUP_S);
         let handler_s = self.handler * HANDLER_S;
         let hidden_s = self.application * HIDDEN_S;
@@ -89,7 +94,10 @@ impl Bench for Exact {
             let service_s = service_s + wakeup_s * woken(polls) / packets;
             polls = packets * (1.0 - lambda * service_s) / (1.0 + lambda * set_up);
         }
-        let wakeups = woken(polls);
+        if cold {
+            polls = packets / 64.0;
+        }
+        let wakeups = if cold { 0.0 } else { woken(polls) };
         let (delivered, protocol_s, cold_s) = match (blocked, full) {
             (true, _) => (200.0, DROP_SHARE * (PROTOCOL_S + PER_BYTE_S * 64.0), 0.0),
             (_, true) => (packets / 2.0, 0.5 * (1.0 + DROP_SHARE) * (service_s + COLD_PROTOCOL_S), COLD_APPLICATION_S),
@@ -235,6 +243,95 @@ fn polls_that_were_held_up_do_not_decide() {
     let how = |key: &str| calibrated.calibration.costs.iter().find(|cost| cost.key == key).unwrap().how.clone();
     assert!(how("protocol").starts_with("regression of softirq time over trials"), "{}", how("protocol"));
     assert!(how("ring").contains("receive ring"), "{}", how("ring"));
+}
+
+/// A host at another speed in each trial.
+struct Unsteady {
+    host: Exact,
+    trials: usize,
+}
+
+impl Unsteady {
+    /// How many times as slow it is, trial by trial.
+    const SLOW: [f64; 7] = [1.0, 1.6, 0.8, 1.2, 1.0, 2.0, 0.9];
+}
+
+impl Bench for Unsteady {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let slow = Self::SLOW[self.trials % Self::SLOW.len()];
+        self.trials += 1;
+        (self.host.softirq, self.host.handler, self.host.application) = (slow, slow, slow);
+        let mut seen = self.host.observe(spec, metered)?;
+        if let Some(counts) = seen.counts.as_mut().filter(|_| spec.work_s > 0.0) {
+            counts.undisturbed_work_s = Some(slow * spec.work_s);
+        }
+        Ok(seen)
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.host.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.host.socket_capacity(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.host.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        self.host.cpu_method()
+    }
+}
+
+/// The handler of an interrupt tells the speed of each trial: all costs are those at one.
+#[test]
+fn behind_a_nic_costs_are_at_one_speed() {
+    let plan = Plan { rounds: 4, rough_pps: 400e3, backlog: false };
+    let mut host = Unsteady { host: Exact { held_up: 4.0, ..Exact::default() }, trials: 0 };
+    let host = calibrate(&mut host, &base(), plan).unwrap().calibration.host;
+    let slow = host.interrupt_polling_s.expect("a NIC has interrupts of its own") / (HANDLER_S + HIDDEN_S);
+    assert!((0.8..2.0).contains(&slow), "{slow}");
+    for (name, found, truth) in [
+        ("protocol", host.protocol_s, PROTOCOL_S),
+        ("poll", host.poll_s, POLL_S),
+        ("wakeup", host.wakeup_s, WAKEUP_S),
+        ("application", host.application_s.unwrap(), APPLICATION_S),
+        ("context_switch", host.context_switch_s, SWITCH_S),
+        ("interrupt", host.interrupt_s, HANDLER_S + HIDDEN_S),
+    ] {
+        assert!((found / truth / slow - 1.0).abs() < 0.03, "{name}: {found:e} at {slow}");
+    }
+}
+
+#[test]
+fn a_packet_that_is_little_of_a_poll_does_not_decide_how_polls_vary() {
+    let varies = |packet, protocol_s, poll_s| variation::of_polls(packet, protocol_s, poll_s);
+    // Eight packets of a deviation of 10 us each in a poll of 40 us beside them.
+    assert!((varies(5.0, 2e-6, 40e-6) - 8.0_f64.sqrt() * 10.0 / 40.4).abs() < 0.01);
+    assert!((varies(0.7, 2e-6, 0.0) - 0.7).abs() < 1e-12, "of packets alone it is theirs");
+}
+
+/// The highest load of each round is one at which packets are cold, though none is lost.
+#[test]
+fn behind_a_nic_the_costs_are_those_of_warm_packets() {
+    let plan = Plan { rounds: 3, rough_pps: 400e3, backlog: false };
+    let mut exact = Exact { cold_from_pps: 290e3, ..Exact::default() };
+    let host = calibrate(&mut exact, &base(), plan).unwrap().calibration.host;
+    for (name, found, truth) in [
+        ("protocol", host.protocol_s, PROTOCOL_S),
+        ("poll", host.poll_s, POLL_S),
+        ("wakeup", host.wakeup_s, WAKEUP_S),
+        ("application", host.application_s.unwrap(), APPLICATION_S),
+        ("context_switch", host.context_switch_s, SWITCH_S),
+        ("cold_protocol", host.cold_protocol_s, COLD_PROTOCOL_S),
+        ("cold_application", host.cold_application_s, COLD_APPLICATION_S),
+    ] {
+        assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
+    }
+    let mut counts = |rate_pps| exact.observe(&TrialSpec { rate_pps, ..base() }, true).unwrap().counts.unwrap();
+    assert!(is_warm(&counts(280e3)) && !is_warm(&counts(290e3)) && !is_warm(&counts(560e3)));
 }
 
 /// Of the sums nothing changes: what a poll takes after its first packet is the NIC's masking, and so is as much of an interrupt, whatever the

@@ -42,6 +42,15 @@ pub fn times(variation: f64) -> Service {
     }
 }
 
+/// The variation `packet` of the times of packets as one of a poll of several and what it takes besides (`protocol_s` a packet, `poll_s`), which is what all times are
+/// drawn with: where a packet takes little of a poll, its own would have that take many times its mean now and then.
+pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
+    packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
+}
+
+/// Packets of such a poll: a batch of `gro_normal_batch`.
+const POLL_PACKETS: f64 = 8.0;
+
 /// Variance of a packet's time (s^2).
 fn packet_s2(times: &[PollTime]) -> Option<f64> {
     let tells = |cell: &&PollTime| !cell.from_idle && cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL;

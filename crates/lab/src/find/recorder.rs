@@ -9,7 +9,7 @@ use netcliff_core::ledger::Ledger;
 use super::experienced::Measured;
 use super::fluid::Away;
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span, Visit};
-use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, poll_line};
+use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use crate::trial::{TrialError, TrialSpec};
 
 /// Loss up to which a trial's packets are taken to have cost what undisturbed ones do.
@@ -22,6 +22,8 @@ const HIGH_LOADS: f64 = 0.7;
 pub enum Stage {
     Rough,
     Calibration,
+    /// Loads of a check that its cliff is not among.
+    Below,
     Search,
     Sweep,
     /// A trial with the CPU idling the other way.
@@ -33,6 +35,7 @@ impl Stage {
         match self {
             Self::Rough => "rough",
             Self::Calibration => "calibration",
+            Self::Below => "below",
             Self::Search => "search",
             Self::Sweep => "sweep",
             Self::Idle => "idle",
@@ -147,12 +150,23 @@ impl<'a> Recorder<'a> {
     }
 
     /// The searches' trials of the calibrated set-up that show the costs near the cliff: those that lost next to nothing, at the
-    /// higher ones of their loads or, where these are too few, at all of them, and those that kept the socket full.
+    /// higher ones of their loads or, where these are too few, at all of them, and those that kept the socket full. Behind a NIC packets of the former are warm.
     pub fn at_present(&self) -> Trials {
-        let Some((_, base)) = &self.calibrated else { return Trials::default() };
-        let like = |seen: &&Seen| seen.stage == Stage::Search && is_like(&seen.spec, base);
+        self.of_stages(&[Stage::Search])
+    }
+
+    /// The same with a check's trials below its cliff.
+    pub fn near_and_below(&self) -> Trials {
+        self.of_stages(&[Stage::Search, Stage::Below])
+    }
+
+    fn of_stages(&self, stages: &[Stage]) -> Trials {
+        let Some((costs, base)) = &self.calibrated else { return Trials::default() };
+        let like = |seen: &&Seen| stages.contains(&seen.stage) && is_like(&seen.spec, base);
         let told = |seen: Vec<&Seen>| seen.into_iter().filter_map(Seen::told).collect::<Vec<Counts>>();
-        let empty: Vec<&Seen> = self.seen.iter().filter(like).filter(|seen| seen.loss <= LITTLE_LOSS).collect();
+        let is_empty =
+            |seen: &&Seen| seen.loss <= LITTLE_LOSS && (costs.backlog || seen.told().is_some_and(|c| is_warm(&c)));
+        let empty: Vec<&Seen> = self.seen.iter().filter(like).filter(is_empty).collect();
         let highest_pps = empty.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
         let high = told(empty.iter().copied().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps).collect());
         let empty = if high.len() < FEWEST { told(empty) } else { high };

@@ -12,6 +12,10 @@ use super::super::delivery::{self, AtSpeed, Timing};
 use super::super::engines::Predictor;
 use super::{Asked, at, repeated, told};
 use crate::bench::{Bench, Counts, Observation};
+use crate::calibrate::is_warm;
+use crate::find::reading;
+use crate::rfc2544::trial::Answer;
+use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
 /// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
@@ -56,30 +60,56 @@ fn telling(seen: &Observation) -> Option<Counts> {
     seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TELLING_LOSS)
 }
 
-/// What the device and the engines do at the loads asked for, or else below its cliff. Loads that the sender did not keep up with are left out.
-pub(super) fn all(
-    predicted: Option<Predicted<'_>>,
+/// A load, and the trials of it.
+pub(super) type Observed = (f64, Vec<Observation>);
+
+/// The device at the loads asked for, or else below its cliff.
+pub(super) fn observed(
     bench: &mut dyn Bench,
     spec: &TrialSpec,
     cliff_pps: f64,
     asked: &Asked<'_>,
-) -> Result<Vec<SweepPoint>, TrialError> {
-    let mut points = Vec::new();
+) -> Result<Vec<Observed>, TrialError> {
     let mut loads_pps = asked.options.check_loads_pps.clone();
     if loads_pps.is_empty() {
         loads_pps.extend(SHARES.map(|share| share * cliff_pps));
     }
-    for load_pps in loads_pps {
-        // Metered, as calibration was: how often it interrupts and polls is what is asked.
-        let seen = repeated(bench, spec, load_pps, asked.plan, true)?;
-        points.extend(predicted.iter().flat_map(|predicted| predicted.points(load_pps, &seen, asked)));
-        if let Some(merged) = conclude::merge(&seen).filter(Merged::was_offered) {
-            let mut measured = merged.into_point(load_pps);
+    // Metered, as calibration was: how often it interrupts and polls is what is asked.
+    let observe = |load_pps| Ok((load_pps, repeated(bench, spec, load_pps, asked.plan, true)?));
+    loads_pps.into_iter().map(observe).collect()
+}
+
+/// What the device and the engines do at these loads. Measured ones that the sender did not keep up with are left out.
+pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, asked: &Asked<'_>) -> Vec<SweepPoint> {
+    let mut points = Vec::new();
+    for (load_pps, seen) in observed {
+        points.extend(predicted.into_iter().flat_map(|predicted| predicted.points(*load_pps, seen, asked)));
+        if let Some(merged) = conclude::merge(seen).filter(Merged::was_offered) {
+            let mut measured = merged.into_point(*load_pps);
             measured.outcome.notes.push(FROM_STAMP.to_owned());
             points.push(measured);
         }
     }
-    Ok(points)
+    points
+}
+
+/// The lowest of these loads below `cliff_pps` at which the host itself lost more than `target`, in the median over its trials, and how much; None: at none.
+pub(super) fn lowest_losing(
+    observed: &[Observed],
+    cliff_pps: f64,
+    capacity_pps: f64,
+    target: f64,
+) -> Option<(f64, f64)> {
+    let own_loss = |seen: &Observation| match reading::read(seen, capacity_pps).own {
+        Answer::Valid(trial) => Some(trial.loss_ratio()),
+        Answer::Void { .. } => None,
+    };
+    let lost = |(load_pps, seen): &Observed| {
+        let each: Vec<f64> = seen.iter().filter_map(own_loss).collect();
+        Some((*load_pps, stats::median(&each)?.value))
+    };
+    let losing = observed.iter().filter_map(lost).filter(|(load_pps, lost)| *load_pps < cliff_pps && *lost > target);
+    losing.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// Says at which load below the cliff more than `target` of the packets were lost. A search looks at the loads on its way: of a host that loses less at a higher
@@ -111,7 +141,7 @@ pub(super) fn timing(
         for share in TIMED {
             let (rate_pps, seed) = (share * expected_pps, spec.seed + 60_000 + repeat);
             let seen = bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, true).map_err(told)?;
-            trials.extend(telling(&seen));
+            trials.extend(telling(&seen).filter(is_warm));
         }
     }
     let Predicted { computed, at_speed_of } = predicted;

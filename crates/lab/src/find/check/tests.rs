@@ -5,8 +5,11 @@ use netcliff_core::{Napi, Scheme};
 use netcliff_host::nic::Nic;
 
 use super::super::fake::{Fake, Random};
+use super::super::recorder::Recorder;
 use super::super::tests::whole;
+use super::one::one;
 use super::*;
+use crate::bench::SenderCeiling;
 use crate::calibrate::tests::{Exact, base as exact_base};
 use crate::calibrate::{self};
 
@@ -222,6 +225,64 @@ fn a_loss_below_the_cliff_is_told() {
     assert!(told.starts_with("8.6 % were lost at 22.0 kpps, below the cliff"), "{told}");
     assert_eq!(below::losing(&points[..1], 45e3, 1e-3), None);
     assert_eq!(below::losing(&points[3..], 45e3, 1e-3), None, "above the cliff, or of an engine");
+}
+
+/// A host that takes no more than half in a band of loads, and all above it up to its capacity.
+struct PassesOver {
+    host: Fake,
+    band_pps: std::ops::Range<f64>,
+}
+
+impl Bench for PassesOver {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let capacity_pps = self.host.capacity_pps;
+        if self.band_pps.contains(&spec.rate_pps) {
+            self.host.capacity_pps = 0.5 * spec.rate_pps;
+        }
+        let seen = self.host.observe(spec, metered);
+        self.host.capacity_pps = capacity_pps;
+        seen
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.host.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.host.socket_capacity(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.host.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        self.host.cpu_method()
+    }
+}
+
+/// The cliff is where loss begins, not where the search ended that began above it.
+#[test]
+fn a_search_that_passed_over_loads_that_lose_is_made_anew_below_them() {
+    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
+    let plan = Plan { sim_packets: 20_000, searches: 1, ..Plan::new(&options) };
+    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
+    let gap = nic("ice", &[("rx-usecs", 100)]);
+    let device = Device { nic: &gap, backlog: false, ring: Some(512) };
+    let check = |band_pps| {
+        let mut host = PassesOver { host: Fake { buffer: 10.0, ..Fake::new(200e3, 5) }, band_pps };
+        let recorder = &mut Recorder::new(&mut host);
+        one(&setup("rx-usecs=100"), &asked, recorder, Some(&device), &finding(false)).expect("it is measured").0
+    };
+    let usual = check(0.0..0.0);
+    let cliff = |check: &SetupCheck| check.cliff_pps.wire.expect("a cliff").value;
+    assert!((cliff(&usual) / 200e3 - 1.0).abs() < 0.05 && usual.notes.is_empty(), "{usual:?}");
+    // A quarter of that is in it.
+    let passed = check(45e3..55e3);
+    assert!((cliff(&passed) / 45e3 - 1.0).abs() < 0.05, "{passed:?}");
+    assert!(passed.notes[0].contains("% were lost at 49.7 kpps: it was searched again"), "{passed:?}");
+    let measured = passed.below.iter().filter(|point| point.engine == EngineKind::Wire);
+    assert!(measured.clone().count() == 3 && measured.clone().all(|point| point.load_pps < 45e3), "{passed:?}");
 }
 
 /// A CPU that is away in most slots: there is a cliff as experienced only, and why there is no other.
