@@ -129,8 +129,16 @@ impl WireBench<'_> {
 
 impl Bench for WireBench<'_> {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        let trial = self.once(spec, metered)?;
-        Ok(trial.observation())
+        let observation = self.once(spec, metered)?.observation();
+        // A host that takes nothing at a load takes some at a low one, a cable that was pulled does not.
+        let nothing = observation.sent > 0 && observation.loss() >= 1.0;
+        if let Some(between) = self.rig.between().filter(|_| nothing)
+            && let Some(why) = between.lost(self.rig.far_sender_cpu, &self.rig.stop)
+        {
+            let what = format!("packets do not arrive any more: {why}");
+            return Err(TrialError::Changed { rate_pps: spec.rate_pps, what });
+        }
+        Ok(observation)
     }
 
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {

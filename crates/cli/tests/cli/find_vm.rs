@@ -1,17 +1,23 @@
 //! `find --testbed vm:DRIVER`: what is refused, and a guest that boots, is measured and leaves nothing.
 
 use std::fs;
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::common::running::Running;
+use crate::common::running::{Ended, Running, signal};
 use crate::common::{Home, refusals};
 use crate::schema::printed;
 use netcliff_testkit::{has_namespaces, not_applicable};
 
 /// The longest that a debug build takes to boot a guest and send to it.
 const BOOT: Duration = Duration::from_secs(180);
+/// The longest that a run may go on without its guest.
+const LOST: Duration = Duration::from_secs(60);
 /// The longest that something may stay after a kill.
 const GONE: Duration = Duration::from_secs(5);
 
@@ -85,11 +91,20 @@ fn is_kernel(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
 }
 
-/// Guests of netcliff that run, and taps in this namespace.
-fn left() -> Vec<String> {
+/// Guests of netcliff that run: process id and command line.
+fn guests() -> Vec<(u32, String)> {
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
-    let lines = processes.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
-    let guests = lines.filter(|line| line.starts_with("qemu-system") && line.contains("name=netcliff"));
+    let line = |entry: fs::DirEntry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        Some((id, fs::read_to_string(entry.path().join("cmdline")).ok()?))
+    };
+    let ours = |(_, line): &(u32, String)| line.starts_with("qemu-system") && line.contains("name=netcliff");
+    processes.filter_map(line).filter(ours).collect()
+}
+
+/// What of a guest is left: QEMU, and taps in this namespace.
+fn left() -> Vec<String> {
+    let guests = guests().into_iter().map(|(_, line)| line);
     guests.chain(Path::new("/sys/class/net/vm0").exists().then(|| "vm0".to_owned())).collect()
 }
 
@@ -99,6 +114,7 @@ fn a_guest_is_loaded_and_leaves_nothing() {
         return;
     }
     let Some(kernel) = kernel() else { return };
+    let _one = ONE_GUEST.lock();
     let home = Home::new();
     let kernel = kernel.display().to_string();
     let args = ["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--quick", "--json", "--trial", "100ms"];
@@ -123,4 +139,55 @@ fn a_guest_is_loaded_and_leaves_nothing() {
         assert!(killed.elapsed() < GONE, "{:?}", left());
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// One guest at a time is looked for; under nextest each test has a process of its own, and the group one at a time.
+static ONE_GUEST: Mutex<()> = Mutex::new(());
+
+/// A run whose guest is lost while it is loaded: it ends by itself and leaves nothing.
+fn lost(fault: &str, of: impl FnOnce(u32)) -> Option<Ended> {
+    if !has_namespaces() {
+        return None;
+    }
+    let kernel = kernel()?.display().to_string();
+    let _one = ONE_GUEST.lock();
+    let home = Home::new();
+    let what = ["find", "--testbed", "vm:e1000e", "--vm-kernel", &kernel, "--vm-monitor", fault];
+    let how = ["--quick", "--json", "--trial", "100ms", "--loss", "1e-2"];
+    let mut run = Running::start(&home, &[&what[..], &how].concat());
+    run.until("calibrating", BOOT);
+    let [(guest, _)] = guests()[..] else { panic!("one guest runs: {:?}", left()) };
+    of(guest);
+    let ended = run.end(LOST);
+    assert!(!ended.status.success() && left().is_empty(), "{fault}: {:?}", left());
+    Some(ended)
+}
+
+#[test]
+fn a_guest_that_ends_is_named() {
+    let Some(ended) = lost("netcliff-test-ends", |guest| signal(guest, "KILL")) else { return };
+    let said = "the guest closed the connection; QEMU ended (signal: 9";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
+#[test]
+fn a_guest_that_hangs_is_named() {
+    let Some(ended) = lost("netcliff-test-hangs", |guest| signal(guest, "STOP")) else { return };
+    assert!(ended.stderr.contains("the guest is gone: nothing heard for 30 s"), "{}", ended.stderr);
+}
+
+/// The link stays up for the driver of this device; its packets end nowhere.
+#[test]
+fn a_cable_that_is_pulled_is_named() {
+    let pull = |_| {
+        let address = SocketAddr::from_abstract_name("netcliff-test-cable").expect("a name");
+        let mut monitor = UnixStream::connect_addr(&address).expect("QEMU's monitor");
+        monitor.write_all(b"set_link wire off\n").expect("it is read");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    let Some(ended) = lost("netcliff-test-cable", pull) else { return };
+    let finding = printed(&ended.stdout, &ended.stderr);
+    let missing = finding["missing"].to_string();
+    assert!(missing.contains("packets do not arrive any more: 0 of "), "{missing}: {}", ended.stderr);
+    assert!(finding["cliff_pps"]["wire"].is_null() && !missing.contains("<= 1kpps"), "{missing}");
 }

@@ -154,6 +154,34 @@ impl Between {
         cpu: Option<u32>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Landing, BetweenError> {
+        let (landing, own_most_pps) = self.probed(lane, ports, seconds, cpu, stop)?;
+        if let Some(own_pps) = own_most_pps {
+            // An agent's own limit; the generators have equal shares.
+            let all_pps = own_pps * self.lanes.len() as f64;
+            self.most_pps = Some(self.most_pps.map_or(all_pps, |most_pps| most_pps.min(all_pps)));
+        }
+        Ok(landing)
+    }
+
+    /// Why flows that arrived when the link was opened do not any more; None where they do, as behind a host that just had more than it could take.
+    pub fn lost(&self, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Option<String> {
+        let flows = self.lanes.iter().enumerate().filter_map(|(lane, own)| Some((lane, *own.flows.first()?)));
+        let lost = |(lane, ports)| match self.probed(lane, ports, NEXT_S, cpu, stop) {
+            Err(error @ BetweenError::Lost { .. }) => Some(error.to_string()),
+            _ => None,
+        };
+        flows.into_iter().find_map(lost)
+    }
+
+    /// The same as [`Between::probe`], with the generator's own limit (pps), if it has one.
+    fn probed(
+        &self,
+        lane: usize,
+        ports: Ports,
+        seconds: f64,
+        cpu: Option<u32>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<(Landing, Option<f64>), BetweenError> {
         let timing = Timing { drain_s: 0.2, ..Timing::measured(seconds) };
         let limit_pps = self.most_pps.map_or(f64::INFINITY, |most_pps| most_pps / self.lanes.len() as f64);
         let rate_pps = PROBE_PPS.min(limit_pps);
@@ -173,18 +201,13 @@ impl Between {
         if stop.load(Ordering::Relaxed) {
             return Err(BetweenError::Stopped);
         }
-        if let Some(own_pps) = own_most_pps {
-            // An agent's own limit; the generators have equal shares.
-            let all_pps = own_pps * self.lanes.len() as f64;
-            self.most_pps = Some(self.most_pps.map_or(all_pps, |most_pps| most_pps.min(all_pps)));
-        }
         let (sent, arrived) = (run.sender.frames.total(), run.sink.delivered);
         if (arrived as f64) < ARRIVED_SHARE * sent as f64 {
             let why = before.where_lost(self, (sent, arrived), ports);
             let (peer, address) = (self.lanes[lane].peer.clone(), self.own.address);
             return Err(BetweenError::Lost { peer, address, port: ports.destination, arrived, sent, why });
         }
-        Ok(Counts::read(&self.nic).landing(&earlier, sent, self.backlog, &self.nic))
+        Ok((Counts::read(&self.nic).landing(&earlier, sent, self.backlog, &self.nic), own_most_pps))
     }
 }
 
