@@ -30,11 +30,9 @@ fn spread(values: impl Iterator<Item = f64>) -> String {
     format!("{:6.2} ({:.2}..{:.2})", values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-/// The floor: waiting times by Lindley's recursion, the same kind of generator, the library's logarithm, nothing kept. Each `COPY` is code of its own at a place of
-/// its own: one loop is up to half as fast again as the same at another.
-#[inline(never)]
-fn lindley_at<const COPY: u64>() -> f64 {
-    let mut generator = Xoshiro256PlusPlus::seed_from_u64(COPY);
+/// The floor: waiting times by Lindley's recursion, the same kind of generator, the library's logarithm, nothing kept.
+fn lindley() -> f64 {
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut exponential = |mean: f64| {
         let unit = 2.0 - f64::from_bits(0x3ff0_0000_0000_0000 | (generator.next_u64() >> 12));
         -mean * unit.ln()
@@ -49,27 +47,6 @@ fn lindley_at<const COPY: u64>() -> f64 {
     let seconds = start.elapsed().as_secs_f64();
     assert!((sum / packets - 3.2).abs() < 0.2);
     packets / seconds / 1e6
-}
-
-/// The median over places.
-fn lindley() -> f64 {
-    let mut each = [lindley_at::<1>(), lindley_at::<2>(), lindley_at::<3>(), lindley_at::<4>(), lindley_at::<5>()];
-    each.sort_by(f64::total_cmp);
-    each[2]
-}
-
-/// The floor at each of its places: how far it depends on them.
-#[test]
-#[ignore = "measures"]
-fn floor_by_place() {
-    let mut places: Vec<Vec<f64>> = vec![Vec::new(); 5];
-    for _ in 0..ROUNDS {
-        let each = [lindley_at::<1>(), lindley_at::<2>(), lindley_at::<3>(), lindley_at::<4>(), lindley_at::<5>()];
-        each.into_iter().zip(&mut places).for_each(|(speed, place)| place.push(speed));
-    }
-    for (number, speeds) in places.into_iter().enumerate() {
-        println!("place {}: {} million packets/s", number + 1, spread(speeds.into_iter()));
-    }
 }
 
 /// Every round measures all of them, so that what else runs on the machine spoils no ratio.
