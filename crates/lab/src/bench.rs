@@ -1,5 +1,8 @@
 //! [`Bench`]: the measurements that calibration and search need, so that both can be tested against an exact fake.
 
+#[cfg(test)]
+pub mod through;
+
 use netcliff_core::ledger::Ledger;
 use netcliff_core::{Figure, Outcome};
 use netcliff_wire::void::{Sides, Void};
@@ -175,6 +178,11 @@ impl Counts {
     /// Time in protocol processing without the `taken_s` (s) that each interrupt which hit it took from it (s).
     pub fn own_protocol_s(&self, taken_s: f64) -> f64 {
         (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
+    }
+
+    /// Mean time of an interrupt's handler (s); None without interrupts.
+    pub fn handler_s(&self) -> Option<f64> {
+        (self.interrupts > 0.0).then(|| self.interrupt_s / self.interrupts)
     }
 
     /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s); None without packets.

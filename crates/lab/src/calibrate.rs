@@ -238,6 +238,11 @@ impl Seen {
         let warm: Vec<&Counts> = self.plain.iter().filter(|_| !self.backlog).filter(|trial| is_warm(trial)).collect();
         if warm.len() >= FEWEST_WARM { warm } else { self.plain.iter().chain(past).collect() }
     }
+
+    /// Those that the costs have to explain: all plain ones of a backlog, behind a NIC those they are fitted to.
+    fn explained(&self) -> Vec<&Counts> {
+        if self.backlog { self.plain.iter().collect() } else { self.delivering() }
+    }
 }
 
 /// No packet waited behind more than some polls' worth of them: none was dropped at the socket, and ksoftirqd, whose turns fill it, did not poll.
@@ -248,8 +253,8 @@ pub(crate) fn is_warm(trial: &Counts) -> bool {
 /// How many times as long as in the median of them the handler of an interrupt takes in each of these trials: the same code, some thousand times a trial, whatever the load.
 /// None where one of them has no interrupts.
 fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
-    let each = |c: &&Counts| (c.interrupts > 0.0 && c.interrupt_s > 0.0).then(|| c.interrupt_s / c.interrupts);
-    let each: Vec<f64> = trials.iter().map(each).collect::<Option<_>>()?;
+    let each: Vec<f64> =
+        trials.iter().map(|c| c.handler_s().filter(|handler_s| *handler_s > 0.0)).collect::<Option<_>>()?;
     let median = stats::median(&each)?.value;
     Some(each.into_iter().map(|handler_s| handler_s / median).collect())
 }

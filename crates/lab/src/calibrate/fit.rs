@@ -66,9 +66,8 @@ impl Fits {
         let hidden_polling_s = taken_from_polls_s(&interrupted).unwrap_or(hidden_s);
         let softirq = Softirq::of(seen, hidden_polling_s)?;
         let Reading { application, context_switch } = Reading::of(seen, hidden_s, softirq.by_totals)?;
-        let interrupting: Vec<&Counts> = if seen.backlog { seen.plain.iter().collect() } else { seen.delivering() };
-        let each = interrupting.into_iter().filter(|c| c.interrupts > 0.0).map(|c| c.interrupt_s / c.interrupts);
-        let handled = stats::median(&each.collect::<Vec<f64>>());
+        let handlers: Vec<f64> = seen.explained().into_iter().filter_map(Counts::handler_s).collect();
+        let handled = stats::median(&handlers);
         let interrupt = handled.map(|figure| hidden.map_or(figure, |hidden| sum(figure, hidden)));
         let mut fits = Self {
             protocol: softirq.protocol,
@@ -209,7 +208,7 @@ impl Softirq {
         let trials = seen.plain.as_slice();
         let undetermined =
             || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
-        let asked: Vec<&Counts> = if seen.backlog { trials.iter().collect() } else { seen.delivering() };
+        let asked = seen.explained();
         let unexplained = |of: &Self| of.unexplained(&asked, taken_s);
         // Behind a NIC interrupts hit polls, the more the longer these are.
         let least = if seen.backlog { 1.0 } else { 0.0 };

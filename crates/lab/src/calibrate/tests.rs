@@ -1,4 +1,5 @@
 use super::*;
+use crate::bench::through::Through;
 use crate::bench::{Outside, PollTime, SenderCeiling, Slots};
 use netcliff_core::Outcome;
 use netcliff_wire::void::Sides;
@@ -188,25 +189,44 @@ pub fn base() -> TrialSpec {
     }
 }
 
+/// A cost as it was found, and as it is [s].
+type Known = (&'static str, f64, f64);
+
+/// Those of a host whose packets are warm.
+fn warm_costs(host: &Host) -> [Known; 5] {
+    [
+        ("protocol", host.protocol_s, PROTOCOL_S),
+        ("poll", host.poll_s, POLL_S),
+        ("wakeup", host.wakeup_s, WAKEUP_S),
+        ("application", host.application_s.unwrap(), APPLICATION_S),
+        ("context_switch", host.context_switch_s, SWITCH_S),
+    ]
+}
+
+fn interrupt_cost(host: &Host) -> Known {
+    ("interrupt", host.interrupt_s, HANDLER_S + HIDDEN_S)
+}
+
+fn cold_costs(host: &Host) -> [Known; 2] {
+    [
+        ("cold_protocol", host.cold_protocol_s, COLD_PROTOCOL_S),
+        ("cold_application", host.cold_application_s, COLD_APPLICATION_S),
+    ]
+}
+
 #[test]
 fn known_costs_are_found_again() {
     let calibrated =
         calibrate(&mut Exact::default(), &base(), Plan { rounds: 2, rough_pps: 400e3, backlog: true }).unwrap();
     let host = &calibrated.calibration.host;
-    for (name, found, truth) in [
-        ("protocol", host.protocol_s, PROTOCOL_S),
+    let further = [
+        interrupt_cost(host),
         ("per_byte", host.per_byte_s, PER_BYTE_S),
-        ("poll", host.poll_s, POLL_S),
-        ("wakeup", host.wakeup_s, WAKEUP_S),
-        ("interrupt", host.interrupt_s, HANDLER_S + HIDDEN_S),
         ("interrupt_latency", host.interrupt_latency_s, LATENCY_S),
-        ("application", host.application_s.unwrap(), APPLICATION_S),
-        ("context_switch", host.context_switch_s, SWITCH_S),
-        ("cold_protocol", host.cold_protocol_s, COLD_PROTOCOL_S),
-        ("cold_application", host.cold_application_s, COLD_APPLICATION_S),
         ("socket_drop_cost", host.socket_drop_cost, DROP_SHARE),
         ("application_per_byte", calibrated.application_per_byte_s, APPLICATION_PER_BYTE_S),
-    ] {
+    ];
+    for (name, found, truth) in warm_costs(host).into_iter().chain(cold_costs(host)).chain(further) {
         assert!((found - truth).abs() < 1e-5 * truth, "{name}: {found} instead of {truth}");
     }
     assert_eq!((host.ring, host.socket_buffer), (1000, 5041));
@@ -224,14 +244,7 @@ fn polls_that_were_held_up_do_not_decide() {
     let mut exact = Exact { held_up: 4.0, echoes: 0.7, look_s: Some(POLL_S), ..Exact::default() };
     let calibrated = calibrate(&mut exact, &base(), plan).unwrap();
     let host = &calibrated.calibration.host;
-    for (name, found, truth) in [
-        ("protocol", host.protocol_s, PROTOCOL_S),
-        ("poll", host.poll_s, POLL_S),
-        ("wakeup", host.wakeup_s, WAKEUP_S),
-        ("application", host.application_s.unwrap(), APPLICATION_S),
-        ("context_switch", host.context_switch_s, SWITCH_S),
-        ("interrupt", host.interrupt_s, HANDLER_S + HIDDEN_S),
-    ] {
+    for (name, found, truth) in warm_costs(host).into_iter().chain([interrupt_cost(host)]) {
         assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
     }
     let polling_s = host.interrupt_polling_s.expect("a NIC has interrupts of its own");
@@ -245,62 +258,33 @@ fn polls_that_were_held_up_do_not_decide() {
     assert!(how("ring").contains("receive ring"), "{}", how("ring"));
 }
 
-/// A host at another speed in each trial.
-struct Unsteady {
-    host: Exact,
-    trials: usize,
-}
+/// How many times as slow a host is that is at another speed in each trial.
+const SLOW: [f64; 7] = [1.0, 1.6, 0.8, 1.2, 1.0, 2.0, 0.9];
 
-impl Unsteady {
-    /// How many times as slow it is, trial by trial.
-    const SLOW: [f64; 7] = [1.0, 1.6, 0.8, 1.2, 1.0, 2.0, 0.9];
-}
-
-impl Bench for Unsteady {
-    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        let slow = Self::SLOW[self.trials % Self::SLOW.len()];
-        self.trials += 1;
-        (self.host.softirq, self.host.handler, self.host.application) = (slow, slow, slow);
-        let mut seen = self.host.observe(spec, metered)?;
+/// Such a host.
+fn unsteady(host: Exact) -> impl Bench {
+    let mut speeds = SLOW.into_iter().cycle();
+    let observe = move |host: &mut Exact, spec: &TrialSpec, metered| {
+        let slow = speeds.next().expect("they have no end");
+        (host.softirq, host.handler, host.application) = (slow, slow, slow);
+        let mut seen = host.observe(spec, metered)?;
         if let Some(counts) = seen.counts.as_mut().filter(|_| spec.work_s > 0.0) {
             counts.undisturbed_work_s = Some(slow * spec.work_s);
         }
         Ok(seen)
-    }
-
-    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        self.host.ceiling(frame_bytes)
-    }
-
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.host.socket_capacity(spec)
-    }
-
-    fn ring_slots(&self) -> Option<u64> {
-        self.host.ring_slots()
-    }
-
-    fn cpu_method(&self) -> Result<String, String> {
-        self.host.cpu_method()
-    }
+    };
+    Through { host, observe }
 }
 
 /// The handler of an interrupt tells the speed of each trial: all costs are those at one.
 #[test]
 fn behind_a_nic_costs_are_at_one_speed() {
     let plan = Plan { rounds: 4, rough_pps: 400e3, backlog: false };
-    let mut host = Unsteady { host: Exact { held_up: 4.0, ..Exact::default() }, trials: 0 };
+    let mut host = unsteady(Exact { held_up: 4.0, ..Exact::default() });
     let host = calibrate(&mut host, &base(), plan).unwrap().calibration.host;
     let slow = host.interrupt_polling_s.expect("a NIC has interrupts of its own") / (HANDLER_S + HIDDEN_S);
     assert!((0.8..2.0).contains(&slow), "{slow}");
-    for (name, found, truth) in [
-        ("protocol", host.protocol_s, PROTOCOL_S),
-        ("poll", host.poll_s, POLL_S),
-        ("wakeup", host.wakeup_s, WAKEUP_S),
-        ("application", host.application_s.unwrap(), APPLICATION_S),
-        ("context_switch", host.context_switch_s, SWITCH_S),
-        ("interrupt", host.interrupt_s, HANDLER_S + HIDDEN_S),
-    ] {
+    for (name, found, truth) in warm_costs(&host).into_iter().chain([interrupt_cost(&host)]) {
         assert!((found / truth / slow - 1.0).abs() < 0.03, "{name}: {found:e} at {slow}");
     }
 }
@@ -319,15 +303,7 @@ fn behind_a_nic_the_costs_are_those_of_warm_packets() {
     let plan = Plan { rounds: 3, rough_pps: 400e3, backlog: false };
     let mut exact = Exact { cold_from_pps: 290e3, ..Exact::default() };
     let host = calibrate(&mut exact, &base(), plan).unwrap().calibration.host;
-    for (name, found, truth) in [
-        ("protocol", host.protocol_s, PROTOCOL_S),
-        ("poll", host.poll_s, POLL_S),
-        ("wakeup", host.wakeup_s, WAKEUP_S),
-        ("application", host.application_s.unwrap(), APPLICATION_S),
-        ("context_switch", host.context_switch_s, SWITCH_S),
-        ("cold_protocol", host.cold_protocol_s, COLD_PROTOCOL_S),
-        ("cold_application", host.cold_application_s, COLD_APPLICATION_S),
-    ] {
+    for (name, found, truth) in warm_costs(&host).into_iter().chain(cold_costs(&host)) {
         assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
     }
     let mut counts = |rate_pps| exact.observe(&TrialSpec { rate_pps, ..base() }, true).unwrap().counts.unwrap();

@@ -164,8 +164,8 @@ impl<'a> Recorder<'a> {
         let Some((costs, base)) = &self.calibrated else { return Trials::default() };
         let like = |seen: &&Seen| stages.contains(&seen.stage) && is_like(&seen.spec, base);
         let told = |seen: Vec<&Seen>| seen.into_iter().filter_map(Seen::told).collect::<Vec<Counts>>();
-        let is_empty =
-            |seen: &&Seen| seen.loss <= LITTLE_LOSS && (costs.backlog || seen.told().is_some_and(|c| is_warm(&c)));
+        let warm = |seen: &Seen| costs.backlog || seen.counts.as_ref().is_some_and(is_warm);
+        let is_empty = |seen: &&Seen| seen.loss <= LITTLE_LOSS && warm(seen);
         let empty: Vec<&Seen> = self.seen.iter().filter(like).filter(is_empty).collect();
         let highest_pps = empty.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
         let high = told(empty.iter().copied().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps).collect());

@@ -39,7 +39,7 @@ pub(super) fn under(nic: &Nic, frame_bytes: Option<u32>) -> Nic {
 }
 
 /// What a word of `rx-usecs` comes to under frames of this length.
-pub(super) fn word_of(device: &Nic, frame_bytes: u32) -> Option<String> {
+fn word_of(device: &Nic, frame_bytes: u32) -> Option<String> {
     let Word { word, usecs } = device.word_under(frame_bytes)?;
     let driver = device.driver.as_deref().unwrap_or("its driver");
     Some(format!(

@@ -9,7 +9,7 @@ use super::super::recorder::Recorder;
 use super::super::tests::whole;
 use super::one::one;
 use super::*;
-use crate::bench::SenderCeiling;
+use crate::bench::through::Through;
 use crate::calibrate::tests::{Exact, base as exact_base};
 use crate::calibrate::{self};
 
@@ -58,6 +58,21 @@ fn predicted(text: &str, nic: &Nic, backlog: bool) -> (String, Vec<String>, Opti
         told.notes,
         told.unpredicted,
     )
+}
+
+/// A check of this device on a fake host, and why an engine has no cliff.
+fn checked(
+    text: &str,
+    (options, searches): (&FindOptions, u32),
+    nic: &Nic,
+    known: &Finding,
+    host: &mut dyn Bench,
+) -> Result<(SetupCheck, Vec<(EngineKind, String)>), String> {
+    let (basis, stop) = (basis(), AtomicBool::new(false));
+    let plan = Plan { sim_packets: 20_000, searches, ..Plan::new(options) };
+    let asked = Asked { options, plan: &plan, basis: &basis, stop: &stop };
+    let device = Device { nic, backlog: false, ring: Some(512) };
+    one(&setup(text), &asked, &mut Recorder::new(host), Some(&device), known)
 }
 
 #[test]
@@ -115,18 +130,13 @@ fn what_is_in_no_engine_is_said() {
 /// A whole check on a fake host: moderated NAPI is predicted, simulated and measured.
 #[test]
 fn a_check_of_moderation_is_predicted_simulated_and_measured() {
-    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
-    let plan = Plan { sim_packets: 20_000, searches: 2, ..Plan::new(&options) };
-    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
     let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
-    let device = Device { nic: &timer, backlog: false, ring: Some(512) };
     let mut known = finding(false);
     known.cliff_pps.wire = Some(Figure::exact(200e3));
-    let run = |text: &str, device: &Device<'_>| {
-        let mut fake = Fake::new(200e3, 5);
-        one(&setup(text), &asked, &mut Recorder::new(&mut fake), Some(device), &known).expect("it is measured")
+    let run = |text: &str, nic: &Nic| {
+        checked(text, (&whole::options(), 2), nic, &known, &mut Fake::new(200e3, 5)).expect("it is measured")
     };
-    let (check, why) = run("rx-usecs=100", &device);
+    let (check, why) = run("rx-usecs=100", &timer);
     assert!(why.is_empty(), "{why:?}");
     // In a simulation of a million packets it is 532 kpps; of so few as here they do not fill a socket of 5041.
     let model = check.cliff_pps.model.expect("a cliff").value;
@@ -144,7 +154,7 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     assert!(simulated.clone().all(|point| interrupts(point) > 100.0), "{:?}", check.below);
     // As the driver sees fit: measured only, and why nothing is predicted.
     let adaptive = nic("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
-    let (check, why) = run("adaptive-rx=on", &Device { nic: &adaptive, ..device });
+    let (check, why) = run("adaptive-rx=on", &adaptive);
     assert_eq!((check.cliff_pps.model, check.cliff_pps.sim, check.delivered_at_2_pps.sim), (None, None, None));
     assert!(check.cliff_pps.wire.is_some() && why.len() == 2);
 }
@@ -152,17 +162,12 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
 /// The host becomes slower from trial to trial: each load is computed at the speed that its own trials show, and says so.
 #[test]
 fn loads_below_the_cliff_are_computed_at_their_own_speed() {
-    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
-    let plan = Plan { sim_packets: 20_000, searches: 1, ..Plan::new(&options) };
-    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
     let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
-    let device = Device { nic: &timer, backlog: false, ring: Some(512) };
     let mut known = finding(false);
     known.cliff_pps.wire = Some(Figure::exact(200e3));
-    let costs = Some(basis.calibrated.costs);
-    let mut fake = Fake { costs, drift: -0.5, ..Fake::new(200e3, 5) };
-    let (check, _) = one(&setup("rx-usecs=100"), &asked, &mut Recorder::new(&mut fake), Some(&device), &known)
-        .expect("it is measured");
+    let mut fake = Fake { costs: Some(basis().calibrated.costs), drift: -0.5, ..Fake::new(200e3, 5) };
+    let asked = (&whole::options(), 1);
+    let (check, _) = checked("rx-usecs=100", asked, &timer, &known, &mut fake).expect("it is measured");
     let simulated: Vec<&SweepPoint> = check.below.iter().filter(|point| point.engine == EngineKind::Sim).collect();
     let slower: Vec<f64> = simulated
         .iter()
@@ -184,15 +189,11 @@ fn loads_below_the_cliff_are_computed_at_their_own_speed() {
 /// A sender that does not reach the cliff: loads are asked nevertheless.
 #[test]
 fn loads_that_are_given_need_no_cliff() {
-    let (basis, stop) = (basis(), AtomicBool::new(false));
     let given = FindOptions { check_loads_pps: vec![20e3, 50e3], ..whole::options() };
-    let plan = Plan { sim_packets: 20_000, searches: 1, ..Plan::new(&given) };
     let timer = nic("mlx5_core", &[("rx-usecs", 100)]);
-    let device = Device { nic: &timer, backlog: false, ring: Some(512) };
     let run = |options: &FindOptions| {
-        let asked = Asked { options, plan: &plan, basis: &basis, stop: &stop };
         let mut fake = Fake { ceiling_pps: 60e3, ..Fake::new(200e3, 5) };
-        one(&setup("rx-usecs=100"), &asked, &mut Recorder::new(&mut fake), Some(&device), &finding(false))
+        checked("rx-usecs=100", (options, 1), &timer, &finding(false), &mut fake)
     };
     let (check, why) = run(&given).expect("two loads are measured");
     assert_eq!((check.cliff_pps.wire, check.cliff_experienced_pps.wire), (None, None));
@@ -228,51 +229,27 @@ fn a_loss_below_the_cliff_is_told() {
 }
 
 /// A host that takes no more than half in a band of loads, and all above it up to its capacity.
-struct PassesOver {
-    host: Fake,
-    band_pps: std::ops::Range<f64>,
-}
-
-impl Bench for PassesOver {
-    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        let capacity_pps = self.host.capacity_pps;
-        if self.band_pps.contains(&spec.rate_pps) {
-            self.host.capacity_pps = 0.5 * spec.rate_pps;
+fn passes_over(host: Fake, band_pps: std::ops::Range<f64>) -> impl Bench {
+    let observe = move |host: &mut Fake, spec: &TrialSpec, metered| {
+        let capacity_pps = host.capacity_pps;
+        if band_pps.contains(&spec.rate_pps) {
+            host.capacity_pps = 0.5 * spec.rate_pps;
         }
-        let seen = self.host.observe(spec, metered);
-        self.host.capacity_pps = capacity_pps;
+        let seen = host.observe(spec, metered);
+        host.capacity_pps = capacity_pps;
         seen
-    }
-
-    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        self.host.ceiling(frame_bytes)
-    }
-
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.host.socket_capacity(spec)
-    }
-
-    fn ring_slots(&self) -> Option<u64> {
-        self.host.ring_slots()
-    }
-
-    fn cpu_method(&self) -> Result<String, String> {
-        self.host.cpu_method()
-    }
+    };
+    Through { host, observe }
 }
 
 /// The cliff is where loss begins, not where the search ended that began above it.
 #[test]
 fn a_search_that_passed_over_loads_that_lose_is_made_anew_below_them() {
-    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
-    let plan = Plan { sim_packets: 20_000, searches: 1, ..Plan::new(&options) };
-    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
     let gap = nic("ice", &[("rx-usecs", 100)]);
-    let device = Device { nic: &gap, backlog: false, ring: Some(512) };
     let check = |band_pps| {
-        let mut host = PassesOver { host: Fake { buffer: 10.0, ..Fake::new(200e3, 5) }, band_pps };
-        let recorder = &mut Recorder::new(&mut host);
-        one(&setup("rx-usecs=100"), &asked, recorder, Some(&device), &finding(false)).expect("it is measured").0
+        let mut host = passes_over(Fake { buffer: 10.0, ..Fake::new(200e3, 5) }, band_pps);
+        let asked = (&whole::options(), 1);
+        checked("rx-usecs=100", asked, &gap, &finding(false), &mut host).expect("it is measured").0
     };
     let usual = check(0.0..0.0);
     let cliff = |check: &SetupCheck| check.cliff_pps.wire.expect("a cliff").value;
@@ -288,17 +265,13 @@ fn a_search_that_passed_over_loads_that_lose_is_made_anew_below_them() {
 /// A CPU that is away in most slots: there is a cliff as experienced only, and why there is no other.
 #[test]
 fn a_check_without_a_cliff_of_its_own_has_the_one_as_experienced() {
-    let (options, basis, stop) = (whole::options(), basis(), AtomicBool::new(false));
-    let plan = Plan { sim_packets: 20_000, searches: 2, ..Plan::new(&options) };
-    let asked = Asked { options: &options, plan: &plan, basis: &basis, stop: &stop };
     let gap = nic("ice", &[("rx-usecs", 100)]);
-    let device = Device { nic: &gap, backlog: false, ring: Some(512) };
     let mut known = finding(false);
     known.cliff_experienced_pps.wire = Some(Figure::exact(150e3));
     let pauses = Some(Random { every_s: 8e-3, mean_s: 1e-3 });
     let mut fake = Fake { pauses, ..Fake::new(200e3, 5) };
-    let (check, why) = one(&setup("rx-usecs=100"), &asked, &mut Recorder::new(&mut fake), Some(&device), &known)
-        .expect("it is measured");
+    let asked = (&whole::options(), 2);
+    let (check, why) = checked("rx-usecs=100", asked, &gap, &known, &mut fake).expect("it is measured");
     assert_eq!(check.cliff_pps.wire, None);
     assert!(check.cliff_experienced_pps.wire.is_some_and(|cliff| cliff.value < 200e3), "{check:?}");
     assert!(why.iter().any(|(engine, why)| *engine == EngineKind::Wire && why.contains("pauses")), "{why:?}");

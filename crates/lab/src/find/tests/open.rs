@@ -1,46 +1,24 @@
 //! Searches without a bound on one side, and the reason that is given.
 
 use super::*;
-use crate::bench::{Highest, Observation, SenderCeiling};
-use crate::trial::TrialError;
+use crate::bench::Highest;
+use crate::bench::through::Through;
 
-/// A host whose sender is held up by something else above a load, far below its ceiling.
-struct HeldUp {
-    host: Fake,
-    above_pps: f64,
-    /// The share of the frames that it then sends in time, and whether those that were late may have been lost by it.
-    offered_share: f64,
-    late: bool,
-}
-
-impl Bench for HeldUp {
-    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        let mut observation = self.host.observe(spec, metered)?;
-        if spec.rate_pps > self.above_pps {
-            observation.sides.offered_share = self.offered_share;
-            observation.sides.reached_pps = self.offered_share * spec.rate_pps;
-            if self.late {
+/// A host whose sender is held up by something else above a load, far below its ceiling: it then sends this share of the frames in time, and those that were late
+/// may have been lost by it.
+fn held_up(host: Fake, above_pps: f64, offered_share: f64, late: bool) -> impl Bench {
+    let observe = move |host: &mut Fake, spec: &TrialSpec, metered| {
+        let mut observation = host.observe(spec, metered)?;
+        if spec.rate_pps > above_pps {
+            observation.sides.offered_share = offered_share;
+            observation.sides.reached_pps = offered_share * spec.rate_pps;
+            if late {
                 (observation.sides.lost, observation.sides.late) = (10, 20);
             }
         }
         Ok(observation)
-    }
-
-    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        self.host.ceiling(frame_bytes)
-    }
-
-    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.host.socket_capacity(spec)
-    }
-
-    fn ring_slots(&self) -> Option<u64> {
-        self.host.ring_slots()
-    }
-
-    fn cpu_method(&self) -> Result<String, String> {
-        self.host.cpu_method()
-    }
+    };
+    Through { host, observe }
 }
 
 /// Three searches near 110 kpps.
@@ -69,7 +47,7 @@ fn void_trials_are_no_ceiling_of_the_sender() {
     for (offered_share, late, why) in
         [(0.9, false, "the sender fell behind"), (1.0, true, "the sender was delayed, and may have caused the loss")]
     {
-        let mut bench = HeldUp { host: host(1), above_pps: 117e3, offered_share, late };
+        let mut bench = held_up(host(1), 117e3, offered_share, late);
         let cliffs = searched(&mut bench, 589e3);
         let said = cliffs.own().unwrap_err();
         assert!(said.starts_with("it is >= 1") && said.contains(&format!("were void: {why}")), "{said}");

@@ -2,6 +2,7 @@
 
 use super::super::recorder::{Recorder, Stage};
 use super::*;
+use crate::bench::through::Through;
 use crate::calibrate::Costs;
 
 /// A host that is a tenth slower in the searches than in calibration, by a drift between the two.
@@ -60,32 +61,13 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
 
 #[test]
 fn stalls_before_and_behind_the_window_are_not_of_the_trial() {
-    struct Outside(Fake);
-    impl Bench for Outside {
-        fn observe(
-            &mut self,
-            spec: &TrialSpec,
-            metered: bool,
-        ) -> Result<crate::bench::Observation, crate::trial::TrialError> {
-            let mut observation = self.0.observe(spec, metered)?;
-            let at = |from_s| Span { from_s, length_s: 2e-3 };
-            observation.slots.sender_stalls = vec![at(-0.01), at(-1e-3), at(0.2), at(0.401)];
-            Ok(observation)
-        }
-        fn ceiling(&mut self, bytes: u32) -> Result<crate::bench::SenderCeiling, crate::trial::TrialError> {
-            self.0.ceiling(bytes)
-        }
-        fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, crate::trial::TrialError> {
-            self.0.socket_capacity(spec)
-        }
-        fn ring_slots(&self) -> Option<u64> {
-            self.0.ring_slots()
-        }
-        fn cpu_method(&self) -> Result<String, String> {
-            self.0.cpu_method()
-        }
-    }
-    let mut bench = Outside(host(1));
+    let observe = |host: &mut Fake, spec: &TrialSpec, metered| {
+        let mut observation = host.observe(spec, metered)?;
+        let at = |from_s| Span { from_s, length_s: 2e-3 };
+        observation.slots.sender_stalls = vec![at(-0.01), at(-1e-3), at(0.2), at(0.401)];
+        Ok(observation)
+    };
+    let mut bench = Through { host: host(1), observe };
     let mut recorder = Recorder::new(&mut bench);
     recorder.observe(&TrialSpec { rate_pps: 100e3, ..spec(0.4, 1) }, true).unwrap();
     assert_eq!(recorder.disturbance(0.0).unwrap().sender_stalls.unwrap().count, 2);
