@@ -5,29 +5,14 @@ LOG is standard error of `NETCLIFF_LOG=debug netcliff find --testbed vm:igb ... 
 medians over its trials with the quartiles.
 """
 
-import lzma
-import re
+import pathlib
 import statistics
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from debug_log import trials
+
 FEWEST = 50  # hits of a trial that tell something
-
-
-def trials(path):
-    opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)
-    with opened as log:
-        for line in log:
-            line = re.sub(r"\x1b?\[[\d;]*m", "", line).replace("\x1b", "")
-            if "recorder" not in line or " trial " not in line:
-                if "checking " in line:
-                    yield line.split("checking ")[1].strip(), None
-                continue
-            fields = dict(re.findall(r"(\w+)=(\[[^\]]*\]|\S+)", line))
-            numbers = {k: float(v) for k, v in fields.items() if re.fullmatch(r"-?[\d.]+(e-?\d+)?", v)}
-            found = re.search(r"undisturbed_work_s=Some\(([\d.e-]+)\)", line) or re.search(r"undisturbed_work_s=([\d.e-]+)", line)
-            numbers["undisturbed_work_s"] = float(found[1]) if found else None
-            if numbers.get("elapsed_s"):
-                yield None, numbers
 
 
 def spread(values):
@@ -38,11 +23,11 @@ def spread(values):
 
 
 setups = [("as the driver sets it", [])]
-for name, trial in trials(sys.argv[1]):
-    if name:
-        setups.append((name, []))
+for stage, told in trials(sys.argv[1]):
+    if stage is None:
+        setups.append((told, []))
     else:
-        setups[-1][1].append(trial)
+        setups[-1][1].append(told)
 print("set-up, trials; us beyond the handler from a poll (until its first packet, hit or not) and from the application (1 ms of work a packet); us a handler;")
 print("interrupts that hit softirqs and the application, % of all, in trials that lost less than 1 %")
 for name, all_trials in setups:

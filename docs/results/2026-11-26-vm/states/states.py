@@ -5,27 +5,14 @@ LOG is standard error of `NETCLIFF_LOG=debug netcliff find --testbed vm:igb ... 
 trials as they are and each at the speed that its interrupt handlers show, with the root mean square of the relative residuals; then its trials by kind.
 """
 
-import lzma
-import re
+import pathlib
 import sys
 
 import numpy as np
 from scipy.optimize import nnls
 
-
-def trials(path):
-    opened = lzma.open(path, "rt") if path.endswith(".xz") else open(path)
-    with opened as log:
-        for line in log:
-            line = re.sub(r"\x1b?\[[\d;]*m", "", line).replace("\x1b", "")
-            if "recorder" not in line or " trial " not in line:
-                continue
-            fields = dict(re.findall(r"(\w+)=(\S+)", line))
-            numbers = {k: float(v) for k, v in fields.items() if re.fullmatch(r"-?[\d.]+(e-?\d+)?", v)}
-            found = re.search(r"undisturbed_work_s=(?:Some\()?([\d.e-]+)", line)
-            numbers["undisturbed_work_s"] = float(found[1]) if found else None
-            if numbers.get("packets") and numbers.get("interrupts"):
-                yield fields["stage"], numbers
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from debug_log import trials
 
 
 def handler_s(trial):
@@ -72,7 +59,7 @@ def kinds(every):
 
 
 for path in sys.argv[1:]:
-    every = list(trials(path))
+    every = [(stage, t) for stage, t in trials(path) if stage and t.get("packets") and t.get("interrupts")]
     print(path)
     costs([t for stage, t in every if stage == "Calibration"])
     kinds(every)
