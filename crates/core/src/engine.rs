@@ -24,6 +24,11 @@ pub struct Point {
 }
 
 impl Point {
+    /// The same with this offered load.
+    pub fn at_pps(&self, pps: f64) -> Self {
+        Self { traffic: self.traffic.at_pps(pps), ..self.clone() }
+    }
+
     /// The SHA-256 digests of the files that were read for this point, by what they were read for: a capture's packets, its
     /// flows, measured times, lengths of pauses. (Frame sizes are part of the point itself.)
     pub fn digests(&self) -> BTreeMap<String, String> {

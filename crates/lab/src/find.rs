@@ -240,6 +240,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         bench: Recorder::new(&mut bench),
         left_out: 0.0,
         timing: Default::default(),
+        behind_nic: rig.between().is_some_and(|between| !between.is_backlog()),
         behind_known_moderation: rig
             .between()
             .is_some_and(|between| scheme::has_known_moderation(between, options.one_length())),
@@ -413,5 +414,9 @@ impl From<TrialError> for Halt {
 }
 
 fn missing(finding: &mut Finding, figure: &str, why: impl Into<String>) {
-    finding.missing.push(Missing { figure: figure.to_owned(), why: why.into() });
+    let missing = Missing { figure: figure.to_owned(), why: why.into() };
+    // Each load of a sweep says the same.
+    if !finding.missing.contains(&missing) {
+        finding.missing.push(missing);
+    }
 }

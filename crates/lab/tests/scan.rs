@@ -298,7 +298,8 @@ fn cliffs_of_moderated_napi() {
             let sim = SimEngine { effort: Effort::Exactly(2_000_000), ..SimEngine::default() };
             let predicted = netcliff_model::cliff(&model, &point.host, &point.scheme, &point.traffic, 1e-4);
             let predicted = predicted.expect("a cliff").pps;
-            let simulated = netcliff_sim::cliff_sim_unless(&sim, &point, 1e-4, Some(predicted), &|| false);
+            let simulated =
+                netcliff_sim::cliff_sim_unless(&sim, &|pps| point.at_pps(pps), 1e-4, Some(predicted), &|| false);
             let simulated = simulated.expect("an answer").expect("a cliff").load_pps.value;
             worst = worst.max((predicted / simulated - 1.0).abs());
             point.traffic = point.traffic.at_pps(0.6 * simulated);

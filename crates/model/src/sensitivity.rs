@@ -54,7 +54,7 @@ pub fn cliff_slopes(
     losses: impl FnOnce(&[Point]) -> Result<Vec<f64>, EngineFailure>,
 ) -> Result<Vec<(&'static str, f64)>, EngineFailure> {
     let load_pps = point.traffic.rate_pps().unwrap_or(1.0);
-    let more = Point { traffic: point.traffic.at_pps(load_pps * math::exp(SMALL_STEP)), ..point.clone() };
+    let more = point.at_pps(load_pps * math::exp(SMALL_STEP));
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
     let mut points = vec![point.clone(), more];
     let mut steps = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
         }
         // A cost that is zero has a slope, too; where nothing is lost there is none.
         assert!(cliff_slopes(&point, &["wakeup"], losses).unwrap()[0].1 < 0.0);
-        let idle = Point { traffic: point.traffic.at_pps(1.0), ..point };
+        let idle = point.at_pps(1.0);
         assert!(cliff_slopes(&idle, &["protocol"], losses).is_err());
     }
 }

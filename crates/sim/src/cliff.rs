@@ -19,6 +19,10 @@ const RESOLUTION: f64 = 0.004;
 /// Arrivals a load, over all replications: more where the loss is too close to the target to tell, or where no steady
 /// state was found, but no more than [`Effort::Exactly`]. The first is enough to be sure of 1e-4 where nothing is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
+/// Loads below a cliff that are tried for loss: the first as a share of it, each over the one before, and arrivals of one.
+const LOWEST: f64 = 0.2;
+const RISE: f64 = 1.2;
+const FEW_PACKETS: u64 = 100_000;
 /// Loads that are tried before the search gives up to find a bracket.
 const STEPS: u32 = 40;
 /// Ratio of the loads tried for a bracket; the first where the cliff is expected: it is squared with each load, up to the other.
@@ -36,7 +40,7 @@ enum Side {
 
 struct Search<'a> {
     engine: &'a SimEngine,
-    point: &'a Point,
+    point_at: &'a dyn Fn(f64) -> Point,
     target: f64,
     stopped: &'a dyn Fn() -> bool,
     tried: Vec<(f64, Outcome, Side)>,
@@ -46,9 +50,14 @@ impl Search<'_> {
     /// Simulates a load with the same random numbers as every other; longer if the loss is too close to call. None:
     /// stopped.
     fn try_load(&mut self, load_pps: f64) -> Result<Option<Side>, EngineFailure> {
-        let point = Point { traffic: self.point.traffic.at_pps(load_pps), ..self.point.clone() };
+        self.try_with(load_pps, &self.packets())
+    }
+
+    /// The same with so many arrivals, then so many.
+    fn try_with(&mut self, load_pps: f64, packets: &[u64]) -> Result<Option<Side>, EngineFailure> {
+        let point = (self.point_at)(load_pps);
         let mut found = None;
-        for packets in self.packets() {
+        for &packets in packets {
             if (self.stopped)() {
                 return Ok(None);
             }
@@ -75,6 +84,57 @@ impl Search<'_> {
     fn within(side: Side) -> bool {
         matches!(side, Side::SurelyBelow | Side::Below)
     }
+
+    /// Two loads with the target between them, by steps from `load` that grow from `step`. None: stopped.
+    fn bracket(&mut self, mut load: f64, mut step: f64) -> Result<Option<(f64, f64)>, EngineFailure> {
+        let (mut low, mut high) = (None, None);
+        for _ in 0..STEPS {
+            let Some(side) = self.try_load(load)? else { return Ok(None) };
+            if Self::within(side) {
+                low = Some(load);
+                load *= step;
+            } else {
+                high = Some(load);
+                load /= step;
+            }
+            if let (Some(low), Some(high)) = (low, high) {
+                return Ok(Some((low, high)));
+            }
+            step = (step * step).min(STEP);
+        }
+        let tried = self.tried.last().map_or(0.0, |(load, ..)| *load);
+        let message = format!("no load down or up to {tried:.0} pps brackets a loss of {}", self.target);
+        Err(EngineFailure::Failed(message.into()))
+    }
+
+    /// The bracket made narrow. None: stopped.
+    fn narrow(&mut self, (mut low, mut high): (f64, f64)) -> Result<Option<(f64, f64)>, EngineFailure> {
+        while high - low > RESOLUTION * low {
+            let middle = (low * high).sqrt();
+            let Some(side) = self.try_load(middle)? else { return Ok(None) };
+            if Self::within(side) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(Some((low, high)))
+    }
+
+    /// The lowest of rising loads below `cliff` that surely loses more than the target. Only beside an application does loss not rise with the load: it starves
+    /// where softirqs run on interrupts, and loses nothing at a higher load where ksoftirqd polls on.
+    fn losing_below(&mut self, cliff: f64) -> Result<Option<f64>, EngineFailure> {
+        let mut load = LOWEST * cliff;
+        let may_lose = (self.point_at)(load).host.mean_application_s().is_some();
+        let packets = self.packets()[0].min(FEW_PACKETS);
+        while may_lose && load < cliff / RISE {
+            if self.try_with(load, &[packets])? == Some(Side::SurelyAbove) {
+                return Ok(Some(load));
+            }
+            load *= RISE;
+        }
+        Ok(None)
+    }
 }
 
 fn side(outcome: &Outcome, target: f64) -> Side {
@@ -95,57 +155,37 @@ fn first_guess(point: &Point) -> f64 {
     1.0 / (point.host.service_s(bytes) + point.host.mean_application_s().unwrap_or(0.0))
 }
 
-/// Finds the highest load of `point`'s traffic whose loss is at or below `loss_target`, by bracketing and bisection with
-/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Errors: as
+/// Finds the load of `point`'s traffic up to which loss is at or below `loss_target`, by bracketing and bisection with
+/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Where an application loses less
+/// at a higher load, it is the lowest such load (RFC 9971), as far as loads at ratios of 1.2 tell. Errors: as
 /// [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
-    let found = cliff_sim_unless(engine, point, loss_target, None, &|| false)?;
+    let found = cliff_sim_unless(engine, &|load_pps| point.at_pps(load_pps), loss_target, None, &|| false)?;
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
 }
 
-/// [`cliff_sim`] that begins near a load (pps), if one is given, and checks between its runs whether to stop: None if so.
+/// [`cliff_sim`] of what there is at each load (pps). It begins near one, if one is given, and checks between its runs whether to stop: None if so.
 ///
 /// # Errors
 /// As [`cliff_sim`].
 pub fn cliff_sim_unless(
     engine: &SimEngine,
-    point: &Point,
+    point_at: &dyn Fn(f64) -> Point,
     loss_target: f64,
     near_pps: Option<f64>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<Cliff>, EngineFailure> {
-    let mut search = Search { engine, point, target: loss_target, stopped, tried: Vec::new() };
-    let (mut load, mut step) = near_pps.map_or_else(|| (first_guess(point), STEP), |near_pps| (near_pps, NEAR_STEP));
-    let (mut low, mut high) = (None, None);
-    for _ in 0..STEPS {
-        let Some(side) = search.try_load(load)? else { return Ok(None) };
-        if Search::within(side) {
-            low = Some(load);
-            load *= step;
-        } else {
-            high = Some(load);
-            load /= step;
-        }
-        if low.is_some() && high.is_some() {
-            break;
-        }
-        step = (step * step).min(STEP);
+    let mut search = Search { engine, point_at, target: loss_target, stopped, tried: Vec::new() };
+    let (mut start, mut step) =
+        near_pps.map_or_else(|| (first_guess(&point_at(1.0)), STEP), |near_pps| (near_pps, NEAR_STEP));
+    loop {
+        let Some(bracket) = search.bracket(start, step)? else { return Ok(None) };
+        let Some((low, high)) = search.narrow(bracket)? else { return Ok(None) };
+        let Some(lower) = search.losing_below(low)? else {
+            return Ok((!stopped()).then(|| finish(search, low, high)));
+        };
+        (start, step) = (lower, NEAR_STEP);
     }
-    let (Some(mut low), Some(mut high)) = (low, high) else {
-        let tried = search.tried.last().map_or(0.0, |(load, ..)| *load);
-        let message = format!("no load down or up to {tried:.0} pps brackets a loss of {loss_target}");
-        return Err(EngineFailure::Failed(message.into()));
-    };
-    while high - low > RESOLUTION * low {
-        let middle = (low * high).sqrt();
-        let Some(side) = search.try_load(middle)? else { return Ok(None) };
-        if Search::within(side) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(Some(finish(search, low, high)))
 }
 
 fn finish(search: Search<'_>, low: f64, high: f64) -> Cliff {

@@ -70,8 +70,8 @@ fn an_older_kernel_shares_with_its_application() {
 #[test]
 fn a_search_may_begin_anywhere() {
     let from = |near_pps| {
-        let point = point("napi:backlog", 1.0);
-        cliff_sim_unless(&SimEngine::default(), &point, 1e-4, near_pps, &|| false).unwrap().expect("not stopped")
+        let at = |load_pps| point("napi:backlog", load_pps);
+        cliff_sim_unless(&SimEngine::default(), &at, 1e-4, near_pps, &|| false).unwrap().expect("not stopped")
     };
     let anywhere = from(None);
     let found_pps = anywhere.load_pps.value;
@@ -82,6 +82,23 @@ fn a_search_may_begin_anywhere() {
             assert!(near.sweep.len() < anywhere.sweep.len(), "{} {}", near.sweep.len(), anywhere.sweep.len());
         }
     }
+}
+
+/// A host that loses in a band of loads, and nothing up to its cliff above: the lower end of the band counts.
+#[test]
+fn of_two_cliffs_the_lower_one_is_found() {
+    let from = |band_pps: std::ops::Range<f64>| {
+        let slow = |load_pps: f64| if band_pps.contains(&load_pps) { 20.0 } else { 1.0 };
+        let at = |load_pps: f64| {
+            let usual = point("napi:backlog", load_pps);
+            Point { host: Host { application_s: Some(slow(load_pps) * 1e-6), ..usual.host }, ..usual }
+        };
+        let engine = SimEngine { effort: Effort::Exactly(300_000), ..SimEngine::default() };
+        cliff_sim_unless(&engine, &at, 1e-4, None, &|| false).unwrap().expect("not stopped").load_pps.value
+    };
+    let usual_pps = from(0.0..0.0);
+    let band_pps = 0.4 * usual_pps..0.6 * usual_pps;
+    assert!((from(band_pps.clone()) / band_pps.start - 1.0).abs() < 0.01, "{usual_pps}");
 }
 
 /// Up to the softirq's own limit packets are lost at the socket, past it at the backlog as well; interrupts go away.

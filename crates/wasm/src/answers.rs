@@ -185,7 +185,7 @@ pub fn cliff(asked: CliffQuestion) -> Result<Fall, Refused> {
     let cliff_pps = netcliff_model::cliff(&engine, host, scheme, traffic, asked.loss).map_err(failed)?.pps;
     let livelock = netcliff_model::livelock_index(&engine, host, scheme, traffic, cliff_pps).map_err(failed)?;
     let past_pps = PAST * cliff_pps;
-    let past = Point { traffic: traffic.at_pps(past_pps), ..point.clone() };
+    let past = point.at_pps(past_pps);
     let binding = engine.evaluate(&past).map(|outcome| binding::at(past_pps, &outcome, Figure::exact(cliff_pps)));
     Ok(Fall {
         cliff_pps,

@@ -37,7 +37,7 @@ pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
         let checked = later.on(&setup.rig(later.options), |later, bench, rig| {
             let frame_bytes = setup.frame_bytes(later.options);
             let nic = rig.between().map(|between| scheme::under(between.nic(), frame_bytes));
-            let device = rig.between().zip(nic.as_ref()).filter(|_| !setup.settings().is_empty());
+            let device = rig.between().zip(nic.as_ref()).filter(|_| setup.changes_device());
             let device = device.map(|(between, nic)| device_of(between, nic, bench));
             let settings = rig.settings().iter().map(checked).collect();
             let asked = Asked { options: later.options, plan: later.plan, basis: later.basis, stop: later.stop };

@@ -3,6 +3,7 @@
 //! Searches begin at dithered loads, so that they share no grid. The two cliffs of a search share its trials: the second
 //! asks for the same loads first and takes what was measured there, and measures only where pauses made the two differ.
 
+pub(super) mod climb;
 mod open;
 
 use std::collections::{BTreeMap, HashMap};

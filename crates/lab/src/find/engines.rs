@@ -142,7 +142,8 @@ impl Predictor {
         }
         let stopped = || stop.load(Ordering::Relaxed);
         let engine = SimEngine { effort: Effort::Exactly(self.packets), ..self.sim() };
-        let found = cliff_sim_unless(&engine, &self.sim_point(1.0), self.loss, self.near_pps, &stopped)?;
+        let point_at = |load_pps| self.at_its_latency(load_pps).sim_point(load_pps);
+        let found = cliff_sim_unless(&engine, &point_at, self.loss, self.near_pps, &stopped)?;
         Ok(found.map(|cliff| cliff.load_pps))
     }
 
@@ -166,16 +167,22 @@ impl Predictor {
         answer.unwrap_or_else(|| self.with_its_latency(load_pps, |own| own.sim().evaluate(&own.sim_point(load_pps))))
     }
 
-    /// An answer with the interrupt latency of this load, which is noted.
+    /// With the interrupt latency of this load.
+    fn at_its_latency(&self, load_pps: f64) -> Self {
+        let mut own = self.clone();
+        let told_s = delivery::at(&self.timing.latencies, load_pps);
+        own.host.interrupt_latency_s = told_s.unwrap_or(self.host.interrupt_latency_s);
+        own
+    }
+
+    /// An answer with that, which is noted.
     fn with_its_latency(
         &self,
         load_pps: f64,
         answer: impl FnOnce(&Self) -> Result<Outcome, EngineFailure>,
     ) -> Result<Outcome, EngineFailure> {
         let Some(latency_s) = delivery::at(&self.timing.latencies, load_pps) else { return answer(self) };
-        let mut own = self.clone();
-        own.host.interrupt_latency_s = latency_s;
-        let mut outcome = answer(&own)?;
+        let mut outcome = answer(&self.at_its_latency(load_pps))?;
         let latency = print_short_time_s(latency_s);
         let late_s = delivery::at(&self.timing.gap_lates, load_pps);
         let late = late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));

@@ -8,7 +8,7 @@ use netcliff_core::ledger::TrialLedger;
 use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
-use super::cliff::{self, Cliffs};
+use super::cliff::{self, Cliffs, climb};
 use super::delivery::Timing;
 use super::engines::Predictor;
 use super::idle::{self, Idle, Switch};
@@ -59,7 +59,9 @@ pub struct Run<'a, 'p> {
     pub finding: &'a mut Finding,
     /// Share of the searches' slots that the host's own cliff leaves out.
     pub left_out: f64,
-    /// Packets come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
+    /// Packets come from a NIC's own NAPI.
+    pub behind_nic: bool,
+    /// They come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
     pub behind_known_moderation: bool,
     /// What trials told so far of when interrupts come, where moderation is known.
     pub timing: Timing,
@@ -243,7 +245,10 @@ impl Run<'_, '_> {
         let expected = self.expected().filter(|pps| (1.0 / NEAR..NEAR).contains(&(pps / rough.cliff_pps)));
         let base = base(self.options, self.plan);
         let near_pps = expected.unwrap_or(rough.cliff_pps);
-        let question = self.plan.question(base, highest, near_pps, rough.capacity_pps);
+        let mut question = self.plan.question(base, highest, near_pps, rough.capacity_pps);
+        if self.behind_nic {
+            question.near_pps = climb::start_pps(&mut self.bench, &question)?;
+        }
         let cliffs = cliff::search(&mut self.bench, &question)?;
         for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]
         {

@@ -1,5 +1,6 @@
 //! `find` on hosts whose cliffs are known.
 
+mod climb;
 mod conclusions;
 mod open;
 mod speed;

@@ -13,9 +13,6 @@ use super::super::engines::Predictor;
 use super::{Asked, at, repeated, told};
 use crate::bench::{Bench, Counts, Observation};
 use crate::calibrate::is_warm;
-use crate::find::reading;
-use crate::rfc2544::trial::Answer;
-use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
 /// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
@@ -93,27 +90,7 @@ pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, a
     points
 }
 
-/// The lowest of these loads below `cliff_pps` at which the host itself lost more than `target`, in the median over its trials, and how much; None: at none.
-pub(super) fn lowest_losing(
-    observed: &[Observed],
-    cliff_pps: f64,
-    capacity_pps: f64,
-    target: f64,
-) -> Option<(f64, f64)> {
-    let own_loss = |seen: &Observation| match reading::read(seen, capacity_pps).own {
-        Answer::Valid(trial) => Some(trial.loss_ratio()),
-        Answer::Void { .. } => None,
-    };
-    let lost = |(load_pps, seen): &Observed| {
-        let each: Vec<f64> = seen.iter().filter_map(own_loss).collect();
-        Some((*load_pps, stats::median(&each)?.value))
-    };
-    let losing = observed.iter().filter_map(lost).filter(|(load_pps, lost)| *load_pps < cliff_pps && *lost > target);
-    losing.min_by(|a, b| a.0.total_cmp(&b.0))
-}
-
-/// Says at which load below the cliff more than `target` of the packets were lost. A search looks at the loads on its way: of a host that loses less at a higher
-/// load, as where ksoftirqd polls on there, it finds the cliff that is nearest to the expected one.
+/// Says at which load below the cliff more than `target` of the packets were lost: the climb that looks for the lowest cliff tries some loads only.
 pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Option<String> {
     let loss = |point: &SweepPoint| point.outcome.loss_fraction.map_or(0.0, |loss| loss.value);
     let measured = points.iter().filter(|point| point.engine == EngineKind::Wire && point.load_pps < cliff_pps);

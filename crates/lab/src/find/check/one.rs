@@ -8,7 +8,7 @@ use super::setup::{CheckSetup, Predicted};
 use super::{Asked, below, blank, found, measured, past, predict, reference, told};
 use crate::bench::{Bench, Counts};
 use crate::calibrate::Calibrated;
-use crate::find::cliff::{self, Cliffs, Question};
+use crate::find::cliff::{self, Cliffs, climb};
 use crate::find::delivery::{self, Timing};
 use crate::find::engines::Predictor;
 use crate::find::later::highest;
@@ -16,10 +16,6 @@ use crate::find::recorder::{Recorder, Stage};
 use crate::find::sureness::{Assessed, Sureness};
 use crate::find::{base, experienced};
 use crate::trial::TrialSpec;
-
-/// Searches at the most that are made anew below a load that loses, and where they begin as a share of it.
-const MOST_PASSED_OVER: u32 = 2;
-const BELOW_SHARE: f64 = 0.8;
 
 /// Why an engine predicted nothing.
 type Reasons = Vec<(EngineKind, String)>;
@@ -50,8 +46,9 @@ pub(super) fn one(
     let expected_pps = expected_pps(asked, finding, &check, is_predicted)?;
     let one = One { setup, asked, device, finding, spec, is_predicted, socket_buffer, expected_pps };
     let timing = one.timing(&computed, bench)?;
-    let (cliffs, observed) = one.lowest(bench, &mut check.notes)?;
+    let cliffs = one.search(bench)?;
     let cliff_pps = one.cliff_pps(&cliffs)?;
+    let observed = one.observed_below(bench, cliff_pps.unwrap_or(expected_pps))?;
     let (present, timing) = one.present(bench, timing);
     computed.timing = timing.curved();
     check.scheme = computed.sim_point(expected_pps).scheme;
@@ -137,56 +134,20 @@ impl One<'_> {
         below::timing(&predicted, bench, &self.spec, self.expected_pps, self.asked)
     }
 
-    /// The cliff above which no load below it loses, and a device at such loads. A search looks at the loads on its way and may pass over some that lose, as where
-    /// ksoftirqd polls on at higher ones and nothing is lost again: then it is made anew below the lowest of those.
-    fn lowest(
-        &self,
-        bench: &mut Recorder<'_>,
-        notes: &mut Vec<String>,
-    ) -> Result<(Cliffs, Vec<below::Observed>), String> {
-        let target = self.asked.options.loss;
-        let mut found = self.searched(bench, None)?;
-        for _ in 0..MOST_PASSED_OVER {
-            let (cliffs, observed) = &found;
-            let Some(cliff_pps) = self.cliff_pps(cliffs)? else { break };
-            let losing = below::lowest_losing(observed, cliff_pps, self.capacity_pps(), target);
-            let Some((losing_pps, lost)) = losing else { break };
-            let lower = self.searched(bench, Some(losing_pps))?;
-            if self.cliff_pps(&lower.0)?.is_none() {
-                break;
-            }
-            notes.push(format!(
-                "a first search found a cliff at {:.1} kpps, but {:.1} % were lost at {:.1} kpps: it was searched again below that",
-                cliff_pps / 1e3,
-                100.0 * lost,
-                losing_pps / 1e3
-            ));
-            found = lower;
-        }
-        Ok(found)
-    }
-
-    /// A search, of loads up to `most_pps` if it is given, and a device at loads below what it found.
-    fn searched(
-        &self,
-        bench: &mut Recorder<'_>,
-        most_pps: Option<f64>,
-    ) -> Result<(Cliffs, Vec<below::Observed>), String> {
-        let cliffs = self.search(bench, most_pps)?;
-        let observed = self.observed_below(bench, self.cliff_pps(&cliffs)?.unwrap_or(self.expected_pps))?;
-        Ok((cliffs, observed))
-    }
-
-    fn search(&self, bench: &mut Recorder<'_>, most_pps: Option<f64>) -> Result<Cliffs, String> {
+    /// The cliff; of a device the lowest.
+    fn search(&self, bench: &mut Recorder<'_>) -> Result<Cliffs, String> {
         let Asked { options, plan, basis, .. } = *self.asked;
         bench.enter(Stage::Search);
         bench.calibrated(basis.calibrated.costs, base(options, plan));
-        let reference = reference(options, plan, self.finding);
-        let near_pps = most_pps.map_or(self.expected_pps, |most_pps| self.expected_pps.min(BELOW_SHARE * most_pps));
-        let mut question = plan.question(self.spec.clone(), highest(self.finding), near_pps, self.capacity_pps());
-        question.range.max_pps =
-            most_pps.map_or(question.range.max_pps, |most_pps| most_pps.min(question.range.max_pps));
-        cliff::search(bench, &Question { reference, ..question }).map_err(told)
+        let highest = highest(self.finding);
+        let mut question = plan.question(self.spec.clone(), highest, self.expected_pps, self.capacity_pps());
+        question.reference = reference(options, plan, self.finding);
+        if self.device.is_some() {
+            bench.enter(Stage::Below);
+            question.near_pps = climb::start_pps(bench, &question).map_err(told)?;
+            bench.enter(Stage::Search);
+        }
+        cliff::search(bench, &question).map_err(told)
     }
 
     /// The costs at the speed of the search, where that differs, and all that is known of when interrupts come.

@@ -91,6 +91,11 @@ impl CheckSetup {
         &self.settings
     }
 
+    /// Whether what the device does is another: by a setting, or as a word of `rx-usecs` comes to another figure under other frames.
+    pub(super) fn changes_device(&self) -> bool {
+        !self.settings.is_empty() || self.frame_bytes.is_some()
+    }
+
     /// The length of every frame, FCS included (bytes); None: a capture's are sent.
     pub(super) fn frame_bytes(&self, options: &FindOptions) -> Option<u32> {
         self.frame_bytes.or(options.one_length())
@@ -122,6 +127,14 @@ impl CheckSetup {
         if let Scheme::Napi(napi) = &mut scheme {
             if let Some(device) = device {
                 host.ring = device.ring.unwrap_or(host.ring);
+                if self.frame_bytes.is_some() {
+                    match device.moderation() {
+                        Ok(moderation) => napi.moderation = moderation,
+                        Err(why) => {
+                            notes.push(format!("predicted with the moderation of the calibrated frames: {why}"))
+                        }
+                    }
+                }
                 unpredicted = device.set_in(napi, &self.settings, &mut notes).err();
             }
             napi.budget = self.budget.map_or(napi.budget, u64::from);

@@ -27,7 +27,12 @@ fn searched(bench: &mut dyn Bench, ceiling_pps: f64) -> Cliffs {
 }
 
 fn searched_to(bench: &mut dyn Bench, highest: Highest) -> Cliffs {
-    let question = Question {
+    cliff::search(bench, &question(highest)).unwrap()
+}
+
+/// The same as a question.
+pub(super) fn question(highest: Highest) -> Question {
+    Question {
         reference: None,
         base: spec(0.4, 1),
         goal: quick(),
@@ -37,8 +42,7 @@ fn searched_to(bench: &mut dyn Bench, highest: Highest) -> Cliffs {
         capacity_pps: CAPACITY_PPS,
         searches: 3,
         most_trials: 1000,
-    };
-    cliff::search(bench, &question).unwrap()
+    }
 }
 
 /// Trials that are void far below the sender's ceiling are the reason, not the sender.

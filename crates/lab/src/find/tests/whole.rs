@@ -83,6 +83,7 @@ fn run_under(scheme: Scheme, bench: &mut dyn Bench, options: &FindOptions) -> (F
         bench: Recorder::new(bench),
         left_out: 0.0,
         timing: Default::default(),
+        behind_nic: false,
         behind_known_moderation: false,
         progress: &progress,
         stop: &stop,
