@@ -1,6 +1,7 @@
 //! Schemes whose packets can be followed one by one without events, if no observer is set. The machine of events stays
 //! their reference: both agree at every mark and in every latency.
 
+mod before;
 mod disciplines;
 mod handled;
 mod ideal;

@@ -3,7 +3,7 @@
 //! Searches begin at dithered loads, so that they share no grid. The two cliffs of a search share its trials: the second
 //! asks for the same loads first and takes what was measured there, and measures only where pauses made the two differ.
 
-pub(super) mod climb;
+mod climb;
 mod open;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +18,7 @@ use crate::rfc2544::search::{End, Found, Goal, Searched};
 use crate::rfc2544::trial::{Answer, Range, Why};
 use crate::stats::{self, Bracketed, quantile};
 use crate::trial::{TrialError, TrialSpec};
+pub(super) use climb::Climb;
 use open::{end, open};
 
 /// Starts lie within this factor below and above the load where the cliff is expected: some steps of a search, so that each begins

@@ -8,7 +8,7 @@ use netcliff_core::ledger::TrialLedger;
 use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
-use super::cliff::{self, Cliffs, climb};
+use super::cliff::{self, Cliffs, Climb};
 use super::delivery::Timing;
 use super::engines::Predictor;
 use super::idle::{self, Idle, Switch};
@@ -247,7 +247,7 @@ impl Run<'_, '_> {
         let near_pps = expected.unwrap_or(rough.cliff_pps);
         let mut question = self.plan.question(base, highest, near_pps, rough.capacity_pps);
         if self.behind_nic {
-            question.near_pps = climb::start_pps(&mut self.bench, &question)?;
+            question.near_pps = Climb::of(&mut self.bench, &question)?.start_pps;
         }
         let cliffs = cliff::search(&mut self.bench, &question)?;
         for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]

@@ -2,7 +2,8 @@
 
 use netcliff_core::Napi;
 
-use super::serial::{Before, Discipline};
+use super::before::Before;
+use super::serial::Discipline;
 use crate::draw::to_ticks;
 use crate::free_running::FreeRunning;
 use crate::machine::Times;
@@ -27,19 +28,19 @@ impl Discipline for DisableEnable {
     const COUNTS_AT_ONCE: bool = true;
 
     #[inline(always)]
-    fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Before, u64) {
+    fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Option<Before>, u64) {
         if arrived < last {
-            return (Before::default(), work);
+            return (None, work);
         }
         let mut before = Before { idle: arrived - last, interrupts: 1, ..Before::default() };
         if !self.merged {
             before.interrupt = self.times.interrupt.next_of_mean(self.stage_ticks);
-            return (before, work);
+            return (Some(before), work);
         }
         let mean = self.stage_ticks + self.cost.mean_ticks(bytes);
         let stage = self.times.interrupt.next_of_mean(mean);
         before.interrupt = to_ticks(stage as f64 * (self.stage_ticks / mean)).min(stage);
-        (before, stage - before.interrupt)
+        (Some(before), stage - before.interrupt)
     }
 }
 
@@ -65,18 +66,18 @@ impl Discipline for Napi2007 {
     const COUNTS_AT_ONCE: bool = false;
 
     #[inline(always)]
-    fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Before, u64) {
-        let mut before = Before::default();
-        if arrived >= last {
+    fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Option<Before>, u64) {
+        let none = Before::default();
+        let before = if arrived >= last {
             let interrupt = self.times.interrupt.next_of_mean(self.stage_ticks);
-            before = Before { idle: arrived - last, interrupt, interrupts: 1, polls: 1, ..before };
-            self.left = self.quota;
+            Some(Before { idle: arrived - last, interrupt, interrupts: 1, polls: 1, ..none })
         } else if self.left == 0 {
             let overhead = self.times.poll.next();
-            before = Before { idle: self.timer.next(last) - last, overhead, polls: 1, ..before };
-            self.left = self.quota;
-        }
-        self.left -= 1;
+            Some(Before { idle: self.timer.next(last) - last, overhead, polls: 1, ..none })
+        } else {
+            None
+        };
+        self.left = if before.is_some() { self.quota } else { self.left } - 1;
         (before, work)
     }
 }
@@ -84,8 +85,8 @@ impl Discipline for Napi2007 {
 /// How softirqs get to a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Follows {
-    /// It is found by a poll under way, or by the one that follows a full one.
-    InPoll,
+    /// It is found by the poll that follows a full one.
+    Full,
     /// It came when no softirq ran, and interrupted.
     Idle,
     /// It came while the driver unmasked, and interrupts at once; the poll before processed `work` packets.
@@ -161,9 +162,19 @@ impl<'a> OneNapi<'a> {
         self.times.poll.give_back();
     }
 
-    /// What comes before a packet that arrived at `arrived`, where the one before departed at `last`.
+    /// What comes before a packet that arrived at `arrived`, where the one before departed at `last`; None: nothing, it is found by the poll under way.
     #[inline(always)]
-    pub(super) fn next(&mut self, arrived: u64, last: u64) -> (Before, Follows) {
+    pub(super) fn next(&mut self, arrived: u64, last: u64) -> Option<(Before, Follows)> {
+        // Before the first poll nothing departs later than it arrives.
+        if arrived < last && self.served < self.weight {
+            self.served += 1;
+            return None;
+        }
+        Some(self.next_poll(arrived, last))
+    }
+
+    #[inline(always)]
+    fn next_poll(&mut self, arrived: u64, last: u64) -> (Before, Follows) {
         let mut before = Before::default();
         if self.served == self.weight {
             // The next poll follows, whether it will find anything or not.
@@ -172,7 +183,7 @@ impl<'a> OneNapi<'a> {
         if self.has_polled {
             if arrived < last + before.first {
                 self.served += 1;
-                return (before, Follows::InPoll);
+                return (before, Follows::Full);
             }
             before.first += self.unmasking();
         }
@@ -208,8 +219,8 @@ impl Discipline for OneNapi<'_> {
     const COUNTS_AT_ONCE: bool = true;
 
     #[inline(always)]
-    fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Before, u64) {
-        (self.next(arrived, last).0, work)
+    fn before(&mut self, arrived: u64, last: u64, work: u64, _bytes: u32) -> (Option<Before>, u64) {
+        (self.next(arrived, last).map(|(before, _)| before), work)
     }
 
     fn first(&mut self, at: u64, last: u64) -> (u64, u8) {

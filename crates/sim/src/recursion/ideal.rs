@@ -36,7 +36,7 @@ impl<C: WorkClock> Recursion for Ideal<C> {
             idle += start - last;
             last = start + (*work).max(C::LEAST);
             let latency = last.wrapping_sub(now.at);
-            inside[accepted & mask] = Accepted { departs: last, latency, bytes: *bytes, kept: () };
+            inside[accepted & mask] = Accepted { departs: last, latency, bytes: *bytes };
             accepted += 1;
         }
         self.inside.offered += packets.gaps.len();

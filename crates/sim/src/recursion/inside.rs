@@ -4,21 +4,20 @@ use super::work_clock::WorkClock;
 use crate::random::BLOCK;
 use crate::tally::{Counts, Histogram};
 
-/// An accepted packet, with what else a scheme keeps of it.
+/// An accepted packet.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Accepted<T = ()> {
+pub(super) struct Accepted {
     /// When it departs, on the clock of work ([`super::work_clock`]) [ticks].
     pub departs: u64,
     /// That less when it came; pauses are added when it is delivered.
     pub latency: u64,
     pub bytes: u32,
-    pub kept: T,
 }
 
 /// The latest accepted packets in a ring buffer, and sums over those that have been delivered.
-pub(super) struct Inside<T = ()> {
+pub(super) struct Inside {
     /// A power of two of places.
-    pub packets: Box<[Accepted<T>]>,
+    pub packets: Box<[Accepted]>,
     /// Packets that have room.
     pub ring: usize,
     /// Packets that have come, and those of them that found room.
@@ -29,7 +28,7 @@ pub(super) struct Inside<T = ()> {
     counts: Counts,
 }
 
-impl<T: Copy + Default> Inside<T> {
+impl Inside {
     pub(super) fn new(ring: usize) -> Self {
         // The packets inside, and the block's packets not counted yet.
         let places = (ring + BLOCK).next_power_of_two();
@@ -63,28 +62,30 @@ impl<T: Copy + Default> Inside<T> {
     pub(super) fn deliver(&mut self, shown: u64, clock: &mut impl WorkClock, latencies: &mut Histogram) {
         let mask = self.packets.len() - 1;
         let packets = &self.packets[..=mask];
-        let first = self.delivered;
-        let mut latency = 0_u128;
-        while self.delivered < self.accepted {
-            let packet = &packets[self.delivered & mask];
+        let (first, mut delivered) = (self.delivered, self.delivered);
+        let (mut latency, mut bytes) = (0_u128, 0_u64);
+        while delivered < self.accepted {
+            let packet = &packets[delivered & mask];
             if packet.departs > shown {
                 break;
             }
             let own = packet.latency.wrapping_add(clock.away(packet.departs));
             latency += u128::from(own);
             latencies.add(own);
-            self.counts.delivered_bytes += u64::from(packet.bytes);
-            self.delivered += 1;
+            bytes += u64::from(packet.bytes);
+            delivered += 1;
         }
         clock.forget();
         self.counts.latency += latency;
-        self.counts.delivered += (self.delivered - first) as u64;
+        self.counts.delivered_bytes += bytes;
+        self.counts.delivered += (delivered - first) as u64;
+        self.delivered = delivered;
     }
 
     /// The counts of packets at `at`, of which all departures have been counted.
     pub(super) fn counts(&self, at: u64) -> Counts {
         let inside = (self.delivered..self.accepted).map(|number| &self.packets[self.place(number)]);
-        let age = |packet: &Accepted<T>| at.wrapping_add(packet.latency).wrapping_sub(packet.departs);
+        let age = |packet: &Accepted| at.wrapping_add(packet.latency).wrapping_sub(packet.departs);
         let ages: u128 = inside.map(|packet| u128::from(age(packet))).sum();
         let area = self.counts.latency + ages;
         Counts {

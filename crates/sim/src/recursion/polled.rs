@@ -169,7 +169,7 @@ impl Recursion for Polled {
             known.wait(timer, now, now, u64::MAX);
             known.serve(timer, now, *work);
             let departs = known.time;
-            inside[accepted & mask] = Accepted { departs, latency: departs - now, bytes: *bytes, kept: () };
+            inside[accepted & mask] = Accepted { departs, latency: departs - now, bytes: *bytes };
             accepted += 1;
         }
         self.inside.offered += packets.gaps.len();

@@ -10,8 +10,8 @@ mod taken;
 
 use netcliff_core::{Napi, Point};
 
+use super::before::{Before, Befores};
 use super::disciplines::{Follows, OneNapi};
-use super::serial::{Before, Sums};
 use crate::clock::{Clock, NEVER};
 use crate::draw::to_ticks;
 use crate::fifo::Packet;
@@ -60,7 +60,6 @@ struct Processed {
     arrived: u64,
     /// [`NEVER`]: the machine of events is to process it.
     departs: u64,
-    before: Before,
     /// CPU time of the application for it, with the switch to it [ticks].
     application: u64,
     /// It finds the socket full.
@@ -90,16 +89,14 @@ struct Softirqs {
     limits: Limits,
     packets: Box<[Processed]>,
     accepted: usize,
-    /// Departures that have been counted.
-    processed: usize,
     taken: Taken,
-    /// When nothing was left to do, and the latest arrival.
+    /// The first packet since nothing was left to do, when that was, and the latest arrival.
+    first: usize,
     began: u64,
     now: u64,
-    /// When the last accepted packet departs, and the last whose departure has been counted.
+    /// When the last accepted packet departs.
     last: u64,
-    passed: u64,
-    sums: Sums,
+    befores: Befores,
     /// CPU time of the application for all accepted packets [ticks].
     application: u64,
     /// When the backlog is moved to the process queue next or was last, and the first packet that waits for that.
@@ -129,13 +126,12 @@ impl Softirqs {
             limits,
             packets: vec![Processed::default(); places].into_boxed_slice(),
             accepted: 0,
-            processed: 0,
             taken: Taken::new(point.host.socket_buffer as usize),
+            first: 0,
             began: 0,
             now: 0,
             last: 0,
-            passed: 0,
-            sums: Sums::default(),
+            befores: Befores::default(),
             application: 0,
             spliced_at: 0,
             waits_from: 0,
@@ -182,8 +178,9 @@ impl Softirqs {
     /// From what the machine has come to.
     fn begin(&mut self, machine: &mut Machine<()>) {
         (self.now, self.counts) = (machine.last_arrival(), machine.counts);
-        (self.began, self.last, self.passed) = (machine.now, machine.now, machine.now);
-        (self.sums, self.application, self.stops_at, self.woke) = (Sums::default(), 0, NEVER, false);
+        (self.first, self.began, self.last) = (self.accepted, machine.now, machine.now);
+        (self.application, self.stops_at, self.woke) = (0, NEVER, false);
+        self.befores.clear();
         self.taken.begin(self.last);
         (self.spliced_at, self.waits_from) = (0, self.accepted);
     }
@@ -209,7 +206,7 @@ impl Softirqs {
             }
             let packet = block.packet(number, arrived);
             if self.stops_at < NEVER {
-                self.leave_packet(packet, Before::default());
+                self.leave_packet(packet);
             } else {
                 self.serve(packet, instance);
             }
@@ -228,34 +225,14 @@ impl Softirqs {
     /// Softirqs get to a packet, and the application.
     #[inline]
     fn serve(&mut self, packet: Packet, instance: &mut OneNapi<'_>) {
-        let (mut before, follows) = instance.next(packet.arrived, self.last);
-        self.rounds.counted = false;
-        let ended = self.last + before.first;
-        self.taken.ran_until(ended);
-        match follows {
-            Follows::InPoll => {}
-            Follows::Idle => {
-                self.taken.goes_on(before.idle);
-                self.since = if self.woke { ended } else { self.since };
-                self.woke = false;
-                let began = ended + before.idle + before.interrupt;
-                let on_idle = self.taken.asleep();
-                self.rounds =
-                    Rounds { on_idle, began, round_began: began, done: 0, budget: self.limits.budget, counted: false };
-            }
-            Follows::Unmasking { work } => {
-                let repolls = ended + before.interrupt;
-                if self.leaves_next_poll(work, repolls) && self.stops_after_round(repolls) {
-                    instance.give_back_overhead();
-                    (before.overhead, before.polls) = (0, 0);
-                    self.sums.add(&before);
-                    self.taken.ran_until(repolls);
-                    return self.leave_packet(packet, before);
-                }
+        let (mut began, mut interrupted) = (self.last, self.last);
+        if let Some((before, follows)) = instance.next(packet.arrived, self.last) {
+            interrupted += before.first + before.idle;
+            began += before.length();
+            if !self.reach(packet, before, follows, instance) {
+                return;
             }
         }
-        self.sums.add(&before);
-        let began = self.last + before.length();
         if self.backlog && packet.arrived >= self.spliced_at {
             (self.spliced_at, self.waits_from) = (began, self.accepted);
         }
@@ -270,19 +247,57 @@ impl Softirqs {
         self.last = began + work;
         self.taken.ran_until(self.last);
         let mut application = 0;
-        if !full {
+        let latency = u128::from(self.last - packet.arrived);
+        self.counts.processed += 1;
+        self.counts.processed_latency += latency;
+        if full {
+            self.counts.dropped_socket += 1;
+            self.counts.lost_latency += latency;
+        } else {
             let switch = asleep.then(|| instance.switch());
             // Who sleeps is woken by the first packet after an interrupt.
-            let interrupted = ended + before.idle;
             self.taken.hand(&packet, interrupted, switch);
             self.woke |= asleep;
             application = packet.application + switch.unwrap_or(0);
             self.application += application;
         }
         let place = self.place(self.accepted);
-        self.packets[place] =
-            Processed { arrived: packet.arrived, departs: self.last, before, application, dropped: full };
+        self.packets[place] = Processed { arrived: packet.arrived, departs: self.last, application, dropped: full };
         self.accepted += 1;
+    }
+
+    /// What comes before a packet happens; false: ksoftirqd is woken by it.
+    #[inline]
+    fn reach(&mut self, packet: Packet, mut before: Before, follows: Follows, instance: &mut OneNapi<'_>) -> bool {
+        self.rounds.counted = false;
+        let ended = self.last + before.first;
+        self.taken.ran_until(ended);
+        let mut leaves = false;
+        match follows {
+            Follows::Full => {}
+            Follows::Idle => {
+                self.taken.goes_on(before.idle);
+                self.since = if self.woke { ended } else { self.since };
+                self.woke = false;
+                let began = ended + before.idle + before.interrupt;
+                let on_idle = self.taken.asleep();
+                self.rounds =
+                    Rounds { on_idle, began, round_began: began, done: 0, budget: self.limits.budget, counted: false };
+            }
+            Follows::Unmasking { work } => {
+                let repolls = ended + before.interrupt;
+                leaves = self.leaves_next_poll(work, repolls) && self.stops_after_round(repolls);
+                if leaves {
+                    instance.give_back_overhead();
+                    (before.overhead, before.polls) = (0, 0);
+                    self.taken.ran_until(repolls);
+                    self.leave_packet(packet);
+                }
+            }
+        }
+        // A packet that is left has its number by now.
+        self.befores.add(self.accepted - usize::from(leaves), before);
+        !leaves
     }
 
     /// Protocol time of a packet that finds the socket full and would take `own` [ticks].
@@ -290,11 +305,11 @@ impl Softirqs {
         if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
 
-    /// A packet that the machine of events is to process; it has done what is `before` it.
+    /// A packet that the machine of events is to process.
     #[cold]
-    fn leave_packet(&mut self, packet: Packet, before: Before) {
+    fn leave_packet(&mut self, packet: Packet) {
         let place = self.place(self.accepted);
-        self.packets[place] = Processed { arrived: packet.arrived, departs: NEVER, before, ..Processed::default() };
+        self.packets[place] = Processed { arrived: packet.arrived, departs: NEVER, ..Processed::default() };
         if self.backlog && packet.arrived >= self.spliced_at {
             (self.spliced_at, self.waits_from) = (NEVER, self.accepted);
         }

@@ -10,7 +10,7 @@ use netcliff_core::finding::SweepPoint;
 use super::super::conclude::{self, Merged};
 use super::super::delivery::{self, AtSpeed, Timing};
 use super::super::engines::Predictor;
-use super::{Asked, at, repeated, told};
+use super::{Asked, at, repeated};
 use crate::bench::{Bench, Counts, Observation};
 use crate::calibrate::is_warm;
 use crate::trial::{TrialError, TrialSpec};
@@ -18,9 +18,6 @@ use crate::trial::{TrialError, TrialSpec};
 /// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
 pub(super) const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
-/// Loads of the trials that tell how late interrupts come, as shares of the cliff that is expected, and trials of each.
-const TIMED: [f64; 2] = [0.3, 0.6];
-const TIMED_REPEATS: u64 = 2;
 /// Most loss of a trial that tells that, or the speed of the host: polls of a full ring find what they find whenever they come.
 const TELLING_LOSS: f64 = 0.01;
 
@@ -102,25 +99,11 @@ pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Opti
     ))
 }
 
-/// What trials below the cliff told of when interrupts come: calibration's, or else, as where the moderation that those had is not known, some of this set-up.
-pub(super) fn timing(
-    predicted: &Predicted<'_>,
-    bench: &mut dyn Bench,
-    spec: &TrialSpec,
-    expected_pps: f64,
-    asked: &Asked<'_>,
-) -> Result<Timing, String> {
-    if !asked.basis.timing.latencies.is_empty() {
-        return Ok(asked.basis.timing.clone());
-    }
-    let mut trials: Vec<Counts> = Vec::new();
-    for repeat in 0..TIMED_REPEATS {
-        for share in TIMED {
-            let (rate_pps, seed) = (share * expected_pps, spec.seed + 60_000 + repeat);
-            let seen = bench.observe(&TrialSpec { rate_pps, seed, ..spec.clone() }, true).map_err(told)?;
-            trials.extend(telling(&seen).filter(is_warm));
-        }
-    }
+/// What trials of this set-up tell of when interrupts come; where they tell nothing, what calibration's did, behind another moderation.
+pub(super) fn timing(predicted: &Predicted<'_>, trials: &[Observation], asked: &Asked<'_>) -> Timing {
     let Predicted { computed, at_speed_of } = predicted;
-    Ok(delivery::of_trials(computed, &trials, at_speed_of, asked.stop).unwrap_or_default())
+    // Each takes as long to ask as a trial: half of them tell as much.
+    let trials: Vec<Counts> = trials.iter().filter_map(telling).filter(is_warm).step_by(2).collect();
+    let own = delivery::of_trials(computed, &trials, at_speed_of, asked.stop).unwrap_or_default();
+    if own.latencies.is_empty() { asked.basis.timing.clone() } else { own }
 }

@@ -6,9 +6,9 @@ use netcliff_core::{EngineKind, Finding};
 use super::device::Device;
 use super::setup::{CheckSetup, Predicted};
 use super::{Asked, below, blank, found, measured, past, predict, reference, told};
-use crate::bench::{Bench, Counts};
+use crate::bench::{Bench, Counts, Observation};
 use crate::calibrate::Calibrated;
-use crate::find::cliff::{self, Cliffs, climb};
+use crate::find::cliff::{self, Cliffs, Climb, Question};
 use crate::find::delivery::{self, Timing};
 use crate::find::engines::Predictor;
 use crate::find::later::highest;
@@ -45,8 +45,17 @@ pub(super) fn one(
     };
     let expected_pps = expected_pps(asked, finding, &check, is_predicted)?;
     let one = One { setup, asked, device, finding, spec, is_predicted, socket_buffer, expected_pps };
-    let timing = one.timing(&computed, bench)?;
-    let cliffs = one.search(bench)?;
+    let mut question = one.question();
+    let mut timing = Timing::default();
+    bench.calibrated(basis.calibrated.costs, base(options, plan));
+    if device.is_some() {
+        bench.enter(Stage::Below);
+        let climb = Climb::of(bench, &question).map_err(told)?;
+        timing = one.timing(&computed, &climb.trials);
+        question.near_pps = climb.start_pps;
+    }
+    bench.enter(Stage::Search);
+    let cliffs = cliff::search(bench, &question).map_err(told)?;
     let cliff_pps = one.cliff_pps(&cliffs)?;
     let observed = one.observed_below(bench, cliff_pps.unwrap_or(expected_pps))?;
     let (present, timing) = one.present(bench, timing);
@@ -124,30 +133,22 @@ impl One<'_> {
         self.is_predicted && self.device.is_some_and(|device| !device.backlog)
     }
 
-    fn timing(&self, computed: &Predictor, bench: &mut Recorder<'_>) -> Result<Timing, String> {
+    /// What trials below the cliff tell of when interrupts come, or else those of calibration.
+    fn timing(&self, computed: &Predictor, below: &[Observation]) -> Timing {
         if !self.is_timed() {
-            return Ok(Timing::default());
+            return Timing::default();
         }
-        bench.enter(Stage::Below);
         let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
         let predicted = below::Predicted { computed, at_speed_of: &at_speed_of };
-        below::timing(&predicted, bench, &self.spec, self.expected_pps, self.asked)
+        below::timing(&predicted, below, self.asked)
     }
 
-    /// The cliff; of a device the lowest.
-    fn search(&self, bench: &mut Recorder<'_>) -> Result<Cliffs, String> {
-        let Asked { options, plan, basis, .. } = *self.asked;
-        bench.enter(Stage::Search);
-        bench.calibrated(basis.calibrated.costs, base(options, plan));
+    /// What is searched, where it is expected.
+    fn question(&self) -> Question {
+        let Asked { options, plan, .. } = *self.asked;
         let highest = highest(self.finding);
-        let mut question = plan.question(self.spec.clone(), highest, self.expected_pps, self.capacity_pps());
-        question.reference = reference(options, plan, self.finding);
-        if self.device.is_some() {
-            bench.enter(Stage::Below);
-            question.near_pps = climb::start_pps(bench, &question).map_err(told)?;
-            bench.enter(Stage::Search);
-        }
-        cliff::search(bench, &question).map_err(told)
+        let question = plan.question(self.spec.clone(), highest, self.expected_pps, self.capacity_pps());
+        Question { reference: reference(options, plan, self.finding), ..question }
     }
 
     /// The costs at the speed of the search, where that differs, and all that is known of when interrupts come.

@@ -3,7 +3,7 @@
 //! asks for.
 
 use super::Question;
-use crate::bench::Bench;
+use crate::bench::{Bench, Observation};
 use crate::find::reading;
 use crate::rfc2544::trial::Answer;
 use crate::trial::{TrialError, TrialSpec};
@@ -13,34 +13,47 @@ const FIRST: f64 = 0.2;
 const LAST: f64 = 4.0;
 const STEP: f64 = 1.2;
 /// A load loses if so many trials in a row do: one may have been disturbed.
-const TRIALS: u64 = 2;
+const TRIALS: u32 = 2;
 
-/// The middle between the lowest of rising loads that loses more than the target and the load before; where none does, the expected cliff (pps).
-///
-/// # Errors
-/// A trial failed.
-pub fn start_pps(bench: &mut dyn Bench, question: &Question) -> Result<f64, TrialError> {
-    let range = question.range;
-    let mut load_pps = (FIRST * question.near_pps).max(range.min_pps);
-    let mut seed = question.base.seed + 30_000;
-    while load_pps <= range.max_pps.min(LAST * question.near_pps) {
-        if loses(bench, question, load_pps, seed)? {
-            return Ok(load_pps / STEP.sqrt());
-        }
-        load_pps *= STEP;
-        seed += TRIALS;
-    }
-    Ok(question.near_pps)
+/// Trials at rising loads.
+#[derive(Debug)]
+pub struct Climb {
+    /// The middle between the lowest load that loses more than the target and the load before; where none does, the expected cliff (pps).
+    pub start_pps: f64,
+    pub trials: Vec<Observation>,
 }
 
-/// True if each trial of a load loses more than the target, their seeds from `seed` on.
-fn loses(bench: &mut dyn Bench, question: &Question, rate_pps: f64, seed: u64) -> Result<bool, TrialError> {
-    for seed in seed..seed + TRIALS {
-        let seen = bench.observe(&TrialSpec { rate_pps, seed, ..question.base.clone() }, true)?;
-        match reading::read(&seen, question.capacity_pps).own {
-            Answer::Valid(trial) if trial.loss_ratio() > question.goal.loss_ratio => {}
-            Answer::Valid(_) | Answer::Void { .. } => return Ok(false),
+impl Climb {
+    /// Climbs to the first load that loses.
+    ///
+    /// # Errors
+    /// A trial failed.
+    pub fn of(bench: &mut dyn Bench, question: &Question) -> Result<Self, TrialError> {
+        let range = question.range;
+        let mut climb = Self { start_pps: question.near_pps, trials: Vec::new() };
+        let mut load_pps = (FIRST * question.near_pps).max(range.min_pps);
+        while load_pps <= range.max_pps.min(LAST * question.near_pps) {
+            if climb.loses(bench, question, load_pps)? {
+                climb.start_pps = load_pps / STEP.sqrt();
+                break;
+            }
+            load_pps *= STEP;
         }
+        Ok(climb)
     }
-    Ok(true)
+
+    /// True if each trial of a load loses more than the target.
+    fn loses(&mut self, bench: &mut dyn Bench, question: &Question, rate_pps: f64) -> Result<bool, TrialError> {
+        for _ in 0..TRIALS {
+            let seed = question.base.seed + 30_000 + self.trials.len() as u64;
+            let seen = bench.observe(&TrialSpec { rate_pps, seed, ..question.base.clone() }, true)?;
+            let answer = reading::read(&seen, question.capacity_pps).own;
+            self.trials.push(seen);
+            match answer {
+                Answer::Valid(trial) if trial.loss_ratio() > question.goal.loss_ratio => {}
+                Answer::Valid(_) | Answer::Void { .. } => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
 }

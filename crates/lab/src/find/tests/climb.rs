@@ -3,7 +3,7 @@
 use super::open::question;
 use crate::bench::Highest;
 use crate::bench::through::Through;
-use crate::find::cliff::climb;
+use crate::find::cliff::Climb;
 use crate::find::fake::Fake;
 use crate::trial::TrialSpec;
 
@@ -16,7 +16,7 @@ fn start_pps(slows: impl Fn(f64, u32) -> bool) -> f64 {
         crate::bench::Bench::observe(host, spec, metered)
     };
     let mut host = Through { host: Fake { buffer: 10.0, ..Fake::new(200e3, 5) }, observe };
-    climb::start_pps(&mut host, &question(Highest::of_sender(1e6))).expect("trials")
+    Climb::of(&mut host, &question(Highest::of_sender(1e6))).expect("trials").start_pps
 }
 
 #[test]
@@ -32,5 +32,5 @@ fn it_is_at_the_lowest_load_that_loses_in_more_than_one_trial() {
 fn without_a_load_that_loses_it_is_the_expected_cliff() {
     let mut host = Fake::new(200e3, 5);
     let asked = question(Highest::of_sender(150e3));
-    assert_eq!(climb::start_pps(&mut host, &asked).expect("trials"), asked.near_pps);
+    assert_eq!(Climb::of(&mut host, &asked).expect("trials").start_pps, asked.near_pps);
 }

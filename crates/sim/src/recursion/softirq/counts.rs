@@ -3,20 +3,20 @@
 use super::Softirqs;
 use crate::clock::NEVER;
 use crate::machine::Left;
+use crate::recursion::before::{Before, Sums};
 use crate::recursion::disciplines::OneNapi;
-use crate::recursion::serial::{Before, Discipline};
+use crate::recursion::serial::Discipline;
 use crate::tally::{Account, Counts, Histogram};
 
 impl Softirqs {
-    /// Counts what is known of the application, and departures, up to the latest arrival.
+    /// Counts what is known of the application up to the latest arrival.
     pub(super) fn settle(&mut self, latencies: &mut Histogram) {
-        self.process(self.now);
+        self.befores.forget(self.inside_from(self.now));
         self.taken.deliver(self.taken.at(), &mut self.counts, latencies);
     }
 
-    /// Counts what the application takes, and departures, by `at`: an arrival after all others, or when ksoftirqd is woken.
+    /// Counts what the application takes by `at`: an arrival after all others, or when ksoftirqd is woken.
     pub(super) fn deliver(&mut self, at: u64, instance: &mut OneNapi<'_>, latencies: &mut Histogram) {
-        self.process(at);
         let ended = self.ended_by(at, instance);
         if let Some(ended) = ended {
             self.taken.ran_until(ended);
@@ -33,48 +33,61 @@ impl Softirqs {
         (ended <= at).then_some(ended)
     }
 
-    fn process(&mut self, at: u64) {
-        while self.processed < self.accepted {
-            let packet = &self.packets[self.place(self.processed)];
-            if packet.departs > at {
-                break;
+    /// The first packet that has not departed by `at`, of those since nothing was left to do.
+    fn inside_from(&self, at: u64) -> usize {
+        // What is older has been overwritten.
+        let mut first = self.first.max(self.accepted.saturating_sub(self.packets.len()));
+        let mut end = self.accepted;
+        while first < end {
+            let middle = first.midpoint(end);
+            if self.packets[self.place(middle)].departs <= at {
+                first = middle + 1;
+            } else {
+                end = middle;
             }
-            let latency = u128::from(packet.departs - packet.arrived);
-            self.counts.processed += 1;
-            self.counts.processed_latency += latency;
-            if packet.dropped {
-                self.counts.dropped_socket += 1;
-                self.counts.lost_latency += latency;
-            }
-            self.passed = packet.departs;
-            self.processed += 1;
         }
+        first
+    }
+
+    /// What came before services by `at`, of which the packets from `first` on have not departed.
+    fn sums_by(&self, at: u64, first: usize, instance: &mut OneNapi<'_>) -> Sums {
+        if at == self.stops_at {
+            return self.befores.sums(self.accepted);
+        }
+        let mut sums = self.befores.sums(first);
+        if first < self.accepted {
+            let passed = if first > self.first { self.packets[self.place(first - 1)].departs } else { self.began };
+            sums.begin::<OneNapi<'_>>(&self.befores.of(first), at, passed);
+        } else {
+            let (first, polls_first) = instance.first(at, self.last);
+            let idle = (at - self.last).saturating_sub(first);
+            sums.begin::<OneNapi<'_>>(&Before { first, idle, polls_first, ..Before::default() }, at, self.last);
+        }
+        sums
     }
 
     /// The counts at `at`, which all that came before has been counted by; `offered` included.
     pub(super) fn counts_at(&mut self, at: u64, instance: &mut OneNapi<'_>) -> Counts {
         let mut counts = Counts { at, ..self.counts };
         let shown = self.taken.shown(at, self.ended_by(at, instance));
-        let (mut sums, mut application, mut ahead, mut ages) = (self.sums, self.application, 0, 0);
-        for number in self.processed..self.accepted {
+        let first = self.inside_from(at);
+        let (mut application, mut ahead, mut ages) = (self.application, 0, 0);
+        for number in first..self.accepted {
             let packet = &self.packets[self.place(number)];
-            sums.take_off(&packet.before);
             application -= packet.application;
-            ahead += usize::from(packet.departs < NEVER && !packet.dropped);
             ages += u128::from(at - packet.arrived);
+            if packet.departs < NEVER {
+                let latency = u128::from(packet.departs - packet.arrived);
+                counts.processed -= 1;
+                counts.processed_latency -= latency;
+                counts.dropped_socket -= u64::from(packet.dropped);
+                counts.lost_latency -= if packet.dropped { latency } else { 0 };
+                ahead += usize::from(!packet.dropped);
+            }
         }
-        if at == self.stops_at {
-            sums = self.sums;
-        } else if self.processed < self.accepted {
-            let next = &self.packets[self.place(self.processed)].before;
-            sums.begin::<OneNapi<'_>>(next, at, self.passed);
-        } else {
-            let (first, polls_first) = instance.first(at, self.last);
-            let idle = (at - self.last).saturating_sub(first);
-            sums.begin::<OneNapi<'_>>(&Before { first, idle, polls_first, ..Before::default() }, at, self.last);
-        }
+        let sums = self.sums_by(at, first, instance);
         let waiting: u128 = self.taken.waiting(ahead).map(|arrived| u128::from(at - arrived)).sum();
-        counts.inside_ring = (self.accepted - self.processed) as u64;
+        counts.inside_ring = (self.accepted - first) as u64;
         counts.inside_socket = self.taken.waiting(ahead).count() as u64;
         counts.ring_area = counts.processed_latency + ages;
         counts.system_area = counts.latency + counts.lost_latency + ages + waiting;
@@ -103,7 +116,7 @@ impl Softirqs {
             // It is drawn when the application gets the CPU.
             instance.give_back_switch();
         }
-        for number in std::mem::replace(&mut self.processed, self.accepted)..self.accepted {
+        for number in self.inside_from(at)..self.accepted {
             let place = self.place(number);
             self.packets[place].departs = 0;
         }

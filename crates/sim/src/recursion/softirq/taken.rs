@@ -51,10 +51,9 @@ pub(super) struct Taken {
     at: u64,
     /// When the application is done with all that has entered [eighths].
     done: u64,
-    /// Softirqs, from an interrupt on, that were not passed [eighths], then [`NONE`].
+    /// Softirqs, from an interrupt on, from the last before what was counted on [eighths], then [`NONE`].
     ran: Vec<Handled>,
-    /// Softirqs before what was counted last, and when the application began with what it has been busy with since [ticks].
-    passed: u64,
+    /// When the application began with what it has been busy with since [ticks].
     busy_since: u64,
 }
 
@@ -73,7 +72,6 @@ impl Taken {
             at: 0,
             done: 0,
             ran: Vec::new(),
-            passed: 0,
             busy_since: 0,
         }
     }
@@ -82,7 +80,7 @@ impl Taken {
     pub(super) fn begin(&mut self, now: u64) {
         (self.origin, self.done) = (now - self.shown, EIGHTHS * self.shown);
         (self.first, self.began, self.delivered) = (self.entered, self.shown, self.entered);
-        (self.passed, self.busy_since) = (0, now);
+        self.busy_since = now;
         self.ran.clear();
         self.ran.push(Handled { at: 0, total: 0 });
         self.ran.extend([NONE; ABREAST]);
@@ -151,31 +149,31 @@ impl Taken {
     pub(super) fn deliver(&mut self, shown: u64, counts: &mut Counts, latencies: &mut Histogram) {
         let mask = self.socket.len() - 1;
         let socket = &self.socket[..=mask];
-        let (first, mut delivered, mut unpassed) = (self.delivered, self.delivered, 0);
-        let (mut passed, mut busy_since, mut sum, mut busy) = (self.passed, self.busy_since, 0_u128, 0_u64);
+        let (first, mut delivered, mut unpassed) = (self.delivered, self.delivered, 1);
+        let (mut busy_since, mut latency_sum, mut busy, mut bytes) = (self.busy_since, 0_u128, 0_u64, 0_u64);
         while delivered < self.entered {
             let packet = &socket[delivered & mask];
             if packet.taken > shown {
                 break;
             }
             unpassed = began_before(&self.ran, unpassed, packet.taken);
-            passed = if unpassed == 0 { passed } else { self.ran[unpassed - 1].total };
-            let taken = self.origin + packet.taken / EIGHTHS + passed;
+            let taken = self.origin + packet.taken / EIGHTHS + self.ran[unpassed - 1].total;
             let woken = packet.slept != AWAKE;
             busy += if woken { packet.slept - busy_since } else { 0 };
             busy_since = if woken { taken } else { busy_since };
             let latency = taken - packet.arrived;
-            sum += u128::from(latency);
+            latency_sum += u128::from(latency);
             latencies.add(latency);
-            counts.delivered_bytes += u64::from(packet.bytes);
+            bytes += u64::from(packet.bytes);
             delivered += 1;
         }
-        counts.latency += sum;
+        counts.latency += latency_sum;
         counts.application_area += u128::from(busy);
         counts.delivered += (delivered - first) as u64;
-        (self.delivered, self.passed, self.busy_since) = (delivered, passed, busy_since);
+        counts.delivered_bytes += bytes;
+        (self.delivered, self.busy_since) = (delivered, busy_since);
         // The last may last on.
-        self.ran.drain(..unpassed.min(self.ran.len() - ABREAST - 1));
+        self.ran.drain(..unpassed - 1);
     }
 
     /// How long the application has been busy with packets since it last slept, at `at`, when V shows `shown` and what it has taken by then has been counted
@@ -185,9 +183,8 @@ impl Taken {
         if done > shown {
             return at - self.busy_since;
         }
-        let unpassed = began_before(&self.ran, 0, done);
-        let ran = if unpassed == 0 { self.passed } else { self.ran[unpassed - 1].total.max(self.passed) };
-        self.origin + done / EIGHTHS + ran - self.busy_since
+        let unpassed = began_before(&self.ran, 1, done);
+        self.origin + done / EIGHTHS + self.ran[unpassed - 1].total - self.busy_since
     }
 
     /// When the application is done with the packet that it took last [eighths].
