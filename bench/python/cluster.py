@@ -25,13 +25,13 @@ preset = "pentium4-2530mhz"
 rates = "1kpps..300kpps:500"
 """
 
-#: One point of a hundred million packets.
+#: One point of a thousand million packets.
 LONG = """
 title = "a long point"
 engines = ["sim"]
 schemes = ["napi-2007:period=20us,quota=3"]
-precision = "0.1%"
-packets = 100_000_000
+precision = "0.02%"
+packets = 1_000_000_000
 [host]
 preset = "pentium4-2530mhz"
 [traffic]

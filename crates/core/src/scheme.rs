@@ -112,11 +112,17 @@ pub enum Gap {
     /// An interrupt that waited starts none; the end of each gap interrupts, packet or not; the interrupt is not masked while NAPI polls.
     /// QEMU's igb from 8.0 to 10.0 (hw/net/igb_core.c, `igb_intrmgr_on_msix_throttling_timer`, `igb_msix_notify`).
     Echo,
+    /// Each interrupt starts one. A packet that comes after the handler has read its cause is remembered: unmasking interrupts for it, after the gap, also where a
+    /// poll has taken it. QEMU's e1000e without MSI-X (hw/net/e1000e_core.c, `e1000e_send_msi`: the cause stays in ICR).
+    Latched,
+    /// It keeps none. A packet that comes while the interrupt is masked is remembered as with [`Gap::Latched`], and the interrupt for it leaves it unmasked until the
+    /// next packet. QEMU's vmxnet3 (hw/net/vmxnet3.c, `vmxnet3_trigger_interrupt`, `vmxnet3_on_interrupt_mask_changed`).
+    Reopened,
 }
 
 impl Gap {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Each, Self::Direct, Self::Echo];
+    pub const ALL: [Self; 5] = [Self::Each, Self::Direct, Self::Echo, Self::Latched, Self::Reopened];
 
     /// As it is written in a scheme.
     pub fn name(self) -> &'static str {
@@ -124,6 +130,8 @@ impl Gap {
             Self::Each => "each",
             Self::Direct => "direct",
             Self::Echo => "echo",
+            Self::Latched => "latched",
+            Self::Reopened => "reopened",
         }
     }
 }
@@ -277,10 +285,13 @@ impl Napi {
 }
 
 impl Moderation {
-    /// True if the NIC holds interrupts back at all.
+    /// True if the NIC holds interrupts back at all, or interrupts more often than for the packets that it has.
     pub fn is_on(&self) -> bool {
         let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
-        self.frames.is_some_and(|frames| frames > 1) || self.has_timer() || on(self.min_gap_s)
+        matches!(self.gap, Gap::Latched | Gap::Reopened)
+            || self.frames.is_some_and(|frames| frames > 1)
+            || self.has_timer()
+            || on(self.min_gap_s)
     }
 
     /// True if a timer announces what the count does not.
@@ -315,11 +326,14 @@ impl Moderation {
             }
         }
         let named = |why: &str| Err(Invalid::new("gap", self.gap.name(), why));
-        if self.gap != Gap::Each && self.min_gap_s.is_none_or(|gap_s| gap_s <= 0.0) {
-            return named("needs min_gap above 0, the gap that it is about");
-        }
-        if self.gap == Gap::Echo && (self.has_timer() || self.frames.is_some()) {
-            return named("interrupts for each packet: leave out rx_frames, rx_usecs and packet_timer");
+        let has_gap = self.min_gap_s.is_some_and(|gap_s| gap_s > 0.0);
+        match self.gap {
+            Gap::Direct | Gap::Echo if !has_gap => return named("needs min_gap above 0, the gap that it is about"),
+            Gap::Echo | Gap::Reopened if self.has_timer() || self.frames.is_some() => {
+                return named("interrupts for each packet: leave out rx_frames, rx_usecs and packet_timer");
+            }
+            Gap::Reopened if has_gap => return named("keeps no gap: leave out min_gap"),
+            Gap::Each | Gap::Direct | Gap::Echo | Gap::Latched | Gap::Reopened => {}
         }
         if backlog && *self != Self::default() {
             return Err(Invalid::new(

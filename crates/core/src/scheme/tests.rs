@@ -62,6 +62,8 @@ fn impossible_parameters_name_value_and_range() {
         ("napi:gap=direct", "gap = direct: needs min_gap above 0"),
         ("napi:min_gap=20us,gap=direct,gap_late=5us", "gap_late = 5us: is of gap=echo only"),
         ("napi:min_gap=20us,gap=echo,rx_usecs=5us", "gap = echo: interrupts for each packet"),
+        ("napi:gap=reopened,min_gap=20us", "gap = reopened: keeps no gap"),
+        ("napi:gap=reopened,rx_usecs=5us", "gap = reopened: interrupts for each packet"),
         ("napi:backlog,rx_frames=1", "backlog = true: has no NIC in front of it"),
         ("hybrid:up=100kpps,down=110kpps", "down = 110kpps: must not be above up (100kpps)"),
         ("dim:start=9", "dim start = 9"),

@@ -72,7 +72,7 @@ fn napi(params: &mut Params<'_>) -> Result<Napi, ParseError> {
 fn gap(params: &mut Params<'_>) -> Result<Gap, ParseError> {
     let Some(text) = params.take("gap") else { return Ok(Gap::default()) };
     let found = Gap::ALL.into_iter().find(|gap| gap.name() == text);
-    found.ok_or_else(|| ParseError::new("scheme `gap`", text, "expected each, direct or echo"))
+    found.ok_or_else(|| ParseError::new("scheme `gap`", text, "expected each, direct, echo, latched or reopened"))
 }
 
 fn coalesce(params: &mut Params<'_>) -> Result<Coalesce, ParseError> {

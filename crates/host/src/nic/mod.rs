@@ -62,7 +62,7 @@ pub struct Nic {
     pub firmware: Option<String>,
     /// Bus address, for example a PCI address.
     pub bus: Option<String>,
-    /// QEMU emulates it, as one of Intel's: the version of its machine, (0, 0) if that is not reported.
+    /// QEMU emulates it, as one of Intel's or VMware's: the version of its machine, (0, 0) if that is not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<(u32, u32)>,
     /// Numbers that this process gave its driver's module, where it loaded it.

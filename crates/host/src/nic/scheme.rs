@@ -68,10 +68,13 @@ impl Nic {
     /// # Errors
     /// No fixed times and counts say it, or it is not reported: a sentence.
     pub fn napi_moderation(&self) -> Result<Moderation, String> {
+        let driver = self.driver.as_deref().unwrap_or_default();
+        if driver == "vmxnet3" && self.qemu.is_some() {
+            return Ok(Moderation { gap: Gap::Reopened, ..Moderation::default() });
+        }
         if self.refuses_coalescing().is_some() {
             return Ok(Moderation::default());
         }
-        let driver = self.driver.as_deref().unwrap_or_default();
         if let ("e1000", Some(gap_s)) = (driver, self.gap_of_qemus_e1000_s()) {
             return Ok(Moderation { min_gap_s: Some(gap_s), ..Moderation::default() });
         }
@@ -106,7 +109,8 @@ impl Nic {
             let min_gap_s = if gap_s > least_s { gap_s } else { least_s };
             let [packet_timer_s, absolute_timer_s] = self.timers_of_qemus_e1000e_s(driver);
             let gap = match (driver, self.qemu) {
-                ("e1000e", Some(version)) if version <= QEMU_OLD && self.has_message_vectors() => Gap::Direct,
+                ("e1000e", Some(_)) if !self.has_message_vectors() => Gap::Latched,
+                ("e1000e", Some(version)) if version <= QEMU_OLD => Gap::Direct,
                 _ => Gap::Each,
             };
             return Ok(Moderation { absolute_timer_s, packet_timer_s, min_gap_s, gap, ..Moderation::default() });

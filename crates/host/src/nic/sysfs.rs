@@ -63,14 +63,21 @@ fn virtio_delays(device: &Path) -> Option<bool> {
     Some(features.as_bytes().get(NOTF_COAL) == Some(&b'1'))
 }
 
-/// Whether QEMU emulates a device of Intel: the machine is QEMU's, and so is the subsystem; a device passed through has its maker's.
-/// hw/net/e1000.c (1af4:1100) and e1000e.c (8086:0000).
+/// Whether QEMU emulates a device of Intel or VMware: the machine is QEMU's, and so is Intel's subsystem; a device passed through has its maker's, and VMware's is
+/// virtual anywhere. hw/net/e1000.c (1af4:1100), e1000e.c (8086:0000) and vmxnet3.c.
 fn is_qemus(device: &Path, sys: &Path) -> bool {
     let identifier = |name: &str| procfs::text(device.join(name));
-    procfs::text(sys.join("class/dmi/id/sys_vendor")).as_deref() == Some("QEMU")
-        && identifier("vendor").as_deref() == Some("0x8086")
-        && (identifier("subsystem_vendor").as_deref() == Some("0x1af4")
-            || identifier("subsystem_device").as_deref() == Some("0x0000"))
+    if procfs::text(sys.join("class/dmi/id/sys_vendor")).as_deref() != Some("QEMU") {
+        return false;
+    }
+    match identifier("vendor").as_deref() {
+        Some("0x8086") => {
+            identifier("subsystem_vendor").as_deref() == Some("0x1af4")
+                || identifier("subsystem_device").as_deref() == Some("0x0000")
+        }
+        Some("0x15ad") => true,
+        _ => false,
+    }
 }
 
 /// The version in the name of QEMU's machine: `pc-q35-7.2`.
@@ -128,7 +135,7 @@ mod tests {
 
     /// A device passed through to a guest of QEMU, and the same card outside one, are their makers'.
     #[test]
-    fn intels_devices_are_qemus_by_machine_and_subsystem() {
+    fn devices_are_qemus_by_machine_and_subsystem() {
         let root = tempfile::tempdir().unwrap();
         let (device, dmi) = (root.path().join("device"), root.path().join("class/dmi/id"));
         fs::create_dir_all(&device).unwrap();
@@ -138,6 +145,8 @@ mod tests {
             ("QEMU", "0x8086", ["0x8086", "0x0000"], true),
             ("QEMU", "0x8086", ["0x8086", "0x001f"], false),
             ("QEMU", "0x1af4", ["0x1af4", "0x0001"], false),
+            ("QEMU", "0x15ad", ["0x15ad", "0x07b0"], true),
+            ("VMware, Inc.", "0x15ad", ["0x15ad", "0x07b0"], false),
             ("Dell Inc.", "0x8086", ["0x8086", "0x0000"], false),
         ] {
             fs::write(dmi.join("sys_vendor"), format!("{maker}\n")).unwrap();

@@ -142,9 +142,10 @@ impl Moderation {
     #[inline]
     pub(super) fn assert(&mut self, now: u64) {
         self.mask();
-        if self.rule == Gap::Each || !std::mem::take(&mut self.waited) {
+        let ends = matches!(self.rule, Gap::Direct | Gap::Echo);
+        if !ends || !std::mem::take(&mut self.waited) {
             self.gap_ends = now + self.gap + self.late;
-            if self.rule != Gap::Each {
+            if ends {
                 // Its end comes, whatever comes until then.
                 self.held_until = self.gap_ends;
             }

@@ -79,6 +79,8 @@ pub(crate) struct Linux {
     cause_at: u64,
     /// That cause waits for the end of a gap, masked.
     postponed: bool,
+    /// The unmasking that interrupted has left the interrupt unmasked ([`netcliff_core::scheme::Gap::Reopened`]).
+    open: bool,
     /// When the interrupt that is on its way, or the timer of a deferred one, is handled [ticks]; [`NEVER`] if none is.
     interrupt_due: u64,
     /// What is due is the timer.
@@ -148,6 +150,7 @@ impl Linux {
             missed: false,
             cause_at: 0,
             postponed: false,
+            open: false,
             interrupt_due: NEVER,
             deferring: false,
             defer_hard_irqs: napi.defer_hard_irqs,
@@ -200,7 +203,7 @@ impl Linux {
 
     /// When the next arrival, timer of the NIC or interrupt takes place [ticks].
     fn next_event<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
-        let arrival = machine.next_look(!self.scheduled || self.echoes());
+        let arrival = machine.next_look(!self.scheduled || self.interrupts_polls());
         // One that fell into a transmit interrupt's handling is due now.
         arrival.min(self.interrupt_due).min(self.nic.timer()).max(machine.now)
     }
@@ -218,7 +221,7 @@ impl Linux {
         let missed = self.nic.timer() < now;
         let asserts = if machine.arrival_due() && !missed {
             match machine.take_arrival() {
-                Arrival::Accepted if !self.scheduled || self.echoes() => self.packet(machine),
+                Arrival::Accepted if !self.scheduled || self.interrupts_polls() => self.packet(machine),
                 // Count and timers are for packets, the gap is for every interrupt.
                 Arrival::Completion if !self.scheduled => self.nic.fire(now),
                 _ => false,
@@ -257,6 +260,7 @@ impl Linux {
         self.interrupt_due = NEVER;
         self.began_poll = true;
         machine.counts.interrupts += 1;
+        self.read_cause(machine);
         // The timer finds the NIC masked already.
         let timer = std::mem::take(&mut self.deferring);
         let mean = if timer { machine.times.interrupt.mean_ticks() } else { mean };

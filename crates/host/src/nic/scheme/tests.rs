@@ -61,6 +61,7 @@ fn qemus_devices_keep_a_gap_of_their_own() {
         ("igb", (10, 0), 0, "min_gap=4.096us,gap=echo"),
         ("igb", (10, 0), 50, "min_gap=204.8us,gap=echo"),
         ("igb", (10, 1), 50, "min_gap=50us"),
+        ("vmxnet3", (10, 0), 0, "gap=reopened"),
     ] {
         let emulated = Nic { qemu: Some(version), ..nic(driver, &[("rx-usecs", us)]) };
         assert_eq!(told(&emulated), Ok(means.to_owned()), "{driver} {version:?} {us}");
@@ -79,9 +80,9 @@ fn timers_that_the_module_was_given() {
         (
             "e1000e",
             &[("IntMode", 1), ("RxIntDelay", 125), ("RxAbsIntDelay", 250)],
-            "rx_usecs=256us,packet_timer=128us,min_gap=128us",
+            "rx_usecs=256us,packet_timer=128us,min_gap=128us,gap=latched",
         ),
-        ("e1000e", &[("IntMode", 1), ("RxIntDelay", 0), ("RxAbsIntDelay", 250)], "min_gap=128us"),
+        ("e1000e", &[("IntMode", 1), ("RxIntDelay", 0), ("RxAbsIntDelay", 250)], "min_gap=128us,gap=latched"),
     ] {
         let reported: &[(&str, u32)] = if driver == "e1000" { &[] } else { &[("rx-usecs", 0)] };
         let parameters = given.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();

@@ -64,9 +64,10 @@ pub(super) fn one(
     if let Some(present) = &present {
         computed = Predictor { timing: computed.timing, ..one.computed_with(present) };
         check.host = computed.host.clone();
-        if is_predicted {
-            reasons = predict(&computed, stop, &mut check);
-        }
+    }
+    let is_known_better = present.is_some() || computed.timing != Timing::default();
+    if is_predicted && is_known_better {
+        reasons = predict(&computed, stop, &mut check);
     }
     let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
     // The run's own prediction says why there is no interval; here it is just left out.
@@ -148,7 +149,9 @@ impl One<'_> {
         let Asked { options, plan, .. } = *self.asked;
         let highest = highest(self.finding);
         let question = plan.question(self.spec.clone(), highest, self.expected_pps, self.capacity_pps());
-        Question { reference: reference(options, plan, self.finding), ..question }
+        let is_emulated = self.device.is_some_and(|device| device.nic.qemu.is_some());
+        let handler_s = self.asked.basis.calibrated.handler_s().filter(|_| is_emulated);
+        Question { reference: reference(options, plan, self.finding), handler_s, ..question }
     }
 
     /// The costs at the speed of the search, where that differs, and all that is known of when interrupts come.

@@ -4,7 +4,6 @@
 
 use super::Question;
 use crate::bench::{Bench, Observation};
-use crate::find::reading;
 use crate::rfc2544::trial::Answer;
 use crate::trial::{TrialError, TrialSpec};
 
@@ -12,8 +11,9 @@ use crate::trial::{TrialError, TrialSpec};
 const FIRST: f64 = 0.2;
 const LAST: f64 = 4.0;
 const STEP: f64 = 1.2;
-/// A load loses if so many trials in a row do: one may have been disturbed.
+/// A load loses if so many trials in a row do: one may have been disturbed. So many that are void are made again.
 const TRIALS: u32 = 2;
+const VOID_REPEATS: u32 = 2;
 
 /// Trials at rising loads.
 #[derive(Debug)]
@@ -42,18 +42,20 @@ impl Climb {
         Ok(climb)
     }
 
-    /// True if each trial of a load loses more than the target.
+    /// True if the trials of a load lose more than the target.
     fn loses(&mut self, bench: &mut dyn Bench, question: &Question, rate_pps: f64) -> Result<bool, TrialError> {
-        for _ in 0..TRIALS {
+        let (mut lost, mut void) = (0, 0);
+        while lost < TRIALS && void <= VOID_REPEATS {
             let seed = question.base.seed + 30_000 + self.trials.len() as u64;
             let seen = bench.observe(&TrialSpec { rate_pps, seed, ..question.base.clone() }, true)?;
-            let answer = reading::read(&seen, question.capacity_pps).own;
+            let answer = question.read(&seen).own;
             self.trials.push(seen);
             match answer {
-                Answer::Valid(trial) if trial.loss_ratio() > question.goal.loss_ratio => {}
-                Answer::Valid(_) | Answer::Void { .. } => return Ok(false),
+                Answer::Valid(trial) if trial.loss_ratio() <= question.goal.loss_ratio => return Ok(false),
+                Answer::Valid(_) => lost += 1,
+                Answer::Void { .. } => void += 1,
             }
         }
-        Ok(true)
+        Ok(lost == TRIALS)
     }
 }

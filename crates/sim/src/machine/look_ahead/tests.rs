@@ -37,6 +37,8 @@ fn what_is_looked_at_late_is_what_came() {
         "napi:rx_usecs=50us,rx_frames=8",
         "napi:min_gap=128us,gap=direct",
         "napi:min_gap=128us,gap=echo",
+        "napi:min_gap=128us,gap=latched",
+        "napi:gap=reopened",
         "napi:defer_hard_irqs=2,gro_flush_timeout=50us",
         "napi:busy_poll=true",
     ];

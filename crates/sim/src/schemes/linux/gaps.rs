@@ -15,24 +15,44 @@ fn accepted<W: Watch>(machine: &mut Machine<W>) -> u64 {
 impl Linux {
     /// True if polls do not mask the interrupt.
     #[inline]
-    pub(super) fn echoes(&self) -> bool {
+    fn echoes(&self) -> bool {
         self.nic.rule() == Gap::Echo
     }
 
-    /// True if the end of each gap interrupts, masked or not.
+    /// True if the next packet interrupts even if NAPI polls.
     #[inline]
-    fn ends_interrupt(&self) -> bool {
-        self.nic.rule() != Gap::Each
+    pub(super) fn interrupts_polls(&self) -> bool {
+        self.echoes() || self.open
+    }
+
+    /// True if softirqs are preempted by interrupts: by those of packets, or by the end of each gap.
+    #[inline]
+    fn is_preempted(&self) -> bool {
+        match self.nic.rule() {
+            Gap::Each | Gap::Latched => false,
+            Gap::Reopened => self.open,
+            Gap::Direct | Gap::Echo => true,
+        }
     }
 
     /// The NIC has a packet to announce; true if it interrupts now.
     #[inline]
     pub(super) fn packet<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
-        if self.nic.rule() == Gap::Direct && !self.postponed {
-            self.cause_at = accepted(machine);
+        match self.nic.rule() {
+            Gap::Direct if !self.postponed => self.cause_at = accepted(machine),
+            Gap::Reopened => (self.cause_at, self.open) = (accepted(machine), false),
+            Gap::Direct | Gap::Each | Gap::Echo | Gap::Latched => {}
         }
         self.postponed = self.nic.waits();
         self.nic.packet(machine.now)
+    }
+
+    /// The handler reads, and so clears, what the NIC has latched.
+    #[inline]
+    pub(super) fn read_cause<W: Watch>(&mut self, machine: &mut Machine<W>) {
+        if self.nic.rule() == Gap::Latched {
+            self.cause_at = accepted(machine);
+        }
     }
 
     /// Packets taken by the time that the driver begins to unmask, where those that come meanwhile interrupt.
@@ -51,6 +71,12 @@ impl Linux {
                 let remembered = accepted > std::mem::replace(&mut self.cause_at, accepted);
                 machine.ring_len().max(usize::from(remembered))
             }
+            Gap::Latched => machine.ring_len().max(usize::from(accepted(machine) > self.cause_at)),
+            Gap::Reopened => {
+                let accepted = accepted(machine);
+                self.open = accepted > std::mem::replace(&mut self.cause_at, accepted);
+                usize::from(self.open)
+            }
             Gap::Each => machine.ring_len(),
         };
         self.postponed = causes > 0 && self.nic.waits();
@@ -60,7 +86,7 @@ impl Linux {
     /// Spends a softirq's work; an interrupt that is not masked preempts it.
     #[inline(always)]
     pub(super) fn spend<W: Watch>(&mut self, machine: &mut Machine<W>, account: Account, work: u64) {
-        if !self.ends_interrupt() {
+        if !self.is_preempted() {
             return machine.spend(account, work);
         }
         let mut left = work;
@@ -78,7 +104,7 @@ impl Linux {
     /// An interrupt's handler, of this mean [ticks]. True if another came meanwhile, which the local APIC holds until its end.
     pub(super) fn handle<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) -> bool {
         let handling = machine.times.interrupt.next_of_mean(mean);
-        if !self.ends_interrupt() {
+        if !self.is_preempted() {
             machine.spend(Account::Interrupt, handling);
             return false;
         }
@@ -89,7 +115,7 @@ impl Linux {
         }
         let now = machine.now;
         let ended = self.nic.timer() <= now && self.nic.fire(now);
-        ended || (self.echoes() && accepted(machine) > before && self.packet(machine))
+        ended || (self.interrupts_polls() && accepted(machine) > before && self.packet(machine))
     }
 
     /// An interrupt that is not masked, or the end of a gap, finds NAPI scheduled (napi_schedule_prep): the poll to come is followed by another. One that finds the

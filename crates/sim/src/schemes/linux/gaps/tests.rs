@@ -39,6 +39,41 @@ fn the_end_of_a_gap_interrupts_in_any_case() {
     near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
 }
 
+/// Seldom packets: one interrupt each. Of four at once the first interrupts, the others are remembered and interrupt when the driver unmasks, after the poll that took
+/// them; the next poll finds nothing.
+#[test]
+fn what_is_remembered_interrupts_for_packets_that_polls_have_taken() {
+    near(&outcome("napi:gap=latched", 1e3), 1e3, 1.0);
+    near(&outcome("napi:gap=reopened", 1e3), 1e3, 1.0);
+    let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
+    (host.interrupt_latency_s, host.application_s) = (0.0, None);
+    let traffic = Traffic { arrivals: Arrivals::Batch { size: 4 }, ..Traffic::poisson(400.0) };
+    let remembered =
+        ["napi:gap=latched", "napi:gap=latched,min_gap=50us", "napi:gap=reopened"].map(|scheme| (scheme, 200.0, 2.0));
+    for (scheme, interrupts_per_s, packets_per_poll) in remembered.into_iter().chain([("napi", 100.0, 4.0)]) {
+        let point = Point { host: host.clone(), scheme: scheme.parse().expect("a scheme"), traffic: traffic.clone() };
+        let seen = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
+        near(&seen, interrupts_per_s, packets_per_poll);
+    }
+}
+
+/// After an interrupt for what was remembered the next packet interrupts even if NAPI polls, which polls once more. A packet each 30 us, 46 us
+/// from an interrupt to the end of its poll: one interrupt for two packets without, and two in 93 us with what is remembered.
+#[test]
+fn the_interrupt_stays_unmasked_after_one_for_what_was_remembered() {
+    let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
+    (host.interrupt_s, host.interrupt_latency_s, host.mask_s) = (10e-6, 0.0, 0.0);
+    (host.protocol_s, host.per_byte_s, host.poll_s, host.application_s) = (1e-6, 0.0, 35e-6, None);
+    let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(33e3), ..Traffic::poisson(33e3) };
+    let interrupts = |scheme: &str| {
+        let point = Point { host: host.clone(), scheme: scheme.parse().expect("a scheme"), traffic: traffic.clone() };
+        let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
+        outcome.interrupts_per_s.expect("they are counted").value
+    };
+    let (each, reopened) = (interrupts("napi"), interrupts("napi:gap=reopened"));
+    assert!(reopened > 1.2 * each, "{reopened} {each}");
+}
+
 /// One at 0, the end of its gap at 71.2 us with what came by then; the next interrupt not before 91.2 us, with what has come since. Seldom packets: as without.
 #[test]
 fn a_late_gap_ends_later_and_the_next_interrupt_rests_as_long() {
