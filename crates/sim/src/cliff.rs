@@ -19,10 +19,9 @@ const RESOLUTION: f64 = 0.004;
 /// Arrivals a load, over all replications: more where the loss is too close to the target to tell, or where no steady
 /// state was found, but no more than [`Effort::Exactly`]. The first is enough to be sure of 1e-4 where nothing is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
-/// Loads below a cliff that are tried for loss: the first as a share of it, each over the one before, and arrivals of one.
+/// Loads below a cliff that are tried for loss: the first as a share of it, and each over the one before.
 const LOWEST: f64 = 0.2;
 const RISE: f64 = 1.2;
-const FEW_PACKETS: u64 = 100_000;
 /// Loads that are tried before the search gives up to find a bracket.
 const STEPS: u32 = 40;
 /// Ratio of the loads tried for a bracket; the first where the cliff is expected: it is squared with each load, up to the other.
@@ -121,14 +120,16 @@ impl Search<'_> {
         Ok(Some((low, high)))
     }
 
-    /// The lowest of rising loads below `cliff` that surely loses more than the target. Only beside an application does loss not rise with the load: it starves
-    /// where softirqs run on interrupts, and loses nothing at a higher load where ksoftirqd polls on.
+    /// The lowest of rising loads below `cliff` that loses more than the target. Only beside an application does loss not rise with the load: it starves where softirqs
+    /// run on interrupts, for good once it has fallen behind, and loses nothing at a higher load where ksoftirqd polls on. So what loses in few packets is asked again
+    /// with more, and the rest is not.
     fn losing_below(&mut self, cliff: f64) -> Result<Option<f64>, EngineFailure> {
         let mut load = LOWEST * cliff;
         let may_lose = (self.point_at)(load).host.mean_application_s().is_some();
-        let packets = self.packets()[0].min(FEW_PACKETS);
+        let few = [self.packets()[0]];
+        let loses = |side: Option<Side>| side.is_some_and(|side| !Self::within(side));
         while may_lose && load < cliff / RISE {
-            if self.try_with(load, &[packets])? == Some(Side::SurelyAbove) {
+            if loses(self.try_with(load, &few)?) && loses(self.try_load(load)?) {
                 return Ok(Some(load));
             }
             load *= RISE;

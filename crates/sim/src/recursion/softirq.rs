@@ -226,12 +226,14 @@ impl Softirqs {
     #[inline]
     fn serve(&mut self, packet: Packet, instance: &mut OneNapi<'_>) {
         let (mut began, mut interrupted) = (self.last, self.last);
-        if let Some((before, follows)) = instance.next(packet.arrived, self.last) {
+        if let Some((mut before, follows)) = instance.next(packet.arrived, self.last) {
+            let reached = self.reach(&mut before, follows, instance);
+            self.befores.add(self.accepted, before);
+            if !reached {
+                return self.leave_packet(packet);
+            }
             interrupted += before.first + before.idle;
             began += before.length();
-            if !self.reach(packet, before, follows, instance) {
-                return;
-            }
         }
         if self.backlog && packet.arrived >= self.spliced_at {
             (self.spliced_at, self.waits_from) = (began, self.accepted);
@@ -266,13 +268,12 @@ impl Softirqs {
         self.accepted += 1;
     }
 
-    /// What comes before a packet happens; false: ksoftirqd is woken by it.
+    /// What comes before a packet happens; false: as far as that wakes ksoftirqd.
     #[inline]
-    fn reach(&mut self, packet: Packet, mut before: Before, follows: Follows, instance: &mut OneNapi<'_>) -> bool {
+    fn reach(&mut self, before: &mut Before, follows: Follows, instance: &mut OneNapi<'_>) -> bool {
         self.rounds.counted = false;
         let ended = self.last + before.first;
         self.taken.ran_until(ended);
-        let mut leaves = false;
         match follows {
             Follows::Full => {}
             Follows::Idle => {
@@ -286,18 +287,15 @@ impl Softirqs {
             }
             Follows::Unmasking { work } => {
                 let repolls = ended + before.interrupt;
-                leaves = self.leaves_next_poll(work, repolls) && self.stops_after_round(repolls);
-                if leaves {
+                if self.leaves_next_poll(work, repolls) && self.stops_after_round(repolls) {
                     instance.give_back_overhead();
                     (before.overhead, before.polls) = (0, 0);
                     self.taken.ran_until(repolls);
-                    self.leave_packet(packet);
+                    return false;
                 }
             }
         }
-        // A packet that is left has its number by now.
-        self.befores.add(self.accepted - usize::from(leaves), before);
-        !leaves
+        true
     }
 
     /// Protocol time of a packet that finds the socket full and would take `own` [ticks].
