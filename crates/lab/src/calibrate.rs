@@ -201,12 +201,6 @@ impl Calibrated {
         host
     }
 
-    /// What the handler of an interrupt took, median over the trials that lost next to nothing (s); None without interrupts.
-    pub fn handler_s(&self) -> Option<f64> {
-        let each_s: Vec<f64> = self.quiet.iter().filter_map(Counts::handler_s).filter(|own_s| *own_s > 0.0).collect();
-        crate::stats::median(&each_s).map(|figure| figure.value)
-    }
-
     /// The times of packets, polls and interrupts, all with one variation ([`Calibrated::variation`]); exponential if it was not measured.
     pub fn times(&self) -> Service {
         self.variation.map_or(Service::Exponential, variation::times)

@@ -241,7 +241,6 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         left_out: 0.0,
         timing: Default::default(),
         behind_nic: rig.between().is_some_and(|between| !between.is_backlog()),
-        is_emulated: rig.between().is_some_and(|between| between.nic().qemu.is_some()),
         behind_known_moderation: rig
             .between()
             .is_some_and(|between| scheme::has_known_moderation(between, options.one_length())),

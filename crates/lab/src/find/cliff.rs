@@ -12,7 +12,7 @@ use netcliff_core::Figure;
 use netcliff_core::finding::{CliffBounds, CliffSearches, SearchBounds, VoidTrials};
 
 use super::reading::{self, Reading};
-use crate::bench::{Bench, Counts, Observation};
+use crate::bench::{Bench, Observation};
 use crate::rfc2544::search::mlr::{self, Mlr};
 use crate::rfc2544::search::{End, Found, Goal, Searched};
 use crate::rfc2544::trial::{Answer, Range, Why};
@@ -33,10 +33,6 @@ const LEAST_SEARCHES: u32 = 3;
 /// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
 const MOST_LOADS: f64 = 12.0;
 
-/// Handlers of this many times the usual length tell a slow host, and so many interrupts a mean.
-const SLOW: f64 = 2.0;
-const FEWEST_INTERRUPTS: f64 = 50.0;
-
 /// What to search, and where.
 #[derive(Debug, Clone)]
 pub struct Question {
@@ -52,27 +48,12 @@ pub struct Question {
     pub near_pps: f64,
     /// What the host serves (pps), for the time that queues take to drain.
     pub capacity_pps: f64,
-    /// What the handler of an interrupt took when an emulated host was calibrated (s): a trial in which it takes [`SLOW`] times that is void, since the speed of an
-    /// emulated CPU changes. None: it is not emulated, or not known.
-    pub handler_s: Option<f64>,
     /// Searches wanted.
     pub searches: u32,
     /// A trial that is made twice before each search and after the last, to measure the machine's speed; None: the searches' own do.
     pub reference: Option<TrialSpec>,
     /// No search begins after so many trials, but [`LEAST_SEARCHES`] are made.
     pub most_trials: u32,
-}
-
-impl Question {
-    /// A trial, read.
-    fn read(&self, seen: &Observation) -> Reading {
-        let read = reading::read(seen, self.capacity_pps);
-        let counts = seen.counts.as_ref().filter(|counts| counts.interrupts >= FEWEST_INTERRUPTS);
-        let handler_s = counts.and_then(Counts::handler_s);
-        let slow = handler_s.zip(self.handler_s).is_some_and(|(own_s, usual_s)| own_s > SLOW * usual_s);
-        let own = if slow { Answer::Void { reached_pps: seen.spec.rate_pps, why: Why::Slow } } else { read.own };
-        Reading { own, ..read }
-    }
 }
 
 /// What was measured.
@@ -214,7 +195,7 @@ impl Trials<'_> {
         let spec = TrialSpec { rate_pps: load_pps, seconds: length_s, seed, ..base.clone() };
         // The meter reports the pauses of the host's CPU.
         let observation = self.bench.observe(&spec, true)?;
-        let reading = self.question.read(&observation);
+        let reading = reading::read(&observation, self.question.capacity_pps);
         let void = [&reading.own, &reading.experienced].into_iter().find_map(|answer| match answer {
             Answer::Void { why, .. } => Some(*why),
             Answer::Valid(_) => None,

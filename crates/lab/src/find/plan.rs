@@ -86,7 +86,6 @@ impl Plan {
             limited: highest.is_limited(),
             near_pps,
             capacity_pps,
-            handler_s: None,
             searches: self.searches,
             most_trials: self.most_trials,
         }

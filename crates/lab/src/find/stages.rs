@@ -61,8 +61,6 @@ pub struct Run<'a, 'p> {
     pub left_out: f64,
     /// Packets come from a NIC's own NAPI.
     pub behind_nic: bool,
-    /// That NIC is one of QEMU's: the speed of the guest's CPU changes.
-    pub is_emulated: bool,
     /// They come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
     pub behind_known_moderation: bool,
     /// What trials told so far of when interrupts come, where moderation is known.
@@ -117,7 +115,7 @@ impl Run<'_, '_> {
         }
         self.stage("measuring the cliff");
         self.bench.enter(Stage::Search);
-        let cliffs = self.measure_cliff(&rough, highest, calibrated.as_ref())?;
+        let cliffs = self.measure_cliff(&rough, highest)?;
         let present = calibrated.as_ref().and_then(|calibrated| self.at_present(calibrated));
         let computed = match (computed, &present) {
             (Some(computed), Some(present)) => Some(self.predicted_at_present(computed, present)?),
@@ -243,17 +241,11 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn measure_cliff(
-        &mut self,
-        rough: &Rough,
-        highest: Highest,
-        calibrated: Option<&Calibrated>,
-    ) -> Result<Cliffs, Halt> {
+    fn measure_cliff(&mut self, rough: &Rough, highest: Highest) -> Result<Cliffs, Halt> {
         let expected = self.expected().filter(|pps| (1.0 / NEAR..NEAR).contains(&(pps / rough.cliff_pps)));
         let base = base(self.options, self.plan);
         let near_pps = expected.unwrap_or(rough.cliff_pps);
         let mut question = self.plan.question(base, highest, near_pps, rough.capacity_pps);
-        question.handler_s = calibrated.filter(|_| self.is_emulated).and_then(Calibrated::handler_s);
         if self.behind_nic {
             question.near_pps = Climb::of(&mut self.bench, &question)?.start_pps;
         }

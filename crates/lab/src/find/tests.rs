@@ -65,7 +65,6 @@ pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) ->
         limited: false,
         near_pps: rough.cliff_pps,
         capacity_pps: rough.capacity_pps,
-        handler_s: None,
         searches,
         most_trials: 1000,
     };

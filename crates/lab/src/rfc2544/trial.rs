@@ -72,8 +72,6 @@ pub enum Why {
     SinkFull,
     /// Pauses of a CPU left less than half of it.
     Disturbed,
-    /// Its handlers of interrupts took far longer than when it was calibrated: a guest whose emulated CPU was slower.
-    Slow,
 }
 
 impl std::fmt::Display for Why {
@@ -83,9 +81,6 @@ impl std::fmt::Display for Why {
             Self::HeldUp => "the sender was delayed, and may have caused the loss",
             Self::SinkFull => "the sink did not take in all that came",
             Self::Disturbed => "pauses of a CPU left less than half of it",
-            Self::Slow => {
-                "the host's CPU was less than half as fast as when it was calibrated, by its interrupt handlers"
-            }
         })
     }
 }
@@ -138,7 +133,7 @@ impl<'a, E> Tester<'a, E> {
         match self.limited {
             None => End::AboveMaximum,
             Some(Why::Behind) => End::AboveSender,
-            Some(Why::HeldUp | Why::SinkFull | Why::Disturbed | Why::Slow) => End::AboveVoid,
+            Some(Why::HeldUp | Why::SinkFull | Why::Disturbed) => End::AboveVoid,
         }
     }
 

@@ -149,9 +149,7 @@ impl One<'_> {
         let Asked { options, plan, .. } = *self.asked;
         let highest = highest(self.finding);
         let question = plan.question(self.spec.clone(), highest, self.expected_pps, self.capacity_pps());
-        let is_emulated = self.device.is_some_and(|device| device.nic.qemu.is_some());
-        let handler_s = self.asked.basis.calibrated.handler_s().filter(|_| is_emulated);
-        Question { reference: reference(options, plan, self.finding), handler_s, ..question }
+        Question { reference: reference(options, plan, self.finding), ..question }
     }
 
     /// The costs at the speed of the search, where that differs, and all that is known of when interrupts come.

@@ -4,6 +4,7 @@
 
 use super::Question;
 use crate::bench::{Bench, Observation};
+use crate::find::reading;
 use crate::rfc2544::trial::Answer;
 use crate::trial::{TrialError, TrialSpec};
 
@@ -48,7 +49,7 @@ impl Climb {
         while lost < TRIALS && void <= VOID_REPEATS {
             let seed = question.base.seed + 30_000 + self.trials.len() as u64;
             let seen = bench.observe(&TrialSpec { rate_pps, seed, ..question.base.clone() }, true)?;
-            let answer = question.read(&seen).own;
+            let answer = reading::read(&seen, question.capacity_pps).own;
             self.trials.push(seen);
             match answer {
                 Answer::Valid(trial) if trial.loss_ratio() <= question.goal.loss_ratio => return Ok(false),

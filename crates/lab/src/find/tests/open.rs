@@ -40,7 +40,6 @@ pub(super) fn question(highest: Highest) -> Question {
         limited: highest.is_limited(),
         near_pps: 110e3,
         capacity_pps: CAPACITY_PPS,
-        handler_s: None,
         searches: 3,
         most_trials: 1000,
     }

@@ -84,7 +84,6 @@ fn run_under(scheme: Scheme, bench: &mut dyn Bench, options: &FindOptions) -> (F
         left_out: 0.0,
         timing: Default::default(),
         behind_nic: false,
-        is_emulated: false,
         behind_known_moderation: false,
         progress: &progress,
         stop: &stop,
