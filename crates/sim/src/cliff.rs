@@ -46,17 +46,15 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Simulates a load with the same random numbers as every other; longer if the loss is too close to call. None:
-    /// stopped.
+    /// Simulates a load, unless that has been done, with the same random numbers as every other; longer if the loss is too close to call.
+    /// None: stopped.
     fn try_load(&mut self, load_pps: f64) -> Result<Option<Side>, EngineFailure> {
-        self.try_with(load_pps, &self.packets())
-    }
-
-    /// The same with so many arrivals, then so many.
-    fn try_with(&mut self, load_pps: f64, packets: &[u64]) -> Result<Option<Side>, EngineFailure> {
+        if let Some((.., side)) = self.tried.iter().find(|(tried_pps, ..)| *tried_pps == load_pps) {
+            return Ok(Some(*side));
+        }
         let point = (self.point_at)(load_pps);
         let mut found = None;
-        for &packets in packets {
+        for packets in self.packets() {
             if (self.stopped)() {
                 return Ok(None);
             }
@@ -121,15 +119,12 @@ impl Search<'_> {
     }
 
     /// The lowest of rising loads below `cliff` that loses more than the target. Only beside an application does loss not rise with the load: it starves where softirqs
-    /// run on interrupts, for good once it has fallen behind, and loses nothing at a higher load where ksoftirqd polls on. So what loses in few packets is asked again
-    /// with more, and the rest is not.
+    /// run on interrupts, and loses nothing at a higher load where ksoftirqd polls on.
     fn losing_below(&mut self, cliff: f64) -> Result<Option<f64>, EngineFailure> {
         let mut load = LOWEST * cliff;
         let may_lose = (self.point_at)(load).host.mean_application_s().is_some();
-        let few = [self.packets()[0]];
-        let loses = |side: Option<Side>| side.is_some_and(|side| !Self::within(side));
         while may_lose && load < cliff / RISE {
-            if loses(self.try_with(load, &few)?) && loses(self.try_load(load)?) {
+            if self.try_load(load)?.is_some_and(|side| !Self::within(side)) {
                 return Ok(Some(load));
             }
             load *= RISE;
@@ -157,8 +152,8 @@ fn first_guess(point: &Point) -> f64 {
 }
 
 /// Finds the load of `point`'s traffic up to which loss is at or below `loss_target`, by bracketing and bisection with
-/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Where an application loses less
-/// at a higher load, it is the lowest such load (RFC 9971), as far as loads at ratios of 1.2 tell. Errors: as
+/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Where an application loses more
+/// at a lower load again, the lowest such cliff counts (RFC 9971), as far as loads at ratios of 1.2 tell. Errors: as
 /// [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
     let found = cliff_sim_unless(engine, &|load_pps| point.at_pps(load_pps), loss_target, None, &|| false)?;
