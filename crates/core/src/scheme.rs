@@ -339,8 +339,8 @@ impl Moderation {
             return Err(Invalid::new(
                 "backlog",
                 backlog,
-                "has no NIC in front of it, other CPUs put its packets there: leave out rx_usecs, rx_frames, packet_timer and \
-                 min_gap, or backlog",
+                "has no NIC in front of it, other CPUs put its packets there: leave out rx_usecs, rx_frames, packet_timer, \
+                 min_gap and gap, or backlog",
             ));
         }
         Ok(())

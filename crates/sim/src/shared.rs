@@ -42,8 +42,8 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
             Ok(())
         }
         Scheme::Napi(napi) if napi.moderation.is_on() => decline(
-            "queues on one core are simulated without moderation in front of NAPI: leave out rx_usecs, rx_frames, packet_timer and \
-             min_gap, or give each a core",
+            "queues on one core are simulated without moderation in front of NAPI: leave out rx_usecs, rx_frames, packet_timer, \
+             min_gap and gap, or give each a core",
         ),
         Scheme::Napi(napi) if !napi.backlog && !napi.threaded && !napi.ksoftirqd => Ok(()),
         Scheme::Napi(_) => decline(

@@ -28,11 +28,6 @@ pub(super) fn figures_of_an_adaptive_driver(settings: &[Wanted]) -> Option<Strin
 }
 
 impl Device<'_> {
-    /// What precedes NAPI; that of the backlog is in front of the link.
-    pub fn moderation(&self) -> Result<Moderation, String> {
-        if self.backlog { Ok(Moderation::default()) } else { self.nic.napi_moderation() }
-    }
-
     /// Puts what these settings made of the device into the scheme; what is in no engine is noted.
     ///
     /// # Errors
@@ -57,7 +52,7 @@ impl Device<'_> {
                     "{name} is not in the prediction: packets go through the backlog here (RPS, or a virtual link), and what the device \
                      does before it is not predicted"
                 )),
-                DeviceKey::Coalesce(_) => match self.moderation() {
+                DeviceKey::Coalesce(_) => match self.nic.napi_moderation() {
                     Ok(moderation) => napi.moderation = moderation,
                     Err(why) => outcome = Err(why),
                 },

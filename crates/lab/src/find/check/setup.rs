@@ -127,8 +127,8 @@ impl CheckSetup {
         if let Scheme::Napi(napi) = &mut scheme {
             if let Some(device) = device {
                 host.ring = device.ring.unwrap_or(host.ring);
-                if self.frame_bytes.is_some() {
-                    match device.moderation() {
+                if self.frame_bytes.is_some() && !device.backlog {
+                    match device.nic.napi_moderation() {
                         Ok(moderation) => napi.moderation = moderation,
                         Err(why) => {
                             notes.push(format!("predicted with the moderation of the calibrated frames: {why}"))
