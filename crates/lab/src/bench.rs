@@ -180,7 +180,7 @@ impl Counts {
         (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
     }
 
-    /// Mean time of an interrupt's handler (s); None without interrupts.
+    /// Time in hard interrupts over those that began polls (s), so that the local timer's is in it and shows where the latter are few; None without them.
     pub fn handler_s(&self) -> Option<f64> {
         (self.interrupts > 0.0).then(|| self.interrupt_s / self.interrupts)
     }

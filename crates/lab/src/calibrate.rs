@@ -250,8 +250,8 @@ pub(crate) fn is_warm(trial: &Counts) -> bool {
     trial.delivered >= ALL_TAKEN * trial.packets && trial.packets <= fit::LARGEST_POLL * trial.polls
 }
 
-/// How many times as long as in the median of them the handler of an interrupt takes in each of these trials: the same code, some thousand times a trial, whatever the load.
-/// None where one of them has no interrupts.
+/// How many times as long as in the median of them the handler of an interrupt takes in each of these trials: the same code, some thousand times a trial, whatever the load,
+/// but for the local timer's share in it ([`Counts::handler_s`]). None where one of them has no interrupts.
 fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     let each: Vec<f64> =
         trials.iter().map(|c| c.handler_s().filter(|handler_s| *handler_s > 0.0)).collect::<Option<_>>()?;

@@ -1,5 +1,6 @@
 //! One contender of bench/2026-11-21-sim: `packets_per_second CASE PACKETS` prints a line of JSON. A case is `lindley`, the
-//! scalar recursion with the simulator's generator and the library's logarithm, or `SCHEME@KPPS` on the paper's host.
+//! scalar recursion with the simulator's generator and the library's logarithm, or `SCHEME@KPPS` on the paper's host, `SCHEME@KPPS+US` with an
+//! application that takes so long a packet (us).
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 use std::time::Instant;
@@ -24,10 +25,13 @@ fn lindley(packets: u64) -> f64 {
 }
 
 fn simulate(case: &str, packets: u64) -> f64 {
-    let (scheme, kpps) = case.split_once('@').expect("a case such as interrupt@100");
+    let (scheme, load) = case.split_once('@').expect("a case such as interrupt@100");
     let scheme = scheme.parse().expect("a scheme");
-    let traffic = Traffic::poisson(kpps.parse::<f64>().expect("a load in kpps") * 1e3);
-    let point = Point { host: Host::pentium4_2530mhz(), scheme, traffic };
+    let (kpps, application_us) = load.split_once('+').map_or((load, None), |(kpps, us)| (kpps, Some(us)));
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let application_s = application_us.map(|us| 1e-6 * number(us));
+    let host = Host { application_s, ..Host::pentium4_2530mhz() };
+    let point = Point { host, scheme, traffic: Traffic::poisson(1e3 * number(kpps)) };
     let engine = SimEngine { effort: Effort::Exactly(packets), ..SimEngine::default() };
     let outcome = engine.simulate(&point).expect("a supported point").outcome;
     outcome.latency_s.and_then(|latency| latency.mean).map_or(f64::NAN, |mean| mean.value)
