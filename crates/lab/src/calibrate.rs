@@ -11,6 +11,9 @@
 //! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers. What one takes from a poll that it hits, as only
 //! NICs do that do not mask, is told by polls that were hit before their first packet, against those that were not.
 //!
+//! Behind a NIC the interrupts of the timer and of other CPUs, other softirqs and other tasks are taken to lengthen what they interrupt
+//! ([`Counts::by_the_clock`]).
+//!
 //! The interrupt's latency follows from how many packets a poll finds: a poll that begins L + s + o after the packet
 //! that caused it starts with 1 + lambda (L + s + o) packets and, serving until the queue is empty, takes
 //! n = (1 + lambda (L + s + o)) / (1 - lambda t) of them, t being the protocol time of a packet. Not so behind a NIC, whose moderation
@@ -250,8 +253,8 @@ pub(crate) fn is_warm(trial: &Counts) -> bool {
     trial.delivered >= ALL_TAKEN * trial.packets && trial.packets <= fit::LARGEST_POLL * trial.polls
 }
 
-/// How many times as long as in the median of them the handler of an interrupt takes in each of these trials: the same code, some thousand times a trial, whatever the load,
-/// but for the local timer's share in it ([`Counts::handler_s`]). None where one of them has no interrupts.
+/// How many times as long as in the median of them the handler of an interrupt takes in each of these trials: the same code, some thousand times a trial, whatever the load.
+/// None where one of them has no interrupts.
 fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     let each: Vec<f64> =
         trials.iter().map(|c| c.handler_s().filter(|handler_s| *handler_s > 0.0)).collect::<Option<_>>()?;
@@ -350,9 +353,10 @@ fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, 
     Ok(seen)
 }
 
-/// The counts of a trial that took, delivered and processed packets; None for others.
+/// The counts of a trial that took, delivered and processed packets, by the clock; None for others.
 fn usable(observation: Observation) -> Option<Counts> {
-    observation.counts.filter(|counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0)
+    let some = |counts: &Counts| counts.packets > 0.0 && counts.delivered > 0.0 && counts.protocol_s > 0.0;
+    observation.counts.filter(some).map(|counts| counts.by_the_clock())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Time in hard interrupts over those that began polls (us), by check: handlers.py LOG...
+"""Time in all hard interrupts over those of devices and other CPUs (us), by check: handlers.py LOG...
 
 LOG is standard error of `NETCLIFF_LOG=debug netcliff find --testbed vm:igb ... --check ...`, or the xz of it. Medians over trials without loss whose polls had 32 packets or
-fewer, with interrupts/s in brackets; the line through these trials' time a second (ms) by interrupts a second; then the lowest and highest of all trials in which 60
-interrupts or fewer began polls.
+fewer, with interrupts/s in brackets; the line through these trials' time a second (ms) by interrupts a second; then the lowest and highest of all trials with 60
+of them or fewer.
 """
 
 import pathlib

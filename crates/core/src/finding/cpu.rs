@@ -25,7 +25,7 @@ pub struct CpuMeasured {
 pub struct CpuBesides {
     /// Offered load (pps).
     pub load_pps: f64,
-    /// Other tasks, other softirqs than NET_RX.
+    /// Other tasks, other softirqs than NET_RX, behind a NIC also the interrupts of the timer and of other CPUs.
     pub other: Figure,
     /// The meter itself, contained in the other rows; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -127,6 +127,9 @@ pub struct MeterSpec {
 pub struct Shares {
     /// Hard interrupts: devices, timer, IPIs.
     pub interrupt: Option<f64>,
+    /// Of these, the handlers of devices.
+    #[serde(default)]
+    pub device_interrupt: Option<f64>,
     /// Receive processing: NET_RX softirqs and NAPI threads. By procfs: all softirqs.
     pub protocol: Option<f64>,
     /// NET_TX softirqs.
@@ -150,7 +153,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The sum of the exclusive classes (all but `steal` and `available`).
+    /// The sum of the exclusive classes (all but `device_interrupt`, `steal` and `available`).
     pub fn sum(&self) -> f64 {
         [
             self.interrupt,

@@ -108,6 +108,8 @@ struct Present {
 
 impl Present {
     fn of(costs: &Costs, trials: &Trials, work_s: f64) -> Option<Self> {
+        let by_the_clock = |of: &[Counts]| of.iter().map(Counts::by_the_clock).collect();
+        let trials = &Trials { empty: by_the_clock(&trials.empty), full: by_the_clock(&trials.full) };
         let median = |of: &dyn Fn(&Counts) -> Option<f64>| median(&trials.empty, of);
         let taken_s = taken_from_polls_s(&trials.empty).unwrap_or(costs.hidden_polling_s);
         let softirq = median(&|c| ratio(c.own_protocol_s(taken_s), costs.softirq_time_s(c)))?;
@@ -115,9 +117,9 @@ impl Present {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)
         })?;
-        // By sums: where a trial hardly interrupts, as past the cliff, other handlers took most of its time.
+        // By sums: a trial that hardly interrupts, as past the cliff, tells little of handlers.
         let sum = |of: &dyn Fn(&Counts) -> f64| trials.empty.iter().map(of).sum::<f64>();
-        let (handled_s, interrupts) = (sum(&|c| c.interrupt_s), sum(&|c| c.interrupts));
+        let (handled_s, interrupts) = (sum(&|c| c.handlers().time_s), sum(&|c| c.handlers().count));
         let handled_s = (interrupts > 0.0).then(|| handled_s / interrupts);
         let interrupt_s = handled_s.map(|handled_s| handled_s + application * costs.hidden_s);
         let interrupt_polling_s = handled_s.map(|handled_s| handled_s + taken_s);

@@ -64,16 +64,11 @@ pub fn hidden(seen: &Seen, base: &TrialSpec) -> Result<Option<Figure>, Calibrati
     let work_s =
         |c: &Counts| c.undisturbed_work_s.zip(reading_s).map_or(configured_s, |(work_s, more_s)| work_s + more_s);
     let told = |c: &&Counts| c.busy_interrupts > 0.0 && (seen.backlog || mostly_interrupted(c));
-    let handler_s = |c: &Counts| c.handler_s().filter(|handler_s| *handler_s > 0.0);
-    // Behind a NIC at the speed of the other trials, by the handlers.
-    let usual_s = stats::median(&seen.delivering().into_iter().filter_map(handler_s).collect::<Vec<f64>>());
-    let usual_s = usual_s.filter(|_| !seen.backlog).map(|figure| figure.value);
-    let slow = |c: &Counts| usual_s.and_then(|usual_s| Some(handler_s(c)? / usual_s)).unwrap_or(1.0);
     let each: Vec<f64> = seen
         .blocked
         .iter()
         .filter(told)
-        .map(|c| (c.application_s - work_s(c) * c.delivered) / c.busy_interrupts / slow(c))
+        .map(|c| (c.application_s - work_s(c) * c.delivered) / c.busy_interrupts)
         .collect();
     Ok(stats::median(&each).map(|figure| Figure { value: figure.value.max(0.0), ..figure }))
 }

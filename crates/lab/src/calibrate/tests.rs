@@ -1,6 +1,6 @@
 use super::*;
 use crate::bench::through::Through;
-use crate::bench::{Outside, PollTime, SenderCeiling, Slots};
+use crate::bench::{Handlers, Outside, PollTime, SenderCeiling, Slots};
 use netcliff_core::Outcome;
 use netcliff_wire::void::Sides;
 
@@ -18,6 +18,8 @@ pub struct Exact {
     pub look_s: Option<f64>,
     /// Interrupts that find NAPI polling, a poll.
     pub echoes: f64,
+    /// Share of the time that the timer's interrupts take, where the meter tells them from the device's.
+    pub ticks: Option<f64>,
     /// From this load on (pps) ksoftirqd polls, all that it may at a time, and packets wait in the socket, whose caches they have left: each takes three times as long.
     pub cold_from_pps: f64,
     /// Loads of the trials so far (pps).
@@ -35,6 +37,7 @@ impl Default for Exact {
             held_up: 1.0,
             look_s: None,
             echoes: 0.0,
+            ticks: None,
             cold_from_pps: f64::INFINITY,
             asked_pps: Vec::new(),
         }
@@ -105,7 +108,8 @@ impl Bench for Exact {
             _ => (packets, service_s, 0.0),
         };
         let busy = polls - wakeups;
-        let own_s = if blocked { 0.0 } else { APPLICATION_S };
+        // Where the work's own time is told, reading counts beside it.
+        let own_s = if blocked && self.ticks.is_none() { 0.0 } else { APPLICATION_S };
         let each_s = own_s + spec.work_s + cold_s + APPLICATION_PER_BYTE_S * (bytes - 64.0);
         let cell = |packets: f64, from_idle: bool| PollTime {
             packets,
@@ -114,21 +118,23 @@ impl Bench for Exact {
             variance_s2: 1e-16 * packets,
             from_idle,
         };
+        let handled = (1.0 + self.echoes) * polls;
         let hits = self.look_s.map_or(0.0, |_| 0.1 * self.echoes * polls);
         let counts = Counts {
             elapsed_s: spec.seconds,
             protocol_s: protocol_s * packets + poll_s * polls + wakeup_s * wakeups + TAKEN_S * self.echoes * polls,
-            interrupt_s: handler_s * (1.0 + self.echoes) * polls,
+            interrupt_s: handler_s * handled + self.ticks.unwrap_or(0.0) * spec.seconds,
+            devices: self.ticks.map(|_| Handlers { time_s: handler_s * handled, count: handled }),
             application_s: self.application * (each_s * delivered + SWITCH_S * wakeups) + hidden_s * busy,
             idle_s: 0.0,
             other_s: 0.0,
             meter_s: None,
             packets,
             polls,
-            interrupts: (1.0 + self.echoes) * polls,
+            interrupts: handled,
             raised: None,
             delivered,
-            undisturbed_work_s: None,
+            undisturbed_work_s: self.ticks.map(|_| self.application * spec.work_s),
             wakeups,
             busy_interrupts: busy,
             softirq_interrupts: self.echoes * polls,
@@ -276,15 +282,18 @@ fn unsteady(host: Exact) -> impl Bench {
     Through { host, observe }
 }
 
-/// The handler of an interrupt tells the speed of each trial: all costs are those at one.
+/// The handler of an interrupt tells the speed of each trial: all costs are those at one, but for what an interrupt adds beyond its handler. That is told by trials of long
+/// work, in whose caches a handler takes another time than in the others.
 #[test]
 fn behind_a_nic_costs_are_at_one_speed() {
     let plan = Plan { rounds: 4, rough_pps: 400e3, backlog: false };
     let mut host = unsteady(Exact { held_up: 4.0, ..Exact::default() });
     let host = calibrate(&mut host, &base(), plan).unwrap().calibration.host;
-    let slow = host.interrupt_polling_s.expect("a NIC has interrupts of its own") / (HANDLER_S + HIDDEN_S);
+    let slow = host.protocol_s / PROTOCOL_S;
     assert!((0.8..2.0).contains(&slow), "{slow}");
-    for (name, found, truth) in warm_costs(&host).into_iter().chain([interrupt_cost(&host)]) {
+    let interrupt_slow = host.interrupt_polling_s.expect("a NIC has interrupts of its own") / (HANDLER_S + HIDDEN_S);
+    assert!((0.8..2.0).contains(&interrupt_slow), "{interrupt_slow}");
+    for (name, found, truth) in warm_costs(&host) {
         assert!((found / truth / slow - 1.0).abs() < 0.03, "{name}: {found:e} at {slow}");
     }
 }
@@ -308,6 +317,27 @@ fn behind_a_nic_the_costs_are_those_of_warm_packets() {
     }
     let mut counts = |rate_pps| exact.observe(&TrialSpec { rate_pps, ..base() }, true).unwrap().counts.unwrap();
     assert!(is_warm(&counts(280e3)) && !is_warm(&counts(290e3)) && !is_warm(&counts(560e3)));
+}
+
+/// The timer's interrupts are no handlers of the device's; what they take lengthens all else. At a slower time, too.
+#[test]
+fn the_timer_lengthens_what_it_interrupts() {
+    let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
+    let by_the_clock = 1.0 / (1.0 - 0.04);
+    let mut exact = Exact { ticks: Some(0.04), ..Exact::default() };
+    let calibrated = calibrate(&mut exact, &base(), plan).unwrap();
+    let near = |host: &Host, times: f64| {
+        for (name, found, truth) in warm_costs(host).into_iter().chain(cold_costs(host)) {
+            let truth = times * truth;
+            assert!((found - truth).abs() < 1e-3 * truth, "{name}: {found} instead of {truth}");
+        }
+    };
+    near(&calibrated.calibration.host, by_the_clock);
+    let by_one = exact.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
+    near(&calibrated.at_speed_of(&[by_one], 0.0).unwrap().calibration.host, by_the_clock);
+    let mut slow = Exact { softirq: 1.5, handler: 1.5, application: 1.5, ticks: Some(0.08), ..exact };
+    let by_one = slow.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
+    near(&calibrated.at_speed_of(&[by_one], 0.0).unwrap().calibration.host, 1.5 / (1.0 - 0.08));
 }
 
 /// Of the sums nothing changes: what a poll takes after its first packet is the NIC's masking, and so is as much of an interrupt, whatever the

@@ -4,7 +4,7 @@
 //! and entering a virtual machine, cold caches) the meter finds in the application, in softirqs or in idle time; the engines' interrupt row has it. A
 //! NET_RX softirq is to the meter one thing; to the engines it is polls and packets. So the calibrated hidden cost of each counted
 //! interrupt is moved to the interrupt row, from where it hit, and the calibrated cost of each counted poll to the poll row. The sum stays
-//! what it was. What the engines do not have (other tasks, other softirqs) is reported beside.
+//! what it was. What the engines do not have (other tasks, other softirqs, behind a NIC the timer's interrupts) is reported beside.
 
 use netcliff_core::finding::{CpuBesides, CpuMeasured};
 use netcliff_core::{CpuShares, Figure};
@@ -44,7 +44,7 @@ pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     let own_protocol_s = counts.protocol_s - on_softirq_s;
     let poll_s = (seams.poll_s * counts.polls).clamp(0.0, own_protocol_s);
     CpuShares {
-        interrupt: Some(share(counts.interrupt_s + on_application_s + on_softirq_s + on_idle_s)),
+        interrupt: Some(share(counts.handlers().time_s + on_application_s + on_softirq_s + on_idle_s)),
         poll: Some(share(poll_s)),
         protocol: Some(share(own_protocol_s - poll_s)),
         application: Some(share(counts.application_s - on_application_s)),
@@ -69,7 +69,7 @@ pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBeside
         |of: fn(&Counts) -> Option<f64>| -> Vec<f64> { counts().filter_map(|c| Some(of(c)? / c.elapsed_s)).collect() };
     Some(CpuBesides {
         load_pps,
-        other: stats::mean(&shares(|c| Some(c.other_s)))?.as_share(),
+        other: stats::mean(&shares(|c| Some(c.elsewhere_s())))?.as_share(),
         meter: stats::mean(&shares(|c| c.meter_s)).map(Figure::as_share),
     })
 }

@@ -54,6 +54,8 @@ pub struct Question {
     pub reference: Option<TrialSpec>,
     /// No search begins after so many trials, but [`LEAST_SEARCHES`] are made.
     pub most_trials: u32,
+    /// Trials at the highest load that were made before, and count in every search.
+    pub known: Vec<Observation>,
 }
 
 /// What was measured.
@@ -136,7 +138,14 @@ fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cli
         at_most_s: Some(MOST_LOADS * question.goal.duration_sum_s),
     };
     let first = cliffs.trials.len();
-    let mut trials = Trials { bench, question, number, made: 0, memory: HashMap::new(), taken: HashMap::new(), cliffs };
+    let mut memory: HashMap<(u64, u64), Vec<Reading>> = HashMap::new();
+    for seen in &question.known {
+        memory
+            .entry(key(seen.spec.seconds, seen.spec.rate_pps))
+            .or_default()
+            .push(reading::read(seen, question.capacity_pps));
+    }
+    let mut trials = Trials { bench, question, number, made: 0, memory, taken: HashMap::new(), cliffs };
     let own = mlr::search(&mlr, &mut |length_s, load_pps| trials.ask(length_s, load_pps).map(|read| read.own))?;
     trials.taken.clear();
     let experienced =
@@ -168,6 +177,11 @@ fn start_pps(question: &Question, number: u32) -> f64 {
     question.near_pps * DITHER.powf(2.0 * place - 1.0)
 }
 
+/// By which readings are remembered: length and load.
+fn key(length_s: f64, load_pps: f64) -> (u64, u64) {
+    (length_s.to_bits(), load_pps.to_bits())
+}
+
 /// The trials of one search, made once and read by both cliffs.
 struct Trials<'a> {
     bench: &'a mut dyn Bench,
@@ -183,7 +197,7 @@ struct Trials<'a> {
 
 impl Trials<'_> {
     fn ask(&mut self, length_s: f64, load_pps: f64) -> Result<Reading, TrialError> {
-        let key = (length_s.to_bits(), load_pps.to_bits());
+        let key = key(length_s, load_pps);
         let taken = self.taken.entry(key).or_default();
         *taken += 1;
         if let Some(known) = self.memory.get(&key).and_then(|made| made.get(*taken - 1)) {

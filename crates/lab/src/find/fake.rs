@@ -179,6 +179,7 @@ fn counts(costs: Costs, speed: f64, elapsed_s: f64, packets: f64) -> Counts {
     let (polls, wakeups) = (packets / 2.0, packets / 20.0);
     Counts {
         elapsed_s,
+        idle_s: 0.5 * elapsed_s,
         protocol_s: (costs.protocol_s * packets + costs.poll_s * polls + costs.wakeup_s * wakeups) / speed,
         application_s: (costs.application_s * packets + costs.context_switch_s * wakeups + costs.hidden_s * polls)
             / speed,

@@ -88,6 +88,7 @@ impl Plan {
             capacity_pps,
             searches: self.searches,
             most_trials: self.most_trials,
+            known: Vec::new(),
         }
     }
 }

@@ -48,7 +48,7 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
         Answer::Void { reached_pps: load_pps, why: Why::Disturbed }
     } else {
-        let void = Sides { lost: left.lost, late: left.late, ..observation.sides }.void();
+        let void = observation.void_by(Sides { lost: left.lost, late: left.late, ..observation.sides });
         Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
     };
     Reading { experienced, own, left_out: left.out }

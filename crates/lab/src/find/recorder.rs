@@ -8,7 +8,7 @@ use netcliff_core::ledger::Ledger;
 
 use super::experienced::Measured;
 use super::fluid::Away;
-use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Span, Visit};
+use crate::bench::{Bench, Counts, Handlers, Observation, Outside, SenderCeiling, Span, Visit};
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use crate::trial::{TrialError, TrialSpec};
 
@@ -107,6 +107,7 @@ impl<'a> Recorder<'a> {
         let counts = seen.counts.clone().unwrap_or_default();
         let Counts { elapsed_s, protocol_s, interrupt_s, application_s, idle_s, other_s, .. } = counts;
         let Counts { packets, polls, interrupts, busy_interrupts, softirq_interrupts, delivered, wakeups, .. } = counts;
+        let Handlers { time_s: handlers_s, count: handlers } = counts.handlers();
         let Counts { looks, look_s, hit_looks, hit_look_s, look_hits, undisturbed_work_s, .. } = counts;
         let TrialSpec { rate_pps, work_s, frame_bytes, .. } = seen.spec;
         tracing::debug!(
@@ -120,6 +121,8 @@ impl<'a> Recorder<'a> {
             elapsed_s,
             protocol_s,
             interrupt_s,
+            handlers_s,
+            handlers,
             application_s,
             idle_s,
             other_s,

@@ -247,7 +247,7 @@ impl Run<'_, '_> {
         let near_pps = expected.unwrap_or(rough.cliff_pps);
         let mut question = self.plan.question(base, highest, near_pps, rough.capacity_pps);
         if self.behind_nic {
-            question.near_pps = Climb::of(&mut self.bench, &question)?.start_pps;
+            question = Climb::of(&mut self.bench, &question)?.narrowed(question);
         }
         let cliffs = cliff::search(&mut self.bench, &question)?;
         for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]

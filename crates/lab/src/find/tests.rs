@@ -67,6 +67,7 @@ pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) ->
         capacity_pps: rough.capacity_pps,
         searches,
         most_trials: 1000,
+        known: Vec::new(),
     };
     cliff::search(fake, &question).unwrap()
 }

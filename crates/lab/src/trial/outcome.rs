@@ -9,7 +9,7 @@ use netcliff_wire::run::WireRun;
 use netcliff_wire::void::{LATE_NS, Sides, Void};
 
 use super::Trial;
-use crate::bench::{Counts, Observation, PollTime, Slot, Slots, Span, Visit};
+use crate::bench::{Counts, Handlers, Observation, PollTime, Slot, Slots, Span, Visit};
 use crate::rig::before_the_stack;
 
 impl Trial {
@@ -91,10 +91,15 @@ impl Trial {
             // Of a CPU's backlog only those that begin a softirq are counted.
             (table, _) => (table.map_or(0.0, begun_from_busy), 0.0),
         };
+        let handlers = || {
+            let (time_s, count) = (time_s(split.shares.device_interrupt)?, split.counters.device_interrupts? as f64);
+            Some(Handlers { time_s, count })
+        };
         Some(Counts {
             elapsed_s: split.elapsed_s,
             protocol_s: time_s(split.shares.protocol)?,
             interrupt_s: time_s(split.shares.interrupt)?,
+            devices: raised.and_then(|_| handlers()),
             application_s: time_s(split.shares.application)?,
             idle_s: time_s(split.shares.idle)?,
             other_s: elsewhere.into_iter().filter_map(|share| time_s(*share)).sum(),
@@ -188,10 +193,10 @@ impl Trial {
             Some(Void::SenderTooSlow { .. }) => {
                 notes.push("the sender did not reach the load: offered_pps is its schedule's".to_owned());
             }
-            Some(_) => {
+            Some(_) if !self.counts().is_some_and(|counts| counts.is_saturated()) => {
                 notes.push("no more was lost than the sender sent late: the loss may be the sender's".to_owned())
             }
-            None => {}
+            _ => {}
         }
         notes.extend(self.losses.each().filter_map(|(name, cause, packets)| {
             let what = match cause {

@@ -280,6 +280,7 @@ impl CpuInterval {
         use Class::*;
         Shares {
             interrupt: self.share_of(&[HardDevice, HardCall, HardResched, HardTimer, HardOther]),
+            device_interrupt: self.share_of(&[HardDevice]),
             protocol: self.share_of(&[SoftNetRx, TaskNapi]),
             transmit: self.share_of(&[SoftNetTx]),
             softirq_other: self.share_of(&[SoftOther]),

@@ -52,7 +52,7 @@ pub(super) fn one(
         bench.enter(Stage::Below);
         let climb = Climb::of(bench, &question).map_err(told)?;
         timing = one.timing(&computed, &climb.trials);
-        question.near_pps = climb.start_pps;
+        question = climb.narrowed(question);
     }
     bench.enter(Stage::Search);
     let cliffs = cliff::search(bench, &question).map_err(told)?;

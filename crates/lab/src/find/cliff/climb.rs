@@ -5,7 +5,7 @@
 use super::Question;
 use crate::bench::{Bench, Observation};
 use crate::find::reading;
-use crate::rfc2544::trial::Answer;
+use crate::rfc2544::trial::{Answer, Range};
 use crate::trial::{TrialError, TrialSpec};
 
 /// The first load and the bound of the last, over the expected cliff, and each over the one before.
@@ -19,8 +19,8 @@ const VOID_REPEATS: u32 = 2;
 /// Trials at rising loads.
 #[derive(Debug)]
 pub struct Climb {
-    /// The middle between the lowest load that loses more than the target and the load before; where none does, the expected cliff (pps).
-    pub start_pps: f64,
+    /// The lowest load that loses more than the target; None: none does (pps).
+    pub losing_pps: Option<f64>,
     pub trials: Vec<Observation>,
 }
 
@@ -31,16 +31,29 @@ impl Climb {
     /// A trial failed.
     pub fn of(bench: &mut dyn Bench, question: &Question) -> Result<Self, TrialError> {
         let range = question.range;
-        let mut climb = Self { start_pps: question.near_pps, trials: Vec::new() };
+        let mut climb = Self { losing_pps: None, trials: Vec::new() };
         let mut load_pps = (FIRST * question.near_pps).max(range.min_pps);
         while load_pps <= range.max_pps.min(LAST * question.near_pps) {
             if climb.loses(bench, question, load_pps)? {
-                climb.start_pps = load_pps / STEP.sqrt();
+                climb.losing_pps = Some(load_pps);
                 break;
             }
             load_pps *= STEP;
         }
         Ok(climb)
+    }
+
+    /// What is to be searched after it: from the middle between that load and the one before, and not above it. Where a host loses in one trial and not in the next, a
+    /// search that went on from a trial that passed would end at a cliff above. As asked where no load loses.
+    #[must_use]
+    pub fn narrowed(&self, question: Question) -> Question {
+        let Some(losing_pps) = self.losing_pps.filter(|pps| *pps > question.range.min_pps) else { return question };
+        Question {
+            near_pps: losing_pps / STEP.sqrt(),
+            range: Range { max_pps: losing_pps, ..question.range },
+            known: self.trials.iter().filter(|seen| seen.spec.rate_pps == losing_pps).cloned().collect(),
+            ..question
+        }
     }
 
     /// True if the trials of a load lose more than the target.

@@ -42,6 +42,7 @@ pub(super) fn question(highest: Highest) -> Question {
         capacity_pps: CAPACITY_PPS,
         searches: 3,
         most_trials: 1000,
+        known: Vec::new(),
     }
 }
 
