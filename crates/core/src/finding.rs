@@ -4,6 +4,7 @@ mod cpu;
 mod device;
 mod disturbance;
 mod generator;
+mod round_trips;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,7 @@ pub use disturbance::{
     Buffer, ClockJump, Disturbance, Drift, LengthBin, MOST_TASKS, PauseBudget, Pauses, Speed, SpeedAt, TaskTime,
 };
 pub use generator::{GeneratorPart, GeneratorSummary};
+pub use round_trips::RoundTripsAt;
 
 /// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -479,6 +481,9 @@ pub struct Finding {
     pub livelock: ByEngine<Figure>,
     /// Latencies at 50 % and 90 % of the cliff.
     pub latency: Vec<LatencyAt>,
+    /// Round trips at 10, 50 and 90 % of the cliff, where the load came from another host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub round_trips: Vec<RoundTripsAt>,
     /// Pauses of the host's CPU that lose nothing, by load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pause_budget: Vec<PauseBudget>,
@@ -540,6 +545,7 @@ impl Finding {
             peak_pps: ByEngine::default(),
             livelock: ByEngine::default(),
             latency: Vec::new(),
+            round_trips: Vec::new(),
             pause_budget: Vec::new(),
             cpu_at_cliff: ByEngine::default(),
             cpu_at_twice: ByEngine::default(),

@@ -5,6 +5,7 @@ pub mod through;
 
 use netcliff_core::ledger::Ledger;
 use netcliff_core::{Figure, Outcome};
+use netcliff_wire::latency::LatencySummary;
 use netcliff_wire::void::{Sides, Void};
 
 use crate::trial::{TrialError, TrialSpec};
@@ -322,6 +323,15 @@ impl Highest {
     }
 }
 
+/// Round trips of a trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundTrips {
+    /// Answers that the application sent, warm-up included.
+    pub answers: u64,
+    /// Times of those to frames of the window that arrived; None: none did, or the clock of the host that sends was set meanwhile.
+    pub times: Option<LatencySummary>,
+}
+
 /// A host under test with a sender.
 pub trait Bench {
     /// Offers one load and observes.
@@ -347,6 +357,14 @@ pub trait Bench {
     /// # Errors
     /// As [`Bench::observe`].
     fn ledger(&mut self, _spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
+        Ok(None)
+    }
+
+    /// Offers one load, of whose frames the application answers some; None: the sender is on this host.
+    ///
+    /// # Errors
+    /// As [`Bench::observe`], or the sender cannot take answers.
+    fn round_trips(&mut self, _spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
         Ok(None)
     }
 

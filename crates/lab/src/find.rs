@@ -270,7 +270,8 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
 
 /// How latency is taken between two hosts, whose clocks are not compared.
 const LATENCY_METHOD: &str = "one-way within the host under test: kernel receive timestamp to the application's read, one clock; the wire and \
-                              the sender are not in it";
+                              the sender are not in it; round trips: a frame's intended send time to the arrival of the application's answer \
+                              at the host that sends, its clock";
 
 /// What generators on other hosts and the device under test did.
 fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {

@@ -1,6 +1,7 @@
 //! [`WireBench`]: the [`Bench`] of real packets.
 
 mod ledger;
+mod round_trips;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use netcliff_wire::load::{Carrier, Load, LoadRequest, far_ceilings};
 use netcliff_wire::run::{Timing, WireFailure};
 
 use crate::account::Account;
-use crate::bench::{Bench, Observation, SenderCeiling};
+use crate::bench::{Bench, Observation, RoundTrips, SenderCeiling};
 use crate::rig::{Between, Rig};
 use crate::trial::{self, Heartbeats, Meter, Sending, TrialError, TrialSpec};
 
@@ -185,6 +186,10 @@ impl Bench for WireBench<'_> {
     fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
         let rig = self.rig;
         ledger::of_trial(rig, || self.once(spec, false)).map(Some)
+    }
+
+    fn round_trips(&mut self, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
+        round_trips::of_trial(self.rig, spec)
     }
 
     fn ring_slots(&self) -> Option<u64> {

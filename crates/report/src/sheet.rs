@@ -11,7 +11,7 @@ mod searched;
 mod story;
 mod verdict;
 
-use netcliff_core::finding::{ByEngine, LatencyAt, Suggestion, Tried};
+use netcliff_core::finding::{ByEngine, LatencyAt, RoundTripsAt, Suggestion, Tried};
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
 
 use crate::format::{self, Unit};
@@ -128,6 +128,26 @@ pub fn latency(at: &LatencyAt) -> Vec<Row> {
         Row::new(label, Unit::Seconds, |engine| at.latency_s.get(engine).and_then(pick))
     };
     vec![row("p50", |l| l.p50), row("p99", |l| l.p99), row("p99.9", |l| l.p999)]
+}
+
+/// Round trips at one load, which are measured only.
+pub fn round_trips(at: &RoundTripsAt) -> Vec<Row> {
+    let row = |label: &str, time_s: f64| {
+        Row::new(label, Unit::Seconds, |engine| (engine == EngineKind::Wire).then(|| Figure::exact(time_s)))
+    };
+    vec![
+        row("shortest", at.min_s),
+        row("p50", at.p50_s),
+        row("p90", at.p90_s),
+        row("p99", at.p99_s),
+        row("longest", at.max_s),
+    ]
+}
+
+/// What they are called at one load.
+pub fn round_trips_heading(at: &RoundTripsAt, finding: &Finding) -> String {
+    let (share, load) = (format::share_short(at.share), format::quantity(at.load_pps, Unit::Pps));
+    format!("Round trips at {share} {}, {load}, {} answers", of_the_cliff(finding), at.samples)
 }
 
 /// A part of a CPU's time: name and how to get it.

@@ -185,6 +185,10 @@ fn figures(page: &mut Page, finding: &Finding) {
     if finding.latency.is_empty() {
         page.paragraph(2, Tone::Plain, "-");
     }
+    for at in &finding.round_trips {
+        page.paragraph(2, Tone::Faint, &sheet::round_trips_heading(at, finding));
+        page.rows(&sheet::round_trips(at));
+    }
     page.columns("CPU AT THE CLIFF");
     page.rows(&sheet::cpu_at_cliff(finding));
     if let Some(note) = sheet::cpu_note(finding) {

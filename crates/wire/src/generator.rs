@@ -25,12 +25,14 @@ mod ceiling;
 mod limits;
 mod pace;
 mod report;
+mod round_trips;
 #[cfg(test)]
 mod tests;
 
 pub use ceiling::{Ceiling, ceiling};
 pub use limits::{BUCKET_NS, Lease};
 pub use report::{Gap, SenderFailure, SenderReport, SentSlot};
+use round_trips::Answers;
 
 /// Frames per kick when catching up, by default: a kick of 32 takes about 30 us, so the clock is
 /// never unread for longer, and 32 is a small part of a backlog of 1000.
@@ -73,6 +75,8 @@ pub struct GeneratorConfig {
     pub most_pps: Option<f64>,
     /// Ends it when nobody extends it.
     pub lease: Lease,
+    /// Takes the sink's answers; not with [`Method::Socket`].
+    pub round_trips: bool,
 }
 
 impl GeneratorConfig {
@@ -88,6 +92,7 @@ impl GeneratorConfig {
             heartbeat: Heartbeat::default(),
             most_pps: None,
             lease: Lease::default(),
+            round_trips: false,
         }
     }
 }
@@ -247,8 +252,8 @@ fn serve(
     ready: &Sender<Result<(), WireError>>,
     inbox: &Receiver<ScheduleCommand>,
 ) -> Outcome {
-    let mut transmitter = match open(config) {
-        Ok(transmitter) => transmitter,
+    let (mut transmitter, answers) = match open(config) {
+        Ok(opened) => opened,
         Err(error) => {
             // The answer goes to `prepare`, which then forgets this thread.
             let _ = ready.send(Err(error));
@@ -269,7 +274,10 @@ fn serve(
         progress.sent.store(sent, Ordering::Relaxed);
     });
     match outcome {
-        Ok(report) => Ok(SenderReport { method, ..report }),
+        Ok(report) => match answers.map(|answers| answers.read(span.window)).transpose() {
+            Ok(round_trips) => Ok(SenderReport { method, round_trips: round_trips.flatten(), ..report }),
+            Err(reason) => Err(SenderFailure { reason, measured: Some(Box::new(report)) }),
+        },
         Err(SenderFailure { reason, measured }) => {
             let measured = measured.map(|report| Box::new(SenderReport { method, ..*report }));
             Err(SenderFailure { reason, measured })
@@ -277,7 +285,9 @@ fn serve(
     }
 }
 
-fn open(config: &GeneratorConfig) -> Result<Box<dyn Transmit>, WireError> {
+fn open(config: &GeneratorConfig) -> Result<(Box<dyn Transmit>, Option<Answers>), WireError> {
     config.placement.enter()?;
-    transmit::open(config.method, &config.interface, &config.frame, config.max_burst)
+    let transmitter = transmit::open(config.method, &config.interface, &config.frame, config.max_burst)?;
+    let answers = config.round_trips.then(|| Answers::open(&config.frame, config.method)).transpose()?;
+    Ok((transmitter, answers))
 }

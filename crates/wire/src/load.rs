@@ -65,6 +65,9 @@ pub struct LoadRequest {
     pub cpu: Option<usize>,
     /// Send also by the interface that carries the control connection.
     pub by_control_link: bool,
+    /// Take the sink's answers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub round_trips: bool,
     /// How much.
     pub load: Load,
 }

@@ -14,6 +14,7 @@
 //! test, as an application's would be; it has not been measured separately.
 
 use std::net::{SocketAddrV4, UdpSocket};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -34,6 +35,7 @@ mod socket;
 mod tests;
 mod work;
 
+pub(crate) use read::Inbox;
 pub use read::Reader;
 pub use report::SinkReport;
 pub use work::{Application, Work};
@@ -64,6 +66,8 @@ pub struct SinkConfig {
     pub tracked: usize,
     /// Beaten by the running thread, so that pauses of its CPU show.
     pub heartbeat: Heartbeat,
+    /// Answer each packet whose sequence number is a multiple of this with its header, to where it came from, when it is read; None: none.
+    pub answer_each: Option<NonZeroU64>,
 }
 
 impl SinkConfig {
@@ -80,6 +84,7 @@ impl SinkConfig {
             kernel_timestamps: true,
             tracked: 1 << 20,
             heartbeat: Heartbeat::default(),
+            answer_each: None,
         }
     }
 }

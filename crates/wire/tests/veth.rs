@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Pair, pair_or_skip};
 use netcliff_wire::WireError;
 use netcliff_wire::frame::Header;
+use netcliff_wire::generator::Generator;
 use netcliff_wire::run::{Timing, WireRun, run, run_with};
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::sink::{Application, Reader, Work};
@@ -62,6 +64,29 @@ fn a_light_load_arrives_whole() {
         assert!((run.accounting.offered as f64 - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{:?}", run.accounting);
         assert!(run.accounting.delivered > 0);
     }
+}
+
+/// A round trip is longer than the shortest way there, and no answer is counted that was not sent.
+#[test]
+fn answers_tell_round_trips() {
+    let Some(pair) = pair_or_skip() else { return };
+    let mut generator = pair.generator(0, 64);
+    generator.round_trips = true;
+    let mut sink = pair.sink(1);
+    sink.answer_each = NonZeroU64::new(20);
+    let (timing, schedule) = (Timing::measured(0.4), schedule(Arrivals::Poisson, 5_000.0));
+    let run = run(generator.clone(), sink, schedule, timing, &Arc::default(), |_, _| ()).expect("the pair works");
+    conserved(&run);
+    let times = run.sender.round_trips.as_ref().expect("they were asked for");
+    // A hundred of the window, where the machine is not too busy.
+    assert!((10..=run.sink.answers).contains(&times.count()), "{} of {}", times.count(), run.sink.answers);
+    let (shortest, way) = (times.quantile_s(0.0), run.sink.end_to_end.quantile_s(0.0));
+    assert!(shortest.unwrap() > 0.999 * way.unwrap(), "{shortest:?} there and back, {way:?} there");
+    assert!(times.quantile_s(1.0).unwrap() < 1.0, "by one clock");
+    generator.method = Method::Socket;
+    let refused =
+        Generator::prepare(generator, Arc::default()).expect_err("answers would come to its socket").to_string();
+    assert!(refused.contains("round_trips") && refused.contains("AF_PACKET"), "{refused}");
 }
 
 #[test]

@@ -336,6 +336,18 @@ fn is_of_the_far_host(near: &Home, finding: &Value) {
     assert!(told.contains("pentium4"), "{told}");
 }
 
+/// There is a host that sends: round trips by its clock, at rising loads.
+fn round_trips(finding: &Value) {
+    let all = finding["round_trips"].as_array().unwrap_or_else(|| panic!("{}", finding["missing"]));
+    assert!(!all.is_empty() && finding["latency_method"].as_str().is_some_and(|how| how.contains("round trips")));
+    for at in all {
+        let [samples, answers] = ["/samples", "/answers"].map(|key| number_at(at, key));
+        assert!(samples >= 10.0 && samples <= answers, "{at}");
+        let times = ["/min_s", "/p50_s", "/p90_s", "/p99_s", "/max_s"].map(|key| number_at(at, key));
+        assert!(times[0] > 1e-6 && times.is_sorted() && times[1] < 1.0, "{at}");
+    }
+}
+
 #[test]
 fn this_host_loads_that_of_an_agent_and_sets_its_checks_back() {
     let Some((bed, _turn)) = bed("checks") else { return };
@@ -357,6 +369,7 @@ fn this_host_loads_that_of_an_agent_and_sets_its_checks_back() {
     let finding = found(&Running::of(bed.inside(0, &near, &[], &find(&checks))).end(WHOLE));
     assert_eq!(bed.offloads(1), found_there);
     is_of_the_far_host(&near, &finding);
+    round_trips(&finding);
     if finding["calibration"].is_null() {
         return eprintln!("no check without costs: {}", finding["missing"]);
     }

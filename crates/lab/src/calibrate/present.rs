@@ -111,8 +111,14 @@ impl Present {
         let by_the_clock = |of: &[Counts]| of.iter().map(Counts::by_the_clock).collect();
         let trials = &Trials { empty: by_the_clock(&trials.empty), full: by_the_clock(&trials.full) };
         let median = |of: &dyn Fn(&Counts) -> Option<f64>| median(&trials.empty, of);
-        let taken_s = taken_from_polls_s(&trials.empty).unwrap_or(costs.hidden_polling_s);
-        let softirq = median(&|c| ratio(c.own_protocol_s(taken_s), costs.softirq_time_s(c)))?;
+        let (softirq, taken_s) = if costs.taken_told {
+            let hits_s = |c: &Counts| costs.hidden_polling_s * c.softirq_interrupts;
+            let softirq = median(&|c| ratio(c.protocol_s, costs.softirq_time_s(c) + hits_s(c)))?;
+            (softirq, softirq * costs.hidden_polling_s)
+        } else {
+            let taken_s = taken_from_polls_s(&trials.empty).unwrap_or(costs.hidden_polling_s);
+            (median(&|c| ratio(c.own_protocol_s(taken_s), costs.softirq_time_s(c)))?, taken_s)
+        };
         let application = median(&|c| {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::check::BELOW_SHARES;
 use super::cliff::Question;
 use super::{FindOptions, Observer, stages, tried};
 use crate::bench::Highest;
@@ -13,6 +14,8 @@ use crate::trial::TrialSpec;
 const TRIAL_OVERHEAD_S: f64 = 0.3;
 /// Loads that one search tries: of a fake host 4.2 with --quick, 5.9 with pauses (`cargo test -p netcliff-lab find::tests`).
 const SEARCH_LOADS: f64 = 5.0;
+/// Trials of a climb to the expected cliff ([`super::cliff::Climb`]), from a fifth of it in steps of a fifth, the last load twice.
+const CLIMB_TRIALS: f64 = 11.0;
 /// Share of the trials that may lose more than the target at the cliff.
 const EXCEED: f64 = 0.5;
 /// Model, simulation and suggestions (s).
@@ -59,11 +62,17 @@ impl Plan {
         // A trial that agrees with the first of a load ends it early.
         let of_a_load = 1.0 + 0.5 * (goal.duration_sum_s / goal.final_trial_s - 1.0);
         let one_search = f64::from(searches) * SEARCH_LOADS * of_a_load;
-        let checks = options.checks.len() as f64 * (one_search + 2.0 * f64::from(repeats)) * each_s;
+        let between = options.rig.between.is_some();
+        let (climb, below) = if between { (CLIMB_TRIALS, BELOW_SHARES.len() as f64) } else { (0.0, 0.0) };
+        let trips_s = stages::ROUND_TRIP_SHARES.len() as f64 * (stages::ROUND_TRIP_S.max(trial_s) + TRIAL_OVERHEAD_S);
+        let check = climb + one_search + (2.0 + below) * f64::from(repeats);
+        let checks = options.checks.len() as f64 * check * each_s;
         let rounds = if options.quick { tried::ROUNDS_QUICK } else { tried::ROUNDS };
         let tries =
             if options.try_suggestions { 2.0 * f64::from(rounds) * SEARCH_LOADS * of_a_load * each_s } else { 0.0 };
-        let planned_s = BEFORE_S + (calibration + sweep + one_search) * each_s + COMPUTING_S + checks + tries;
+        let trips_s = if between { trips_s } else { 0.0 };
+        let planned_s =
+            BEFORE_S + (calibration + climb + sweep + one_search) * each_s + trips_s + COMPUTING_S + checks + tries;
         Self {
             repeats,
             trial_s,

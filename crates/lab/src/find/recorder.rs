@@ -8,7 +8,7 @@ use netcliff_core::ledger::Ledger;
 
 use super::experienced::Measured;
 use super::fluid::Away;
-use crate::bench::{Bench, Counts, Handlers, Observation, Outside, SenderCeiling, Span, Visit};
+use crate::bench::{Bench, Counts, Handlers, Observation, Outside, RoundTrips, SenderCeiling, Span, Visit};
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use crate::trial::{TrialError, TrialSpec};
 
@@ -242,6 +242,10 @@ impl Bench for Recorder<'_> {
 
     fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
         self.bench.ledger(spec)
+    }
+
+    fn round_trips(&mut self, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
+        self.bench.round_trips(spec)
     }
 
     fn ring_slots(&self) -> Option<u64> {

@@ -208,6 +208,7 @@ impl Between {
             max_burst: DEFAULT_MAX_BURST,
             cpu: cpu.map(|cpu| cpu as usize),
             by_control_link: self.options.by_control_link,
+            round_trips: false,
             load,
         }
     }

@@ -26,6 +26,7 @@ pub fn section(finding: &Finding) -> Markup {
                         @let load = format::quantity(at.load_pps, Unit::Pps);
                         (group(&format!("Latency at {} {}, {load}", format::share_short(at.share), sheet::of_the_cliff(finding)), &sheet::latency(at)))
                     }
+                    @for at in &finding.round_trips { (group(&sheet::round_trips_heading(at, finding), &sheet::round_trips(at))) }
                     (group("CPU at the cliff", &sheet::cpu_at_cliff(finding)))
                     (group("CPU at twice the cliff", &sheet::cpu_at_twice(finding)))
                     (group("Lost at twice the cliff, of the offered packets", &sheet::loss(&finding.loss_at_twice)))

@@ -240,6 +240,7 @@ impl<'a> Run<'a> {
             last_kick_ns: self.last_kick_ns,
             cpu,
             method: self.config.method,
+            round_trips: None,
         })
     }
 

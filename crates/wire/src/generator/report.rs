@@ -72,6 +72,9 @@ pub struct SenderReport {
     pub cpu: CpuUse,
     /// How frames were handed over.
     pub method: Method,
+    /// From the intended send time of frames of the window to the kernel's receive timestamp of the sink's answer; None: not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<Latency>,
 }
 
 impl SenderReport {
@@ -106,6 +109,10 @@ impl SenderReport {
         self.first_kick_ns = first.into_iter().flatten().min();
         self.last_kick_ns = self.last_kick_ns.max(other.last_kick_ns.map(here));
         self.cpu = self.cpu.beside(&other.cpu);
+        match (&mut self.round_trips, &other.round_trips) {
+            (Some(own), Some(theirs)) => own.merge(theirs),
+            (own, theirs) => *own = own.take().or_else(|| theirs.clone()),
+        }
     }
 }
 

@@ -164,6 +164,7 @@ impl LoadKind {
             method: request.method.unwrap_or_default(),
             most_pps: self.most_pps(request)?,
             lease: Lease::of(UNHEARD_NS),
+            round_trips: request.round_trips,
             ..GeneratorConfig::new(interface, frame)
         })
     }

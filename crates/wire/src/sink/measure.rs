@@ -1,8 +1,11 @@
 //! The sink's loop and its counters.
 
-use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
 
 use super::read::{Inbox, Reader};
 use super::report::SinkReport;
@@ -10,7 +13,7 @@ use super::work::Application;
 use super::{SinkConfig, SinkProgress, socket};
 use crate::clock;
 use crate::error::WireError;
-use crate::frame::Header;
+use crate::frame::{HEADER_BYTES, Header};
 use crate::generator::Window;
 use crate::latency::Latency;
 use crate::sockopt;
@@ -45,6 +48,7 @@ pub(super) struct Measurement {
     left: Option<Edge>,
     offset_ns: i64,
     offset_read_ns: u64,
+    answer_each: Option<NonZeroU64>,
 }
 
 impl Measurement {
@@ -76,6 +80,7 @@ impl Measurement {
                 last_read_ns: None,
                 undisturbed_work_s: None,
                 reads: 0,
+                answers: 0,
                 reader: config.reader,
                 receive_buffer_bytes: None,
             },
@@ -84,6 +89,7 @@ impl Measurement {
             left: None,
             offset_ns: 0,
             offset_read_ns: 0,
+            answer_each: config.answer_each,
         }
     }
 
@@ -101,7 +107,7 @@ impl Measurement {
         stop: &AtomicBool,
         progress: &SinkProgress,
     ) -> Result<(), WireError> {
-        let mut inbox = Inbox::new(config.reader);
+        let mut inbox = Inbox::new(config.reader, self.answer_each.is_some());
         self.report.receive_buffer_bytes = socket::buffer_bytes(socket);
         let mut last_packet_ns = clock::monotonic_ns();
         let mut outcome = Ok(());
@@ -160,6 +166,7 @@ impl Measurement {
                 self.report.firsts_ns[lane].get_or_insert(now);
                 self.watch_edges(lane, header.intended_ns, socket)?;
                 self.time(lane, &header, inbox.stamp_realtime_ns(index), now);
+                self.answer(&header, payload, inbox.source(index), socket);
             }
             application.handle(payload);
         }
@@ -240,6 +247,18 @@ impl Measurement {
         if let Some(kernel_ns) = kernel_ns {
             report.kernel_to_read.record_ns(now.saturating_sub(kernel_ns));
             report.send_to_kernel.record_ns(kernel_ns.saturating_sub(header.intended_ns));
+        }
+    }
+
+    /// Sends a packet's header back, where that is asked for. What does not go at once is left out: the host under test must not wait.
+    #[inline]
+    fn answer(&mut self, header: &Header, payload: &[u8], source: Option<SocketAddrV4>, socket: &UdpSocket) {
+        let is_asked = self.answer_each.is_some_and(|each| header.sequence % each == 0);
+        if let Some(source) = source.filter(|_| is_asked) {
+            let to = SockaddrIn::from(source);
+            let bytes = &payload[..HEADER_BYTES.min(payload.len())];
+            let sent = sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::MSG_DONTWAIT);
+            self.report.answers += u64::from(sent.is_ok());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reading packets with their kernel timestamps.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,8 @@ use crate::error::WireError;
 
 /// Bytes of a packet that are read; longer ones are cut. More than any frame has.
 const PACKET_BYTES: usize = 9216;
+/// Length of an IPv4 socket address.
+const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
 /// Room for control messages: one timestamp takes 32 bytes.
 const CONTROL_WORDS: usize = 8;
 
@@ -48,17 +50,23 @@ impl Reader {
 }
 
 /// Buffers for one call; `messages` point into the others, which are boxed and never move.
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     reader: Reader,
     packets: Box<[u8]>,
     control: Box<[[u64; CONTROL_WORDS]]>,
+    /// Where packets come from; empty: it is not asked for.
+    names: Box<[libc::sockaddr_in]>,
     _vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
 
 impl Inbox {
-    pub(super) fn new(reader: Reader) -> Self {
+    /// `names`: also tell where each packet comes from.
+    pub(crate) fn new(reader: Reader, names: bool) -> Self {
         let batch = reader.batch();
+        // SAFETY: sockaddr_in is plain data, for which all zeroes is a valid value.
+        let none = unsafe { std::mem::zeroed::<libc::sockaddr_in>() };
+        let mut names = vec![none; if names { batch } else { 0 }].into_boxed_slice();
         let mut packets = vec![0; batch * PACKET_BYTES].into_boxed_slice();
         let mut control = vec![[0; CONTROL_WORDS]; batch].into_boxed_slice();
         let mut vectors: Box<[libc::iovec]> = packets
@@ -67,7 +75,7 @@ impl Inbox {
             .iter_mut()
             .map(|packet| libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: PACKET_BYTES })
             .collect();
-        let messages = vectors
+        let mut messages: Box<[libc::mmsghdr]> = vectors
             .iter_mut()
             .zip(control.iter_mut())
             .map(|(vector, control)| {
@@ -79,14 +87,18 @@ impl Inbox {
                 message
             })
             .collect();
-        Self { reader, packets, control, _vectors: vectors, messages }
+        for (message, name) in messages.iter_mut().zip(&mut names) {
+            message.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
+        }
+        Self { reader, packets, control, names, _vectors: vectors, messages }
     }
 
     /// Waits for packets; 0 when none came in time (or, with [`Reader::BusyPoll`], at once).
     #[inline]
-    pub(super) fn receive(&mut self, socket: &UdpSocket) -> Result<usize, WireError> {
+    pub(crate) fn receive(&mut self, socket: &UdpSocket) -> Result<usize, WireError> {
         for message in &mut self.messages {
             message.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+            message.msg_hdr.msg_namelen = if self.names.is_empty() { 0 } else { NAME_BYTES };
         }
         let fd = socket.as_raw_fd();
         let flags = match self.reader {
@@ -121,14 +133,22 @@ impl Inbox {
 
     /// The payload of the packet at `index` of the last call.
     #[inline]
-    pub(super) fn payload(&self, index: usize) -> &[u8] {
+    pub(crate) fn payload(&self, index: usize) -> &[u8] {
         let length = (self.messages[index].msg_len as usize).min(PACKET_BYTES);
         &self.packets[index * PACKET_BYTES..][..length]
     }
 
+    /// Where it comes from, if that was asked for.
+    pub(super) fn source(&self, index: usize) -> Option<SocketAddrV4> {
+        let name = self.names.get(index)?;
+        let is_ipv4 = self.messages[index].msg_hdr.msg_namelen == NAME_BYTES;
+        let address = Ipv4Addr::from_bits(u32::from_be(name.sin_addr.s_addr));
+        is_ipv4.then(|| SocketAddrV4::new(address, u16::from_be(name.sin_port)))
+    }
+
     /// Its kernel timestamp [ns of `CLOCK_REALTIME`], if it has one.
     #[inline]
-    pub(super) fn stamp_realtime_ns(&self, index: usize) -> Option<u64> {
+    pub(crate) fn stamp_realtime_ns(&self, index: usize) -> Option<u64> {
         let given = self.messages[index].msg_hdr.msg_controllen;
         stamp(&self.control[index], given as _)
     }
@@ -158,17 +178,19 @@ mod tests {
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &true)
             .expect("every kernel has it");
         let address = socket.local_addr().expect("bound");
+        let std::net::SocketAddr::V4(own) = address else { panic!("{address} is not IPv4") };
         for reader in [Reader::Recvmsg, Reader::Recvmmsg { batch: 4 }, Reader::BusyPoll] {
             let before = crate::clock::realtime_ns();
             for byte in [1, 2] {
                 socket.send_to(&[byte; 20], address).expect("loopback");
             }
-            let mut inbox = Inbox::new(reader);
+            let mut inbox = Inbox::new(reader, true);
             let mut got = Vec::new();
             while got.len() < 2 {
                 let received = inbox.receive(&socket).expect("it works");
                 for index in 0..received {
                     got.push((inbox.payload(index).to_vec(), inbox.stamp_realtime_ns(index)));
+                    assert_eq!(inbox.source(index), Some(own), "{reader:?}");
                 }
             }
             let after = crate::clock::realtime_ns();

@@ -59,6 +59,8 @@ pub struct SinkReport {
     pub undisturbed_work_s: Option<f64>,
     /// Read calls that returned packets, over the whole run.
     pub reads: u64,
+    /// Answers sent, over the whole run.
+    pub answers: u64,
     /// How packets were read.
     pub reader: Reader,
     /// The receive buffer in effect, as the kernel counts it \[bytes\].
@@ -98,6 +100,7 @@ impl SinkReport {
         self.first_read_ns = earlier(self.first_read_ns, other.first_read_ns);
         self.last_read_ns = self.last_read_ns.max(other.last_read_ns);
         self.reads += other.reads;
+        self.answers += other.answers;
     }
 
     /// Times a read of the window blocked and the thread had to be woken.

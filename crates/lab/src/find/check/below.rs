@@ -16,7 +16,7 @@ use crate::calibrate::is_warm;
 use crate::trial::{TrialError, TrialSpec};
 
 /// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
-pub(super) const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
+pub(in crate::find) const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Most loss of a trial that tells that, or the speed of the host: polls of a full ring find what they find whenever they come.
 const TELLING_LOSS: f64 = 0.01;

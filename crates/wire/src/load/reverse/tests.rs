@@ -57,6 +57,7 @@ fn orders_wait_for_their_answer_and_end_with_the_client() {
         max_burst: 32,
         cpu: None,
         by_control_link: false,
+        round_trips: false,
         load: crate::load::Load::FlatOut { seconds: 0.1 },
     };
     let refused = reverse.begin(&request).expect_err("it was refused");

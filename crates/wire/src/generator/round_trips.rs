@@ -1,0 +1,91 @@
+//! Round trips: the sink's answers to some of the frames, taken by the host that sends, so that one clock tells them.
+//!
+//! They wait in sockets bound to the frames' own source addresses until the load is over: no thread competes with the generator meanwhile, and each answer has the
+//! kernel's receive timestamp. The time is from the *intended* send time, so that a late sender is in it.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+use super::Window;
+use crate::clock;
+use crate::error::WireError;
+use crate::frame::{FrameSpec, Header};
+use crate::latency::Latency;
+use crate::sink::{Inbox, Reader};
+use crate::transmit::Method;
+
+/// Room for some thousand answers (bytes).
+const BUFFER_BYTES: usize = 4 << 20;
+/// How long the last answers may be on their way.
+const LAST: Duration = Duration::from_millis(50);
+/// A clock that was set meanwhile by more than this tells no times \[ns\].
+const STEPPED_NS: u64 = 20_000;
+
+/// Where answers come.
+#[derive(Debug)]
+pub(super) struct Answers {
+    sockets: Vec<UdpSocket>,
+    run_id: u32,
+    offset_ns: i64,
+}
+
+impl Answers {
+    /// Binds the frames' source addresses.
+    ///
+    /// # Errors
+    /// Frames go by a socket of their own, which answers would come to, or an address is not this host's.
+    pub(super) fn open(frame: &FrameSpec, method: Method) -> Result<Self, WireError> {
+        if method == Method::Socket {
+            let expected = "frames sent by AF_PACKET or AF_XDP: answers to those of a socket come to that socket";
+            return Err(WireError::setting("round_trips", "with a socket", expected));
+        }
+        let more = frame.more_flows.iter().map(|ports| ports.source);
+        let ports: BTreeSet<u16> = std::iter::once(frame.source.port()).chain(more).collect();
+        let bind = |port: u16| bound(SocketAddrV4::new(*frame.source.ip(), port));
+        let sockets = ports.into_iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Self { sockets, run_id: frame.run_id, offset_ns: clock::realtime_minus_monotonic_ns() })
+    }
+
+    /// Round trips of the window's frames; None: the clock was set meanwhile.
+    ///
+    /// # Errors
+    /// A socket cannot be read.
+    pub(super) fn read(self, window: Window) -> Result<Option<Latency>, WireError> {
+        let offset_ns = clock::realtime_minus_monotonic_ns();
+        if offset_ns.abs_diff(self.offset_ns) > STEPPED_NS {
+            return Ok(None);
+        }
+        let mut times = Latency::new();
+        let mut inbox = Inbox::new(Reader::BusyPoll, false);
+        let mut last = Instant::now();
+        while last.elapsed() < LAST {
+            for socket in &self.sockets {
+                while inbox.receive(socket)? > 0 {
+                    last = Instant::now();
+                    let header = Header::parse(inbox.payload(0), self.run_id);
+                    let header = header.filter(|header| window.contains(header.intended_ns));
+                    if let Some((header, stamp_ns)) = header.zip(inbox.stamp_realtime_ns(0)) {
+                        let came_ns = stamp_ns.saturating_add_signed(-offset_ns);
+                        times.record_ns(came_ns.saturating_sub(header.intended_ns));
+                    }
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Some(times))
+    }
+}
+
+fn bound(address: SocketAddrV4) -> Result<UdpSocket, WireError> {
+    let failed = |error: std::io::Error| WireError::system(format!("take answers at {address}"), error);
+    let socket = UdpSocket::bind(address).map_err(failed)?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+        .map_err(|error| WireError::system("ask for kernel receive timestamps", error))?;
+    // As much as is allowed: a small buffer loses the last answers, whose number tells.
+    let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES)
+        .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &BUFFER_BYTES));
+    Ok(socket)
+}
