@@ -44,7 +44,7 @@ impl Observation {
         self.void_by(self.sides)
     }
 
-    /// The same of a part of it, by the rule of every trial ([`Sides::void`]). A host whose CPU had no time left would have lost what it did however even the
+    /// The same of a part of it, by the rule of every trial ([`Sides::void`]). A host whose CPU was fully busy would have lost what it did however even the
     /// sender had been: late frames are no more frames.
     pub fn void_by(&self, sides: Sides) -> Option<Void> {
         let uneven = |void: &Void| matches!(void, Void::SenderUneven { .. });
@@ -122,7 +122,7 @@ pub struct Counts {
     pub protocol_s: f64,
     /// Time in hard interrupts, the timer's among them (s).
     pub interrupt_s: f64,
-    /// Those of them that are devices', where the packets come from one; None: through a backlog, or not told apart.
+    /// Those of them that are devices', where the packets come from one; None: through a backlog, or not distinguished.
     pub devices: Option<Handlers>,
     /// Time of the application's thread, without what interrupted it (s).
     pub application_s: f64,
@@ -175,8 +175,8 @@ pub struct Handlers {
     pub count: f64,
 }
 
-/// Share of the time up to which a CPU that is idle has no time left.
-const NONE_LEFT: f64 = 0.01;
+/// A CPU that was idle for less than this share of the time was fully busy.
+const FULLY_BUSY: f64 = 0.01;
 /// Fewest interrupts in looks that tell what one takes from polls.
 const FEWEST_HITS: f64 = 50.0;
 
@@ -201,9 +201,9 @@ impl Counts {
         (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
     }
 
-    /// True if the CPU had no time left.
+    /// True if the CPU was fully busy.
     pub fn is_saturated(&self) -> bool {
-        self.idle_s < NONE_LEFT * self.elapsed_s
+        self.idle_s < FULLY_BUSY * self.elapsed_s
     }
 
     /// Handlers of the interrupts that packets cause: those of devices, or else all hard interrupts, of which some are the timer's, over those that announce packets.

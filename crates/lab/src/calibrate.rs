@@ -10,7 +10,7 @@
 //! whatever it interrupts. An application that works 1 ms a packet while the socket overflows measures it: the excess
 //! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers. What one takes from a softirq that it hits, behind a NIC, is told
 //! by the softirq time of trials with different shares of such interrupts, where that explains much more of it: those of an emulated e1000e come as it is unmasked, and
-//! take 67 us. Else by polls that were hit before their first packet, against those that were not, which is too much, since long polls are hit more often.
+//! take 61 us. Else by polls that were hit before their first packet, against those that were not, which is too much, since long polls are hit more often.
 //!
 //! Behind a NIC the interrupts of the timer and of other CPUs, other softirqs and other tasks are taken to lengthen what they interrupt
 //! ([`Counts::by_the_clock`]).
