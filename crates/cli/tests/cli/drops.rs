@@ -125,6 +125,7 @@ fn without_type_information_counters_remain() {
         "1",
         "--rate",
         "10Mbit/s",
+        "--wait",
         "--json",
     ];
     let streamed = without(&short);

@@ -19,8 +19,9 @@ use crate::transmit::Method;
 
 /// Room for some thousand answers (bytes).
 const BUFFER_BYTES: usize = 4 << 20;
-/// How long the last answers may be on their way.
+/// How long the last answers may be on their way, and how long they are read at the most, whatever else comes to that address.
 const LAST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(1);
 /// A clock that was set meanwhile by more than this tells no times \[ns\].
 const STEPPED_NS: u64 = 20_000;
 
@@ -60,10 +61,11 @@ impl Answers {
         }
         let mut times = Latency::new();
         let mut inbox = Inbox::new(Reader::BusyPoll, false);
-        let mut last = Instant::now();
-        while last.elapsed() < LAST {
+        let began = Instant::now();
+        let mut last = began;
+        while last.elapsed() < LAST && began.elapsed() < LONGEST {
             for socket in &self.sockets {
-                while inbox.receive(socket)? > 0 {
+                while began.elapsed() < LONGEST && inbox.receive(socket)? > 0 {
                     last = Instant::now();
                     let header = Header::parse(inbox.payload(0), self.run_id);
                     let header = header.filter(|header| window.contains(header.intended_ns));
