@@ -8,9 +8,8 @@
 //!
 //! The hidden part of an interrupt (leaving and entering a virtual machine, cold caches afterwards) is charged to
 //! whatever it interrupts. An application that works 1 ms a packet while the socket overflows measures it: the excess
-//! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers. What one takes from a softirq that it hits, behind a NIC, is told
-//! by the softirq time of trials with different shares of such interrupts, where that explains much more of it: those of an emulated e1000e come as it is unmasked, and
-//! take 61 us. Else by polls that were hit before their first packet, against those that were not, which is too much, since long polls are hit more often.
+//! over its known work, divided by the interrupts that hit it. It is added to the measured time of handlers. What one takes from a poll that it hits, as only
+//! NICs do that do not mask, is told by polls that were hit before their first packet, against those that were not.
 //!
 //! Behind a NIC the interrupts of the timer and of other CPUs, other softirqs and other tasks are taken to lengthen what they interrupt
 //! ([`Counts::by_the_clock`]).
@@ -140,8 +139,6 @@ pub struct Costs {
     pub hidden_s: f64,
     /// What one adds to the poll that it hits.
     pub hidden_polling_s: f64,
-    /// Trials told that, as they told the cost of a poll.
-    pub taken_told: bool,
     /// Protocol time of a packet that a full socket drops, as a share of a delivered one's.
     pub socket_drop_cost: f64,
     /// What a full socket adds to a packet's protocol and application time.

@@ -9,8 +9,6 @@ use crate::bench::{Counts, taken_from_polls_s};
 use crate::stats;
 use crate::trial::TrialSpec;
 
-/// What interrupts take from softirqs is told by trials where these leave less than this share unexplained of what they do otherwise.
-const MUCH_LESS: f64 = 0.5;
 /// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
 const FEWEST_POLLS: f64 = 20.0;
 pub(super) const LARGEST_POLL: f64 = 32.0;
@@ -29,10 +27,8 @@ pub struct Fits {
     pub interrupt: Option<Figure>,
     /// Its handler alone; None: none were counted.
     pub handled: Option<Figure>,
-    /// What one takes from a poll that it hits, beyond its handler (s): told by trials or by such polls, or else taken to be `hidden`.
+    /// What one takes from a poll that it hits, beyond its handler (s): told by such polls, or else taken to be `hidden`.
     pub hidden_polling_s: f64,
-    /// It was told by trials.
-    pub taken_told: bool,
     /// What an interrupt costs the application that it hits, beyond its handler; contained in `interrupt`.
     pub hidden: Option<Figure>,
     /// What a poll does after its first look at the ring, as far as an interrupt costs as much; contained in `poll` and, for masking, in
@@ -67,8 +63,8 @@ impl Fits {
         let hidden = reading::hidden(seen, base)?;
         let hidden_s = hidden.map_or(0.0, |figure| figure.value);
         let interrupted: Vec<Counts> = seen.plain.iter().chain(&seen.blocked).cloned().collect();
-        let softirq = Softirq::of(seen, taken_from_polls_s(&interrupted).unwrap_or(hidden_s))?;
-        let hidden_polling_s = softirq.taken_s;
+        let hidden_polling_s = taken_from_polls_s(&interrupted).unwrap_or(hidden_s);
+        let softirq = Softirq::of(seen, hidden_polling_s)?;
         let Reading { application, context_switch } = Reading::of(seen, hidden_s, softirq.by_totals)?;
         let handlers: Vec<f64> = seen.explained().into_iter().filter_map(Counts::handler_s).collect();
         let handled = stats::median(&handlers);
@@ -91,8 +87,7 @@ impl Fits {
             cold_protocol: None,
             cold_application: None,
             socket_drop_cost: None,
-            r_squared: 1.0 - softirq.unexplained(&seen.plain.iter().collect::<Vec<_>>()),
-            taken_told: softirq.taken_told,
+            r_squared: 1.0 - softirq.unexplained(&seen.plain.iter().collect::<Vec<_>>(), hidden_polling_s),
             by_totals: softirq.by_totals,
             backlog: seen.backlog,
         };
@@ -115,7 +110,6 @@ impl Fits {
             application_s: self.application.value,
             hidden_s: self.hidden.map_or(0.0, |figure| figure.value),
             hidden_polling_s: self.hidden_polling_s,
-            taken_told: self.taken_told,
             socket_drop_cost: self.socket_drop_cost.unwrap_or(1.0),
             cold_protocol_s: self.cold_protocol.map_or(0.0, |figure| figure.value),
             cold_application_s: self.cold_application.map_or(0.0, |figure| figure.value),
@@ -204,28 +198,21 @@ struct Softirq {
     protocol: Figure,
     poll: Figure,
     wakeup: Figure,
-    /// What an interrupt takes from a poll that it hits (s), and whether the trials' whole time tells it.
-    taken_s: f64,
-    taken_told: bool,
     by_totals: bool,
 }
 
 impl Softirq {
-    /// Without the `taken_s` (s) that interrupts took from polls, unless trials tell much more with a figure of their own. From polls by packets, which one trial alone tells apart;
-    /// from the trials' whole time where those say less of it than its mean does, behind a NIC where they say less of it than that.
+    /// Without the `taken_s` (s) that interrupts took from polls. From polls by packets, which one trial alone tells apart; from the trials' whole time where those
+    /// say less of it than its mean does, behind a NIC where they say less of it than that.
     fn of(seen: &Seen, taken_s: f64) -> Result<Self, CalibrationError> {
         let trials = seen.plain.as_slice();
         let undetermined =
             || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
         let asked = seen.explained();
-        let unexplained = |of: &Self| of.unexplained(&asked);
+        let unexplained = |of: &Self| of.unexplained(&asked, taken_s);
         // Behind a NIC interrupts hit polls, the more the longer these are.
         let least = if seen.backlog { 1.0 } else { 0.0 };
-        let totals = match (Self::by_totals(seen, Some(taken_s)), Self::by_totals(seen, None)) {
-            (Some(fixed), Some(told)) if unexplained(&told) < MUCH_LESS * unexplained(&fixed) => Some(told),
-            (fixed, _) => fixed,
-        };
-        match (Self::by_polls(trials, taken_s), totals) {
+        match (Self::by_polls(trials), Self::by_totals(seen, taken_s)) {
             (Some(polls), Some(totals)) if unexplained(&polls) > unexplained(&totals).max(least) => Ok(totals),
             (Some(polls), _) => Ok(polls),
             (None, totals) => totals.ok_or_else(undetermined),
@@ -234,22 +221,12 @@ impl Softirq {
 
     /// Regression of the softirq time of trials on their packets, polls and wake-ups. A poll that something holds up takes the packets that
     /// come meanwhile, so that on a host whose packets take very different times, such as an emulated guest, the polls of many packets
-    /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are. What an interrupt takes
-    /// that hits a softirq is `taken_s` (s), or else told by them, too.
-    fn by_totals(seen: &Seen, taken_s: Option<f64>) -> Option<Self> {
+    /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are.
+    fn by_totals(seen: &Seen, taken_s: f64) -> Option<Self> {
         let trials = seen.delivering();
-        let row = |c: &&Counts| {
-            let mut row = vec![c.packets, c.polls, c.wakeups];
-            row.extend(taken_s.is_none().then_some(c.softirq_interrupts));
-            row
-        };
-        if taken_s.is_none() && (seen.backlog || trials.iter().all(|c| c.softirq_interrupts == 0.0)) {
-            return None;
-        }
-        let rows: Vec<Vec<f64>> = trials.iter().map(row).collect();
+        let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
         let fit = super::by_speed(seen, &trials, |slowness| {
-            let fixed_s = taken_s.unwrap_or(0.0);
-            let own_s = |(c, slow): (&&Counts, &f64)| c.own_protocol_s(slow * fixed_s) / slow;
+            let own_s = |(c, slow): (&&Counts, &f64)| c.own_protocol_s(slow * taken_s) / slow;
             let y: Vec<f64> = trials.iter().zip(slowness).map(own_s).collect();
             // A trial's time is uncertain by a share of it.
             let weight: Vec<f64> =
@@ -257,29 +234,25 @@ impl Softirq {
             // A packet takes some time.
             stats::fit_non_negative_robust(&rows, &y, &weight).filter(|fit| fit.coefficients[0].value > 0.0)
         })?;
-        let [protocol, poll, wakeup] = *fit.coefficients.first_chunk()?;
-        let told_s = fit.coefficients.get(3).map(|taken| taken.value);
-        let (taken_s, taken_told) = (taken_s.or(told_s)?, taken_s.is_none());
-        Some(Self { protocol, poll, wakeup, taken_s, taken_told, by_totals: true })
+        let [protocol, poll, wakeup] = fit.coefficients.try_into().ok()?;
+        Some(Self { protocol, poll, wakeup, by_totals: true })
     }
 
     /// Means over the trials of each trial's own fit.
-    fn by_polls(trials: &[Counts], taken_s: f64) -> Option<Self> {
+    fn by_polls(trials: &[Counts]) -> Option<Self> {
         let fits: Vec<[f64; 3]> = trials.iter().filter_map(poll_fit).collect();
         let mean = |which: usize| {
             let values: Vec<f64> = fits.iter().map(|fit| fit[which]).collect();
             stats::mean(&values)
         };
-        let (protocol, poll, wakeup) = (mean(0)?, mean(1)?, mean(2)?);
-        Some(Self { protocol, poll, wakeup, taken_s, taken_told: false, by_totals: false })
+        Some(Self { protocol: mean(0)?, poll: mean(1)?, wakeup: mean(2)?, by_totals: false })
     }
 
     /// Residual over total sum of squares of softirq time a second.
-    fn unexplained(&self, trials: &[&Counts]) -> f64 {
-        let share = |c: &Counts| c.protocol_s / c.elapsed_s;
+    fn unexplained(&self, trials: &[&Counts], taken_s: f64) -> f64 {
+        let share = |c: &Counts| c.own_protocol_s(taken_s) / c.elapsed_s;
         let predicted = |c: &Counts| {
-            let polls_s = self.poll.value * c.polls + self.taken_s * c.softirq_interrupts;
-            (self.protocol.value * c.packets + polls_s + self.wakeup.value * c.wakeups) / c.elapsed_s
+            (self.protocol.value * c.packets + self.poll.value * c.polls + self.wakeup.value * c.wakeups) / c.elapsed_s
         };
         let mean = trials.iter().map(|c| share(c)).sum::<f64>() / trials.len() as f64;
         let total: f64 = trials.iter().map(|c| (share(c) - mean).powi(2)).sum();

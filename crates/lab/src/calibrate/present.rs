@@ -27,6 +27,16 @@ pub struct Trials {
     pub full: Vec<Counts>,
 }
 
+impl Trials {
+    fn by_the_clock(&self) -> Self {
+        Self { empty: by_the_clock(&self.empty), full: by_the_clock(&self.full) }
+    }
+}
+
+fn by_the_clock(trials: &[Counts]) -> Vec<Counts> {
+    trials.iter().map(Counts::by_the_clock).collect()
+}
+
 /// A bootstrap replicate of the host, with the costs that predict the CPU time of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resampled {
@@ -43,6 +53,8 @@ impl Calibrated {
         if trials.empty.len() < FEWEST {
             return None;
         }
+        // Once: each resampled host draws from them.
+        let trials = &trials.by_the_clock();
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
@@ -58,7 +70,7 @@ impl Calibrated {
     /// The calibration at the speed of these trials, that lost next to nothing: its host alone, without what a sample of so few leaves open. None if they tell
     /// nothing. `work_s` as in [`Calibrated::at_present`].
     pub fn at_speed_of(&self, trials: &[Counts], work_s: f64) -> Option<Self> {
-        let trials = Trials { empty: trials.to_vec(), full: Vec::new() };
+        let trials = Trials { empty: by_the_clock(trials), full: Vec::new() };
         let mut at_speed = self.clone();
         at_speed.calibration.host = Present::of(&self.costs, &trials, work_s)?.host(&self.calibration.host, work_s);
         Some(at_speed)
@@ -91,7 +103,7 @@ impl Calibrated {
     }
 }
 
-/// Speed of a host's parts, measured by trials.
+/// Speed of a host's parts, measured by trials, by the clock.
 struct Present {
     /// Softirq time over the calibrated.
     softirq: f64,
@@ -108,17 +120,9 @@ struct Present {
 
 impl Present {
     fn of(costs: &Costs, trials: &Trials, work_s: f64) -> Option<Self> {
-        let by_the_clock = |of: &[Counts]| of.iter().map(Counts::by_the_clock).collect();
-        let trials = &Trials { empty: by_the_clock(&trials.empty), full: by_the_clock(&trials.full) };
         let median = |of: &dyn Fn(&Counts) -> Option<f64>| median(&trials.empty, of);
-        let (softirq, taken_s) = if costs.taken_told {
-            let hits_s = |c: &Counts| costs.hidden_polling_s * c.softirq_interrupts;
-            let softirq = median(&|c| ratio(c.protocol_s, costs.softirq_time_s(c) + hits_s(c)))?;
-            (softirq, softirq * costs.hidden_polling_s)
-        } else {
-            let taken_s = taken_from_polls_s(&trials.empty).unwrap_or(costs.hidden_polling_s);
-            (median(&|c| ratio(c.own_protocol_s(taken_s), costs.softirq_time_s(c)))?, taken_s)
-        };
+        let taken_s = taken_from_polls_s(&trials.empty).unwrap_or(costs.hidden_polling_s);
+        let softirq = median(&|c| ratio(c.own_protocol_s(taken_s), costs.softirq_time_s(c)))?;
         let application = median(&|c| {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)

@@ -70,7 +70,6 @@ pub const COSTS: Costs = Costs {
     application_s: APPLICATION_S,
     hidden_s: HIDDEN_S,
     hidden_polling_s: HIDDEN_S,
-    taken_told: false,
     socket_drop_cost: DROP_SHARE,
     cold_protocol_s: COLD_PROTOCOL_S,
     cold_application_s: COLD_APPLICATION_S,
@@ -297,35 +296,6 @@ fn behind_a_nic_costs_are_at_one_speed() {
     for (name, found, truth) in warm_costs(&host) {
         assert!((found / truth / slow - 1.0).abs() < 0.03, "{name}: {found:e} at {slow}");
     }
-}
-
-/// Interrupts that hit softirqs as these unmask take ten times what those that hit a poll before its first packet seem to: the trials' time tells.
-#[test]
-fn what_interrupts_take_from_softirqs_is_told_by_their_time() {
-    let plan = Plan { rounds: 3, rough_pps: 400e3, backlog: false };
-    let unmasking = |host: &mut Exact, spec: &TrialSpec, metered| {
-        let mut seen = host.observe(spec, metered)?;
-        if let Some(counts) = &mut seen.counts {
-            let rising = counts.polls * (spec.rate_pps / 300e3).powi(2);
-            counts.softirq_interrupts += rising;
-            counts.protocol_s += host.softirq * 10.0 * TAKEN_S * rising;
-        }
-        Ok(seen)
-    };
-    let told = Exact { held_up: 4.0, echoes: 0.1, look_s: Some(0.3e-6), ticks: Some(0.0), ..Exact::default() };
-    let mut host = Through { host: told, observe: unmasking };
-    let calibrated = calibrate(&mut host, &base(), plan).unwrap();
-    let polling_s = calibrated.calibration.host.interrupt_polling_s.expect("a NIC has interrupts of its own");
-    // One in some eleven of those that hit is of the cheap kind.
-    assert!((polling_s / (HANDLER_S + 10.0 * TAKEN_S) - 1.0).abs() < 0.2, "{polling_s:e}");
-    assert!(calibrated.costs.taken_told);
-    let slow =
-        Exact { softirq: 1.5, handler: 1.5, echoes: 0.1, look_s: Some(0.3e-6), ticks: Some(0.0), ..Exact::default() };
-    let mut slow = Through { host: slow, observe: unmasking };
-    let counts = slow.observe(&TrialSpec { rate_pps: 250e3, ..base() }, true).unwrap().counts.unwrap();
-    let now = calibrated.at_speed_of(&[counts], 0.0).unwrap().calibration.host;
-    let now_s = now.interrupt_polling_s.expect("a NIC has interrupts of its own");
-    assert!((now_s / polling_s - 1.5).abs() < 0.1, "{now_s:e} after {polling_s:e}");
 }
 
 #[test]

@@ -16,7 +16,6 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
         application_s: 1e-6,
         hidden_s: 5e-7,
         hidden_polling_s: 0.0,
-        taken_told: false,
         socket_drop_cost: 1.0,
         cold_protocol_s: 0.0,
         cold_application_s: 0.0,
