@@ -25,6 +25,7 @@ mod reading;
 mod recorder;
 mod replayed;
 mod rough;
+mod round_trips;
 mod scheme;
 mod stages;
 mod suggest;

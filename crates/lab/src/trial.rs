@@ -240,12 +240,7 @@ fn once(
             run(&mut Between::source(&mut carriers, requests))
         }
     };
-    if rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(TrialError::Stopped);
-    }
-    if let Some(what) = rig.changed() {
-        return Err(TrialError::Changed { rate_pps: spec.rate_pps, what });
-    }
+    undisturbed(rig, spec.rate_pps)?;
     let wire = wire.map_err(fail)?;
     let shares = before.until(&SystemStamp::now()?);
     let steal_of = |cpu: u32| shares.iter().find(|own| own.cpu == cpu as usize).map_or(0.0, |own| own.steal);
@@ -287,6 +282,17 @@ fn once(
         },
         wire,
     })
+}
+
+/// Makes sure that a trial at this load (pps), which has just ended, was not stopped and measured what it was to measure.
+///
+/// # Errors
+/// [`TrialError::Stopped`], [`TrialError::Changed`].
+pub(crate) fn undisturbed(rig: &Rig, rate_pps: f64) -> Result<(), TrialError> {
+    if rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
+        return Err(TrialError::Stopped);
+    }
+    rig.changed().map_or(Ok(()), |what| Err(TrialError::Changed { rate_pps, what }))
 }
 
 /// What a device counted: packets, what was lost, interrupts by number.

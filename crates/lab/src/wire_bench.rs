@@ -118,12 +118,7 @@ impl WireBench<'_> {
                 far_ceilings(asked.collect(), &stop)
             }
         };
-        if stop() {
-            return Err(TrialError::Stopped);
-        }
-        if let Some(what) = self.rig.changed() {
-            return Err(TrialError::Changed { rate_pps: 0.0, what });
-        }
+        trial::undisturbed(self.rig, 0.0)?;
         ceilings.map_err(failed)
     }
 }

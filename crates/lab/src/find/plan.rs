@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::check::BELOW_SHARES;
 use super::cliff::Question;
-use super::{FindOptions, Observer, stages, tried};
+use super::{FindOptions, Observer, round_trips, stages, tried};
 use crate::bench::Highest;
 use crate::calibrate;
 use crate::rfc2544::search::Goal;
@@ -64,7 +64,7 @@ impl Plan {
         let one_search = f64::from(searches) * SEARCH_LOADS * of_a_load;
         let between = options.rig.between.is_some();
         let (climb, below) = if between { (CLIMB_TRIALS, BELOW_SHARES.len() as f64) } else { (0.0, 0.0) };
-        let trips_s = stages::ROUND_TRIP_SHARES.len() as f64 * (stages::ROUND_TRIP_S.max(trial_s) + TRIAL_OVERHEAD_S);
+        let trips_s = round_trips::SHARES.len() as f64 * (round_trips::LEAST_S.max(trial_s) + TRIAL_OVERHEAD_S);
         let check = climb + one_search + (2.0 + below) * f64::from(repeats);
         let checks = options.checks.len() as f64 * check * each_s;
         let rounds = if options.quick { tried::ROUNDS_QUICK } else { tried::ROUNDS };

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netcliff_core::finding::{LatencyAt, RoundTripsAt, SweepPoint};
+use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::ledger::TrialLedger;
 use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
@@ -34,9 +34,6 @@ const IDLE_SHARE: f64 = 0.75;
 const LEAST_PPS: f64 = 1e3;
 /// Loads computed at once: an answer of the model takes one CPU and 100 MB.
 const AT_ONCE: usize = 4;
-/// Shares of the cliff at which round trips are measured, and the least length of such a trial (s): two hundred answers.
-pub const ROUND_TRIP_SHARES: [f64; 3] = [0.1, 0.5, 0.9];
-pub const ROUND_TRIP_S: f64 = 1.0;
 /// Shares of the cliff at which latency is reported.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
@@ -319,48 +316,6 @@ impl Run<'_, '_> {
             Ok(ledger) => self.finding.ledger = ledger.map(|ledger| TrialLedger { load_pps: rate_pps, ledger }),
             Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
             Err(error) => missing(self.finding, "ledger", error.to_string()),
-        }
-        Ok(())
-    }
-
-    /// Trials apart from the others, because an answer costs the host under test time.
-    fn round_trips(&mut self, centre_pps: f64, highest_pps: f64) -> Result<(), Halt> {
-        if self.options.rig.between.is_none() {
-            return Ok(());
-        }
-        self.stage("measuring round trips");
-        let base = base(self.options, self.plan);
-        for (share, number) in ROUND_TRIP_SHARES.into_iter().zip(80_000..) {
-            let load_pps = share * centre_pps;
-            if load_pps > highest_pps {
-                continue;
-            }
-            let (seconds, seed) = (base.seconds.max(ROUND_TRIP_S), base.seed + number);
-            match self.bench.round_trips(&TrialSpec { rate_pps: load_pps, seconds, seed, ..base.clone() }) {
-                Ok(seen) => match seen.and_then(|seen| Some((seen.answers, seen.times?))) {
-                    Some((answers, times)) => self.finding.round_trips.push(RoundTripsAt {
-                        share,
-                        load_pps,
-                        answers,
-                        samples: times.count,
-                        min_s: times.min_s,
-                        p50_s: times.p50_s,
-                        p90_s: times.p90_s,
-                        p99_s: times.p99_s,
-                        max_s: times.max_s,
-                    }),
-                    None => missing(
-                        self.finding,
-                        "round_trips",
-                        "no answer of the application came, or a clock was set meanwhile",
-                    ),
-                },
-                Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
-                Err(error) => {
-                    missing(self.finding, "round_trips", error.to_string());
-                    break;
-                }
-            }
         }
         Ok(())
     }

@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU64;
 
+use netcliff_wire::latency::Latency;
 use netcliff_wire::load::LoadRequest;
 use netcliff_wire::run::{SinkWith, Timing, WireFailure, run_to};
 
 use crate::bench::RoundTrips;
 use crate::rig::{Between, Rig};
-use crate::trial::{Sending, TrialError, TrialSpec, ends, until_started};
+use crate::trial::{Sending, TrialError, TrialSpec, ends, undisturbed, until_started};
 
 /// Answers a second: each is work for the host under test, some microseconds of a second's.
 const ANSWERS_PER_S: f64 = 200.0;
@@ -17,15 +18,13 @@ const ANSWERS_PER_S: f64 = 200.0;
 /// # Errors
 /// See [`TrialError`].
 pub(super) fn of_trial(rig: &Rig, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
-    let Some(between) = rig.between() else { return Ok(None) };
-    until_started(|| once(rig, between, spec)).map(Some)
+    until_started(|| once(rig, spec))
 }
 
-fn once(rig: &Rig, between: &Between, spec: &TrialSpec) -> Result<RoundTrips, TrialError> {
+fn once(rig: &Rig, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
     let timing = Timing::measured(spec.seconds);
+    let (Sending::There(between, requests), sinks) = ends(rig, spec, timing) else { return Ok(None) };
     let failed = |source: WireFailure| TrialError::Wire { rate_pps: spec.rate_pps, source: Box::new(source) };
-    let (sending, sinks) = ends(rig, spec, timing);
-    let Sending::There(_, requests) = sending else { return Ok(RoundTrips { answers: 0, times: None }) };
     let requests = requests.into_iter().map(|request| LoadRequest { round_trips: true, ..request }).collect();
     let mut with: Vec<SinkWith> = Vec::new();
     for mut sink in sinks {
@@ -34,16 +33,12 @@ fn once(rig: &Rig, between: &Between, spec: &TrialSpec) -> Result<RoundTrips, Tr
         let application = sink.work.application(&sink.heartbeat).map_err(|reason| failed(reason.into()))?;
         with.push((sink, application));
     }
-    let mut carriers = between.carriers();
-    let run = run_to(&mut Between::source(&mut carriers, requests), with, timing, &rig.stop, |_, _| {});
-    drop(carriers);
-    if rig.stop.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(TrialError::Stopped);
-    }
-    if let Some(what) = rig.changed() {
-        return Err(TrialError::Changed { rate_pps: spec.rate_pps, what });
-    }
+    let run = {
+        let mut carriers = between.carriers();
+        run_to(&mut Between::source(&mut carriers, requests), with, timing, &rig.stop, |_, _| {})
+    };
+    undisturbed(rig, spec.rate_pps)?;
     let run = run.map_err(failed)?;
-    let times = run.sender.round_trips.as_ref().and_then(netcliff_wire::latency::Latency::summary);
-    Ok(RoundTrips { answers: run.sink.answers, times })
+    let times = run.sender.round_trips.as_ref().and_then(Latency::summary);
+    Ok(Some(RoundTrips { answers: run.sink.answers, times }))
 }
