@@ -40,8 +40,9 @@ impl Answers {
     /// Frames go by a socket of their own, which answers would come to, or an address is not this host's.
     pub(super) fn open(frame: &FrameSpec, method: Method) -> Result<Self, WireError> {
         if method == Method::Socket {
-            let expected = "frames sent by AF_PACKET or AF_XDP: answers to those of a socket come to that socket";
-            return Err(WireError::setting("round_trips", "with a socket", expected));
+            let expected =
+                "AF_PACKET or AF_XDP (--send-by packet or xdp), since answers to a socket's frames come to that socket";
+            return Err(WireError::setting("round_trips", "asked for of frames that a socket sends", expected));
         }
         let more = frame.more_flows.iter().map(|ports| ports.source);
         let ports: BTreeSet<u16> = std::iter::once(frame.source.port()).chain(more).collect();
