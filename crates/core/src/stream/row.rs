@@ -224,14 +224,42 @@ pub struct DatagramRow {
     pub duplicates: u64,
     /// Received after one that was sent later.
     pub reordered: u64,
-    /// Sends refused with ENOBUFS, made again.
+    /// Of those lost, refused by the sending host's queue or device (ENOBUFS).
     pub refused: u64,
+    /// Of those lost, refused since the sender's socket was full when they were due.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub buffer_full: u64,
+    /// Of those lost, refused by the sending host as longer than the path takes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub too_long: u64,
+    /// Of those lost, refused by the sending host for want of a route or a neighbour.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub no_route: u64,
+    /// Of those lost, refused by a firewall or a policy of the sending host.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub denied: u64,
     /// ICMP messages that said that port or host was unreachable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreachable: u64,
     /// Of those lost, what arrived and found no room in the receiver's socket; absent where its kernel does not report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
+}
+
+impl DatagramRow {
+    /// Where the lost ones were lost: place and number, those without a known place last; places without a loss are left out.
+    pub fn places(&self) -> Vec<(&'static str, u64)> {
+        let known = [
+            ("refused by this end's queue or device", self.refused),
+            ("refused by the sender's full socket buffer", self.buffer_full),
+            ("longer than the path takes", self.too_long),
+            ("without a route or neighbour", self.no_route),
+            ("refused by the sender's firewall", self.denied),
+            ("in the receiver's socket, which was full", self.dropped.unwrap_or(0)),
+        ];
+        let rest = self.lost.saturating_sub(known.iter().map(|(_, count)| count).sum());
+        known.into_iter().chain([("on the way", rest)]).filter(|(_, count)| *count > 0).collect()
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

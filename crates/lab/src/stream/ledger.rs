@@ -66,7 +66,7 @@ fn of_config(options: &StreamOptions, far: &mut Far<'_>, config: &Config) -> Res
             return Err(WireError::Changed(why));
         }
         seconds = longest_s(&transfer);
-        Ok(ends(&transfer, segments(&settings), far.is_this_host(), traced))
+        Ok(ends(&transfer, far.is_this_host(), traced))
     });
     let mut ledger = made.map_err(|error| error.to_string())?;
     let marks = end_marks(far, &settings, ledger.unexplained);
@@ -136,28 +136,25 @@ fn longest_s(transfer: &Transfer) -> f64 {
     wall_s.fold(0.0, f64::max)
 }
 
-/// Datagrams of one message.
-fn segments(settings: &Settings) -> u64 {
-    let Channel::Udp { path, .. } = settings.channel else { return 1 };
-    path.segments(settings.block_bytes) as u64
-}
-
 /// What the ends counted.
-fn ends(transfer: &Transfer, segments: u64, is_this_host: bool, traced: bool) -> Ends {
+fn ends(transfer: &Transfer, is_this_host: bool, traced: bool) -> Ends {
     let sum = |counts: &dyn Fn(&Flow) -> u64| transfer.flows.iter().map(counts).sum::<u64>();
     let sent = |count: fn(Datagrams) -> u64| sum(&|flow: &Flow| flow.sender.datagrams.map_or(0, count));
     let received = |count: fn(Datagrams) -> u64| sum(&|flow: &Flow| flow.receiver.datagrams.map_or(0, count));
     // Where the far kernel is not traced, its sockets tell.
     let at_socket = if is_this_host { 0 } else { received(|counts| counts.dropped.unwrap_or(0)) };
-    let refused = segments * sent(|counts| counts.refused);
-    // The kernel dropped what it refused, and it was sent again.
-    let told = if traced { 0 } else { refused };
+    // Where drops are traced, the kernel reports those that it dropped itself.
+    let untraced = |count: fn(Datagrams) -> u64| if traced { 0 } else { sent(count) };
     Ends {
-        sent: sent(|counts| counts.moved) + refused,
+        sent: sent(|counts| counts.moved),
         delivered: received(|counts| counts.moved),
         rows: vec![
             row(Place::Socket, "SO_RXQ_OVFL", at_socket, "the receiver's socket"),
-            row(Place::Qdisc, "refused", told, "the sender's send()"),
+            row(Place::Qdisc, "refused", untraced(|counts| counts.refused), "the sender's send()"),
+            row(Place::Netfilter, "refused", untraced(|counts| counts.denied), "the sender's send()"),
+            row(Place::Sender, "its socket buffer was full", sent(|counts| counts.buffer_full), "the sender's send()"),
+            row(Place::Ip, "longer than the path takes", sent(|counts| counts.too_long), "the sender's send()"),
+            row(Place::Ip, "no route or neighbour", sent(|counts| counts.no_route), "the sender's send()"),
         ],
         refused: (!traced).then_some(0),
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, SockType, getsockopt, recv, send, setsockopt, sockopt};
 use nix::sys::time::{TimeSpec, TimeVal, TimeValLike};
 
 use super::settings::Receive;
@@ -23,6 +23,7 @@ const SPINS_A_GLANCE: u32 = 256;
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
+    datagrams: bool,
     receive: Receive,
     stop: Arc<AtomicBool>,
 }
@@ -50,7 +51,8 @@ impl Socket {
         if let Receive::KernelPoll(us) = receive {
             busy_poll(&fd, us)?;
         }
-        Ok(Self { fd, receive, stop: Arc::clone(stop) })
+        let kind = getsockopt(&fd, sockopt::SockType).map_err(failed("SO_TYPE"))?;
+        Ok(Self { fd, datagrams: kind == SockType::Datagram, receive, stop: Arc::clone(stop) })
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -90,30 +92,44 @@ impl Socket {
         }
     }
 
-    /// Sends all of it; false if it was stopped meanwhile.
+    /// Sends all of it; false if it was stopped during that. A datagram that this host refuses is lost, as one on the way: it is not
+    /// sent again.
     #[inline]
     pub(super) fn send(&self, mut bytes: &[u8]) -> io::Result<bool> {
         while !bytes.is_empty() {
             match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL) {
                 Ok(sent) => bytes = &bytes[sent..],
                 // Full: the other end does not read at the moment.
-                Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) if self.stopped() => return Ok(false),
+                Err(Errno::EAGAIN | Errno::EINTR) if self.stopped() => return Ok(false),
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
-                Err(Errno::ENOBUFS) => std::thread::yield_now(),
+                Err(e) if self.loses(e) => return Ok(true),
                 Err(e) => return Err(e.into()),
             }
         }
         Ok(true)
     }
 
-    /// Sends what fits now.
+    /// Sends what fits now. A datagram that this host refuses counts as sent.
     #[inline]
     pub(super) fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
         match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
             Ok(sent) => Ok(sent),
-            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => Ok(0),
+            Err(Errno::EINTR) => Ok(0),
+            // A stream's bytes wait for room; a datagram leaves when it is due or never.
+            Err(Errno::EAGAIN) if !self.datagrams => Ok(0),
+            Err(e) if self.loses(e) => Ok(bytes.len()),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// True for an error that loses this datagram and leaves the socket as it was.
+    #[cold]
+    fn loses(&self, error: Errno) -> bool {
+        let refused = matches!(
+            error,
+            Errno::EAGAIN | Errno::ENOBUFS | Errno::ENOMEM | Errno::EMSGSIZE | Errno::EPERM | Errno::EACCES
+        );
+        self.datagrams && refused
     }
 
     /// Sleeps until bytes come (or, with `to_send`, fit) or the time is over.

@@ -52,7 +52,7 @@ impl DatagramPath {
 /// One end's count of datagrams, warm-up included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datagrams {
-    /// Sent, or received and well-formed.
+    /// Offered at their due time, or received and well-formed.
     pub moved: u64,
     /// Received twice or more.
     pub duplicates: u64,
@@ -60,8 +60,20 @@ pub struct Datagrams {
     pub reordered: u64,
     /// Received with another length or number than the flow's: not counted above.
     pub foreign: u64,
-    /// Sends the kernel refused with ENOBUFS, made again.
+    /// Of those offered, refused by the sending host's queue or device (ENOBUFS). None of the refused is offered again.
     pub refused: u64,
+    /// Of those offered, refused since the sender's socket was full at their due time (EAGAIN).
+    #[serde(default)]
+    pub buffer_full: u64,
+    /// Of those offered, refused as longer than the path takes (EMSGSIZE).
+    #[serde(default)]
+    pub too_long: u64,
+    /// Of those offered, refused for want of a route or a neighbour (ENETUNREACH, EHOSTUNREACH, ...).
+    #[serde(default)]
+    pub no_route: u64,
+    /// Of those offered, refused by a firewall or a policy of the sending host (EPERM, EACCES).
+    #[serde(default)]
+    pub denied: u64,
     /// ICMP messages (port or host unreachable) that earlier datagrams had met.
     #[serde(default)]
     pub unreachable: u64,
@@ -80,6 +92,27 @@ const END_MARK: u64 = u64::MAX;
 pub const END_MARKS: u32 = 10;
 /// What ICMP says of a port or a host.
 const UNREACHABLE: [c_int; 2] = [libc::ECONNREFUSED, libc::EHOSTUNREACH];
+
+impl Datagrams {
+    /// The count that a refusal of the sending host belongs to; `None` for an error that is no refusal of one datagram.
+    fn refusals(&mut self, error: &io::Error) -> Option<&mut u64> {
+        Some(match error.raw_os_error()? {
+            libc::ENOBUFS | libc::ENOMEM => &mut self.refused,
+            libc::EAGAIN => &mut self.buffer_full,
+            libc::EMSGSIZE => &mut self.too_long,
+            libc::EPERM | libc::EACCES => &mut self.denied,
+            libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN => {
+                &mut self.no_route
+            }
+            _ => return None,
+        })
+    }
+
+    /// Datagrams that the sending host refused.
+    pub fn never_left(&self) -> u64 {
+        self.refused + self.buffer_full + self.too_long + self.no_route + self.denied
+    }
+}
 
 /// ICMP says that a datagram did not arrive; the socket reports it at the next call.
 fn is_unreachable(error: &io::Error) -> bool {

@@ -58,6 +58,10 @@ pub(super) fn datagrams(repeats: &[Repeat]) -> Option<DatagramRow> {
         sum.duplicates += received.duplicates;
         sum.reordered += received.reordered;
         sum.refused += sent.refused;
+        sum.buffer_full += sent.buffer_full;
+        sum.too_long += sent.too_long;
+        sum.no_route += sent.no_route;
+        sum.denied += sent.denied;
         sum.unreachable += sent.unreachable + received.unreachable;
         sum.dropped = match (sum.dropped, received.dropped) {
             (Some(sum), Some(more)) => Some(sum + more),

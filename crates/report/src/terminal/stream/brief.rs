@@ -5,6 +5,7 @@ use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
 use netcliff_lab::lasting;
 use netcliff_lab::stats;
 
+use super::wire::lost_at;
 use super::{Page, Style, Tone, median, name};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE, beside};
@@ -146,9 +147,10 @@ fn one(page: &mut Page, row: &StreamRow) {
     }
     if let Some(counts) = row.datagrams {
         let loss = loss(row).map_or("-".to_owned(), format::loss);
+        let at = if counts.lost > 0 { format!(": {}", lost_at(&counts)) } else { String::new() };
         page.fact(
             "datagrams",
-            &format!("{} sent, {} lost ({loss}), {} reordered", counts.sent, counts.lost, counts.reordered),
+            &format!("{} sent, {} reordered, {} lost ({loss}){at}", counts.sent, counts.reordered, counts.lost),
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Traffic on the wire: segments, datagrams, and their losses.
 
-use netcliff_core::stream::{Spread, StreamReport, StreamRow, TcpRow, UdpRow};
+use netcliff_core::stream::{DatagramRow, Spread, StreamReport, StreamRow, TcpRow, UdpRow};
 
 use super::{median, name, number};
 use crate::format::{self, Unit};
@@ -133,7 +133,13 @@ pub(super) fn datagrams(page: &mut Page, report: &StreamReport) {
         ));
     }
     page.block(&lines.join("\n"));
-    for (row, dropped) in rows.iter().filter_map(|(row, counts)| Some((row, counts.dropped.filter(|n| *n > 0)?))) {
-        page.fact(&name(row), &format!("{dropped} arrived and found no room in the receiver's socket"));
+    for (row, counts) in rows.iter().filter(|(_, counts)| counts.lost > 0) {
+        page.fact(&name(row), &format!("lost {}", lost_at(counts)));
     }
+}
+
+/// The losses by place: `12 on the way, 3 in the receiver's socket`.
+pub(super) fn lost_at(counts: &DatagramRow) -> String {
+    let places: Vec<String> = counts.places().iter().map(|(place, count)| format!("{count} {place}")).collect();
+    places.join(", ")
 }

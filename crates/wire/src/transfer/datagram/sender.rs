@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, iovec, mmsghdr};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{BATCH, DatagramPath, Datagrams, END_MARK, END_MARKS, UNREACHABLE, buffers, is_unreachable};
 use crate::clock;
@@ -75,6 +76,42 @@ impl<'a> Sender<'a> {
         })
     }
 
+    /// Hands messages to the kernel: the number that it took, at least one.
+    fn offer(&mut self, messages: usize) -> io::Result<usize> {
+        // At a rate a datagram leaves when it is due or never.
+        let flags = if self.pacer.is_some() { libc::MSG_DONTWAIT } else { 0 };
+        let sent = if self.messages.len() == 1 {
+            // SAFETY: the rows are readable for their length.
+            let sent = unsafe { libc::send(self.channel.as_raw_fd(), self.rows.as_ptr().cast(), self.rows.len(), flags) };
+            if sent < 0 { -1 } else { 1 }
+        } else {
+            // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
+            unsafe { crate::messages::send(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, flags) }
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Books the message at which sendmmsg stopped, whose error it does not return; false where that message was not offered.
+    #[cold]
+    fn is_refused(&mut self, sent: usize) -> bool {
+        let segments = self.segments as u64;
+        let unreachable = self.told_unreachable();
+        debug_assert!(sent < self.messages.len());
+        if unreachable > 0 {
+            self.counts.unreachable += unreachable;
+            return false;
+        }
+        let waits = self.pacer.is_none();
+        if !waits && !has_room(self.channel) {
+            self.counts.buffer_full += segments;
+        } else if waits && !*self.blocks.get_or_insert_with(|| blocks(self.channel)) {
+            return false;
+        } else {
+            self.counts.refused += segments;
+        }
+        true
+    }
+
     /// True where no send has been taken for some time.
     fn unreachable_for_long(&mut self) -> bool {
         let now_ns = clock::monotonic_ns();
@@ -86,6 +123,19 @@ impl<'a> Sender<'a> {
     fn told_unreachable(&self) -> u64 {
         error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
     }
+}
+
+/// True for an error that the datagram itself met; others may be an earlier one's, which the socket returns once.
+fn meets_this_one(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN | libc::EPERM | libc::EINTR))
+}
+
+/// True where the socket takes another datagram now.
+#[cold]
+fn has_room(channel: BorrowedFd<'_>) -> bool {
+    let mut asked = [PollFd::new(channel, PollFlags::POLLOUT)];
+    let ready = poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+    ready && asked[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
 }
 
 /// A call of a socket that blocks does not stop for want of room.
@@ -107,6 +157,8 @@ fn tell_drops(channel: BorrowedFd<'_>) {
 }
 
 impl DataPath for Sender<'_> {
+    /// Offers what is due, each datagram once. A datagram that this host refuses counts as sent and is lost here, so that the load
+    /// never exceeds the configured one.
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let most = self.messages.len();
         let message_bytes = self.segments * self.block_bytes;
@@ -114,37 +166,32 @@ impl DataPath for Sender<'_> {
         for (place, row) in self.rows.chunks_mut(self.block_bytes).take(messages * self.segments).enumerate() {
             row[..8].copy_from_slice(&(self.next + place as u64).to_be_bytes());
         }
-        let sent = if self.messages.len() == 1 {
-            // SAFETY: the rows are readable for their length.
-            let sent = unsafe { libc::send(self.channel.as_raw_fd(), self.rows.as_ptr().cast(), self.rows.len(), 0) };
-            if sent < 0 { -1 } else { 1 }
-        } else {
-            // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
-            unsafe { crate::messages::send(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, 0) }
+        let offered = match self.offer(messages) {
+            // The error of an earlier datagram (ICMP): nothing was sent, and the socket has forgotten it.
+            Err(error) if !meets_this_one(&error) => {
+                self.counts.unreachable += self.told_unreachable().max(u64::from(is_unreachable(&error)));
+                self.offer(messages)
+            }
+            offered => offered,
         };
-        if sent < 0 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() == Some(libc::ENOBUFS) {
-                self.counts.refused += 1;
-                return Ok((0, 1));
+        let taken = match offered {
+            Ok(sent) => {
+                self.unreachable_since_ns = None;
+                sent + usize::from(sent < messages && self.is_refused(sent))
             }
-            // An earlier datagram's fate, not this one's: one that is lost is no reason to end.
-            if is_unreachable(&error) && !self.unreachable_for_long() {
-                // Full or not, the queue reported this one by the call alone.
-                self.counts.unreachable += self.told_unreachable().max(1);
-                return Ok((0, 1));
+            // Without a rate, whoever shares the thread waits for room.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.pacer.is_none() => return Err(error),
+            Err(error) => {
+                let segments = self.segments as u64;
+                let Some(count) = self.counts.refusals(&error) else { return Err(error) };
+                *count += segments;
+                if is_unreachable(&error) && self.unreachable_for_long() {
+                    return Err(error);
+                }
+                1
             }
-            return Err(error);
-        }
-        if (sent as usize) < messages {
-            // sendmmsg stopped at a datagram that would have returned an earlier one's error, or that was refused, and does not return it.
-            let unreachable = self.told_unreachable();
-            self.counts.unreachable += unreachable;
-            let blocks = *self.blocks.get_or_insert_with(|| blocks(self.channel));
-            self.counts.refused += u64::from(unreachable == 0 && blocks);
-        }
-        self.unreachable_since_ns = None;
-        let datagrams = sent as usize * self.segments;
+        };
+        let datagrams = taken * self.segments;
         self.next += datagrams as u64;
         self.counts.moved += datagrams as u64;
         if let Some(pacer) = &mut self.pacer {
