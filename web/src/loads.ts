@@ -19,13 +19,13 @@ export function ordered(loads: number[]): number[] {
   return spread(loads.length).map((i) => loads[loads.length - 1 - i] ?? 0);
 }
 
-/** The loads asked for; without such, up to past twice what the CPU can do. */
+/** The loads asked for; without such, up to past twice what the CPU can do, or to what the link carries. */
 export function loadsOf(checked: Checked, queues: string): number[] {
   if (checked.loads_pps.length > 1) return checked.loads_pps;
   const f = checked.figures;
   const packet = (f.protocol ?? 0) + (f.per_byte ?? 0) * (checked.frame_bytes ?? 64) + (f.application ?? 0);
   const count = Math.max(1, Number.parseInt(queues, 10) || 1);
-  const high = niceAbove((2 * count) / Math.max(packet, 1e-9));
+  const high = Math.min(niceAbove((2 * count) / Math.max(packet, 1e-9)), checked.line_rate_pps ?? Infinity);
   return Array.from({ length: LOADS }, (_, i) => (high * (i + 1)) / LOADS);
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounds;
 use crate::error::Invalid;
 use crate::queues::Flows;
+use crate::units;
 
 pub use arrivals::{Arrivals, OnOff};
 pub use load::Load;
@@ -18,6 +19,9 @@ pub use sizes::{FRAME_RANGE_BYTES, FrameSizes};
 
 /// Preamble, start delimiter and minimum gap that each frame adds on the wire (bytes).
 pub const WIRE_OVERHEAD_BYTES: f64 = 20.0;
+
+/// The link's speed where none is named (bit/s).
+pub const USUAL_LINK_BPS: f64 = 1e9;
 
 /// Arrivals, sizes and load offered to a host over a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +36,7 @@ pub struct Traffic {
     pub size: FrameSizes,
     /// Offered load.
     pub rate: Load,
-    /// Link speed, for shares of line rate and ON/OFF sources (bit/s).
+    /// Link speed (bit/s): bounds the load where the user names it, and is the base of shares of line rate and ON/OFF sources.
     #[serde(rename = "link", with = "link_text", default = "gigabit")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub link_bps: f64,
@@ -48,7 +52,7 @@ fn smallest() -> FrameSizes {
     FrameSizes::Fixed(64)
 }
 fn gigabit() -> f64 {
-    1e9
+    USUAL_LINK_BPS
 }
 
 mod link_text {
@@ -81,6 +85,28 @@ impl Traffic {
     /// Line rate of these frames: link / (8 x (frame + preamble + gap)) (pps).
     pub fn line_rate_pps(&self) -> Option<f64> {
         Some(self.link_bps / (8.0 * (self.size.mean_bytes()? + WIRE_OVERHEAD_BYTES)))
+    }
+
+    /// Refuses a load that the link cannot carry: each frame takes its own bytes, preamble and gap.
+    ///
+    /// `named` is true where the user named the link. A link that nobody named bounds only loads that are shares of it.
+    pub fn fits_link(&self, named: bool) -> Result<(), Invalid> {
+        let (Some(pps), Some(line_pps)) = (self.rate_pps(), self.line_rate_pps()) else { return Ok(()) };
+        // A load at the line rate, written with few digits, is no load above it.
+        if pps <= line_pps * 1.001 || !(named || matches!(self.rate, Load::LineShare(_))) {
+            return Ok(());
+        }
+        let bytes = self.size.mean_bytes().unwrap_or(0.0);
+        let (link, most) = (units::print_bps(self.link_bps), units::print_pps(line_pps.floor()));
+        let frames_bps = units::print_bps((line_pps * 8.0 * bytes).floor());
+        Err(Invalid::new(
+            "rate",
+            self.rate,
+            format!(
+                "a link of {link} carries at most {most} of {bytes:.0} B frames, {frames_bps} without preamble and gap (20 B a \
+                 frame); give a lower rate or a faster --link"
+            ),
+        ))
     }
 
     /// The same traffic at another packet rate.

@@ -213,6 +213,7 @@ impl Traffic {
         let traced = matches!(arrivals, Arrivals::Trace { .. });
         let usual = if traced { FrameSizes::Trace(None) } else { FrameSizes::Fixed(64) };
         let size = size.map(|text| read::<FrameSizes>(&text)).transpose()?.unwrap_or(usual);
+        let named = link.is_some();
         let link_bps = units::parse_bps(link.as_deref().unwrap_or("1Gbit/s")).map_err(Fault::from)?;
         if rate.is_none() && !traced {
             return Err(Fault::usage("no offered load: give rate=\"100kpps\" or rate_pps=100e3").into());
@@ -222,6 +223,7 @@ impl Traffic {
         let flows = flows.as_ref().map(inputs::flows).transpose().map_err(Fault::from)?;
         let inner = core::Traffic { flows, ..traffic };
         inner.validate().map_err(Fault::from)?;
+        inner.fits_link(named).map_err(Fault::from)?;
         Ok(Self { inner })
     }
 

@@ -2,7 +2,8 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use netcliff_core::queues::Role;
-use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Outcome, QueueOutcome, Record};
+use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
+use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Load, Outcome, QueueOutcome, Record, Traffic};
 
 use crate::Style;
 use crate::format::{self, Unit};
@@ -29,6 +30,17 @@ const SHORT: &[Fact] = &[
         None => r.point.traffic.rate.to_string(),
     }),
 ];
+
+/// Beside the load of a single record, where it was given in bits.
+const BITS: Fact = ("bits", |r| bits(&r.point.traffic));
+
+/// What bits a load given in bits counts; empty for other loads.
+fn bits(traffic: &Traffic) -> String {
+    let (Load::Bps(bps), Some(bytes)) = (traffic.rate, traffic.size.mean_bytes()) else { return String::new() };
+    let on_link_bps = bps * (bytes + WIRE_OVERHEAD_BYTES) / bytes;
+    let [frames, link] = [bps, on_link_bps].map(|bps| format::quantity(bps, Unit::Bps));
+    format!("{frames} of frames, {link} on the link with preamble and gap")
+}
 
 /// A figure's name, unit and place.
 type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
@@ -264,7 +276,7 @@ fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
 }
 
 fn outcome(record: &Record, style: Style) -> String {
-    let all: Vec<&Fact> = SHORT.iter().chain(LONG).collect();
+    let all: Vec<&Fact> = SHORT.iter().chain([&BITS]).chain(LONG).collect();
     let mut table = empty(style);
     for (name, unit, get) in WHOLE {
         if let Some(figure) = get(&record.outcome) {

@@ -71,15 +71,18 @@ pub fn check(asked: CheckQuestion) -> Result<Checked, Refused> {
     let loads = asked.rates.as_deref().map(rates).transpose()?.unwrap_or_default();
     let point = asked.setting.point(loads.first().copied().unwrap_or(Load::Pps(1.0)))?;
     let why = |engine: &dyn Engine| engine.supports(&point).err().map(|error| error.to_string());
-    let at = |load: &Load| netcliff_core::Traffic { rate: *load, ..point.traffic.clone() }.rate_pps();
+    let at = |load: &Load| netcliff_core::Traffic { rate: *load, ..point.traffic.clone() };
+    let (carried, beyond): (Vec<_>, Vec<_>) = loads.iter().map(at).partition(|traffic| traffic.fits_link(true).is_ok());
+    let left_out = beyond.first().and_then(|traffic| traffic.fits_link(true).err());
+    let left_out = left_out.map(|why| format!("{} of {} loads are left out: {why}", beyond.len(), loads.len()));
     Ok(Checked {
         figures: host::KEYS.iter().filter_map(|key| Some((*key, point.host.get(key)?))).collect(),
-        warnings: point.warnings(),
+        warnings: point.warnings().into_iter().chain(left_out).collect(),
         line_rate_pps: point.traffic.line_rate_pps(),
         frame_bytes: point.traffic.size.mean_bytes(),
         model: why(&ModelEngine::default()),
         sim: why(&SimEngine::default()),
-        loads_pps: loads.iter().filter_map(at).collect(),
+        loads_pps: carried.iter().filter_map(netcliff_core::Traffic::rate_pps).collect(),
         point,
     })
 }

@@ -101,6 +101,7 @@ impl Setting {
         let point = Point { host, scheme, traffic: Traffic { arrivals, size, rate, link_bps, flows } };
         let valid = point.traffic.validate().map_err(|error| Refused::of(error.parameter.clone(), error));
         valid.and_then(|()| point.validate().map_err(|error| Refused::of("point", error)))?;
+        point.traffic.fits_link(true).map_err(|error| Refused::of("rate", error))?;
         Ok(point)
     }
 }

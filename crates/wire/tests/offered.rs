@@ -98,7 +98,11 @@ impl Path {
         let per_flow = self.rate_bps as f64 / 8.0 * (took_s + CATCH_UP_S) + 2.0 * message;
         let most = (per_flow * f64::from(self.flows) / self.block_bytes as f64) as u64;
         assert!(sent.moved <= most, "{self:?}: {} offered where at most {most} were due", sent.moved);
-        assert!(wire <= sent.moved + OTHERS, "{self:?}: {wire} packets at the device, {} datagrams: {sent:?}", sent.moved);
+        assert!(
+            wire <= sent.moved + OTHERS,
+            "{self:?}: {wire} packets at the device, {} datagrams: {sent:?}",
+            sent.moved
+        );
         sent
     }
 
@@ -217,12 +221,8 @@ impl Pair {
     fn inside(&self, end: &str, line: &str) -> String {
         let netns = self.netns(end);
         let name = netns.file_name().expect("a name");
-        let output = Command::new("ip")
-            .args(["netns", "exec"])
-            .arg(name)
-            .args(["sh", "-c", line])
-            .output()
-            .expect("ip runs");
+        let output =
+            Command::new("ip").args(["netns", "exec"]).arg(name).args(["sh", "-c", line]).output().expect("ip runs");
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }

@@ -33,9 +33,10 @@ pub struct ComputeArgs {
     /// (.pcap, .pcapng), or trace: the captured packets' own (the default with trace arrivals)
     #[arg(long, help_heading = "Load")]
     pub size: Option<FrameSizes>,
-    /// Link speed, for shares of line rate
-    #[arg(long, default_value = "1Gbit/s", value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, help_heading = "Load")]
-    pub link: f64,
+    /// Link speed, which no load may exceed: each frame takes 20 B more on it, for preamble and gap [default: 1Gbit/s, for
+    /// shares of line rate]
+    #[arg(long, value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, help_heading = "Load")]
+    pub link: Option<f64>,
     /// Receive queues: how many, with a core each or options such as 4:map=spread,cold=1.3,transmit=1us or 4:on=0/0/1/1
     /// (the core of each queue), or the share of the load that each gets
     #[arg(

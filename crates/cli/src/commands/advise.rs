@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use netcliff_core::advice::Verdict;
+use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::tune::plan::scheme::{Device, without_coalescing};
@@ -128,8 +129,10 @@ fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow
         packets_at_most: args.packets_at_most,
     };
     let question = |rate| -> anyhow::Result<Question> {
-        let traffic = inputs::traffic(&args.arrivals, &args.size, Some(rate), args.link).map_err(output::usage)?;
+        let traffic = inputs::traffic(&args.arrivals, &args.size, Some(rate), args.link.unwrap_or(USUAL_LINK_BPS))
+            .map_err(output::usage)?;
         traffic.validate().map_err(output::usage)?;
+        traffic.fits_link(args.link.is_some()).map_err(output::usage)?;
         let mut grid = candidates(&host, &traffic);
         if args.try_in.is_some() {
             grid.extend(trial::gaps());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::warning::PREFIX;
 use netcliff_core::{Analysis, Arrivals, Engine, EngineFailure, FrameSizes, Load, Point, Provenance, Record, Traffic};
 use netcliff_lab::inputs;
@@ -168,7 +169,7 @@ pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point
     let first = point(args, rates.0.first().copied(), store)?;
     let at = |rate: &Load| {
         let point = Point { traffic: Traffic { rate: *rate, ..first.traffic.clone() }, ..first.clone() };
-        point.validate().map(|()| point).map_err(output::usage)
+        checked(point, args.link.is_some())
     };
     rates.0.iter().map(at).collect()
 }
@@ -185,9 +186,15 @@ pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -
     }
     let usual = if traced { FrameSizes::Trace(None) } else { FrameSizes::Fixed(64) };
     let size = args.size.as_ref().unwrap_or(&usual);
-    let traffic = inputs::traffic(&args.arrivals, size, rate, args.link).map_err(output::usage)?;
+    let link_bps = args.link.unwrap_or(USUAL_LINK_BPS);
+    let traffic = inputs::traffic(&args.arrivals, size, rate, link_bps).map_err(output::usage)?;
     let flows = args.flows.as_ref().map(inputs::flows).transpose().map_err(output::usage)?;
     let traffic = Traffic { flows, ..traffic };
-    let point = Point { host, scheme: args.scheme.clone(), traffic };
-    point.validate().map(|()| point).map_err(output::usage)
+    checked(Point { host, scheme: args.scheme.clone(), traffic }, args.link.is_some())
+}
+
+/// Refuses a point that cannot be, and a load above the link that the user named.
+fn checked(point: Point, link_named: bool) -> anyhow::Result<Point> {
+    point.validate().map_err(output::usage)?;
+    point.traffic.fits_link(link_named).map(|()| point).map_err(output::usage)
 }

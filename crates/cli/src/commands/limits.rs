@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use netcliff_core::parts::Memory;
+use netcliff_core::parts::{Memory, bus};
 use netcliff_core::{Bus, Provenance, Roofline, units};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::{memory, nic};
@@ -184,7 +184,14 @@ fn asked(
         asked.extend(origin.or(text).map(|text| (name.to_owned(), whole(text))));
     };
     say("link", system.link_bps.map(units::print_bps));
-    say("bus", (system.bus != Bus::None).then(|| system.bus.to_string()));
+    let typical = bus::typical_share(&system.bus);
+    let typically = match typical < 1.0 {
+        true => {
+            format!("; flow control and acknowledgements typically take {:.0} % of its bound", (1.0 - typical) * 100.0)
+        }
+        false => String::new(),
+    };
+    say("bus", (system.bus != Bus::None).then(|| format!("{}{typically}", system.bus)));
     let copies = match args.copies {
         1 => "1 copy".to_owned(),
         copies => format!("{copies} copies"),

@@ -37,9 +37,22 @@ pub struct TrafficSection {
     pub flows: Option<OneOrMore<Flows>>,
     /// Offered loads.
     pub rates: Rates,
-    /// Link speed.
-    #[serde(default = "gigabit")]
-    pub link: String,
+    /// Link speed, which no load may exceed; 1Gbit/s, as the base of shares of line rate, where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+}
+
+impl TrafficSection {
+    /// The link's speed (bit/s).
+    fn link_bps(&self) -> Result<f64, BadValue> {
+        let text = self.link.as_deref().unwrap_or("1Gbit/s");
+        units::parse_bps(text).map_err(|error| BadValue::at("traffic", "link", error))
+    }
+
+    /// Refuses a load above the link's.
+    fn check(&self, traffic: &Traffic) -> Result<(), BadValue> {
+        traffic.fits_link(self.link.is_some()).map_err(|error| BadValue::at("traffic", "rates", error))
+    }
 }
 
 fn poisson() -> OneOrMore<Arrivals> {
@@ -47,9 +60,6 @@ fn poisson() -> OneOrMore<Arrivals> {
 }
 fn smallest() -> OneOrMore<FrameSizes> {
     OneOrMore(vec![FrameSizes::Fixed(64)])
-}
-fn gigabit() -> String {
-    "1Gbit/s".to_owned()
 }
 fn exact() -> OneOrMore<Fidelity> {
     OneOrMore(vec![Fidelity::Exact])
@@ -241,7 +251,7 @@ impl Grid {
             return Err(BadValue::at("", "schemes", message));
         }
         self.devices.iter().enumerate().try_for_each(|(index, device)| device.check(index))?;
-        let TrafficSection { arrivals, sizes, rates, flows, link } = &self.traffic;
+        let TrafficSection { arrivals, sizes, rates, flows, .. } = &self.traffic;
         let ([arrivals], [size @ FrameSizes::Fixed(_)], None) = (&*arrivals.0, &*sizes.0, flows) else {
             let message = "sizes: with a [[device]] expected one frame size, one arrival process and no flows";
             return Err(BadValue::at("traffic", "sizes", message));
@@ -249,7 +259,7 @@ impl Grid {
         if self.figure.x != Across::Rate {
             return Err(BadValue::at("figure", "x", "figure.x: with a [[device]] expected \"rate\""));
         }
-        let link_bps = units::parse_bps(link).map_err(|error| BadValue::at("traffic", "link", error))?;
+        let link_bps = self.traffic.link_bps()?;
         let mut lines = Vec::new();
         for (at, device) in self.devices.iter().enumerate() {
             for (place, setting) in device.settings.iter().enumerate() {
@@ -257,6 +267,7 @@ impl Grid {
                 for rate in &rates.0 {
                     let traffic =
                         Traffic { arrivals: arrivals.clone(), size: size.clone(), rate: *rate, link_bps, flows: None };
+                    self.traffic.check(&traffic)?;
                     let point =
                         Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Napi(Napi::default()), traffic };
                     points.push((self.x(&point)?, point));
@@ -271,7 +282,7 @@ impl Grid {
 
     fn lines(&self) -> Result<Vec<Line>, BadValue> {
         let hosts = self.host.variants()?;
-        let link_bps = units::parse_bps(&self.traffic.link).map_err(|error| BadValue::at("traffic", "link", error))?;
+        let link_bps = self.traffic.link_bps()?;
         let TrafficSection { arrivals, sizes, rates, .. } = &self.traffic;
         let flows: Vec<Option<Flows>> =
             self.traffic.flows.as_ref().map_or_else(|| vec![None], |flows| flows.0.iter().cloned().map(Some).collect());
@@ -294,6 +305,7 @@ impl Grid {
                                 (_, size) => size.clone(),
                             };
                             let traffic = Traffic { arrivals, size, rate: *rate, link_bps, flows: flows.clone() };
+                            self.traffic.check(&traffic)?;
                             let point = Point { host: variant.host.clone(), scheme: scheme.clone(), traffic };
                             let bad = |error| BadValue::at("", "schemes", format!("{scheme}: {error}")).item(index);
                             point.validate().map_err(bad)?;

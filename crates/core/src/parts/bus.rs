@@ -29,10 +29,14 @@ pub fn raw_bps(bus: &Bus) -> Option<f64> {
     }
 }
 
-/// Share of PCI Express that is left after flow control and acknowledgements: 8 x 7.87 = 62.96 Gbit/s leave 57.88 Gbit/s
-/// (Neugebauer, section 3); flits carry theirs in the 14 bytes already taken off.
-fn left_by_link_layer(pcie: &Pcie) -> f64 {
-    if pcie.generation == 6 { 1.0 } else { 57.88 / 62.96 }
+/// Share of the bus's bound that is typically left after flow control and acknowledgements: 8 x 7.87 = 62.96 Gbit/s of PCI Express
+/// leave 57.88 Gbit/s (Neugebauer, section 3); flits carry theirs in the 14 bytes already taken off. 1 for other buses. It is no part
+/// of a bound: how often they are sent is the devices' choice.
+pub fn typical_share(bus: &Bus) -> f64 {
+    match bus {
+        Bus::Pcie(pcie) if pcie.generation < 6 => 57.88 / 62.96,
+        _ => 1.0,
+    }
 }
 
 /// Bytes that one received frame moves on PCI Express: (towards memory, towards the NIC), headers included.
@@ -52,7 +56,7 @@ pub fn bytes_per_frame(pcie: &Pcie, frame_bytes: f64, frames_per_interrupt: f64)
     (up, down)
 }
 
-/// Bus time of one received frame (s); 0 where no bus binds.
+/// The least bus time of one received frame (s); 0 where no bus binds.
 pub fn seconds_per_frame(bus: &Bus, frame_bytes: f64, frames_per_interrupt: f64) -> f64 {
     let Some(raw_bps) = raw_bps(bus) else { return 0.0 };
     match bus {
@@ -60,7 +64,7 @@ pub fn seconds_per_frame(bus: &Bus, frame_bytes: f64, frames_per_interrupt: f64)
         Bus::Parallel(bus) => parallel_clocks(bus, frame_bytes) / bus.clock_hz,
         Bus::Pcie(pcie) => {
             let (up, down) = bytes_per_frame(pcie, frame_bytes, frames_per_interrupt);
-            8.0 * up.max(down) / (raw_bps * left_by_link_layer(pcie))
+            8.0 * up.max(down) / raw_bps
         }
     }
 }

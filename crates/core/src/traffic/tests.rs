@@ -49,3 +49,21 @@ fn refuses_what_cannot_be() {
     let mmpp = Traffic { arrivals: "mmpp:peak=20,busy=10%".parse().unwrap(), ..Traffic::poisson(1.0) };
     assert!(mmpp.validate().unwrap_err().to_string().contains("peak x busy"));
 }
+
+/// 10 Gbit/s carry 14.88 million 64-byte frames a second, which is 7.62 Gbit/s of frames.
+#[test]
+fn a_load_above_the_link_is_refused_with_what_it_carries() {
+    let at = |rate: &str, link_bps: f64| Traffic { rate: rate.parse().unwrap(), link_bps, ..Traffic::poisson(1.0) };
+    for (rate, fits) in
+        [("14.88Mpps", true), ("14.9Mpps", false), ("7.6Gbit/s", true), ("10Gbit/s", false), ("100%", true)]
+    {
+        assert_eq!(at(rate, 10e9).fits_link(true).is_ok(), fits, "{rate}");
+    }
+    let refused = at("10Gbit/s", 10e9).fits_link(true).unwrap_err().to_string();
+    assert!(
+        ["10Gbit/s", "14.88", "Mpps", "64 B", "7.61", "preamble"].iter().all(|part| refused.contains(part)),
+        "{refused}"
+    );
+    // A link that nobody named bounds shares of it only.
+    assert!(at("2Mpps", 1e9).fits_link(false).is_ok() && at("101%", 1e9).fits_link(false).is_err());
+}

@@ -88,7 +88,7 @@ pub(in crate::inspect) fn lane(port: &Port) -> Option<Lane> {
     let link_bps = f64::from(port.nic.speed_supported_mbps.or(port.nic.speed_mbps)?) * 1e6;
     let pcie = Bus::pcie(slot.generation, slot.lanes).ok()?;
     // Eight frames an interrupt and descriptors in batches, as docs/theory/limits.md assumes; bits of frames.
-    let bus_bps = 8.0 * FRAME_BYTES / bus::seconds_per_frame(&pcie, FRAME_BYTES, 8.0);
+    let bus_bps = bus::typical_share(&pcie) * 8.0 * FRAME_BYTES / bus::seconds_per_frame(&pcie, FRAME_BYTES, 8.0);
     let need_bps = link_bps * FRAME_BYTES / (FRAME_BYTES + GAP_BYTES);
     Some(Lane { bus_bps: whole_mbps(bus_bps), need_bps: whole_mbps(need_bps) })
 }

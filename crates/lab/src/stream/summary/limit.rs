@@ -9,6 +9,8 @@ use crate::stream::StreamOptions;
 
 /// Share of the requested rate from which pacing is what limits.
 const PACED: f64 = 0.97;
+/// Share of lost datagrams from which losses limit.
+const LOST: f64 = 0.01;
 /// Share of a full CPU from which other programs are named. Ticks and getrusage differ by a few percent.
 const OTHERS: f64 = 0.2;
 /// Share of the link's rate from which the link is full.
@@ -16,13 +18,22 @@ const LINE_FULL: f64 = 0.95;
 
 /// What limited the rate, as a noun with the figure that shows it; None: nothing that is checked was at its limit.
 ///
-/// Pacing, the link, a thread without time left, a window or a buffer, a CPU without time left, in this order.
+/// Losses at a rate, pacing, the link, a thread without time left, a window or a buffer, a CPU without time left, in this order.
 pub(super) fn limited_by(options: &StreamOptions, row: &StreamRow) -> Option<String> {
-    paced(options, row)
+    lost(options, row)
+        .or_else(|| paced(options, row))
         .or_else(|| line(row))
         .or_else(|| threads(options, row))
         .or_else(|| window(row))
         .or_else(|| cpus(row))
+}
+
+/// Where datagrams that leave at a rate are lost, the rate limits nothing: the place with most losses does.
+fn lost(options: &StreamOptions, row: &StreamRow) -> Option<String> {
+    options.template.options.pacing_bps?;
+    let counts = row.datagrams.filter(|counts| counts.lost as f64 > LOST * counts.sent as f64)?;
+    let (place, count) = counts.places().into_iter().max_by_key(|(_, count)| *count)?;
+    Some(format!("losses ({:.1} % of the datagrams {place})", 100.0 * count as f64 / counts.sent as f64))
 }
 
 fn paced(options: &StreamOptions, row: &StreamRow) -> Option<String> {
@@ -84,7 +95,7 @@ mod tests {
     use crate::stream::Method;
     use crate::stream::tests::options;
     use netcliff_core::cpus::CpuRow;
-    use netcliff_core::stream::{EndCpu, Spread, TcpRow};
+    use netcliff_core::stream::{DatagramRow, EndCpu, Spread, TcpRow};
 
     fn row() -> StreamRow {
         let text = r#"{"path": "write", "block_bytes": 65536, "repeats": 5, "goodput_bps": null, "sends_per_s": null,
@@ -114,6 +125,11 @@ mod tests {
         assert_eq!(limited_by(&plain, &found).as_deref(), Some("the receiver's thread (100 % of its CPU)"));
         found.tcp = Some(TcpRow { line_share: Some(0.97), ..TcpRow::default() });
         assert_eq!(limited_by(&plain, &found).as_deref(), Some("the link (97 % of its rate)"));
+        let mut lossy = options(Method::Default);
+        lossy.template.options.pacing_bps = Some(1_010_000_000);
+        let counts = DatagramRow { sent: 1000, received: 650, lost: 350, refused: 340, ..DatagramRow::default() };
+        let told = limited_by(&lossy, &StreamRow { datagrams: Some(counts), ..row() });
+        assert_eq!(told.as_deref(), Some("losses (34.0 % of the datagrams refused by this end's queue or device)"));
         let mut paced = options(Method::Default);
         paced.template.options.pacing_bps = Some(1_010_000_000);
         assert_eq!(limited_by(&paced, &found).as_deref(), Some("pacing, as asked for"));

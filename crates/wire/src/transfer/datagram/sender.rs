@@ -82,11 +82,14 @@ impl<'a> Sender<'a> {
         let flags = if self.pacer.is_some() { libc::MSG_DONTWAIT } else { 0 };
         let sent = if self.messages.len() == 1 {
             // SAFETY: the rows are readable for their length.
-            let sent = unsafe { libc::send(self.channel.as_raw_fd(), self.rows.as_ptr().cast(), self.rows.len(), flags) };
+            let sent =
+                unsafe { libc::send(self.channel.as_raw_fd(), self.rows.as_ptr().cast(), self.rows.len(), flags) };
             if sent < 0 { -1 } else { 1 }
         } else {
             // SAFETY: the messages point at slices and rows that live in `self` and were not resized.
-            unsafe { crate::messages::send(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, flags) }
+            unsafe {
+                crate::messages::send(self.channel.as_raw_fd(), self.messages.as_mut_ptr(), messages as u32, flags)
+            }
         };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
