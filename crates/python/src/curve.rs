@@ -103,7 +103,7 @@ fn answer(
         put(&mut found, at, &outcome);
         notes.extend(outcome.notes.into_iter().map(|note| (at, note)));
     }
-    found.retain(|column| column.values.iter().any(|value| !value.is_nan()));
+    found.retain(|column| count == 0 || column.values.iter().any(|value| !value.is_nan()));
     Ok((found, notes))
 }
 

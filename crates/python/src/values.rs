@@ -5,10 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use netcliff_core as core;
 use netcliff_core::{Arrivals, Flows, FrameSizes, Load, units};
 use netcliff_lab::{costs, inputs, store};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arguments::{assignments, number, one_of, text};
+use crate::arguments::{assignments, number, one_of, text, unit};
 use crate::errors::Fault;
 
 fn hash(text: &str) -> u64 {
@@ -39,7 +40,9 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn changed(&self, changes: &[String]) -> Result<Self, Fault> {
         let mut inner = self.inner.clone();
-        changes.iter().try_for_each(|change| inner.set(change))?;
+        // Keyword arguments are no options of the command line.
+        let plain = |error: core::ParseError| core::ParseError { what: error.what.replace("--set ", ""), ..error };
+        changes.iter().try_for_each(|change| inner.set(change).map_err(plain))?;
         inputs::measured_times([&mut inner])?;
         inner.validate()?;
         Ok(Self { inner })
@@ -55,12 +58,26 @@ impl Host {
     }
 }
 
+/// `KEY=VALUE` of the keyword arguments. A name that is no key of a host is a `TypeError`, as Python has it.
+fn costs_of_host(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
+    for name in given.into_iter().flat_map(|given| given.keys()) {
+        let name: String = name.extract()?;
+        let key = unit(&name).map_or(name.as_str(), |(key, _)| key);
+        if ![name.as_str(), key].iter().any(|name| core::host::KEYS.contains(name)) {
+            let known = core::host::KEYS.join(", ");
+            let why = format!("unexpected keyword argument '{name}'; expected one of {known}, or one of them with _s");
+            return Err(PyTypeError::new_err(why));
+        }
+    }
+    assignments(given)
+}
+
 #[pymethods]
 impl Host {
     #[new]
     #[pyo3(signature = (name = "pentium4-2530mhz", **changes), text_signature = "(name='pentium4-2530mhz', **changes)")]
     fn new(name: &str, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Ok(Self::named(name)?.changed(&assignments(changes)?)?)
+        Ok(Self::named(name)?.changed(&costs_of_host(changes)?)?)
     }
 
     /// The same host with other costs or sizes.
@@ -69,7 +86,7 @@ impl Host {
     /// 32.0
     #[pyo3(signature = (**changes))]
     fn replace(&self, changes: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Ok(self.changed(&assignments(changes)?)?)
+        Ok(self.changed(&costs_of_host(changes)?)?)
     }
 
     /// The figure behind a key (s, packets or a share); None for a key whose value is a text, and for what is not modelled.

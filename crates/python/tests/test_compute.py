@@ -30,6 +30,27 @@ def test_arrays_broadcast_and_equal_single_points() -> None:
         assert {key: curve[key][at] for key in curve if curve[key][at] == curve[key][at]} == one.figures
 
 
+def test_dimensions_are_named_by_what_varies_along_them() -> None:
+    loads, costs = np.linspace(20e3, 200e3, 5), np.array([1e-6, 2e-6, 3e-6])
+    data = netcliff.predict("napi", rate_pps=loads[:, None], application_s=costs).to_xarray()
+    assert data.throughput_pps.dims == ("rate_pps", "application_s")
+    assert float(data.throughput_pps.sel(rate_pps=20e3, application_s=2e-6)) > 19e3
+    paired = netcliff.predict("napi", rate_pps=loads, application_s=np.linspace(1e-6, 2e-6, 5)).to_xarray()
+    assert paired.throughput_pps.dims == ("axis_0",) and set(paired.coords) == {"rate_pps", "application_s"}
+    one = netcliff.predict("napi", rate_pps=[1e3], application_s=costs[:, None]).to_xarray()
+    assert one.throughput_pps.dims == ("application_s", "rate_pps")
+
+
+def test_an_empty_array_gives_empty_figures_and_masked_points_none() -> None:
+    empty = netcliff.predict("napi", rate_pps=[])
+    assert empty["throughput_pps"].shape == empty.shape == (0,) and empty.to_xarray().throughput_pps.shape == (0,)
+    masked = netcliff.predict("napi", rate_pps=np.ma.masked_array([50e3, -1.0, 100e3], mask=[False, True, False]))
+    alone = netcliff.predict("napi", rate_pps=[50e3, 100e3])
+    found = masked["throughput_pps"]
+    assert np.isnan(found[1]) and (found[[0, 2]] == alone["throughput_pps"]).all()
+    assert {at for at, _ in masked.notes} <= {0, 2} and masked.to_xarray().throughput_pps.isnull().sum() == 1
+
+
 def test_a_simulated_curve_has_intervals_as_variables() -> None:
     curve = netcliff.simulate("interrupt", rate_pps=[50e3, 100e3], packets=5000)
     data = curve.to_xarray()

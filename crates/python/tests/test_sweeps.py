@@ -172,7 +172,7 @@ def test_replications_that_cannot_be_had_fail_their_point_by_name(client: Client
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with an experiment, long.toml, and the store of a driver that was killed in the middle of it."""
     place = tmp_path_factory.mktemp("killed")
-    # Long enough to be killed in the middle; its process group holds the workers.
+    # Long enough to be killed in the middle; its process group ends whole.
     # Below every cliff: past it, replications are made up to 64 times as long.
     text = EXPERIMENT.replace("packets = 5000", "packets = 1_000_000").replace("200kpps:4", "80kpps:4")
     (place / "long.toml").write_text(text)
@@ -284,6 +284,44 @@ def test_the_module_runs_an_experiment(experiment: Path, tmp_path: Path) -> None
     assert len(netcliff.Store(store).records("small")) == ANSWERED
     wrong = subprocess.run([*run, "nothing.toml", "--local", "1"], capture_output=True, text=True)
     assert wrong.returncode == 2 and "nothing.toml" in wrong.stderr
+
+
+def test_local_computes_without_opening_a_port(experiment: Path, tmp_path: Path) -> None:
+    # Whoever reaches a port of Dask's runs code as its owner; other users of this machine reach loopback.
+    slow = tmp_path / "slow.toml"
+    slow.write_text(experiment.read_text().replace("packets = 5000", "packets = 2_000_000"))
+    before = set(Path("/tmp").iterdir())
+    run = subprocess.Popen(
+        [sys.executable, "-m", "netcliff", "run", str(slow), "--local", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        process = psutil.Process(run.pid)
+        seen = 0
+        deadline = time.monotonic() + 5
+        while run.poll() is None and time.monotonic() < deadline:
+            family = [process, *process.children(recursive=True)]
+            assert not [one for each in family for one in each.net_connections() if one.status == psutil.CONN_LISTEN]
+            seen += process.num_threads() > 1
+            time.sleep(0.1)
+        assert seen > 5
+    finally:
+        run.kill()
+        run.wait()
+    assert not [path for path in set(Path("/tmp").iterdir()) - before if "dask" in path.name]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "accepted"),
+    [
+        *(("--local", value, "from 1 to 1024") for value in ("0", "-1", "100000000", "1e8", "two", "")),
+        *(("--scheduler", value, "tls://HOST:PORT") for value in ("", "garbage", "ssh://x", "tcp://x", "tcp://x:0", "tcp://x:99999")),
+        ("--scheduler", "tls://127.0.0.1:1", "TLS needs --tls-ca-file"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(experiment: Path, option: str, value: str, accepted: str) -> None:
+    command = [sys.executable, "-m", "netcliff", "run", str(experiment), f"{option}={value}"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert said.returncode == 2 and accepted in said.stderr and value in said.stderr and "Traceback" not in said.stderr
 
 
 def test_the_module_says_in_a_sentence_what_fails(

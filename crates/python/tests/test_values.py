@@ -58,7 +58,6 @@ def test_any_text_is_read_or_refused_with_what_is_accepted(text: str) -> None:
     ("make", "part"),
     [
         (lambda: Host(application=2e-6), "application_s"),
-        (lambda: Host(applicaton="2us"), "application"),
         (lambda: Host(ring=True), "expected"),
         (lambda: Traffic(), "rate_pps"),
         (lambda: Traffic("1kpps", rate_pps=1e3), "both given"),
@@ -66,7 +65,6 @@ def test_any_text_is_read_or_refused_with_what_is_accepted(text: str) -> None:
         (lambda: Traffic(rate_pps=-1.0), "expected"),
         (lambda: netcliff.predict("napi", rate=100_000), "rate_pps=100000"),  # type: ignore[arg-type]
         (lambda: Scheme("napi:wait=3"), "weight"),
-        (lambda: netcliff.predict("napi", rate="100kpps", aplication="1us"), "application"),
         (lambda: netcliff.predict("napi", rate_pps=[1e3, 2e3], rate="1kpps"), "given twice"),
         (lambda: netcliff.predict("napi", rate_pps=[1e3, 2e3], size_bytes=[64, 64, 64]), "do not broadcast"),
         (lambda: netcliff.simulate("napi", rate="100kpps", packets=3), "packets"),
@@ -79,7 +77,31 @@ def test_what_is_wrong_says_what_is_accepted(make: object, part: str) -> None:
 
 
 def test_sentences_are_the_command_lines(binary: str) -> None:
-    said = subprocess.run([binary, "predict", "--host", "pentium4-2530mhz", "--set", "aplication=1us", "--rate", "1kpps"], capture_output=True, text=True)
+    said = subprocess.run([binary, "predict", "--host", "pentium4-2530mhz", "--set", "application=1kg", "--rate", "1kpps"], capture_output=True, text=True)
     with pytest.raises(UsageError) as refused:
-        Host(aplication="1us")
-    assert said.returncode == 2 and str(refused.value) in said.stderr
+        Host(application="1kg")
+    # A keyword argument is no option.
+    assert said.returncode == 2 and str(refused.value) in said.stderr and "--" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (lambda: Host(applicaton="2us"), ("'applicaton'", "application")),
+        (lambda: Host().replace(rings=3), ("'rings'", "ring")),
+        (lambda: netcliff.predict("napi", rate="100kpps", aplication="1us"), ("'aplication'", "did you mean 'application'?")),
+        (lambda: netcliff.simulate("napi", rat="100kpps"), ("'rat'", "did you mean 'rate'?")),
+        (lambda: netcliff.cliff("napi", aplication_s=1e-6), ("'aplication_s'", "did you mean 'application_s'?")),
+    ],
+)
+def test_an_unknown_keyword_is_answered_as_python_does(make: object, parts: tuple[str, str]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument") as refused:
+        make()  # type: ignore[operator]
+    assert all(part in str(refused.value) for part in parts) and "--" not in str(refused.value)
+
+
+def test_tab_completion_shows_what_there_is_and_nothing_else() -> None:
+    offered = dir(netcliff)
+    assert {"sweep", "dask", "predict", "Store"} <= set(offered)
+    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib"} & set(offered)
+    assert all(getattr(netcliff, name) is not None for name in offered)

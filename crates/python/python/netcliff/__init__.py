@@ -10,6 +10,7 @@ Quantities are texts with a unit ("120kpps", "2us", "64B") or numbers with the u
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._core import (
@@ -37,10 +38,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """Sweeps load when they are first used: `import netcliff` stays fast."""
-    if name in ("sweep", "Sweep"):
-        from . import sweeps
+_MODULES = ("dask", "hosts", "store", "sweeps")
 
-        return getattr(sweeps, name)
+
+def __getattr__(name: str) -> Any:
+    """Loads sweeps and clusters when they are first used: `import netcliff` stays fast."""
+    if name in ("sweep", "Sweep"):
+        return getattr(importlib.import_module(".sweeps", __name__), name)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'netcliff' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What the package offers, for tab completion."""
+    return sorted({*__all__, *_MODULES})

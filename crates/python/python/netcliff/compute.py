@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
@@ -65,8 +66,19 @@ def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         elif name == "line_share":
             traffic["rate"] = share(value)
         else:
+            _known(name)
             changes[name] = value
     return traffic, changes
+
+
+def _known(name: str) -> None:
+    """Refuses a keyword that is no quantity, as Python refuses an unknown argument."""
+    if {name, name.removesuffix("_s")} & set(_core.HOST_KEYS):
+        return
+    quantities = [*_TRAFFIC_KEYS, "line_share", *_core.HOST_KEYS]
+    near = difflib.get_close_matches(name, [*quantities, *(f"{key}_s" for key in _core.HOST_KEYS)], 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise TypeError(f"unexpected keyword argument {name!r}; {hint}expected one of {', '.join(quantities)}")
 
 
 def _point(
@@ -101,25 +113,40 @@ def _curve(
     if len(loads) > 1 or (loads and any(key in scalars for key in ("rate", "rate_pps", "rate_bps", "line_share"))):
         raise UsageError("the load is given twice; give one of rate, rate_pps, rate_bps, line_share")
     parts = _point(host, scheme, traffic, scalars, loaded=not loads)
-    columns = [np.asarray(value, dtype=np.float64) for value in arrays.values()]
+    columns = [np.ma.asarray(value, dtype=np.float64) for value in arrays.values()]
     try:
-        wide = np.broadcast_arrays(*columns)
+        shape = np.broadcast_shapes(*(column.shape for column in columns))
     except ValueError as error:
         shapes = ", ".join(f"{name} {column.shape}" for name, column in zip(arrays, columns))
         raise UsageError(f"these arrays do not broadcast: {shapes}") from error
-    shape = wide[0].shape
-    packed = [(name, np.ascontiguousarray(column).tobytes()) for name, column in zip(arrays, wide)]
+    wide = [np.broadcast_to(np.ma.getdata(column), shape) for column in columns]
+    # Masked points are not computed: their figures are NaN.
+    present = np.ones(shape, dtype=bool)
+    for column in columns:
+        present &= ~np.broadcast_to(np.ma.getmaskarray(column), shape)
+    packed = [(name, column[present].tobytes()) for name, column in zip(arrays, wide)]
     found, notes = _core.curve(engine, *parts, packed, fidelity, simulation, threads)
 
     def array(data: bytes) -> Any:
-        return np.frombuffer(data, dtype=np.float64).reshape(shape)
+        values = np.full(shape, np.nan)
+        values[present] = np.frombuffer(data, dtype=np.float64)
+        return values
 
     values = {key: array(data) for key, data, _ in found}
     ends = {key: (array(pair[0]), array(pair[1])) for key, _, pair in found if pair is not None}
     about: dict[str, Any] = {"engine": engine, "scheme": str(parts[1]), "host": repr(parts[0]), "netcliff_version": _core.__version__}
     if engine == "sim":
         about["seed"] = simulation.seed
-    return Curve(values, ends, dict(zip(arrays, wide)), about, notes)
+    places = np.flatnonzero(present)
+    inputs = {name: np.where(present, column, np.nan) for name, column in zip(arrays, wide)}
+    axes = {name: _axes(column.shape, shape) for name, column in zip(arrays, columns)}
+    return Curve(values, ends, inputs, about, [(int(places[at]), note) for at, note in notes], axes)
+
+
+def _axes(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of `shape` along which an array of the shape `own` varies; the only axis of a one-dimensional one counts."""
+    ahead = len(shape) - len(own)
+    return tuple(ahead + n for n, length in enumerate(own) if length == shape[ahead + n] and (length != 1 or len(own) == 1))
 
 
 _USUAL = _Simulation(1, 1_000_000, None, "throughput,latency,cpu", 200_000_000, "95%")

@@ -125,9 +125,10 @@ class Curve:
         inputs: dict[str, Floats],
         about: dict[str, Any],
         notes: list[tuple[int, str]],
+        axes: Mapping[str, tuple[int, ...]],
     ) -> None:
-        self._values, self._ends = values, ends
-        #: The quantities that vary, broadcast.
+        self._values, self._ends, self._axes = values, ends, axes
+        #: The quantities that vary, broadcast; NaN where an argument was masked.
         self.inputs = inputs
         #: Engine, scheme, host and version.
         self.about = about
@@ -162,9 +163,13 @@ class Curve:
         """Upper ends of the intervals."""
         return self._ends[name][1] if name in self._ends else None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of every figure: that of the arguments, broadcast."""
+        return next(iter(self.inputs.values())).shape
+
     def __repr__(self) -> str:
-        shape = next(iter(self._values.values())).shape if self._values else ()
-        return f"<netcliff.Curve {self.about['scheme']} ({self.about['engine']}) shape={shape}: {', '.join(self._values)}>"
+        return f"<netcliff.Curve {self.about['scheme']} ({self.about['engine']}) shape={self.shape}: {', '.join(self._values)}>"
 
     def _repr_html_(self) -> str:
         from .plot import svg
@@ -175,19 +180,37 @@ class Curve:
         return svg(self.inputs[x], self["throughput_pps"], x, "throughput_pps") + f"<p>{html.escape(repr(self))}</p>"
 
     def to_xarray(self) -> xr.Dataset:
-        """The curve as a Dataset: one dimension an axis, units in the attributes (needs the extra netcliff[xarray])."""
+        """The curve as a Dataset (needs the extra netcliff[xarray]): a dimension for each axis, units in the attributes.
+
+        A dimension has the name of the one quantity that varies along it alone. Where several do, or none, it is `axis_0`,
+        `axis_1`, ..., and the quantities are coordinates over it.
+        """
         import xarray as xr
 
-        shape = next(iter(self.inputs.values())).shape if self.inputs else ()
-        dims = list(self.inputs) if len(shape) == 1 and len(self.inputs) == 1 else [f"axis_{n}" for n in range(len(shape))]
+        dims = [self._dimension(axis) for axis in range(len(self.shape))]
         data: dict[str, Any] = {}
         for key, values in self._values.items():
             name, unit = MEASURES[key]
             data[key] = (dims, values, {"units": unit, "long_name": name})
             for end, array in zip(("low", "high"), self._ends.get(key, ())):
                 data[f"{key}_{end}"] = (dims, array, {"units": unit, "long_name": f"{name}, {end} end"})
-        coords = {key: (dims, values, {"units": _unit(key)}) for key, values in self.inputs.items()}
+        coords = {}
+        for key, values in self.inputs.items():
+            if key in dims:
+                axis = dims.index(key)
+                values = values[tuple(slice(None) if n == axis else 0 for n in range(len(dims)))]
+            coords[key] = ([key] if key in dims else dims, values, {"units": _unit(key)})
         return xr.Dataset(data, coords=coords, attrs={key: str(value) for key, value in self.about.items()})
+
+    def _dimension(self, axis: int) -> str:
+        """The name of an axis: of the quantity that varies along it alone."""
+        along = [name for name, axes in self._axes.items() if axis in axes]
+        whole = len(self.shape) == 1 or 0 not in self.shape
+        alone = len(along) == 1 and self._axes[along[0]] == (axis,) and whole and not self._masked(along[0])
+        return along[0] if alone else f"axis_{axis}"
+
+    def _masked(self, name: str) -> bool:
+        return bool((self.inputs[name] != self.inputs[name]).any())
 
 
 def _unit(name: str) -> str:
