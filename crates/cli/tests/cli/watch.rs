@@ -130,7 +130,8 @@ fn a_terminal_that_is_gone_ends_it() {
     let home = Home::new();
     for how in ["hangup", "no-signal", "unread"] {
         let Some(told) = terminal_gone(&home, how, &["watch", "--interval", "200ms"]) else { return };
-        assert!(told.starts_with("ended"), "{how}: {told}");
+        // By a signal that is handled, or because nothing can be written: never by one that ends the process.
+        assert!(told.starts_with("ended 1 "), "{how}: {told}");
     }
 }
 
