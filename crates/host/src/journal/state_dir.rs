@@ -19,7 +19,7 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// `$NETCLIFF_STATE_DIR` ([`StateDir::named`]), else `/run/netcliff` for root (it vanishes at boot, as the changes do),
+    /// `$NETCLIFF_STATE_DIR` ([`StateDir::at`]), else `/run/netcliff` for root (it vanishes at boot, as the changes do),
     /// else `$XDG_STATE_HOME/netcliff`, else `~/.local/state/netcliff`.
     ///
     /// # Errors
@@ -27,7 +27,11 @@ impl StateDir {
     pub fn default_for_user() -> Result<StateDir, JournalError> {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = variable("NETCLIFF_STATE_DIR") {
-            return StateDir::named(&path);
+            if path.is_absolute() {
+                return StateDir::at(path);
+            }
+            let why = "the path is relative: a run elsewhere would not find what one here left";
+            return Err(JournalError::io("use", &path)(std::io::Error::other(why)));
         }
         // A relative one is no base directory (XDG Base Directory Specification).
         let absolute = |name| variable(name).filter(|path| path.is_absolute());
@@ -45,35 +49,29 @@ impl StateDir {
         Ok(StateDir { path, is_shared: true })
     }
 
-    /// The directory that a user names. In one that others can enter, as /tmp, it is a directory `netcliff` of its own: what is
-    /// there stays as it is.
-    fn named(path: &Path) -> Result<StateDir, JournalError> {
-        let refused = |why: &str| {
-            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, why.to_owned());
-            Err(JournalError::io("use", path)(error))
-        };
-        if !path.is_absolute() {
-            return refused("the path is relative: a run elsewhere would not find what one here left");
-        }
-        let own = path.join("netcliff");
-        let has_state = |dir: &Path| STATE.iter().any(|name| dir.join(name).symlink_metadata().is_ok());
-        if !trust::is_shared(path).map_err(JournalError::io("use", path))? {
-            // One that was shared before: what is in its own directory is not forgotten.
-            return StateDir::at(if has_state(&own) { own } else { path.to_owned() });
-        }
-        if let Some(name) = STATE.iter().find(|name| path.join(name).symlink_metadata().is_ok()) {
-            return refused(&format!("others can enter it, and it holds {name}: if that is netcliff's, chmod 700 it"));
-        }
-        StateDir::at(own)
-    }
-
-    /// A directory of the caller's choice, created if it does not exist, for this user alone (mode 0700). Runs there exclude
-    /// each other, and see nothing of runs elsewhere.
+    /// A directory of the caller's choice, created if it does not exist, for this user alone (mode 0700). In one that others can enter,
+    /// as /tmp, it is a directory `netcliff` of its own: what is there stays as it is. Runs there exclude each other, and see nothing
+    /// of runs elsewhere.
     ///
     /// # Errors
-    /// When it cannot be created; it is another user's, or others can enter it or change what is above it.
+    /// When it cannot be created; it is another user's, or others can change it or what is above it; it holds a state that others can
+    /// enter.
     pub fn at(path: impl Into<PathBuf>) -> Result<StateDir, JournalError> {
         let path = path.into();
+        let own = path.join("netcliff");
+        let state_in = |dir: &Path| STATE.into_iter().find(|name| dir.join(name).symlink_metadata().is_ok());
+        let path = match trust::is_shared(&path).map_err(JournalError::io("use", &path))? {
+            // One that was shared before: what is in its own directory is not forgotten.
+            false if state_in(&own).is_none() => path,
+            false => own,
+            true => match state_in(&path) {
+                None => own,
+                Some(name) => {
+                    let why = format!("others can enter it, and it holds {name}: if that is netcliff's, chmod 700 it");
+                    return Err(JournalError::io("use", &path)(std::io::Error::other(why)));
+                }
+            },
+        };
         private(&path, false)?;
         Ok(StateDir { path, is_shared: false })
     }
@@ -135,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = |mode: u32| {
             fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
-            let named = StateDir::named(dir.path()).map(|state| state.path().to_owned());
+            let named = StateDir::at(dir.path()).map(|state| state.path().to_owned());
             assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o7777, mode);
             named.map_err(|error| error.to_string())
         };
@@ -152,9 +150,8 @@ mod tests {
         assert_eq!(of(0o700).unwrap(), own);
         fs::create_dir(dir.path().join("journal")).unwrap();
         assert!(of(0o755).unwrap_err().contains("holds journal"));
-        assert!(StateDir::named(Path::new("state")).unwrap_err().to_string().contains("relative"));
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(StateDir::named(&file).unwrap_err().to_string().contains("no directory"));
+        assert!(StateDir::at(&file).unwrap_err().to_string().contains("no directory"));
     }
 }
