@@ -155,7 +155,7 @@ pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<
     use std::hash::{BuildHasher, Hasher};
     let number = std::hash::RandomState::new().build_hasher().finish();
     let path = std::env::temp_dir().join(format!("{stem}-{number:016x}.{ending}"));
-    write_as(&path, text, Form { mode: Some(0o600), is_new: true })?;
+    write_as(&path, text, Form { mode: Some(0o600), is_new: true, ..Form::default() })?;
     Ok(path)
 }
 
@@ -236,7 +236,7 @@ pub fn write_as(path: &Path, text: &str, form: Form) -> std::io::Result<()> {
 /// Writes a file of ours in a directory that the user named.
 pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result<PathBuf> {
     let path = dir.join(name);
-    let form = Form { mode: Some(mode), ..Form::default() };
+    let form = Form { mode: Some(mode), is_own_name: true, ..Form::default() };
     write_as(&path, text, form).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }

@@ -76,6 +76,8 @@ pub struct Form {
     pub mode: Option<u32>,
     /// A file that is there already is refused (`AlreadyExists`).
     pub is_new: bool,
+    /// The name is netcliff's, in a directory that the user named: a link that lies there is replaced, not followed.
+    pub is_own_name: bool,
 }
 
 /// Where a path leads.
@@ -95,6 +97,9 @@ enum Target {
 /// # Errors
 /// It cannot be written, is refused by what it is, or a pipe has no reader for [`PATIENCE`].
 pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool) -> io::Result<()> {
+    if form.is_own_name && fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
+        return replace(path, None, bytes, form);
+    }
     match target(path)? {
         Target::Stream => Stream::open(path, gives_up)?.write(bytes, gives_up),
         _ if form.is_new && fs::symlink_metadata(path).is_ok() => Err(ErrorKind::AlreadyExists.into()),

@@ -31,7 +31,7 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
         written(&to, &json, force)?;
         return output::data(&format!("{}\n", to.display()));
     }
-    let mut failed = 0;
+    let mut failed = Vec::new();
     std::fs::create_dir_all(to).map_err(|error| output::usage(format!("-o {}: {error}", to.display())))?;
     for run in store.runs()?.into_iter().rev() {
         if store.is_under_way(&run)? {
@@ -46,18 +46,18 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
             read => match read.map_err(anyhow::Error::from).and_then(write) {
                 Ok(()) => output::data(&format!("{}\n", path.display()))?,
                 Err(error) => {
-                    failed += 1;
-                    let error = output::sentence_of(&error);
-                    output::say(format!("netcliff: {} not written: {error}", run.title()));
+                    output::say(format!("netcliff: {} not written: {}", run.title(), output::sentence_of(&error)));
+                    failed.push(error);
                 }
             },
         }
     }
-    match failed {
-        0 => Ok(()),
-        1 => Err(anyhow::anyhow!("1 run was not written")),
-        _ => Err(anyhow::anyhow!("{failed} runs were not written")),
-    }
+    let told = match failed.len() {
+        0 => return Ok(()),
+        1 => "1 run was not written".to_owned(),
+        several => format!("{several} runs were not written"),
+    };
+    Err(if failed.iter().all(|error| error.is::<output::Usage>()) { output::usage(told) } else { anyhow::Error::msg(told) })
 }
 
 /// `3-find-before.json`: nothing of a name that a file system would read as a path.
