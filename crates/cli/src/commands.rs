@@ -180,7 +180,9 @@ pub fn command_line() -> String {
 
 /// Seconds since the epoch (UTC); below 0 where the clock is before it.
 pub fn now_unix_s() -> f64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or_else(|before| -before.duration().as_secs_f64(), |since| since.as_secs_f64())
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or_else(|before| -before.duration().as_secs_f64(), |since| since.as_secs_f64())
 }
 
 /// Without the host's root, namespaces need a user namespace; the page says how that limits the result.
@@ -224,7 +226,10 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
 pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     files::check(path).map_err(|error| {
-        output::usage(format!("cannot write {}: {error}; name a file in a directory that can be written", path.display()))
+        output::usage(format!(
+            "cannot write {}: {error}; name a file in a directory that can be written",
+            path.display()
+        ))
     })
 }
 

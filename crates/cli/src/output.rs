@@ -52,7 +52,9 @@ struct Outlets {
 /// The system has no threads for it.
 pub fn begin_measuring() -> anyhow::Result<()> {
     if OUTLETS.get().is_none() {
-        let start = || Ok(Outlets { out: Outlet::start(std::io::stdout(), ends)?, err: Outlet::start(std::io::stderr(), ends)? });
+        let start = || {
+            Ok(Outlets { out: Outlet::start(std::io::stdout(), ends)?, err: Outlet::start(std::io::stderr(), ends)? })
+        };
         let outlets: std::io::Result<Outlets> = start();
         // A process measures once.
         let _ = OUTLETS.set(outlets.context("cannot start a thread that writes")?);

@@ -192,7 +192,8 @@ pub fn private_directory(path: &Path) -> io::Result<()> {
 /// It cannot be opened, or is no regular file.
 pub fn lock(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
     regular(&file.metadata()?)?;
     Ok(file)
 }
@@ -298,7 +299,10 @@ fn filled(mut file: &File, old: Option<&Metadata>, bytes: &[u8], form: Form) -> 
 fn cannot_take_name(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::ResourceBusy | ErrorKind::CrossesDevices
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::ResourceBusy
+            | ErrorKind::CrossesDevices
     )
 }
 
@@ -349,7 +353,8 @@ impl Stream {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if since.elapsed() > PATIENCE || gives_up() {
-                        let why = format!("its reader has stopped: it took nothing for {} s", since.elapsed().as_secs());
+                        let why =
+                            format!("its reader has stopped: it took nothing for {} s", since.elapsed().as_secs());
                         return Err(io::Error::new(ErrorKind::TimedOut, why));
                     }
                     thread::sleep(LOOK);

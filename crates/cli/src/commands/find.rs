@@ -266,7 +266,8 @@ fn keep((store, run): (&Store, i64), finding: &Finding) -> Result<(), String> {
 
 /// Keeps the finding if nothing else can be written: a file in the temporary directory, or else stdout.
 fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
-    if let Ok(path) = write_temporary("netcliff-find", "json", &report::format::json(&serde_json::to_string(finding)?)) {
+    if let Ok(path) = write_temporary("netcliff-find", "json", &report::format::json(&serde_json::to_string(finding)?))
+    {
         return Ok(path);
     }
     output::json_line(finding)?;

@@ -16,10 +16,10 @@ use netcliff_host::files::{self, Appender};
 use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::watch::{Look, namespaces_refused};
 use netcliff_report::format;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal::EnterAlternateScreen;
 use ratatui::layout::Rect;
 use ratatui::{TerminalOptions, Viewport};
-use ratatui::crossterm::terminal::EnterAlternateScreen;
-use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use serde::Serialize;
 use serde_json::json;
 

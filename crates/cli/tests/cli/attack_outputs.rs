@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::running::namespaces_of;
 use crate::common::{Home, refusal};
-use nix::fcntl::{FcntlArg, fcntl};
 use netcliff_testkit::{Need, has, has_all, has_program};
+use nix::fcntl::{FcntlArg, fcntl};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A control character of each kind: C0, DEL, C1, and what turns text round.
@@ -315,7 +315,9 @@ fn a_device_is_no_store() {
     let _ = Command::new("mknod").args([zero.as_str(), "c", "1", "5"]).output().unwrap();
     let before = names(&home.path(""));
     for path in [&pipe, &link, &zero].into_iter().filter(|path| Path::new(path).exists()) {
-        for command in [&["results", "list"][..], &["predict", "--rate", "1kpps"], &["rr", "--transport", "unix", "--save"]] {
+        for command in
+            [&["results", "list"][..], &["predict", "--rate", "1kpps"], &["rr", "--transport", "unix", "--save"]]
+        {
             let code = if command[0] == "predict" { continue } else { 1 };
             let what = if *path == pipe { "a pipe" } else { "a device" };
             refusal(&home, &[command, &["--db", path]].concat(), code, &[what, "--db FILE"]).unwrap();
@@ -341,4 +343,46 @@ fn a_version_that_cannot_be_written_is_a_failure() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && told.contains("No space left"), "{args:?}: {told}");
     }
+}
+
+/// The kernel takes any bytes for the name of an interface: one that is no UTF-8 is shown with U+FFFD, and hides no other. No script names
+/// it.
+#[test]
+fn an_interface_whose_name_is_no_text_is_counted() {
+    use std::os::unix::ffi::OsStrExt;
+    if !has(Need::Netns) {
+        return;
+    }
+    let home = Home::new();
+    let space = format!("ncname-{}", std::process::id());
+    let name = std::ffi::OsStr::from_bytes(b"h\xff\x1b0");
+    let ip = |args: &[&std::ffi::OsStr]| Command::new("ip").args(args).status().unwrap().success();
+    let word = std::ffi::OsStr::new;
+    assert!(ip(&["netns", "add", &space].map(word)));
+    let made = ip(&[
+        &["-n", &space, "link", "add"].map(word)[..],
+        &[name],
+        &["type", "veth", "peer", "name", "hok"].map(word),
+    ]
+    .concat())
+        && ip(&[&["-n", &space, "link", "set"].map(word)[..], &[name, word("up")]].concat())
+        && ip(&["-n", &space, "link", "set", "hok", "up"].map(word));
+    let inside = |args: &[&str]| {
+        let netcliff = home.command(args);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &space]).arg(netcliff.get_program()).args(netcliff.get_args());
+        command.envs(netcliff.get_envs().filter_map(|(name, value)| Some((name, value?)))).output().unwrap()
+    };
+    let watch = inside(&["watch", "--once", "--interval", "100ms", "--metrics-file", "/dev/stdout"]);
+    let plan = inside(&["tune", "plan", "--objective", "throughput", "--script"]);
+    assert!(ip(&["netns", "delete", &space].map(word)) && made);
+    let text = String::from_utf8(watch.stdout).expect("UTF-8");
+    for name in ["h\u{fffd}\u{fffd}0", "hok"] {
+        let sample = format!("netcliff_interface_packets_total{{interface=\"{name}\"");
+        assert!(text.contains(&sample), "{text}{}", String::from_utf8_lossy(&watch.stderr));
+    }
+    // No script for an interface that it could not name.
+    let (script, told) = (String::from_utf8_lossy(&plan.stdout), String::from_utf8_lossy(&plan.stderr));
+    let is_refused = plan.status.code() == Some(2) && told.contains("a script cannot hold");
+    assert!(is_refused || !script.contains('\u{fffd}'), "{script}{told}");
 }

@@ -75,6 +75,9 @@ fn what_steers_a_terminal_is_escaped_in_json_and_only_styles_stay_in_pages() {
     assert!(safe.chars().all(|c| !netcliff_core::quote::is_unseen(c)), "{safe}");
     assert_eq!(serde_json::from_str::<String>(&safe).expect("JSON"), evil);
     assert_eq!(json("{\n}\n"), "{\n}\n");
-    assert_eq!(printable_but_styles("\u{1b}[1mA\u{1b}[0m\u{1b}]0;x\u{7}\u{1b}[2J\u{1b}"), "\u{1b}[1mA\u{1b}[0m\u{fffd}]0;x\u{fffd}\u{fffd}[2J\u{fffd}");
+    assert_eq!(
+        printable_but_styles("\u{1b}[1mA\u{1b}[0m\u{1b}]0;x\u{7}\u{1b}[2J\u{1b}"),
+        "\u{1b}[1mA\u{1b}[0m\u{fffd}]0;x\u{fffd}\u{fffd}[2J\u{fffd}"
+    );
     assert_eq!(date_utc(-1.5), "1969-12-31 23:59:58 UTC");
 }

@@ -57,7 +57,11 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
         1 => "1 run was not written".to_owned(),
         several => format!("{several} runs were not written"),
     };
-    Err(if failed.iter().all(|error| error.is::<output::Usage>()) { output::usage(told) } else { anyhow::Error::msg(told) })
+    Err(if failed.iter().all(|error| error.is::<output::Usage>()) {
+        output::usage(told)
+    } else {
+        anyhow::Error::msg(told)
+    })
 }
 
 /// `3-find-before.json`: nothing of a name that a file system would read as a path.
