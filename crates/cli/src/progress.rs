@@ -95,11 +95,11 @@ impl Points {
     pub fn new(all: usize, had: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = output::bar(all as u64);
-        bar.set_length(all as u64);
-        bar.set_position(had as u64);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} points, {eta} left") {
             bar.set_style(style.progress_chars("=> "));
         }
+        bar.set_length(all as u64);
+        bar.set_position(had as u64);
         bar.enable_steady_tick(Duration::from_millis(500));
         Self { bar, terminal, said: std::time::Instant::now() }
     }

@@ -335,7 +335,7 @@ impl Stream {
             match OpenOptions::new().write(true).custom_flags(flags).open(path) {
                 Err(error) if about.file_type().is_fifo() && error.raw_os_error() == Some(libc::ENXIO) => {
                     if begun.elapsed() > PATIENCE || gives_up() {
-                        return Err(unfit("is a pipe that nobody reads: start its reader first".to_owned()));
+                        return Err(unfit("nobody reads this pipe: start its reader first".to_owned()));
                     }
                     thread::sleep(LOOK);
                 }

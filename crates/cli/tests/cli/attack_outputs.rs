@@ -157,6 +157,9 @@ fn a_reader_that_stops_holds_no_testbed() {
         assert!(crate::common::bed::within(Duration::from_secs(10), is_back), "{command}: the host is not set back");
         assert!(child.try_wait().unwrap().is_none(), "{command}: its page waits for the reader");
         end_by_signal(&mut child, command);
+        let rescued = names(&home.path("")).into_iter().find(|name| name.starts_with("netcliff-stdout-"));
+        let page = fs::read_to_string(home.path(&rescued.expect("the page that nobody read"))).unwrap();
+        assert!(page.lines().count() > 5, "{command}: {page}");
         // The same while it runs.
         let args = [&args[..4], &["60s"], &args[5..]].concat();
         let (second, mut writer) = std::io::pipe().unwrap();
@@ -170,6 +173,20 @@ fn a_reader_that_stops_holds_no_testbed() {
         assert!(namespaces_of(space).is_empty(), "{command}");
         drop((reader, second));
     }
+}
+
+/// Counting of drops ends, too, when its reader has stopped.
+#[test]
+fn a_reader_that_stops_holds_no_tracer() {
+    let home = Home::new();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fill(&mut writer);
+    let args = ["drops", "--interval", "100ms", "--json"];
+    let mut child = home.command(args).stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(child.try_wait().unwrap().is_none());
+    end_by_signal(&mut child, "drops");
+    drop(reader);
 }
 
 /// Writes until a writer would wait.
