@@ -26,8 +26,6 @@ pub mod stream;
 pub mod tune;
 pub mod watch;
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +35,7 @@ use anyhow::Context;
 use netcliff_core::Host;
 use netcliff_core::quote::shell;
 use netcliff_core::units::print_pps;
+use netcliff_host::files::{self, Form};
 use netcliff_host::inventory::Load;
 use netcliff_host::journal::HostLock;
 use netcliff_host::process;
@@ -156,8 +155,7 @@ pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<
     use std::hash::{BuildHasher, Hasher};
     let number = std::hash::RandomState::new().build_hasher().finish();
     let path = std::env::temp_dir().join(format!("{stem}-{number:016x}.{ending}"));
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    file.write_all(text.as_bytes())?;
+    write_as(&path, text, Form { mode: Some(0o600), is_new: true, ..Form::default() })?;
     Ok(path)
 }
 
@@ -180,9 +178,11 @@ pub fn command_line() -> String {
     words.join(" ")
 }
 
-/// Seconds since the epoch (UTC).
+/// Seconds since the epoch (UTC); below 0 where the clock is before it.
 pub fn now_unix_s() -> f64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or_else(|before| -before.duration().as_secs_f64(), |since| since.as_secs_f64())
 }
 
 /// Without the host's root, namespaces need a user namespace; the page says how that limits the result.
@@ -197,14 +197,16 @@ pub fn enter_user_namespace() -> Option<String> {
 /// the group again.
 const SAME_STOP: Duration = Duration::from_millis(500);
 
-/// Set by the first Ctrl-C, Ctrl-\, SIGTERM or SIGHUP; another one after [`SAME_STOP`] ends the process.
+/// From here on something is measured, and nobody waits for a reader. Set by the first Ctrl-C, Ctrl-\, SIGTERM or SIGHUP; another one after [`SAME_STOP`] ends the process.
 pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    output::begin_measuring()?;
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
     let mut first: Option<Instant> = None;
     process::quit_as_interrupt().context("cannot watch for Ctrl-\\")?;
     ctrlc::set_handler(move || {
         theirs.store(true, Ordering::Relaxed);
+        output::end();
         HostLock::end_wait();
         match first {
             None => {
@@ -223,56 +225,30 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
 /// Refuses a file that could not be written in the end, before anything is measured.
 pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
-    let before = std::fs::metadata(path);
-    // A link to what is not there yet: the link is the user's, and what it names is tried instead.
-    let linked = before.is_err().then(|| std::fs::read_link(path).ok()).flatten();
-    if let Some(target) = linked {
-        let target = path.parent().unwrap_or(Path::new("")).join(target);
-        return match std::fs::symlink_metadata(&target) {
-            Ok(about) if about.is_symlink() => Err(output::usage(format!(
-                "cannot write {}: it is a link to a link to nothing; name a file in a directory that can be written",
-                path.display()
-            ))),
-            _ => refuse_unwritable(Some(&target)),
-        };
-    }
-    // Opening a pipe would block until its reader does.
-    if before.as_ref().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
-        return Ok(());
-    }
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    let refused = |error| {
+    files::check(path).map_err(|error| {
         output::usage(format!(
             "cannot write {}: {error}; name a file in a directory that can be written",
             path.display()
         ))
-    };
-    opened.map_err(refused)?;
-    if before.is_err() {
-        // The file must not exist before it has content.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
+    })
 }
 
-/// Writes a file of ours in a directory that the user named: made anew, so that a link that others put there is not followed.
+/// Writes a file that the user named, in a form: its characters are those that a terminal shows.
+pub fn write_as(path: &Path, text: &str, form: Form) -> std::io::Result<()> {
+    files::write(path, report::format::printable(text).as_bytes(), form, &output::ends)
+}
+
+/// Writes a file of ours in a directory that the user named.
 pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result<PathBuf> {
     let path = dir.join(name);
-    let written = || -> std::io::Result<()> {
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
-        file.write_all(text.as_bytes())
-    };
-    written().with_context(|| format!("cannot write {}", path.display()))?;
+    let form = Form { mode: Some(mode), is_own_name: true, ..Form::default() };
+    write_as(&path, text, form).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
 /// Writes a file that the user named.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    write_as(path, text, Form::default()).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The same, and says what was written where.

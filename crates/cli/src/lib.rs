@@ -14,6 +14,7 @@ extern crate netcliff_bsd as nix;
 mod args;
 mod commands;
 mod live;
+mod outlet;
 mod output;
 mod progress;
 
@@ -29,16 +30,18 @@ use args::{Cli, Command};
 pub fn run() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
     let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Messages).init();
     let outcome = match commands::linux_only::refusal(&cli.command, std::env::consts::OS) {
         Some(why) => Err(output::usage(why)),
         None => done(&cli),
     };
     live::end(&outcome);
-    match outcome {
+    let code = match outcome {
         Ok(code) => code,
         Err(error) => output::fail(&error),
-    }
+    };
+    output::settle();
+    code
 }
 
 fn done(cli: &Cli) -> anyhow::Result<ExitCode> {

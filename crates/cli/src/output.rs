@@ -2,10 +2,15 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget, TermLike};
 use netcliff_report::{Style, format};
 
 use crate::live;
+use crate::outlet::Outlet;
 
 /// An error in the user's input: exit code 2.
 #[derive(Debug)]
@@ -24,18 +29,138 @@ pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(Usage(error.to_string()))
 }
 
-/// Writes data to stdout. A reader that has gone away ends the program quietly.
-pub fn data(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(|error| anyhow::anyhow!("cannot write to stdout: {error}")),
+/// The ways out while something is measured; before that, and in commands that do not measure, whoever writes waits.
+static OUTLETS: OnceLock<Outlets> = OnceLock::new();
+/// Set by the first signal that asks this process to end.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// Lines before that, each with whether it goes to stderr: a process with threads could not enter a user namespace.
+static EARLY: Mutex<Vec<(bool, String)>> = Mutex::new(Vec::new());
+
+fn early() -> Vec<(bool, String)> {
+    std::mem::take(&mut *EARLY.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+struct Outlets {
+    out: Outlet,
+    err: Outlet,
+}
+
+/// From now on nobody waits for a reader while the host is held. It starts threads.
+///
+/// # Errors
+/// The system has no threads for it.
+pub fn begin_measuring() -> anyhow::Result<()> {
+    if OUTLETS.get().is_none() {
+        let start = || {
+            Ok(Outlets { out: Outlet::start(std::io::stdout(), ends)?, err: Outlet::start(std::io::stderr(), ends)? })
+        };
+        let outlets: std::io::Result<Outlets> = start();
+        // A process measures once.
+        let _ = OUTLETS.set(outlets.context("cannot start a thread that writes")?);
+        early().into_iter().for_each(|(to_stderr, text)| line(to_stderr, text, missing));
     }
+    Ok(())
+}
+
+/// From now on a reader that has stopped is not waited for: a signal asks this process to end.
+pub fn end() {
+    ENDS.store(true, Ordering::Relaxed);
+}
+
+/// Whether a signal asked this process to end.
+pub fn ends() -> bool {
+    ENDS.load(Ordering::Relaxed)
+}
+
+/// Waits until lines and messages are written, as long as somebody reads them.
+pub fn settle() {
+    if let Some(outlets) = OUTLETS.get() {
+        outlets.out.settle();
+        outlets.err.settle();
+    }
+}
+
+/// Writes data to stdout: CSV, names, scripts. Characters that would steer a terminal become U+FFFD. A reader that has gone away ends the
+/// program quietly.
+pub fn data(text: &str) -> anyhow::Result<()> {
+    put(format::printable(text))
+}
+
+/// Writes a page to stdout: as [`data`], with the weights and colours that [`style`] allows.
+pub fn page(text: &str) -> anyhow::Result<()> {
+    put(if style().colour { format::printable_but_styles(text) } else { format::printable(text) })
+}
+
+/// Writes JSON to stdout; characters that would steer a terminal are escaped.
+pub fn json(text: &str) -> anyhow::Result<()> {
+    put(format::json(text))
 }
 
 /// One line of JSON to stdout.
 pub fn json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    data(&(serde_json::to_string(value)? + "\n"))
+    json(&(serde_json::to_string(value)? + "\n"))
+}
+
+/// The sequence that clears a terminal, to stdout.
+pub fn clear() -> anyhow::Result<()> {
+    put("\x1b[H\x1b[J".to_owned())
+}
+
+fn put(text: String) -> anyhow::Result<()> {
+    let written = match OUTLETS.get() {
+        Some(outlets) => {
+            // What was said before stands before it.
+            outlets.err.settle();
+            outlets.out.put(text.clone(), missing)
+        }
+        None => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        }
+    };
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            let rescued = crate::commands::write_temporary("netcliff-stdout", "txt", &text);
+            let place = rescued.map_or(String::new(), |path| format!("; what it was to read is in {}", path.display()));
+            Err(anyhow::anyhow!("cannot write to stdout: {error}{place}"))
+        }
+        other => other.map_err(|error| anyhow::anyhow!("cannot write to stdout: {error}")),
+    }
+}
+
+/// A line of a run under way, which does not wait for its reader: to stdout, or to stderr where that is one JSON object. Lines that are
+/// dropped are counted, and a line by `dropped` says how many.
+pub fn line(to_stderr: bool, text: String, dropped: impl FnOnce(u64) -> String) {
+    match OUTLETS.get() {
+        Some(Outlets { out, err }) => (if to_stderr { err } else { out }).offer(text, dropped),
+        None => EARLY.lock().unwrap_or_else(PoisonError::into_inner).push((to_stderr, text)),
+    }
+}
+
+/// The last line of `--live`, which waits for a reader that reads.
+///
+/// # Errors
+/// The reader has stopped or is gone.
+pub fn last_line(to_stderr: bool, text: String, dropped: impl FnOnce(u64) -> String) -> std::io::Result<()> {
+    match OUTLETS.get() {
+        Some(Outlets { out, err }) => (if to_stderr { err } else { out }).put(text, dropped),
+        None => early().into_iter().chain([(to_stderr, text)]).try_for_each(|(to_stderr, text)| match to_stderr {
+            true => std::io::stderr().lock().write_all(text.as_bytes()),
+            false => std::io::stdout().lock().write_all(text.as_bytes()),
+        }),
+    }
+}
+
+/// Whether anybody reads lines.
+pub fn is_read(of_stderr: bool) -> bool {
+    OUTLETS.get().is_none_or(|Outlets { out, err }| if of_stderr { err } else { out }.is_read())
+}
+
+/// A line that stands where others are missing.
+pub fn missing(lines: u64) -> String {
+    format!("... {lines} lines are missing: they came faster than they were read\n")
 }
 
 /// Sentences to stdout, wrapped at the terminal's width if it is one: what a program reads stays on one line.
@@ -59,7 +184,95 @@ pub fn say_plainly(text: &str) {
     // The text may come from a file or a far end.
     let text = format::printable(text);
     let text = columns(&std::io::stderr()).map_or_else(|| text.clone(), |width| format::sentences(&text, width));
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    to_stderr(text + "\n");
+}
+
+fn to_stderr(text: String) {
+    match OUTLETS.get() {
+        Some(outlets) => outlets.err.say(text, missing),
+        None => _ = std::io::stderr().lock().write_all(text.as_bytes()),
+    }
+}
+
+/// stderr for what writes bytes itself: logs.
+pub struct Messages;
+
+impl Write for Messages {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        to_stderr(format::printable_but_styles(&String::from_utf8_lossy(bytes)));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A progress bar of a terminal: what it draws goes the way of messages, and is left out while those wait.
+pub fn bar(length: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let target = ProgressDrawTarget::term_like_with_hz(Box::new(Drawing::default()), DRAWINGS_PER_S);
+    ProgressBar::with_draw_target(Some(length), target)
+}
+
+/// How often a bar is drawn.
+const DRAWINGS_PER_S: u8 = 10;
+
+/// A terminal on stderr that does not wait.
+#[derive(Debug, Default)]
+struct Drawing(Mutex<String>);
+
+impl Drawing {
+    fn add(&self, text: &str) -> std::io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        Ok(())
+    }
+}
+
+impl TermLike for Drawing {
+    fn width(&self) -> u16 {
+        columns(&std::io::stderr()).and_then(|columns| u16::try_from(columns).ok()).unwrap_or(80)
+    }
+
+    fn move_cursor_up(&self, rows: usize) -> std::io::Result<()> {
+        if rows > 0 { self.add(&format!("\x1b[{rows}A")) } else { Ok(()) }
+    }
+
+    fn move_cursor_down(&self, rows: usize) -> std::io::Result<()> {
+        if rows > 0 { self.add(&format!("\x1b[{rows}B")) } else { Ok(()) }
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> std::io::Result<()> {
+        if columns > 0 { self.add(&format!("\x1b[{columns}C")) } else { Ok(()) }
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> std::io::Result<()> {
+        if columns > 0 { self.add(&format!("\x1b[{columns}D")) } else { Ok(()) }
+    }
+
+    fn write_line(&self, text: &str) -> std::io::Result<()> {
+        self.add(text)?;
+        self.add("\n")
+    }
+
+    fn write_str(&self, text: &str) -> std::io::Result<()> {
+        self.add(text)
+    }
+
+    fn clear_line(&self) -> std::io::Result<()> {
+        self.add("\r\x1b[2K")
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        let text = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        match OUTLETS.get() {
+            Some(outlets) => outlets.err.draw(text),
+            None => std::io::stderr().lock().write_all(text.as_bytes())?,
+        }
+        Ok(())
+    }
 }
 
 /// Columns of the terminal that a stream goes to; None: it goes elsewhere.
@@ -97,8 +310,15 @@ pub fn refuse(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     let wide = |width: usize| text.lines().any(|line| line.chars().count() > width);
     let help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    if help || !error.use_stderr() || !columns(&std::io::stderr()).is_some_and(wide) {
-        error.exit();
+    let fits = !columns(&std::io::stderr()).is_some_and(wide) && text == format::printable(&text);
+    if help || !error.use_stderr() || fits {
+        match error.print() {
+            Err(failed) if !error.use_stderr() && failed.kind() != std::io::ErrorKind::BrokenPipe => {
+                say(format!("netcliff: cannot write to stdout: {failed}"));
+                std::process::exit(1)
+            }
+            _ => std::process::exit(error.exit_code()),
+        }
     }
     say(text.trim_end());
     std::process::exit(error.exit_code())

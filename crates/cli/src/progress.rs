@@ -31,7 +31,7 @@ impl<'a> Progress<'a> {
     /// A bar for a run whose records go to `store`.
     pub fn new(store: Option<(&'a Store, i64)>) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let bar = if terminal { ProgressBar::new(PARTS) } else { ProgressBar::hidden() };
+        let bar = output::bar(PARTS);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}% {wide_msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -94,12 +94,12 @@ impl Points {
     /// Progress over `all` points, of which `had` are done already.
     pub fn new(all: usize, had: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let bar = if terminal { ProgressBar::new(all as u64) } else { ProgressBar::hidden() };
-        bar.set_length(all as u64);
-        bar.set_position(had as u64);
+        let bar = output::bar(all as u64);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} points, {eta} left") {
             bar.set_style(style.progress_chars("=> "));
         }
+        bar.set_length(all as u64);
+        bar.set_position(had as u64);
         bar.enable_steady_tick(Duration::from_millis(500));
         Self { bar, terminal, said: std::time::Instant::now() }
     }
@@ -136,7 +136,7 @@ impl Search {
     /// `place`: which of how many loads.
     pub fn new(place: Option<(usize, usize)>) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let bar = if terminal { ProgressBar::new(1) } else { ProgressBar::hidden() };
+        let bar = output::bar(1);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos} of at most {human_len} packets, {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }

@@ -8,13 +8,13 @@ use std::borrow::Cow;
 /// What a control character becomes: it would end a line, steer a terminal, or paste as a key.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Whether a character would not be seen as itself: control characters, which end a line or steer a terminal, and those of Unicode's
-/// category Cf that turn the direction of what follows or take no room, so that a text looks like another (CVE-2021-42574).
+/// Whether a character would not be seen as itself: control characters, which end a line or steer a terminal, what XML does not allow, and
+/// those of Unicode's category Cf that turn the direction of what follows or take no room, so that a text looks like another (CVE-2021-42574).
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// The text on one line, fit for a comment of any of these languages: characters that are not seen become U+FFFD, and a backslash

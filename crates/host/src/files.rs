@@ -1,17 +1,35 @@
-//! Files that others may have written: [`open`], [`bytes`], [`text`]. Their paths may name anything.
+//! Files that others may have written: [`open`], [`bytes`], [`text`]; and every file that a user names to be written: [`write`],
+//! [`append`], [`check`]. Their paths may name anything.
 //!
 //! Only a regular file is read, and no more of it than requested: reading a FIFO would block, a device never ends, and the
 //! length that stat reports need not be what a file yields.
+//!
+//! Only a regular file is replaced, as a whole: a failure leaves the old one as it was. Terminals, pipes and other character devices are
+//! written into and stay what they are. Directories, sockets, block devices and links of other users are refused.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
-    path::Path,
+    ffi::OsStr,
+    fs::{self, File, Metadata, OpenOptions, Permissions},
+    hash::{BuildHasher, Hasher, RandomState},
+    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
+    os::{
+        fd::AsFd,
+        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+    },
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// The most that is read of a file which people write, or netcliff for them (bytes).
 pub const MOST_BYTES: u64 = 16 << 20;
+
+/// How long a pipe may be without a reader, or its reader take nothing, before a write is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often that is checked.
+const LOOK: Duration = Duration::from_millis(10);
+/// More symbolic links than a path of the user's goes over.
+const MOST_LINKS: usize = 40;
 
 /// Opens a regular file for reading; symbolic links are followed.
 ///
@@ -49,6 +67,326 @@ pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
         let place = error.utf8_error().valid_up_to();
         io::Error::new(io::ErrorKind::InvalidData, format!("byte {place} is not UTF-8"))
     })
+}
+
+/// What [`write`] makes of a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Form {
+    /// Permissions; `None`: those of the file that is replaced, or what the umask leaves of 0666.
+    pub mode: Option<u32>,
+    /// A file that is there already is refused (`AlreadyExists`).
+    pub is_new: bool,
+    /// The name is netcliff's, in a directory that the user named: a link that lies there is replaced, not followed.
+    pub is_own_name: bool,
+}
+
+/// Where a path leads.
+enum Target {
+    /// To nothing: a file may be made there.
+    New(PathBuf),
+    /// To a regular file, by its own name.
+    Regular(PathBuf),
+    /// To what is written into: a pipe, a character device, an open file of this process (/dev/stdout).
+    Stream,
+}
+
+/// Writes a file as a whole: into a new one in the same directory, which is synced and takes the name. Links are followed to their
+/// target. Where the name cannot be taken (a second hard link, another owner, a directory that is not writable), the file itself is
+/// written, and gets its content back if that fails. `gives_up`: a stop was requested; then a pipe is not waited for.
+///
+/// # Errors
+/// It cannot be written, is refused by what it is, or a pipe has no reader for [`PATIENCE`].
+pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool) -> io::Result<()> {
+    if form.is_own_name && fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
+        return replace(path, None, bytes, form);
+    }
+    match target(path)? {
+        Target::Stream => Stream::open(path, gives_up)?.write(bytes, gives_up),
+        _ if form.is_new && fs::symlink_metadata(path).is_ok() => Err(ErrorKind::AlreadyExists.into()),
+        Target::New(path) => replace(&path, None, bytes, form),
+        Target::Regular(path) => {
+            let (file, about) = writable(&path)?;
+            if about.nlink() > 1 {
+                return overwrite(file, bytes);
+            }
+            match replace(&path, Some(&about), bytes, form) {
+                Err(error) if cannot_take_name(&error) => overwrite(file, bytes),
+                other => other,
+            }
+        }
+    }
+}
+
+/// Whether [`write`] can be expected to succeed, before the work; changes nothing that stays.
+///
+/// # Errors
+/// As [`write`], without those of a full disk and of a pipe.
+pub fn check(path: &Path) -> io::Result<()> {
+    match target(path)? {
+        Target::Stream => Ok(()),
+        Target::Regular(path) => writable(&path).map(drop),
+        Target::New(path) => {
+            let (_, beside) = temporary(&path, 0o600)?;
+            fs::remove_file(beside)
+        }
+    }
+}
+
+/// Opens a file to add to it: a regular or new one at its end, a pipe or character device as [`write`] does.
+///
+/// # Errors
+/// As [`write`].
+pub fn append(path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<Appender> {
+    let to = match target(path)? {
+        Target::Stream => To::Stream(Stream::open(path, gives_up)?),
+        Target::New(path) | Target::Regular(path) => {
+            let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
+            let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
+            regular(&file.metadata()?)?;
+            To::File(file)
+        }
+    };
+    Ok(Appender { to })
+}
+
+/// A file that is added to.
+#[derive(Debug)]
+pub struct Appender {
+    to: To,
+}
+
+#[derive(Debug)]
+enum To {
+    File(File),
+    Stream(Stream),
+}
+
+impl Appender {
+    /// Adds all of it, or nothing to a regular file.
+    ///
+    /// # Errors
+    /// The disk is full, or a pipe's reader takes nothing.
+    pub fn add(&mut self, bytes: &[u8], gives_up: &dyn Fn() -> bool) -> io::Result<()> {
+        match &mut self.to {
+            To::Stream(stream) => stream.write(bytes, gives_up),
+            To::File(file) => {
+                let before = file.metadata()?.len();
+                file.write_all(bytes).inspect_err(|_| _ = file.set_len(before))
+            }
+        }
+    }
+}
+
+/// A directory with those above it, for this user alone where they are new; one that is there stays as it is.
+///
+/// # Errors
+/// It cannot be made.
+pub fn private_directory(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Opens a file to be locked, and makes it for this user alone where it is new. Its content stays, and a link is not followed.
+///
+/// # Errors
+/// It cannot be opened, or is no regular file.
+pub fn lock(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
+    regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Why a link is not followed; `None`: it is no link, or root's or this user's. What others link to is theirs to choose.
+pub fn linked_by_others(path: &Path) -> Option<String> {
+    let about = fs::symlink_metadata(path).ok().filter(Metadata::is_symlink)?;
+    let own = nix::unistd::geteuid().as_raw();
+    let is_foreign = about.uid() != 0 && about.uid() != own;
+    is_foreign.then(|| format!("{} is a symbolic link of another user's ({})", path.display(), about.uid()))
+}
+
+fn target(path: &Path) -> io::Result<Target> {
+    match fs::metadata(path) {
+        Ok(about) if about.file_type().is_fifo() => return Ok(Target::Stream),
+        Ok(about) if about.file_type().is_char_device() => return Ok(Target::Stream),
+        Ok(about) => regular(&about)?,
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
+    }
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::symlink_metadata(&at) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Target::New(at)),
+            Err(error) => return Err(error),
+            Ok(about) if !about.is_symlink() => return regular(&about).map(|()| Target::Regular(at)),
+            Ok(_) => {}
+        }
+        if is_open_file(&at) {
+            return Ok(Target::Stream);
+        }
+        if let Some(why) = linked_by_others(&at) {
+            return Err(unfit(why));
+        }
+        at = directory(&at).join(fs::read_link(&at)?);
+    }
+    Err(unfit("goes over too many symbolic links".to_owned()))
+}
+
+/// /proc/self/fd/1 and the like: what it leads to is open already, and may have no name.
+fn is_open_file(path: &Path) -> bool {
+    fs::canonicalize(directory(path)).is_ok_and(|dir| dir.starts_with("/proc"))
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Opens a regular file for writing, without an effect on it.
+fn writable(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+    // One that may only be written, not read, cannot get its content back: it is replaced or refused.
+    let file = match file {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            OpenOptions::new().write(true).custom_flags(flags).open(path)?
+        }
+        other => other?,
+    };
+    let about = file.metadata()?;
+    regular(&about)?;
+    Ok((file, about))
+}
+
+/// A new file beside `path`, under a name that nobody knew.
+fn temporary(path: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
+    let number = RandomState::new().build_hasher().finish();
+    let beside = directory(path).join(format!(".netcliff-{number:016x}"));
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    Ok((file, beside))
+}
+
+fn replace(path: &Path, old: Option<&Metadata>, bytes: &[u8], form: Form) -> io::Result<()> {
+    let (file, beside) = temporary(path, form.mode.unwrap_or(0o666))?;
+    let written = filled(&file, old, bytes, form).and_then(|()| match form.is_new {
+        // Unlike a rename it replaces nothing.
+        true => fs::hard_link(&beside, path).and_then(|()| fs::remove_file(&beside)),
+        false => fs::rename(&beside, path),
+    });
+    if let Err(error) = written {
+        let _ = fs::remove_file(&beside);
+        return Err(error);
+    }
+    // The name survives a crash, too; not every file system can sync a directory.
+    let _ = File::open(directory(path)).and_then(|dir| dir.sync_all());
+    Ok(())
+}
+
+/// Writes a new file, with the owner and the mode of the one that it replaces.
+fn filled(mut file: &File, old: Option<&Metadata>, bytes: &[u8], form: Form) -> io::Result<()> {
+    let about = file.metadata()?;
+    if let Some(old) = old.filter(|old| (old.uid(), old.gid()) != (about.uid(), about.gid())) {
+        fchown(file, Some(old.uid()), Some(old.gid()))?;
+    }
+    if let Some(mode) = form.mode.or(old.map(|old| old.mode() & 0o7777)) {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Whether a file could not be made or take the name, where the old one may still be written.
+fn cannot_take_name(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::ResourceBusy
+            | ErrorKind::CrossesDevices
+    )
+}
+
+/// Writes an open file anew, and its old content if that fails.
+fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
+    let mut old = Vec::new();
+    file.read_to_end(&mut old)?;
+    let mut anew = |bytes: &[u8]| {
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)?;
+        file.sync_all()
+    };
+    anew(bytes).inspect_err(|_| _ = anew(&old))
+}
+
+/// A pipe, a character device or an open file, written without waiting for ever.
+#[derive(Debug)]
+struct Stream(File);
+
+impl Stream {
+    fn open(path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<Self> {
+        let about = fs::metadata(path)?;
+        if about.is_file() {
+            return open_again(path).map(Self);
+        }
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+        let begun = Instant::now();
+        loop {
+            match OpenOptions::new().write(true).custom_flags(flags).open(path) {
+                Err(error) if about.file_type().is_fifo() && error.raw_os_error() == Some(libc::ENXIO) => {
+                    if begun.elapsed() > PATIENCE || gives_up() {
+                        return Err(unfit("nobody reads this pipe: start its reader first".to_owned()));
+                    }
+                    thread::sleep(LOOK);
+                }
+                opened => return opened.map(Self),
+            }
+        }
+    }
+
+    fn write(&mut self, mut bytes: &[u8], gives_up: &dyn Fn() -> bool) -> io::Result<()> {
+        let mut since = Instant::now();
+        while !bytes.is_empty() {
+            match self.0.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => (bytes, since) = (&bytes[written..], Instant::now()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if since.elapsed() > PATIENCE || gives_up() {
+                        let why =
+                            format!("its reader has stopped: it took nothing for {} s", since.elapsed().as_secs());
+                        return Err(io::Error::new(ErrorKind::TimedOut, why));
+                    }
+                    thread::sleep(LOOK);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A regular file that is open already: stdout and stderr where they have come to, another one at its end.
+fn open_again(path: &Path) -> io::Result<File> {
+    let path = fs::read_link(path).ok().filter(|to| is_open_file(to)).unwrap_or_else(|| path.to_owned());
+    let owned = match path.file_name().and_then(OsStr::to_str) {
+        Some("1") => io::stdout().as_fd().try_clone_to_owned(),
+        Some("2") => io::stderr().as_fd().try_clone_to_owned(),
+        _ => return OpenOptions::new().append(true).open(path),
+    };
+    owned.map(File::from)
+}
+
+/// Refuses what is there and no regular file.
+///
+/// # Errors
+/// It is a directory, a pipe, a socket, a device.
+pub fn refuse_other_than_file(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(about) => regular(&about),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn regular(about: &fs::Metadata) -> io::Result<()> {
@@ -94,5 +432,72 @@ mod tests {
         // A file whose length stat does not report is read to its end, up to the limit.
         assert!(!text(Path::new("/proc/self/status"), MOST_BYTES).unwrap().is_empty());
         assert!(text(Path::new("/proc/self/status"), 10).is_err());
+    }
+
+    fn written(path: &Path, text: &str) -> io::Result<()> {
+        write(path, text.as_bytes(), Form::default(), &|| false)
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_links_lead_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link, foreign) = (dir.path().join("file"), dir.path().join("link"), dir.path().join("file.new"));
+        fs::write(&foreign, "another's").unwrap();
+        written(&file, "new").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        let inode = fs::metadata(&file).unwrap().ino();
+        written(&link, "newer").unwrap();
+        let about = fs::metadata(&file).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(about.ino() != inode && about.mode() & 0o777 == 0o640, "{about:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "newer");
+        // A second name stays a name of the same file.
+        fs::hard_link(&file, dir.path().join("second")).unwrap();
+        written(&file, "both").unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("second")).unwrap(), "both");
+        let new = Form { is_new: true, ..Form::default() };
+        assert_eq!(write(&file, b"x", new, &|| false).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        write(&dir.path().join("third"), b"x", new, &|| false).unwrap();
+        check(&dir.path().join("fourth")).unwrap();
+        assert!(check(&dir.path().join("no/such")).is_err() && check(dir.path()).is_err());
+        assert_eq!(fs::read_to_string(&foreign).unwrap(), "another's");
+        assert_eq!(names(dir.path()), ["file", "file.new", "link", "second", "third"]);
+    }
+
+    #[test]
+    fn pipes_and_devices_stay_what_they_are_and_are_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let begun = Instant::now();
+        let told = write(&pipe, b"x", Form::default(), &|| true).unwrap_err().to_string();
+        assert!(told.contains("nobody reads"), "{told}");
+        // A reader that reads gets all, one that stops is given up.
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+        written(&pipe, "page").unwrap();
+        let told = write(&pipe, &vec![b'x'; 1 << 20], Form::default(), &|| true).unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::TimedOut);
+        drop(reader);
+        assert!(begun.elapsed() < Duration::from_secs(5) && fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        // A device of our own, where one can be made.
+        let (null, link) = (dir.path().join("null"), dir.path().join("link"));
+        use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+        if mknod(&null, SFlag::S_IFCHR, Mode::S_IRUSR | Mode::S_IWUSR, makedev(1, 3)).is_ok() {
+            std::os::unix::fs::symlink(&null, &link).unwrap();
+            for path in [&null, &link] {
+                // A file system without devices refuses.
+                let _ = written(path, "page");
+                assert!(fs::metadata(path).unwrap().file_type().is_char_device());
+            }
+        }
+        assert!(fs::symlink_metadata(&pipe).is_ok());
     }
 }

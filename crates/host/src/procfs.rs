@@ -3,13 +3,13 @@
 
 use crate::files;
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 /// The file's text without surrounding white space; `None` if it cannot be read or is empty.
 pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
-    let text = files::text(path.as_ref(), files::MOST_BYTES).ok()?;
+    let text = lossy(path).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -21,7 +21,22 @@ pub(crate) fn number<T: std::str::FromStr>(path: impl AsRef<Path>) -> Option<T> 
 
 /// The file's text as it stands; empty if it cannot be read.
 pub(crate) fn whole(path: impl AsRef<Path>) -> String {
-    files::text(path.as_ref(), files::MOST_BYTES).unwrap_or_default()
+    lossy(path).unwrap_or_default()
+}
+
+/// The same, with the reason why it cannot be read. What is not UTF-8 becomes U+FFFD: names of interfaces and of programs are bytes, and
+/// one of them does not hide the rest of a table.
+pub(crate) fn lossy(path: impl AsRef<Path>) -> io::Result<String> {
+    let bytes = files::bytes(path.as_ref(), files::MOST_BYTES)?;
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// The directory of sysfs of an interface, whose name may be one that [`lossy`] changed.
+pub(crate) fn interface(class_net: &Path, name: &str) -> PathBuf {
+    let entries = || fs::read_dir(class_net).into_iter().flatten().flatten();
+    let changed = name.contains(char::REPLACEMENT_CHARACTER);
+    let entry = changed.then(|| entries().find(|entry| entry.file_name().to_string_lossy() == name)).flatten();
+    entry.map_or_else(|| class_net.join(name), |entry| entry.path())
 }
 
 /// The names in a directory, sorted; empty if it cannot be read.

@@ -13,7 +13,7 @@ fn small_disk(dir: &Path) {
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-    mount(none, dir, Some("tmpfs"), MsFlags::empty(), Some("size=8k")).unwrap();
+    mount(none, dir, Some("tmpfs"), MsFlags::empty(), Some("size=8k,mode=700")).unwrap();
 }
 
 fn refused_when_full(dir: &Path) {

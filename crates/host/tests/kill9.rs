@@ -42,6 +42,11 @@ fn rmem_max() -> u32 {
     text.trim().parse().unwrap()
 }
 
+/// Where the journals of a state directory of the test's lie.
+fn journal_of(dir: &std::path::Path) -> std::path::PathBuf {
+    StateDir::at(dir).unwrap().path().join("journal")
+}
+
 fn spawn_child(state: &Path) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "child_that_makes_a_testbed", "--nocapture"])
@@ -96,7 +101,7 @@ fn killed_at_any_moment() {
         undone += report.outcomes.len();
         assert_eq!(namespaces_of(child.id()), [""; 0], "after {delay_ms} ms");
         assert_eq!(rmem_max(), before, "after {delay_ms} ms");
-        assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(journal_of(dir.path())).unwrap().count(), 0);
     }
     assert!(undone > 0, "no child got far enough to leave anything");
 }
@@ -117,7 +122,7 @@ fn a_failed_creation_leaves_nothing() {
     assert!(error.contains("rmem_max") && error.contains('1'), "{error}");
     assert_eq!(namespaces_of(std::process::id()), [""; 0]);
     assert_eq!(rmem_max(), before);
-    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(journal_of(dir.path())).unwrap().count(), 0);
 }
 
 #[test]
@@ -172,7 +177,7 @@ fn kill_9_then_replay_leaves_nothing() {
     assert_eq!(namespaces_of(pid), [""; 0]);
     assert!(!mounts().contains(&format!("nc-{pid}-")));
     assert_eq!(rmem_max(), before);
-    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(journal_of(dir.path())).unwrap().count(), 0);
 
     let again = netcliff_host::journal::replay(&state).unwrap();
     assert!(again.outcomes.is_empty());

@@ -30,6 +30,7 @@ fn lock() -> Option<(tempfile::TempDir, HostLock)> {
     }
     assert!(Permission::probe().allows_testbed(), "{:?}", Permission::probe());
     let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let (lock, report) = HostLock::acquire_and_replay(&StateDir::at(dir.path()).unwrap()).unwrap();
     assert!(report.outcomes.is_empty());
     Some((dir, lock))

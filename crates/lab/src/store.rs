@@ -6,11 +6,12 @@ mod keep;
 mod schema;
 
 use std::cell::RefCell;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use netcliff_core::{Finding, Fingerprint, Record};
-use rusqlite::{Connection, OptionalExtension, params};
+use netcliff_host::files;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 pub use experiments::{Held, RunState};
 pub(crate) use keep::{LAST, name_and_back};
@@ -134,28 +135,37 @@ pub fn default_path(environment: impl Fn(&str) -> Option<String>) -> Option<Path
     Some(base.join("netcliff/records.db"))
 }
 
-/// Why a name is not followed; None: it is no link, or root's or this user's. What others link to is theirs to choose.
-fn linked_by_others(path: &Path) -> Option<String> {
-    let about = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_symlink)?;
-    let own = nix::unistd::geteuid().as_raw();
-    let is_foreign = about.uid() != 0 && about.uid() != own;
-    is_foreign.then(|| format!("{} is a symbolic link of another user's ({})", path.display(), about.uid()))
+/// Makes the file of a new store, readable by this user only: SQLite would leave it to the umask. One that is there keeps its mode.
+fn make(path: &Path) -> std::io::Result<()> {
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        // A directory that is read-only may hold a store that is read.
+        Err(_) if path.exists() => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 impl Store {
-    /// Opens `path`, making it and its directory where missing, and brings its schema up to date.
+    /// Opens `path`, making it and its directory where missing, for this user alone, and brings its schema up to date.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let fail = |reason: String| StoreError::Open { path: path.to_owned(), reason };
-        if path.is_dir() {
-            return Err(fail("it is a directory, not a file".to_owned()));
-        }
-        if let Some(why) = path.ancestors().find_map(linked_by_others) {
+        // SQLite would write a journal beside a device, and wait for a pipe.
+        files::refuse_other_than_file(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidInput => fail(format!("it {error}")),
+            _ => fail(error.to_string()),
+        })?;
+        if let Some(why) = path.ancestors().find_map(files::linked_by_others) {
             return Err(fail(why));
         }
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent).map_err(|error| fail(format!("{}: {error}", parent.display())))?;
+            files::private_directory(parent).map_err(|error| fail(format!("{}: {error}", parent.display())))?;
         }
-        let mut connection = Connection::open(path).map_err(|error| fail(error.to_string()))?;
+        // By its absolute path it is a file: not `:memory:`, nor `file:x?mode=memory`.
+        let file = std::path::absolute(path).map_err(|error| fail(error.to_string()))?;
+        make(&file).map_err(|error| fail(error.to_string()))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(file, flags).map_err(|error| fail(error.to_string()))?;
         connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(|error| fail(error.to_string()))?;
         schema::migrate(&mut connection, path)?;
         Ok(Self { path: path.to_owned(), connection, name: None, held: RefCell::default() })
@@ -198,6 +208,23 @@ impl Store {
         // No other process knows the number yet.
         self.held.borrow_mut().extend(self.hold(run)?);
         Ok(run)
+    }
+
+    /// Does all of `work` in one transaction: where it fails the store is as it was.
+    ///
+    /// # Errors
+    /// Those of `work`; the store cannot be written.
+    pub fn atomically<T, E: From<StoreError>>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let sql = |text: &str| self.connection.execute_batch(text).map_err(|error| self.sql(error));
+        sql("BEGIN IMMEDIATE")?;
+        let held = self.held.borrow().len();
+        let done = work().and_then(|done| sql("COMMIT").map(|()| done).map_err(E::from));
+        if done.is_err() {
+            // SQLite may have ended the transaction itself, as on a full disk.
+            let _ = sql("ROLLBACK");
+            self.held.borrow_mut().truncate(held);
+        }
+        done
     }
 
     /// The run is over: another process may remove it.

@@ -4,6 +4,8 @@ mod wrap;
 
 pub use wrap::{lines, sentences};
 
+use std::fmt::Write;
+
 use netcliff_core::quote::is_unseen;
 use netcliff_core::repeats::Known;
 use netcliff_core::{Figure, Interval, units};
@@ -220,7 +222,7 @@ pub fn plus_minus(figure: &Figure, unit: Unit) -> String {
 
 /// A moment, seconds since the epoch, as `2026-10-07 14:02:31 UTC`; "-" if it is no date.
 pub fn date_utc(unix_s: f64) -> String {
-    let whole = unix_s.is_finite().then_some(unix_s as i64);
+    let whole = unix_s.is_finite().then_some(unix_s.floor() as i64);
     match whole.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok()) {
         Some(moment) => format!("{} UTC", moment.to_string().replace('T', " ").trim_end_matches('Z')),
         None => "-".to_owned(),
@@ -232,6 +234,45 @@ pub fn date_utc(unix_s: f64) -> String {
 pub fn printable(text: &str) -> String {
     let clean = |c: char| if is_unseen(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(clean).collect()
+}
+
+/// [`printable`], but for the sequences of weight and colour that pages have.
+pub fn printable_but_styles(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        clean.push_str(&printable(&rest[..at]));
+        let end = rest[at + 1..].strip_prefix('[').and_then(|code| {
+            let digits = code.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+            (digits <= LONGEST_STYLE && code.as_bytes().get(digits) == Some(&b'm')).then_some(at + 2 + digits + 1)
+        });
+        let end = end.unwrap_or_else(|| {
+            clean.push('\u{fffd}');
+            at + 1
+        });
+        if end > at + 1 {
+            clean.push_str(&rest[at..end]);
+        }
+        rest = &rest[end..];
+    }
+    clean + &printable(rest)
+}
+
+/// Digits of a sequence of weight or colour.
+const LONGEST_STYLE: usize = 16;
+
+/// JSON whose characters are all seen, or escaped: a terminal obeys those of C1, DEL and what turns text round, which JSON allows in
+/// its strings. Line ends between its values stay.
+pub fn json(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unseen(c) && c != '\n' {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(safe, "\\u{unit:04x}"));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
 }
 
 /// Bytes in thousands, so that eight times of them in a second are the rate beside them.

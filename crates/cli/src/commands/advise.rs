@@ -54,12 +54,12 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
                 .try_for_each(|(advice, tried)| output::json_line(&trial::WithTrial { advice, tried }))
                 .map(|()| said(&all));
         }
-        output::data(&report::terminal::settings_brief(&all, &overall(&all), output::style()))?;
+        output::page(&report::terminal::settings_brief(&all, &overall(&all), output::style()))?;
         tried.iter().try_for_each(|tried| output::data(&tried.page()))?;
     } else if !args.json {
         let page = if args.verbose { report::terminal::settings } else { report::terminal::settings_brief };
         output::data(&preset_caution(args.host.as_deref(), store))?;
-        output::data(&page(&all, &overall(&all), output::style()))?;
+        output::page(&page(&all, &overall(&all), output::style()))?;
     }
     Ok(said(&all))
 }

@@ -29,14 +29,14 @@ pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     }
     for (path, better) in [(&args.benchmark_bigger, Better::More), (&args.benchmark_smaller, Better::Less)] {
         if let Some(path) = path {
-            write(path, &format!("{}\n", report::builds::benchmark(&found, better)))?;
+            write(path, &report::format::json(&format!("{}\n", report::builds::benchmark(&found, better))))?;
         }
     }
     if args.json {
         output::json_line(&found)?;
     } else {
         let page = if args.verbose { report::terminal::compare } else { report::terminal::compare_brief };
-        output::data(&page(&found, output::style()))?;
+        output::page(&page(&found, output::style()))?;
     }
     Ok(ExitCode::from(match found.gate.map(|gate| gate.outcome) {
         None | Some(Outcome::Passed) => 0,

@@ -56,8 +56,8 @@ fn analyse(
     } else {
         output::data(&preset_caution(args.compute.host.as_deref(), store))?;
         // The cliff first: it is what was asked for.
-        output::data(&report::table::analysis(&analysis, output::style()))?;
-        output::data(&report::table::outcomes(&records, output::style()))?;
+        output::page(&report::table::analysis(&analysis, output::style()))?;
+        output::page(&report::table::outcomes(&records, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -76,7 +76,7 @@ pub(super) fn answer(
         (_, true) => output::data(&report::csv::records(&records))?,
         _ => {
             output::data(&preset_caution(args.host.as_deref(), store))?;
-            output::data(&report::table::outcomes(&records, output::style()))?;
+            output::page(&report::table::outcomes(&records, output::style()))?;
         }
     }
     Ok(ExitCode::SUCCESS)

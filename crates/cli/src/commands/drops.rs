@@ -23,8 +23,6 @@ use crate::output;
 const FOLLOWED_PER_S: f64 = 100.0;
 /// How long packets are waited for.
 const FOLLOWED_TIME: Duration = Duration::from_secs(10);
-/// Clears a terminal from its first line on.
-const CLEAR: &str = "\x1b[H\x1b[J";
 /// Interval between checks for a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -47,7 +45,12 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
     live::start(args.live, false, "drops")?;
     let stop = Arc::<AtomicBool>::default();
     let theirs = Arc::clone(&stop);
-    ctrlc::set_handler(move || theirs.store(true, Ordering::Relaxed)).context("cannot watch for signals")?;
+    output::begin_measuring()?;
+    let end = move || {
+        theirs.store(true, Ordering::Relaxed);
+        output::end();
+    };
+    ctrlc::set_handler(end).context("cannot watch for signals")?;
     if let Some(packets) = args.trace {
         return follow(args, packets, &stop);
     }
@@ -68,11 +71,10 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
             output::json_line(&Line { unix_s: super::now_unix_s(), what: &drops })?;
         } else {
             let page = terminal::drops(&drops, args.rows as usize, output::style());
-            output::data(&format!(
-                "{}{page}{}",
-                if clears { CLEAR } else { "" },
-                if clears || args.once { "" } else { "\n" }
-            ))?;
+            if clears {
+                output::clear()?;
+            }
+            output::page(&format!("{page}{}", if clears || args.once { "" } else { "\n" }))?;
         }
         if args.once || stopped || ends.is_some_and(|ends| Instant::now() >= ends) {
             return Ok(ExitCode::SUCCESS);
@@ -160,7 +162,7 @@ fn follow(args: &DropsArgs, packets: u32, stop: &AtomicBool) -> anyhow::Result<E
         }
         limits.iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     } else {
-        output::data(&terminal::paths(&paths, &limits, output::style()))?;
+        output::page(&terminal::paths(&paths, &limits, output::style()))?;
     }
     Ok(if paths.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

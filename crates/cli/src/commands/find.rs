@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use netcliff_core::{Capture, Finding};
+use netcliff_host::files;
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::find::of::{NearEnd, find_of};
@@ -265,7 +266,8 @@ fn keep((store, run): (&Store, i64), finding: &Finding) -> Result<(), String> {
 
 /// Keeps the finding if nothing else can be written: a file in the temporary directory, or else stdout.
 fn rescue(finding: &Finding) -> anyhow::Result<PathBuf> {
-    if let Ok(path) = write_temporary("netcliff-find", "json", &serde_json::to_string(finding)?) {
+    if let Ok(path) = write_temporary("netcliff-find", "json", &report::format::json(&serde_json::to_string(finding)?))
+    {
         return Ok(path);
     }
     output::json_line(finding)?;
@@ -279,7 +281,7 @@ fn show(args: &FindArgs, finding: &Finding, run_id: Option<i64>) -> anyhow::Resu
         live::result(finding, finding.partial)?;
     } else {
         let page = if args.verbose { report::terminal::finding } else { report::terminal::brief };
-        output::data(&page(finding, output::style()))?;
+        output::page(&page(finding, output::style()))?;
     }
     if let Some(path) = &args.svg {
         write_told("figure", path, &report::svg::delivered(finding))?;
@@ -308,7 +310,7 @@ fn write_default(page: &str, finding: &Finding, run_id: Option<i64>) -> anyhow::
     let stem = format!("find-{number}-{:.0}", finding.provenance.started_unix_s);
     if let Ok(dir) = data_dir().map(|dir| dir.join("reports")) {
         let path = dir.join(format!("{stem}.html"));
-        if std::fs::create_dir_all(&dir).is_ok() && std::fs::write(&path, page).is_ok() {
+        if files::private_directory(&dir).is_ok() && write(&path, page).is_ok() {
             return Ok(path);
         }
     }

@@ -34,7 +34,7 @@ pub fn run(args: &HeadroomArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         output::json_line(&now)?;
     } else {
-        output::data(&report::terminal::headroom(&now, output::style()))?;
+        output::page(&report::terminal::headroom(&now, output::style()))?;
     }
     let failed = args.fail_above.is_some_and(|most| now.share > most || now.lost_per_s > 0.0);
     Ok(ExitCode::from(u8::from(failed)))

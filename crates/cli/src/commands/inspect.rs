@@ -42,7 +42,7 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     } else {
         let sheet: Sheet = page::sheet(&inspection, remarks);
         let page = if args.verbose { report::terminal::inspection } else { report::terminal::inspection_brief };
-        output::data(&page(&sheet, output::style()))?;
+        output::page(&page(&sheet, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -63,7 +63,7 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         (_, true) => output::data(&report::csv::roofline(&found))?,
         _ => {
             let page = if args.verbose { report::terminal::limits } else { report::terminal::limits_brief };
-            output::data(&page(&found, &drawing, output::style()))?;
+            output::page(&page(&found, &drawing, output::style()))?;
         }
     }
     if let Some(path) = &args.svg {

@@ -89,23 +89,10 @@ pub fn write_file(path: &Path, args: &WatchArgs, store: &StoreArgs) -> anyhow::R
             std::thread::sleep(POLL_INTERVAL.min(next.saturating_duration_since(Instant::now())));
         }
         let text = text(&monitor, None, Format::Prometheus).map_err(anyhow::Error::msg)?;
-        replace(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+        // A collector, which may be another user, never reads half a file.
+        super::write(path, &text)?;
         if args.once {
             return Ok(ExitCode::SUCCESS);
         }
     }
-}
-
-/// A collector never reads half a file: it is written beside it and renamed. Its reader may be another user.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    // A file that is left over, or another's link, is not written through.
-    match std::fs::remove_file(&beside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    std::io::Write::write_all(&mut file, text.as_bytes())?;
-    std::fs::rename(&beside, path)
 }

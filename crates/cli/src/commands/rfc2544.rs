@@ -108,7 +108,7 @@ fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
         output::data(&report::csv::rfc2544(found))?;
     } else {
         let page = if args.verbose { report::terminal::rfc2544 } else { report::terminal::rfc2544_brief };
-        output::data(&page(found, output::style()))?;
+        output::page(&page(found, output::style()))?;
     }
     if let Some(path) = &args.html {
         write(path, &report::html::rfc2544(found))?;

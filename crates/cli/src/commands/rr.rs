@@ -78,14 +78,17 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         row.report.notes.extend(own_namespace.clone());
         row.provenance.elapsed_s = Some(now_unix_s() - row.provenance.started_unix_s);
     }
-    show(args, &found)?;
-    if let Some((store, run)) = kept {
+    // A failure of one must not lose the other.
+    let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         if let Some(fingerprint) = found.rows.first().and_then(|row| row.fingerprint.as_ref()) {
             store.set_fingerprint(run, fingerprint)?;
         }
         store.finish_document(run, found.partial, &found)?;
         output::say(format!("netcliff: kept as run {run}"));
-    }
+        Ok(())
+    });
+    show(args, &found)?;
+    kept?;
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
@@ -206,7 +209,7 @@ fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
         return found.rows.iter().try_for_each(output::json_line);
     }
     let page = if args.verbose { report::terminal::rr } else { report::terminal::rr_brief };
-    output::data(&page(found, output::style()))
+    output::page(&page(found, output::style()))
 }
 
 fn settings(args: &RrArgs) -> Settings {

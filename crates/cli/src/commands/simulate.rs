@@ -110,8 +110,8 @@ fn in_detail(
     }
     if !args.compute.json {
         output::data(&preset_caution(args.compute.host.as_deref(), store))?;
-        output::data(&report::table::outcomes(&records, output::style()))?;
-        output::data(&report::detail::detail(&detail, output::style()))?;
+        output::page(&report::table::outcomes(&records, output::style()))?;
+        output::page(&report::detail::detail(&detail, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -141,7 +141,7 @@ fn compare(
         output::json_line(&compared)?;
     } else {
         output::data(&preset_caution(args.compute.host.as_deref(), store))?;
-        output::data(&report::detail::differences(&differences, [&first, &second], output::style()))?;
+        output::page(&report::detail::differences(&differences, [&first, &second], output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

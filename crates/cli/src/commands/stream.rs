@@ -59,7 +59,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     let mut options = options(args, Arc::clone(&stop))?;
     options.check().map_err(|error| refused::explained(error, refused::STREAM))?;
     // A testbed has the lock itself.
-    let (_lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
+    let (lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
     let mut agents = agents(args)?;
     let one = args.far.is_asked() && agents.is_empty();
     let mut agent = if one { Some(FarSession::open(&args.far)?) } else { None };
@@ -97,18 +97,24 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     drop(options);
     asker.map_or(Ok(()), FarEnding::close)?;
     lines.into_iter().for_each(Lines::end);
+    // Whoever reads the page may take any time for it: the host is set back before.
+    drop(rig);
+    drop(lock);
     if let (Err(_), Some((store, run))) = (&found, kept) {
         // Nothing was measured; the run's own error matters more than one here.
         let _ = store.remove(&[run]);
     }
     let mut found = found.map_err(|error| refused::explained(error, refused::STREAM))?;
     found.warnings.extend(own_namespace.into_iter().chain(beside));
-    show(args, &found)?;
-    if let Some((store, run)) = kept {
+    // A failure of one must not lose the other.
+    let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;
         store.finish_document(run, found.partial, &found)?;
         output::say(format!("netcliff: kept as run {run}"));
-    }
+        Ok(())
+    });
+    show(args, &found)?;
+    kept?;
     Ok(ExitCode::from(u8::from(found.partial)))
 }
 
@@ -191,7 +197,7 @@ fn show(args: &StreamArgs, found: &StreamReport) -> anyhow::Result<()> {
         return output::json_line(found);
     }
     let page = if args.verbose { report::terminal::stream } else { report::terminal::stream_brief };
-    output::data(&page(found, output::style()))
+    output::page(&page(found, output::style()))
 }
 
 fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOptions> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use netcliff_core::inspection::Objective;
+use netcliff_core::quote::is_unseen;
 use netcliff_core::tuning::{PlanSheet, in_short};
 use netcliff_host::files;
 use netcliff_host::inspect::Inspection;
@@ -76,8 +77,8 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         expect(&mut plan, &host, store_path(store).map_err(|error| error.to_string()));
     }
     match form(args, &plan, &host)? {
-        Some(text) => output::data(&text)?,
-        None => output::data(&report::terminal::plan(&plan.sheet(), output::style()))?,
+        Some(text) => output::page(&text)?,
+        None => output::page(&report::terminal::plan(&plan.sheet(), output::style()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -91,15 +92,31 @@ fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Optio
         file.text
     };
     if let Some(dir) = &args.tuned {
+        refuse_unseen(plan)?;
         return Ok(Some(write_profile(dir, &permanent::tuned(plan, host))?));
     }
     Ok(match (args.json, args.script, args.sysctl_d, args.udev) {
-        (true, ..) => Some(serde_json::to_string(plan)? + "\n"),
-        (_, true, ..) => Some(permanent::script(plan, host)),
+        (true, ..) => Some(report::format::json(&(serde_json::to_string(plan)? + "\n"))),
+        (_, true, ..) => {
+            refuse_unseen(plan)?;
+            Some(permanent::script(plan, host))
+        }
         (.., true, _) => Some(told(permanent::sysctl_d(plan))),
         (.., true) => Some(told(permanent::udev(plan, host))),
         _ => None,
     })
+}
+
+/// Refuses a script for an interface that it could not name: it would set another one, or none.
+fn refuse_unseen(plan: &Plan) -> anyhow::Result<()> {
+    let unseen = |name: &&str| name.contains(|c| is_unseen(c) || c == '\u{fffd}');
+    match plan.steps.iter().filter_map(|step| step.setting.interface()).find(unseen) {
+        None => Ok(()),
+        Some(name) => Err(output::usage(format!(
+            "the name of interface {name:?} has a character that a script cannot hold; expected one that can be typed: rename it \
+             (ip link set dev ... name ...), or plan for others with --if"
+        ))),
+    }
 }
 
 /// Writes a profile and says which files.
@@ -147,6 +164,7 @@ fn lock() -> anyhow::Result<HostLock> {
 }
 
 fn lock_and_left() -> anyhow::Result<(HostLock, ReplayReport)> {
+    output::begin_measuring()?;
     let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
     for outcome in replayed.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
         output::say(format!("netcliff: left by a run that died: {}", told(outcome)));
@@ -177,6 +195,8 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let mut session = Session::new(&lock);
     make(&mut session, &args.wish, &plan)?;
     let applied = session.keep()?;
+    // Whoever reads what follows may take any time for it.
+    drop(lock);
     for one in &applied {
         if args.json {
             output::json_line(one)?;
@@ -214,7 +234,7 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(output::usage("nobody can be asked here: look at `netcliff tune plan`, then give --yes"));
     }
-    output::data(&report::terminal::plan(&plan.sheet(), output::style()))?;
+    output::page(&report::terminal::plan(&plan.sheet(), output::style()))?;
     output::say("Make these settings? [y/N]");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
@@ -238,6 +258,7 @@ fn told(outcome: &UndoOutcome) -> String {
 fn undo(json: bool) -> anyhow::Result<ExitCode> {
     let (lock, left) = lock_and_left()?;
     let report = apply::undo(&lock)?;
+    drop(lock);
     for outcome in report.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
         if json {
             output::json_line(outcome)?;

@@ -3,8 +3,8 @@
 mod keys;
 mod screen;
 
-use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +12,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use netcliff_core::watch::Moment;
+use netcliff_host::files::{self, Appender};
 use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::watch::{Look, namespaces_refused};
+use netcliff_report::format;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::terminal::EnterAlternateScreen;
+use ratatui::layout::Rect;
+use ratatui::{TerminalOptions, Viewport};
 use serde::Serialize;
 use serde_json::json;
 
@@ -37,6 +42,8 @@ struct Line<'a> {
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Columns if the output is no terminal.
 const USUAL_COLUMNS: usize = 80;
+/// Columns and rows that are drawn on at most: cells take memory, and a terminal may claim any number of them.
+const LARGEST: (u16, u16) = (1000, 500);
 /// A watch ends within a few intervals of a signal.
 const LEAVING: Duration = Duration::from_secs(1);
 
@@ -57,14 +64,14 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if !args.json && !args.live && !args.once && !std::io::stdout().is_terminal() {
         return Err(output::usage("stdout is no terminal: give --once, --json or --live"));
     }
-    let mut recorder = args.record.as_ref().map(|path| {
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
+    if args.live {
+        output::begin_measuring()?;
+    }
+    let opened = |path: &PathBuf| {
+        files::append(path, &output::ends)
             .map_err(|error| output::usage(format!("--record {}: {error}", path.display())))
-    });
-    let mut recorder = recorder.take().transpose()?;
+    };
+    let mut recorder = args.record.as_ref().map(opened).transpose()?;
     if args.json || args.live || args.once {
         return lines(args, ports, recorder.as_mut());
     }
@@ -72,19 +79,30 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let theirs = Arc::clone(&stop);
     // Silent: a watch ended from elsewhere leaves the terminal as it was.
     let end = move || {
+        output::end();
         if !theirs.swap(true, Ordering::Relaxed) {
             std::thread::spawn(end_all_the_same);
         }
     };
     ctrlc::set_handler(end).context("cannot watch for signals")?;
-    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let options = TerminalOptions { viewport: Viewport::Fixed(area()?) };
+    let mut terminal = ratatui::try_init_with_options(options).context("cannot use the terminal")?;
+    ratatui::crossterm::execute!(std::io::stdout(), EnterAlternateScreen).context("cannot use the terminal")?;
     let mut gone = Vec::new();
     let ended = on_screen(args, ports, recorder.as_mut(), &mut terminal, &stop, &mut gone);
-    // A terminal that is gone needs no restoring.
-    let _ = ratatui::try_restore();
+    let restored = terminal.show_cursor().and_then(|()| ratatui::try_restore());
+    // When it is dropped it writes to stderr what it could not restore, and panics where that is gone, too.
+    std::mem::forget(terminal);
     gone.iter().for_each(|said| output::say(format!("netcliff: {said}")));
     ended?;
+    restored.map_err(|error| anyhow::anyhow!("the terminal is gone: {error}"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The part of the terminal that is drawn on: all of it, up to [`LARGEST`].
+fn area() -> anyhow::Result<Rect> {
+    let (columns, rows) = ratatui::crossterm::terminal::size().context("cannot use the terminal")?;
+    Ok(Rect::new(0, 0, columns.min(LARGEST.0), rows.min(LARGEST.1)))
 }
 
 /// Ends the process if the watch does not within a second of a signal: it waits to write to a terminal that is not read.
@@ -114,7 +132,7 @@ fn look(args: &WatchArgs, ports: &[&Port]) -> anyhow::Result<Look> {
     Ok(if args.all { look.and_elsewhere() } else { look })
 }
 
-fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File>) -> anyhow::Result<ExitCode> {
+fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut Appender>) -> anyhow::Result<ExitCode> {
     let mut before = look(args, &ports)?;
     loop {
         std::thread::sleep(args.interval);
@@ -125,7 +143,7 @@ fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File
         let moment = before.until(&now, &ports);
         let text = line(&moment)?;
         if let Some(file) = &mut recorder {
-            file.write_all(text.as_bytes())?;
+            file.add(text.as_bytes(), &output::ends)?;
         }
         if args.live {
             live::tell("moment", || json!({"bottleneck": moment.bottleneck(), "moment": moment}));
@@ -133,11 +151,11 @@ fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut File
                 return Ok(ExitCode::SUCCESS);
             }
         } else if args.json {
-            output::data(&text)?;
+            output::json(&text)?;
         } else {
             let view = View { moment, all: args.all, ..View::default() };
             let width = output::columns(&std::io::stdout()).unwrap_or(USUAL_COLUMNS);
-            let width = u16::try_from(width).unwrap_or(u16::MAX);
+            let width = u16::try_from(width).unwrap_or(u16::MAX).min(LARGEST.0);
             output::data(&screen::text(&view, width, screen::height(&view)))?;
             output::data("\n")?;
             return Ok(ExitCode::SUCCESS);
@@ -159,13 +177,13 @@ pub fn moment_line(moment: &Moment) -> anyhow::Result<String> {
 
 fn line(moment: &Moment) -> anyhow::Result<String> {
     let whole = Line { unix_s: super::now_unix_s(), bottleneck: moment.bottleneck(), moment };
-    Ok(serde_json::to_string(&whole)? + "\n")
+    Ok(format::json(&(serde_json::to_string(&whole)? + "\n")))
 }
 
 fn on_screen(
     args: &WatchArgs,
     mut ports: Vec<&Port>,
-    mut recorder: Option<&mut File>,
+    mut recorder: Option<&mut Appender>,
     terminal: &mut ratatui::DefaultTerminal,
     stop: &AtomicBool,
     gone: &mut Vec<String>,
@@ -178,6 +196,9 @@ fn on_screen(
     let mut changed = true;
     while !stop.load(Ordering::Relaxed) {
         if changed {
+            if terminal.get_frame().area() != area()? {
+                terminal.resize(area()?)?;
+            }
             terminal.draw(|frame| screen::draw(frame, &view))?;
             changed = false;
         }
@@ -206,7 +227,7 @@ fn on_screen(
         if view.recording
             && let Some(file) = &mut recorder
         {
-            file.write_all(line(&moment)?.as_bytes())?;
+            file.add(line(&moment)?.as_bytes(), &output::ends)?;
         }
         if !view.paused {
             (view.moment, view.first_s) = (moment, None);

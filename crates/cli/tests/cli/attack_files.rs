@@ -211,9 +211,11 @@ fn root_obeys_no_state_directory_of_others() {
     refusal(&home, &["tune", "undo"], 1, &["lock"]).unwrap();
     assert_eq!(fs::read_to_string(&precious).unwrap(), "root's own");
     fs::remove_file(state.join("lock")).unwrap();
+    // Others can enter it: it stays as it is, and has a directory of netcliff's own.
     home.netcliff(["tune", "undo"]).assert().success();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&state), mode(&state.join("lock"))), (0o700, 0o600));
+    let own = state.join("netcliff");
+    assert_eq!((mode(&state), mode(&own), mode(&own.join("lock"))), (0o755, 0o700, 0o600));
 }
 
 /// Whoever has the lock is named by the kernel, and is waited for on request.

@@ -357,7 +357,7 @@ fn datagrams_without_room_in_the_socket_are_told_apart_from_others_that_were_los
 #[test]
 fn a_damaged_journal_of_a_run_that_died_is_told_beside_the_figures() {
     let home = Home::new();
-    std::fs::create_dir_all(home.state().join("journal")).expect("a directory");
+    home.netcliff(["tune", "undo"]).assert().success();
     std::fs::write(home.state().join("journal/999999999-1.jsonl"), "garbage\nmore\n").expect("a file");
     let args = ["--testbed", "loopback", "--repeats", "1", "--json"];
     let found = home.json([&SHORT[..], &args].concat());

@@ -65,7 +65,7 @@ impl Reading {
     pub fn read(root: &Path, interfaces: &[String]) -> Reading {
         let softnet = procfs::whole(root.join("proc/net/softnet_stat"));
         let statistics = |name: &String| {
-            let dir = root.join("sys/class/net").join(name).join("statistics");
+            let dir = procfs::interface(&root.join("sys/class/net"), name).join("statistics");
             let read = |counter: &&str| Some(((*counter).to_owned(), procfs::number(dir.join(counter))?));
             let counters: BTreeMap<String, u64> = STATISTICS.iter().filter_map(read).collect();
             (!counters.is_empty()).then(|| (name.clone(), counters))

@@ -139,6 +139,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         let state = StateDir::at(dir.path()).unwrap().shared();
         let mut theirs = theirs();
         let pid = theirs.id();

@@ -6,6 +6,7 @@ use std::{
 
 fn state() -> (tempfile::TempDir, StateDir) {
     let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let state = StateDir::at(dir.path()).unwrap();
     (dir, state)
 }

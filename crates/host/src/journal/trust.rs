@@ -3,36 +3,62 @@
 use crate::{files, procfs};
 use nix::unistd::geteuid;
 use std::{
-    fs::{self, DirBuilder, Metadata, OpenOptions, Permissions},
+    fs::{self, Metadata, OpenOptions, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Component, Path, PathBuf},
 };
 
 /// More symbolic links than any path of ours goes over.
 const MOST_LINKS: u32 = 16;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+const FOR_OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// A directory that only this user can enter, made where it is not there.
+/// A directory that only this user can enter, made where it is not there. `is_ours`: by its name it is netcliff's own, so that one which
+/// others can enter, as an earlier version left it, is closed to them; any other stays as it is and is refused.
 ///
 /// # Errors
-/// It cannot be made; it, or a directory above it, is another user's or can be changed by others; it is a symbolic link.
-pub(super) fn private_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+/// It cannot be made; it, or a directory above it, is another user's or can be changed by others; it is a symbolic link; others can
+/// enter it.
+pub(super) fn private_directory(path: &Path, is_ours: bool) -> io::Result<()> {
+    files::private_directory(path)?;
+    let about = checked(path)?;
+    if about.uid() != geteuid().as_raw() {
+        return Err(refused(path, &format!("belongs to {}", user(about.uid()))));
+    }
+    match about.mode() & 0o7777 {
+        mode if mode & FOR_OTHERS == 0 => Ok(()),
+        _ if is_ours => fs::set_permissions(path, Permissions::from_mode(0o700)),
+        mode => Err(refused(path, &format!("can be entered by others (mode {mode:04o})"))),
+    }
+}
+
+/// Whether others can enter a directory, or it is root's where this user is not root: nothing of ours may lie in it openly. False where
+/// there is none.
+///
+/// # Errors
+/// As [`private_directory`]: what the user names is no directory to trust.
+pub(super) fn is_shared(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+        Ok(about) if !about.is_dir() && !about.is_symlink() => Err(refused(path, "is no directory")),
+        Ok(_) => {
+            let about = checked(path)?;
+            Ok(about.uid() != geteuid().as_raw() || about.mode() & FOR_OTHERS != 0)
+        }
+    }
+}
+
+/// What a directory is, if it is no link and nobody else can change what is above it.
+fn checked(path: &Path) -> io::Result<Metadata> {
     let about = fs::symlink_metadata(path)?;
     if about.is_symlink() {
         return Err(refused(path, "is a symbolic link: name the directory itself"));
     }
     walk(&std::path::absolute(path)?, MOST_LINKS)?;
-    if about.uid() != geteuid().as_raw() {
-        return Err(refused(path, &format!("belongs to {}", user(about.uid()))));
-    }
-    // As an earlier version, or a caller's umask, had made it.
-    if about.mode() & 0o077 != 0 {
-        fs::set_permissions(path, Permissions::from_mode(0o700))?;
-    }
-    Ok(())
+    Ok(about)
 }
 
 /// The content of a file of ours; the inner Err: why it is not trusted.
@@ -86,10 +112,16 @@ fn walk(path: &Path, links: u32) -> io::Result<()> {
             let target = at.parent().unwrap_or(Path::new("/")).join(fs::read_link(&at)?);
             return walk(&target.join(parts.as_path()), links);
         }
-        // Groups of one's own are common; the last directory is made private anyway.
-        let open = about.mode() & 0o002 != 0 && about.mode() & STICKY == 0;
-        if open && !parts.as_path().as_os_str().is_empty() {
+        // The last directory is looked at by whoever asks.
+        if about.mode() & STICKY != 0 || parts.as_path().as_os_str().is_empty() {
+            continue;
+        }
+        if about.mode() & 0o002 != 0 {
             return Err(refused(&at, "can be changed by every user"));
+        }
+        // Users often have a group of their own, root's is root's.
+        if about.mode() & 0o020 != 0 && about.gid() != 0 && geteuid().is_root() && !is_in_user_namespace() {
+            return Err(refused(&at, &format!("can be changed by the members of group {}", about.gid())));
         }
     }
     Ok(())
@@ -131,30 +163,40 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_ours_becomes_private() {
+    fn only_a_directory_of_ours_becomes_private() {
         let dir = tempfile::tempdir().unwrap();
         let new = dir.path().join("a/b");
-        private_directory(&new).unwrap();
-        assert_eq!(mode(&new), 0o700);
-        fs::set_permissions(&new, Permissions::from_mode(0o777)).unwrap();
-        private_directory(&new).unwrap();
-        assert_eq!(mode(&new), 0o700);
+        private_directory(&new, false).unwrap();
+        assert_eq!((mode(&new), is_shared(&new).unwrap()), (0o700, false));
+        for (of_the_users, ours) in [(0o1777, 0o700), (0o755, 0o700), (0o710, 0o700), (0o500, 0o500)] {
+            fs::set_permissions(&new, Permissions::from_mode(of_the_users)).unwrap();
+            let refused = private_directory(&new, false);
+            assert_eq!(is_shared(&new).unwrap(), refused.is_err());
+            assert_eq!(mode(&new), of_the_users);
+            private_directory(&new, true).unwrap();
+            assert_eq!(mode(&new), ours);
+        }
     }
 
     #[test]
     fn links_and_directories_that_others_can_change_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (real, link, open) = (dir.path().join("real"), dir.path().join("link"), dir.path().join("open"));
-        fs::create_dir(&real).unwrap();
+        files::private_directory(&real).unwrap();
         symlink(&real, &link).unwrap();
-        assert!(private_directory(&link).unwrap_err().to_string().contains("symbolic link"));
+        assert!(private_directory(&link, true).unwrap_err().to_string().contains("symbolic link"));
         // On the way a link of one's own is followed.
-        private_directory(&link.join("state")).unwrap();
+        private_directory(&link.join("state"), false).unwrap();
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
-        assert!(private_directory(&open.join("state")).unwrap_err().to_string().contains("every user"));
+        assert!(private_directory(&open.join("state"), false).unwrap_err().to_string().contains("every user"));
         fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
-        private_directory(&open.join("state")).unwrap();
+        private_directory(&open.join("state"), false).unwrap();
+        if netcliff_testkit::has(netcliff_testkit::Need::Root) {
+            chown(&open, None, Some(65_534)).unwrap();
+            fs::set_permissions(&open, Permissions::from_mode(0o775)).unwrap();
+            assert!(private_directory(&open.join("state"), false).unwrap_err().to_string().contains("group 65534"));
+        }
     }
 
     #[test]
@@ -168,7 +210,7 @@ mod tests {
         fs::create_dir(&theirs).unwrap();
         chown(&theirs, Some(65_534), None).unwrap();
         for path in [theirs.clone(), theirs.join("state")] {
-            assert!(private_directory(&path).unwrap_err().to_string().contains("65534"));
+            assert!(private_directory(&path, true).unwrap_err().to_string().contains("65534"));
         }
         let file = dir.path().join("file");
         fs::write(&file, "x").unwrap();

@@ -37,7 +37,7 @@ impl DeviceCounts {
     /// # Errors
     /// procfs cannot be read.
     pub fn read(loopback: bool) -> io::Result<Self> {
-        let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+        let table = |name: &str| procfs::lossy(format!("/proc/thread-self/net/{name}"));
         let mut counts = Self::default();
         counts.add_devices(&table("dev")?, loopback);
         // A kernel without IPv6 has no snmp6.

@@ -1,5 +1,6 @@
 //! Interrupt and softirq counts by CPU.
 
+use crate::procfs;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fs, io};
 
@@ -42,7 +43,7 @@ impl PerCpu {
 /// # Errors
 /// When `/proc/interrupts` cannot be read or has another form.
 pub fn interrupts() -> io::Result<PerCpu> {
-    parse_per_cpu(&fs::read_to_string("/proc/interrupts")?)
+    parse_per_cpu(&procfs::lossy("/proc/interrupts")?)
 }
 
 /// Softirqs since boot.

@@ -83,7 +83,7 @@ fn read_inside(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     let read = move || {
         setns(file, CloneFlags::CLONE_NEWNET)?;
-        fs::read_to_string("/proc/thread-self/net/dev")
+        procfs::lossy("/proc/thread-self/net/dev")
     };
     let thread = thread::Builder::new().name("namespace".into()).spawn(read)?;
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that read it ended early")))

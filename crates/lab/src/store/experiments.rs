@@ -5,6 +5,7 @@ use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 
 use netcliff_core::Record;
+use netcliff_host::files;
 use rusqlite::params;
 
 use super::{RunSummary, Store, StoreError};
@@ -99,7 +100,7 @@ impl Store {
     pub fn hold(&self, run: i64) -> Result<Option<Held>, StoreError> {
         let path = self.lock_path(run);
         let fail = |source: std::io::Error| StoreError::Lock { path: path.clone(), source };
-        let file = File::create(&path).map_err(fail)?;
+        let file = files::lock(&path).map_err(fail)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Held { run, path, _lock: file })),
             Err(TryLockError::WouldBlock) => Ok(None),

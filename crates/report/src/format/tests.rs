@@ -66,3 +66,18 @@ fn nothing_that_is_not_seen_is_printed() {
     assert_eq!(printable("a\tb\nc – µ"), "a\tb\nc – µ");
     assert_eq!(printable("\u{1b}[2J\u{202e}x\u{2066}"), "\u{fffd}[2J\u{fffd}x\u{fffd}");
 }
+
+#[test]
+fn what_steers_a_terminal_is_escaped_in_json_and_only_styles_stay_in_pages() {
+    let evil = "a\u{1b}[31m\u{7}\u{7f}\u{85}\u{9b}2J\u{202e}\u{2028}\u{e0041}\u{fffe} µ";
+    let text = serde_json::to_string(&evil).expect("a string");
+    let safe = json(&text);
+    assert!(safe.chars().all(|c| !netcliff_core::quote::is_unseen(c)), "{safe}");
+    assert_eq!(serde_json::from_str::<String>(&safe).expect("JSON"), evil);
+    assert_eq!(json("{\n}\n"), "{\n}\n");
+    assert_eq!(
+        printable_but_styles("\u{1b}[1mA\u{1b}[0m\u{1b}]0;x\u{7}\u{1b}[2J\u{1b}"),
+        "\u{1b}[1mA\u{1b}[0m\u{fffd}]0;x\u{fffd}\u{fffd}[2J\u{fffd}"
+    );
+    assert_eq!(date_utc(-1.5), "1969-12-31 23:59:58 UTC");
+}

@@ -85,7 +85,9 @@ impl Key {
         let key = Self(random()?);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(bad)?;
         let text = Zeroizing::new(HEXLOWER.encode(&key.0) + "\n");
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(bad)?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        // On a full disk no empty key is left.
+        written.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(bad)?;
         Ok(key)
     }
 

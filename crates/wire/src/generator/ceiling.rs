@@ -60,7 +60,20 @@ pub fn ceiling(config: GeneratorConfig, seconds: f64, stop: Arc<AtomicBool>) -> 
         Some(most_pps) => generator.start(Schedule::new(Arrivals::Constant, most_pps, 0, 0)?, span)?,
     };
     let report = report.join()?;
-    summarise(report.method, &report, start_ns).ok_or_else(|| WireError::died("generator", &"it sent nothing").into())
+    summarise(report.method, &report, start_ns).ok_or_else(|| sent_nothing(&report, seconds).into())
+}
+
+/// Why no frame left: the reason as far as the generator knows it.
+fn sent_nothing(report: &SenderReport, seconds: f64) -> WireError {
+    let why = match () {
+        () if report.stopped => "it was stopped".to_owned(),
+        () if report.ring_full > 0 => format!("the interface took none of them (ring full {} times)", report.ring_full),
+        () => format!(
+            "it got no CPU time when they were due ({:.1} ms late at its end): leave it a CPU, or choose one with --cpu",
+            1e3 * report.behind_s
+        ),
+    };
+    WireError::Changed(format!("the generator sent no frame in {seconds} s: {why}"))
 }
 
 fn summarise(method: Method, report: &SenderReport, start_ns: u64) -> Option<Ceiling> {

@@ -1,20 +1,23 @@
 //! `netcliff results export` and `import`: results as files, and back.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use netcliff_host::files;
+use netcliff_host::files::{self, Form};
 use netcliff_lab::store::{RunSummary, Store};
-use netcliff_lab::stored::{Stored, StoredError};
+use netcliff_lab::stored::{Label, Stored, StoredError};
+use netcliff_report::format;
 
 use super::pick;
 use crate::args::run_name;
+use crate::commands::write_as;
 use crate::output;
 
 /// Larger files are surely something else (bytes).
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
+
+/// Characters of a run's kind and of its name in the name of its file: a file system has 255 bytes for all, a character up to four.
+const LONGEST: (usize, usize) = (12, 45);
 
 /// Exports a run to a file, or all of them to a directory. Nothing is overwritten unless `force` is set.
 pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -> anyhow::Result<()> {
@@ -28,51 +31,59 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
         written(&to, &json, force)?;
         return output::data(&format!("{}\n", to.display()));
     }
+    let mut failed = Vec::new();
     std::fs::create_dir_all(to).map_err(|error| output::usage(format!("-o {}: {error}", to.display())))?;
     for run in store.runs()?.into_iter().rev() {
         if store.is_under_way(&run)? {
             output::say(format!("netcliff: not written: {}", super::goes_on(&run)));
             continue;
         }
+        // One that is empty, damaged or cannot be written does not keep the others from being written.
+        let path = to.join(file_name(&run));
+        let write = |stored: Stored| written(&path, &stored.export(&run)?, force);
         match Stored::of_run(store, &run) {
-            Ok(stored) => {
-                let path = to.join(file_name(&run));
-                written(&path, &stored.export(&run)?, force)?;
-                output::data(&format!("{}\n", path.display()))?;
-            }
-            // An empty run does not keep the others from being written.
             Err(error @ StoredError::Empty { .. }) => output::say(format!("netcliff: not written: {error}")),
-            Err(other) => return Err(other.into()),
+            read => match read.map_err(anyhow::Error::from).and_then(write) {
+                Ok(()) => output::data(&format!("{}\n", path.display()))?,
+                Err(error) => {
+                    output::say(format!("netcliff: {} not written: {}", run.title(), output::sentence_of(&error)));
+                    failed.push(error);
+                }
+            },
         }
     }
-    Ok(())
+    let told = match failed.len() {
+        0 => return Ok(()),
+        1 => "1 run was not written".to_owned(),
+        several => format!("{several} runs were not written"),
+    };
+    Err(if failed.iter().all(|error| error.is::<output::Usage>()) {
+        output::usage(told)
+    } else {
+        anyhow::Error::msg(told)
+    })
 }
 
 /// `3-find-before.json`: nothing of a name that a file system would read as a path.
 fn file_name(run: &RunSummary) -> String {
     let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let name = run.name.as_ref().map(|name| format!("-{}", name.chars().map(safe).collect::<String>()));
-    format!("{}-{}{}.json", run.id, run.kind, name.unwrap_or_default())
+    let safe = |text: &str, longest| -> String { text.chars().map(safe).take(longest).collect() };
+    let name = run.name.as_ref().map(|name| format!("-{}", safe(name, LONGEST.1)));
+    // A database may be anyone's: its kinds, too, are any text.
+    format!("{}-{}{}.json", run.id, safe(&run.kind, LONGEST.0), name.unwrap_or_default())
 }
 
-fn written(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    if force {
-        options.create(true).truncate(true)
-    } else {
-        options.create_new(true)
-    };
-    let mut file = options.open(path).map_err(|error| match error.kind() {
+fn written(path: &Path, json: &str, force: bool) -> anyhow::Result<()> {
+    let form = Form { is_new: !force, ..Form::default() };
+    write_as(path, &format::json(json), form).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             output::usage(format!("{} is there already; --force overwrites it", path.display()))
         }
         _ => output::usage(format!("cannot write {}: {error}", path.display())),
-    })?;
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+    })
 }
 
-/// Imports files into the store, a run each; all are read before the first is kept. A name in the file is the run's, unless the user
+/// Imports files into the store, a run each: all of them or none. A name in the file is the run's, unless the user
 /// `named` it.
 pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::Result<()> {
     let read = |path: &PathBuf| {
@@ -83,7 +94,7 @@ pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::R
         Ok((name, stored, label))
     };
     let all = paths.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
-    for (name, stored, label) in all {
+    let keep = |(name, stored, label): (String, Stored, Option<Label>)| -> anyhow::Result<String> {
         let run = stored.keep(store, label.as_ref())?;
         // A file may be anyone's: a name that nobody could give is left out.
         let own = label.and_then(|label| run_name(&label.name?).ok()).filter(|_| !named);
@@ -91,7 +102,9 @@ pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::R
             store.rename(run, own.as_deref())?;
         }
         let called = own.map_or(String::new(), |own| format!(" ({own})"));
-        output::say(format!("netcliff: {name} is kept as run {run}{called}"));
-    }
+        Ok(format!("netcliff: {name} is kept as run {run}{called}"))
+    };
+    let kept = store.atomically(|| all.into_iter().map(keep).collect::<anyhow::Result<Vec<_>>>())?;
+    kept.iter().for_each(output::say);
     Ok(())
 }

@@ -15,12 +15,12 @@ const PAGE_COLUMNS: usize = 100;
 /// Prints a run to stdout.
 pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool, as_csv: bool) -> anyhow::Result<()> {
     if json {
-        return output::data(&stored.json()?);
+        return output::json(&stored.json()?);
     }
     if as_csv {
         return output::data(&rows(stored)?);
     }
-    output::data(&text(run, stored, verbose, output::style()))
+    output::page(&text(run, stored, verbose, output::style()))
 }
 
 /// The page for people.

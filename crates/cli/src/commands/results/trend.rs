@@ -33,7 +33,7 @@ pub fn run(args: &TrendArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode>
     if args.json {
         output::json_line(&found)?;
     } else {
-        output::data(&report::terminal::trend(&found, args.verbose, output::style()))?;
+        output::page(&report::terminal::trend(&found, args.verbose, output::style()))?;
     }
     if let Some(path) = &args.svg {
         write_told("figure", path, &report::svg::experiment(&drawing()))?;

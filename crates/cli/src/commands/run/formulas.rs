@@ -50,7 +50,7 @@ pub fn show(
     if args.csv {
         output::data(&report::csv::curves(&drawing.curves, keys))?;
     } else if !args.json && !args.live {
-        output::data(&report::terminal::experiment(&drawing, output::style()))?;
+        output::page(&report::terminal::experiment(&drawing, output::style()))?;
     }
     files(args, &drawing, "the figure", report::html::experiment)?;
     Ok(ExitCode::SUCCESS)

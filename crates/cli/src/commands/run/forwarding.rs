@@ -126,8 +126,8 @@ fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: 
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::forwarding(found))?,
         _ => {
-            output::data(&report::terminal::experiment(&drawing, output::style()))?;
-            output::data(&report::terminal::forwarding(found, output::style()))?;
+            output::page(&report::terminal::experiment(&drawing, output::style()))?;
+            output::page(&report::terminal::forwarding(found, output::style()))?;
         }
     }
     files(args, &drawing, "the page", |drawing| report::html::forwarding(found, drawing))

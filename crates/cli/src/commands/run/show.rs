@@ -18,8 +18,8 @@ pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow:
     match (args.json, args.csv) {
         _ if args.live && !args.json => live::result(&run.records.values().collect::<Vec<_>>(), partial)?,
         (true, _) => run.records.values().try_for_each(output::json_line)?,
-        (_, true) => output::data(&report::csv::records(&run.records.values().cloned().collect::<Vec<_>>()))?,
-        _ => output::data(&report::terminal::experiment(&drawing, output::style()))?,
+        (_, true) => output::page(&report::csv::records(&run.records.values().cloned().collect::<Vec<_>>()))?,
+        _ => output::page(&report::terminal::experiment(&drawing, output::style()))?,
     }
     if args.json || args.csv {
         drawing.not_had.iter().for_each(|not_had| output::say(format!("netcliff: not measured: {}", not_had.text())));

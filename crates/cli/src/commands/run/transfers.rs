@@ -212,9 +212,9 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
         (_, true) => output::data(&report::csv::transfers(found))?,
         _ => {
             if !drawing.curves.is_empty() {
-                output::data(&report::terminal::experiment(&drawing, output::style()))?;
+                output::page(&report::terminal::experiment(&drawing, output::style()))?;
             }
-            output::data(&report::terminal::transfers(found, output::style()))?;
+            output::page(&report::terminal::transfers(found, output::style()))?;
         }
     }
     if args.svg.is_some() && drawing.curves.is_empty() {

@@ -84,7 +84,11 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     set(&mut session, args, &plan, keep)?;
     if keep {
         session.keep()?;
+    } else {
+        drop(session);
     }
+    // Whoever reads the verdict may take any time for it.
+    drop(lock);
     tell(args, &plan, &trials, keep)?;
     Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -98,7 +98,7 @@ pub fn ip(args: &[&str]) -> bool {
     Command::new("ip").args(args).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-pub fn within(patience: Duration, is_so: impl Fn() -> bool) -> bool {
+pub fn within(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     while Instant::now() < deadline {
         if is_so() {

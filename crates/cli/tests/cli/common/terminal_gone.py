@@ -1,7 +1,8 @@
 """Runs a program in a pseudo-terminal that goes away under it, and says how it ended.
 
 terminal_gone.py HOW PROGRAM ARGUMENT...: `hangup`: the terminal is its own and goes, which sends SIGHUP; `no-signal`: it is nobody's, so
-that no signal is sent; `unread`: it stays, nobody reads what is written to it, and SIGTERM is sent. Prints `ended CODE SECONDS`, or what
+that no signal is sent; `unread`: it stays, nobody reads what is written to it, and SIGTERM is sent; `huge`: it stays, says that it has
+30000 columns and rows, and SIGTERM is sent. Prints `ended CODE SECONDS`, or what
 CPU time it took meanwhile where it had to be killed.
 """
 import os, pty, select, signal, subprocess, sys, time
@@ -11,6 +12,9 @@ WAIT_S = 6
 how, command = sys.argv[1], sys.argv[2:]
 terminal, theirs = pty.openpty()
 os.environ["TERM"] = "xterm"
+if how == "huge":
+    import fcntl, struct, termios
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30000, 30000, 0, 0))
 
 
 def own_terminal():
@@ -38,7 +42,9 @@ while time.monotonic() < until:
 if child.poll() is not None:
     print("left before", child.returncode)
     sys.exit()
-if how == "unread":
+if how == "huge":
+    child.send_signal(signal.SIGTERM)
+elif how == "unread":
     # What it wants to write is more than the terminal holds in the end.
     time.sleep(4)
     child.send_signal(signal.SIGTERM)

@@ -1,0 +1,279 @@
+//! The way out to a stream while something is measured or changed: [`Outlet`] queues text, and a thread of its own writes it.
+//!
+//! A reader that is slow, stops (a paused pager, Ctrl-S) or is gone delays nobody who holds a testbed, a device or the journal: lines that
+//! come while [`QUEUED`] wait are dropped and counted, messages wait [`SAY`] once, and a result is waited for when the host is set back.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Texts that wait for their reader: of `stream -i 1ms` half a second's.
+pub const QUEUED: usize = 512;
+/// Drawings that wait: of one bar, its removal and the message between.
+const DRAWN: usize = 8;
+/// How long a reader of lines may take nothing in the end before the rest is given up. The measurement is over by then.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same after a signal.
+const LEAVING: Duration = Duration::from_millis(500);
+/// How long a message waits for a reader that has not stopped before.
+const SAY: Duration = Duration::from_millis(200);
+/// How often a wait looks whether a signal came.
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes of one write: what is taken of a long text shows that its reader reads.
+const PIECE: usize = 4096;
+
+/// The queue of a stream and its thread.
+#[derive(Clone)]
+pub struct Outlet {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    moved: Condvar,
+    /// Whether a signal asked this process to end.
+    ends: fn() -> bool,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<String>,
+    /// The thread writes: what was taken from the queue may wait for its reader.
+    writes: bool,
+    /// Lines that found the queue full since the last that did not.
+    dropped: u64,
+    /// Pieces written.
+    pieces: u64,
+    /// Lines were offered: the reader follows the run.
+    has_lines: bool,
+    /// A message waited in vain, and nothing was taken since.
+    stalled: bool,
+    /// The reader is gone, or the disk full.
+    failed: Option<(ErrorKind, String)>,
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty() && !self.writes
+    }
+}
+
+impl Outlet {
+    /// Starts the thread that writes to `out`.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn start(out: impl Write + Send + 'static, ends: fn() -> bool) -> io::Result<Self> {
+        let shared = Arc::new(Shared { state: Mutex::default(), moved: Condvar::new(), ends });
+        let theirs = Arc::clone(&shared);
+        thread::Builder::new().name("outlet".into()).spawn(move || theirs.write(out))?;
+        Ok(Self { shared })
+    }
+
+    /// A line of a run: it does not wait. `dropped` words the line that says how many are missing before it.
+    pub fn offer(&self, text: String, dropped: impl FnOnce(u64) -> String) {
+        let mut state = self.shared.held();
+        state.has_lines = true;
+        if state.failed.is_some() {
+            return;
+        }
+        if state.queue.len() >= QUEUED {
+            state.dropped += 1;
+            return;
+        }
+        let missing = std::mem::take(&mut state.dropped);
+        if missing > 0 {
+            state.queue.push_back(dropped(missing));
+        }
+        state.queue.push_back(text);
+        self.shared.moved.notify_all();
+    }
+
+    /// What replaces itself, as a bar does: left out where others wait.
+    pub fn draw(&self, text: String) {
+        let mut state = self.shared.held();
+        if state.queue.len() < DRAWN && state.failed.is_none() {
+            state.queue.push_back(text);
+            self.shared.moved.notify_all();
+        }
+    }
+
+    /// A message: written when this returns, unless its reader has stopped. `dropped` as in [`Outlet::offer`].
+    pub fn say(&self, text: String, dropped: impl FnOnce(u64) -> String) {
+        let has_lines = self.shared.held().has_lines;
+        self.offer(text, dropped);
+        let mut state = self.shared.held();
+        state.has_lines = has_lines;
+        if !state.stalled {
+            let mut state = self.shared.until_written(state, |_| SAY);
+            state.stalled = !state.is_empty();
+        }
+    }
+
+    /// A result: written when this returns. `dropped` as in [`Outlet::offer`]. It waits as long as its reader takes, but not for one of
+    /// lines that has stopped, nor after a signal.
+    ///
+    /// # Errors
+    /// The reader is gone (`BrokenPipe`) or has stopped (`TimedOut`); the disk is full.
+    pub fn put(&self, text: String, dropped: impl FnOnce(u64) -> String) -> io::Result<()> {
+        let mut state = self.shared.held();
+        let missing = std::mem::take(&mut state.dropped);
+        if missing > 0 {
+            state.queue.push_back(dropped(missing));
+        }
+        state.queue.push_back(text);
+        self.shared.moved.notify_all();
+        let ends = self.shared.ends;
+        let patience = |state: &State| match () {
+            () if ends() => LEAVING,
+            () if state.has_lines => PATIENCE,
+            () => Duration::MAX,
+        };
+        let mut state = self.shared.until_written(state, patience);
+        if let Some((kind, why)) = &state.failed {
+            return Err(io::Error::new(*kind, why.clone()));
+        }
+        if state.is_empty() {
+            return Ok(());
+        }
+        // What is left is not written later, beside something else.
+        state.queue.clear();
+        let why = format!("its reader has stopped: it took nothing for {:?}", patience(&state));
+        Err(io::Error::new(ErrorKind::TimedOut, why))
+    }
+
+    /// Waits until all is written or nothing was taken for a moment.
+    pub fn settle(&self) {
+        let state = self.shared.held();
+        if !state.stalled {
+            let mut state = self.shared.until_written(state, |_| LEAVING);
+            state.stalled = !state.is_empty();
+        }
+    }
+
+    /// Whether there is somebody to write for.
+    pub fn is_read(&self) -> bool {
+        self.shared.held().failed.is_none()
+    }
+}
+
+impl Shared {
+    fn held(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all is written, the stream fails, or nothing was taken for `patience`.
+    fn until_written<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        patience: impl Fn(&State) -> Duration,
+    ) -> MutexGuard<'a, State> {
+        let (mut pieces, mut since) = (state.pieces, Instant::now());
+        while !state.is_empty() && state.failed.is_none() && since.elapsed() <= patience(&state) {
+            state = self.moved.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            if state.pieces != pieces {
+                (pieces, since) = (state.pieces, Instant::now());
+            }
+        }
+        state
+    }
+
+    /// Writes what comes; after a failure it lets go of it.
+    fn write(&self, mut out: impl Write) {
+        loop {
+            let mut state = self.held();
+            let text = loop {
+                match state.queue.pop_front() {
+                    Some(text) => break text,
+                    None => state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            state.writes = true;
+            drop(state);
+            let written = text.as_bytes().chunks(PIECE).try_for_each(|piece| {
+                out.write_all(piece).and_then(|()| out.flush())?;
+                let mut state = self.held();
+                state.pieces += 1;
+                state.stalled = false;
+                Ok(())
+            });
+            let mut state = self.held();
+            state.writes = false;
+            if let Err(error) = written {
+                let error: io::Error = error;
+                state.failed.get_or_insert((error.kind(), error.to_string()));
+                state.queue.clear();
+            }
+            self.moved.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    // Set by the test of a signal: the other one does not depend on it.
+    static ENDS: AtomicBool = AtomicBool::new(false);
+
+    fn note(lines: u64) -> String {
+        format!("{lines} missing\n")
+    }
+
+    /// A pipe whose reader takes nothing, filled to the brim.
+    fn full_pipe() -> (io::PipeReader, Outlet) {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let outlet = Outlet::start(writer, || ENDS.load(Ordering::Relaxed)).expect("a thread");
+        outlet.say("x".repeat(1 << 21), note);
+        (reader, outlet)
+    }
+
+    #[test]
+    fn nobody_waits_for_a_reader_that_has_stopped() {
+        let (mut reader, outlet) = full_pipe();
+        let begun = Instant::now();
+        (0..4 * QUEUED).for_each(|number| outlet.offer(format!("line {number}\n"), note));
+        (0..100).for_each(|_| outlet.say("message\n".to_owned(), note));
+        outlet.draw("bar\n".to_owned());
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        // Once it reads again it learns how many lines it has lost.
+        let reads = thread::spawn(move || {
+            let mut text = Vec::new();
+            while !text.ends_with(b"page\n") {
+                let mut piece = [0; PIECE];
+                let read = io::Read::read(&mut reader, &mut piece).expect("a pipe");
+                text.extend_from_slice(&piece[..read]);
+            }
+            String::from_utf8(text).expect("ASCII")
+        });
+        outlet.put("page\n".to_owned(), note).expect("it reads");
+        let text = reads.join().expect("no panic");
+        let lines = text.lines().filter(|line| line.starts_with("line")).count();
+        let missing: usize = text.lines().filter_map(|line| line.strip_suffix(" missing")?.parse::<usize>().ok()).sum();
+        // Messages that found no room count, too.
+        assert!(lines < QUEUED + 2 && lines + missing >= 4 * QUEUED, "{lines} lines, {missing} missing");
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait_for_a_result() {
+        let (reader, outlet) = full_pipe();
+        let begun = Instant::now();
+        let put = thread::spawn({
+            let outlet = outlet.clone();
+            move || outlet.put("page\n".to_owned(), note)
+        });
+        thread::sleep(Duration::from_millis(300));
+        assert!(!put.is_finished(), "a result waits for its reader");
+        ENDS.store(true, Ordering::Relaxed);
+        let told = put.join().expect("no panic").expect_err("nobody reads");
+        assert_eq!(told.kind(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        drop(reader);
+        // A reader that is gone is told apart.
+        let told = outlet.put("page\n".to_owned(), note).map_err(|error| error.kind());
+        assert!(matches!(told, Err(ErrorKind::BrokenPipe)), "{told:?}");
+    }
+}

@@ -1,0 +1,216 @@
+#!/usr/bin/env bash
+# Repeats what an attack got out of netcliff's outputs (issue 50, section 6: P2, P3, P6, P8, P9, P12, P14), in a directory, devices and a
+# namespace of its own. Argument: the program. A line a row: ok, WRONG or SKIPPED, and what was seen.
+set -u
+netcliff=$(realpath "${1:?usage: h.sh NETCLIFF}")
+work=$(mktemp -d /tmp/h-review.XXXXXX)
+space=h-review-$$
+export HOME=$work XDG_DATA_HOME=$work/data NETCLIFF_STATE_DIR=$work/state TMPDIR=$work LC_ALL=C.UTF-8
+wrong=0
+readers=()
+
+# shellcheck disable=SC2317,SC2329  # by trap
+clean() {
+    for pid in ${readers[@]+"${readers[@]}"}; do kill "$pid" 2>/dev/null; done
+    ip netns delete "$space" 2>/dev/null
+    rm -rf "$work"
+}
+trap clean EXIT
+
+# verdict ROW SEEN TEST...: ok if the test holds.
+verdict() {
+    local row=$1 seen=$2
+    shift 2
+    if "$@"; then echo "ok $row: $seen"; else echo "WRONG $row: $seen" && wrong=1; fi
+}
+skipped() { echo "SKIPPED $1: $2"; }
+# shellcheck disable=SC2317,SC2329  # by verdict
+is() { [ "$1" = "$2" ]; }
+cd "$work" || exit 1
+
+# P2: a shared directory stays as it is.
+for mode in 1777 755; do
+    mkdir "shared-$mode" && chmod "$mode" "shared-$mode"
+    NETCLIFF_STATE_DIR=$work/shared-$mode "$netcliff" tune undo >/dev/null 2>&1
+    code=$?
+    verdict P2 "NETCLIFF_STATE_DIR of mode $mode: now $(stat -c %a "shared-$mode"), exit $code" is "$(stat -c %a "shared-$mode")" "$mode"
+done
+
+# P3: nothing but a regular file is replaced.
+mkfifo pipe && echo old >file && ln -s file link && echo foreign >file.new
+metrics() { timeout 30 "$netcliff" watch --once --interval 200ms --metrics-file "$1" 2>&1; }
+if mknod null c 1 3 2>/dev/null && : 2>/dev/null >null; then
+    metrics null >/dev/null
+    verdict P3 "--metrics-file DEVICE: $(stat -c %F null)" is "$(stat -c %F null)" "character special file"
+else
+    skipped P3 "no device can be made here"
+fi
+cat pipe >copy &
+metrics pipe >/dev/null
+wait $!
+verdict P3 "--metrics-file PIPE: $(stat -c %F pipe), $(wc -l <copy) lines read" test -p pipe -a -s copy
+metrics link >/dev/null
+verdict P3 "--metrics-file LINK: $(stat -c %F link), $(wc -l <file) lines in its file" test -h link -a "$(wc -l <file)" -gt 10
+metrics file >/dev/null
+verdict P3 "file.new of another: $(cat file.new)" is "$(cat file.new)" foreign
+said=$(metrics pipe | tail -n 1)
+verdict P3 "a pipe without a reader: $said" grep -q "nobody reads" <<<"$said"
+
+# P6: a reader that stops.
+stops() {
+    local command=$1 pipe=stopped-$1 pid began code
+    mkfifo "$pipe"
+    # shellcheck disable=SC2217  # a reader that does not read
+    sleep 60 <"$pipe" &
+    readers+=($!)
+    # shellcheck disable=SC2094  # the pipe is both
+    "$netcliff" "$command" --testbed netns --time 2s --repeats 1 -i 1ms >"$pipe" 2>"$pipe" &
+    pid=$!
+    sleep 6
+    local left
+    left=$(ip netns list | grep -c "^nc-$pid-")
+    began=$(date +%s%N)
+    kill -TERM "$pid" 2>/dev/null
+    wait "$pid"
+    code=$?
+    local took=$((($(date +%s%N) - began) / 1000000))
+    verdict P6 "$command -i 1ms into a full pipe: $left namespaces after the run, SIGTERM: exit $code after $took ms" \
+        test "$left" -eq 0 -a "$took" -lt 3000
+}
+if [ "$(id -u)" -eq 0 ] && ip netns add "$space" 2>/dev/null; then
+    stops stream
+    stops rr
+else
+    skipped P6 "no network namespaces"
+fi
+
+# P8: control characters.
+cat >points.toml <<'END'
+title = "One"
+engines = ["model"]
+schemes = ["interrupt"]
+[host]
+preset = "pentium4-2530mhz"
+[traffic]
+rates = "1kpps..2kpps:2"
+[figure]
+y = "throughput_pps"
+END
+"$netcliff" run points.toml --db r.db >/dev/null 2>&1
+if command -v python3 >/dev/null; then
+    python3 - <<'END'
+import json, sqlite3
+evil = "\x1b[31m\x07\x7f\x85\x9b2J\u202e\u2066"
+c = sqlite3.connect("r.db")
+for i, j in c.execute("select id, json from record").fetchall():
+    r = json.loads(j)
+    r["provenance"]["command"] = r["provenance"]["version"] = evil
+    c.execute("update record set json = ? where id = ?", (json.dumps(r), i))
+c.execute("update run set command = ?, name = ?", (evil, evil))
+c.commit()
+END
+    unseen() { python3 -c 'import sys,unicodedata
+text = sys.stdin.buffer.read().decode()
+print(sum(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in "\n\t" for c in text))'; }
+    for form in --csv --json --verbose; do
+        count=$("$netcliff" results show --db r.db $form 2>&1 | unseen)
+        verdict P8 "results show $form: $count control characters" is "$count" 0
+    done
+    count=$("$netcliff" results list --json --db r.db | unseen)
+    verdict P8 "results list --json: $count control characters" is "$count" 0
+    "$netcliff" compare 1 1 --db r.db --junit junit.xml >/dev/null 2>&1
+    said=$(python3 -c 'import xml.dom.minidom as m; m.parse("junit.xml"); print("XML")' 2>&1 | tail -n 1)
+    verdict P8 "compare --junit: $said" is "$said" XML
+
+    # P9: the terminal goes.
+    ended=""
+    for _ in 1 2 3 4 5; do
+        ended+=$(
+            python3 - "$netcliff" <<'END'
+import fcntl, os, pty, subprocess, sys, termios, time
+terminal, theirs = pty.openpty()
+def own():
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.environ["TERM"] = "xterm"
+child = subprocess.Popen([sys.argv[1], "watch", "--interval", "200ms"], stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=own)
+os.close(theirs)
+time.sleep(1)
+os.close(terminal)
+try:
+    print(child.wait(6), end=" ")
+except subprocess.TimeoutExpired:
+    child.kill()
+    print("hangs", end=" ")
+END
+        )
+    done
+    verdict P9 "exit codes of watch whose terminal is closed: $ended" is "${ended// /}" 11111
+    said=$(python3 - "$netcliff" <<'END'
+import fcntl, os, pty, select, signal, struct, subprocess, sys, termios, time
+terminal, theirs = pty.openpty()
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30000, 30000, 0, 0))
+os.environ["TERM"] = "xterm"
+child = subprocess.Popen([sys.argv[1], "watch", "--interval", "200ms"], stdin=theirs, stdout=theirs, stderr=theirs)
+until = time.monotonic() + 2
+while time.monotonic() < until:
+    if select.select([terminal], [], [], 0.05)[0]:
+        os.read(terminal, 65536)
+child.send_signal(signal.SIGTERM)
+try:
+    print(child.wait(6))
+except subprocess.TimeoutExpired:
+    child.kill()
+    print("hangs")
+END
+    )
+    verdict P9 "watch in 30000x30000, then SIGTERM: exit $said" test "$said" = 0 -o "$said" = 1
+else
+    skipped "P8, P9" "no python3"
+fi
+
+# P12: a device is no database.
+said=$("$netcliff" results list --db pipe 2>&1)
+verdict P12 "--db PIPE: $said" grep -q "is a pipe" <<<"$said"
+if mknod zero c 1 5 2>/dev/null; then
+    said=$("$netcliff" results list --db zero 2>&1)
+    verdict P12 "--db DEVICE: $said" grep -q "is a device" <<<"$said"
+    left=$(find . -name "*-journal" | wc -l)
+    verdict P12 "files *-journal beside it: $left" is "$left" 0
+fi
+
+# P14.
+"$netcliff" --version >/dev/full 2>/dev/null
+code=$?
+verdict P14 "--version >/dev/full: exit $code" is "$code" 1
+"$netcliff" results list --db new/r.db >/dev/null 2>&1
+verdict P14 "a new store: directory $(stat -c %a new), file $(stat -c %a new/r.db)" is "$(stat -c %a new new/r.db | xargs)" "700 600"
+if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
+    "$netcliff" results export --db r.db 1 -o run.json >/dev/null 2>&1
+    row=$(tail -n 1 run.json)
+    for _ in $(seq 300); do echo "$row"; done >>run.json
+    mkdir disk
+    # shellcheck disable=SC2016  # expanded by the inner shell
+    said=$(unshare -m sh -c 'mount -t tmpfs -o size=160k none disk || exit 1
+        "$1" results list --db disk/r.db >/dev/null 2>&1
+        "$1" results import --db disk/r.db run.json >/dev/null 2>&1; echo "exit $?"
+        "$1" results list --json --db disk/r.db | wc -l
+        head -c 1m /dev/zero >disk/fill 2>/dev/null
+        "$1" results show --db r.db --html disk/page >/dev/null 2>&1; echo "exit $?"
+        ls -A disk' sh "$netcliff" | xargs)
+    verdict P14 "import and --html on a full disk (exit, runs, exit, files): $said" is "$said" "exit 1 0 exit 1 fill r.db"
+    name=$(printf 'h\377\0330')
+    if ip -n "$space" link add "$name" type veth peer name hok 2>/dev/null; then
+        ip -n "$space" link set "$name" up
+        count=$(ip netns exec "$space" "$netcliff" watch --once --interval 200ms --metrics-file /dev/stdout 2>/dev/null | grep -c "^netcliff_interface_packets_total{interface=\"h..0\"")
+        verdict P14 "--metrics of an interface whose name is no UTF-8: $count samples" is "$count" 2
+        said=$(ip netns exec "$space" "$netcliff" tune plan --objective throughput --script 2>&1 | tail -n 1)
+        # Where there is nothing to set the script is empty.
+        verdict P14 "tune plan --script for it: $said" test "$said" = "set -e" -o "${said/a script cannot hold/}" != "$said"
+    else
+        skipped P14 "no veth"
+    fi
+else
+    skipped P14 "not root"
+fi
+exit $wrong
