@@ -63,11 +63,14 @@ fn place(outcome: &Outcome) -> Option<(&'static str, f64)> {
 fn most(cpu: &CpuShares) -> String {
     let (protocol, application) = (value(cpu.protocol), value(cpu.application));
     let interrupt = value(cpu.interrupt) + value(cpu.poll);
-    let parts =
-        [("protocol processing", protocol), ("the application", application), ("interrupts and polls", interrupt)];
+    let parts = [
+        ("protocol processing takes", protocol),
+        ("the application takes", application),
+        ("interrupts and polls take", interrupt),
+    ];
     let name = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |part| part.0);
     format!(
-        "protocol processing takes {}, the application {}, interrupts and polls {}; {name} takes most",
+        "protocol processing takes {}, the application {}, interrupts and polls {}; {name} most",
         percent(protocol),
         percent(application),
         percent(interrupt)

@@ -42,7 +42,7 @@ fn within(name: &str, seconds: f64, what: &str) -> Result<(), Invalid> {
 }
 
 /// A packet rate from [`LOWEST_PPS`] to [`HIGHEST_PPS`], which `value` is how the user wrote.
-pub(crate) fn rate(name: &str, pps: f64, value: impl ToString) -> Result<(), Invalid> {
+pub fn rate(name: &str, pps: f64, value: impl ToString) -> Result<(), Invalid> {
     if (LOWEST_PPS..=HIGHEST_PPS).contains(&pps) {
         return Ok(());
     }

@@ -38,6 +38,26 @@ pub struct Capture {
     pub flows: Vec<CapturedFlow>,
     /// SHA-256 of the file, in hexadecimal digits; None if it was not read from one.
     pub sha256: Option<String>,
+    /// What of the file was left out or counted otherwise, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The largest IP packet of a link where a capture's name gives none (bytes).
+pub const USUAL_MTU: u32 = 1500;
+
+/// The MTU (bytes) that a capture's name ends with, and the name before it: `cap.pcap,mtu=9000`; `None` for an MTU that cannot be.
+pub fn named(name: &str) -> Option<(&str, u32)> {
+    match name.rsplit_once(",mtu=") {
+        None => Some((name, USUAL_MTU)),
+        Some((file, mtu)) => Some((file, mtu.parse().ok().filter(|mtu| (256..=65_535).contains(mtu))?)),
+    }
+}
+
+/// True for a text that names a capture by its ending: `.pcap`, `.pcapng`, `.cap`, packed or not, with an MTU or not.
+pub fn is_name(text: &str) -> bool {
+    let file = text.trim().rsplit_once(",mtu=").map_or(text.trim(), |(file, _)| file);
+    let file = [".gz", ".zst"].iter().find_map(|packed| file.strip_suffix(packed)).unwrap_or(file);
+    [".pcap", ".pcapng", ".cap", ".dmp", ".ntar"].iter().any(|end| file.ends_with(end))
 }
 
 impl Capture {

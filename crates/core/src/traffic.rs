@@ -9,6 +9,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds;
+use crate::capture::Capture;
 use crate::error::Invalid;
 use crate::queues::Flows;
 use crate::units;
@@ -113,6 +114,19 @@ impl Traffic {
     #[must_use]
     pub fn at_pps(&self, pps: f64) -> Self {
         Self { rate: Load::Pps(pps), ..self.clone() }
+    }
+
+    /// The captures that arrivals and flows are read from.
+    pub fn captures(&self) -> impl Iterator<Item = &Capture> {
+        let arrivals = match &self.arrivals {
+            Arrivals::Trace { capture, .. } => capture.as_deref(),
+            _ => None,
+        };
+        let flows = match &self.flows {
+            Some(Flows::Capture { capture, .. }) => capture.as_deref(),
+            _ => None,
+        };
+        arrivals.into_iter().chain(flows)
     }
 
     /// Checks every figure against its range.

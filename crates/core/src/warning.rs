@@ -29,6 +29,10 @@ impl Point {
         if host.ring == 1 {
             found.push("ring = 1 holds only the packet in service: all that come meanwhile are lost".to_owned());
         }
+        found.extend(
+            traffic.captures().flat_map(|capture| capture.notes.iter().map(|note| format!("{}: {note}", capture.file))),
+        );
+        found.dedup();
         found.iter().map(|sentence| format!("{PREFIX}{sentence}")).collect()
     }
 }

@@ -8,6 +8,7 @@ mod times;
 use std::path::Path;
 use std::sync::Arc;
 
+use netcliff_core::bounds;
 use netcliff_core::experiment::FileError;
 use netcliff_core::host::PRESETS;
 use netcliff_core::quote::in_short;
@@ -161,8 +162,13 @@ pub fn traffic(
         (Arrivals::Trace { file, speed: Some(_), .. }, Some(_)) => {
             return Err(own(file, "has a speed and an offered load; give only one of them"));
         }
-        (Arrivals::Trace { capture: Some(capture), speed, .. }, None) => {
-            Load::Pps(capture.rate_pps() * speed.unwrap_or(1.0))
+        (Arrivals::Trace { file, capture: Some(capture), speed, .. }, None) => {
+            let own_pps = capture.rate_pps() * speed.unwrap_or(1.0);
+            bounds::rate("rate", own_pps, Load::Pps(own_pps)).map_err(|error| {
+                let (packets, seconds) = (capture.packets.len(), capture.packets.len() as f64 / capture.rate_pps());
+                own(file, &format!("holds {packets} packets over {seconds:.0} s, {own_pps:e} packets/s as recorded ({error}); give --rate"))
+            })?;
+            Load::Pps(own_pps)
         }
         (_, Some(rate)) => rate,
         (_, None) => return Err(own("rate", "is not given: give an offered load such as 100kpps")),

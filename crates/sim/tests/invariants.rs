@@ -195,7 +195,8 @@ fn captures() -> impl Strategy<Value = Arrivals> {
         let mut packets: Vec<Captured> =
             packets.into_iter().map(|(gap_ns, bytes)| Captured { gap_ns, bytes, flow: None }).collect();
         packets[0].gap_ns += 1000;
-        let capture = Some(Arc::new(Capture { file: "made".to_owned(), packets, flows: Vec::new(), sha256: None }));
+        let capture =
+            Some(Arc::new(Capture { file: "made".to_owned(), packets, flows: Vec::new(), ..Capture::default() }));
         Arrivals::Trace { file: "made".to_owned(), speed: None, once: false, capture }
     })
 }

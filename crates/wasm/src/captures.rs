@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use netcliff_core::capture::{Capture, reading};
+use netcliff_core::capture::{Capture, USUAL_MTU, reading};
 use netcliff_core::{Arrivals, FrameSizes};
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ pub struct Taken {
 /// # Errors
 /// See [`reading::read`].
 pub fn take(name: &str, bytes: &[u8]) -> Result<Taken, Refused> {
-    let capture = reading::read(name, bytes).map_err(|why| Refused::of("file", format!("{name}: {why}")))?;
+    let capture = reading::read(name, bytes, USUAL_MTU).map_err(|why| Refused::of("file", format!("{name}: {why}")))?;
     let taken = Taken {
         packets: capture.packets.len(),
         rate_pps: capture.rate_pps(),

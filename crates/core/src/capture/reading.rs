@@ -1,70 +1,253 @@
-//! [`read`]: packets of pcap and pcapng, whatever their byte order and resolution of time.
+//! [`read`]: packets of pcap and pcapng, plain or compressed (gzip, zstd), whatever their byte order, resolution of time and kinds of blocks.
 //!
-//! Captures of Ethernet lack the 4 bytes of FCS, and frames that were captured as they were sent lack the padding to 64
-//! bytes: both are added. Raw IP packets get the Ethernet header, too. A packet that was cut counts with its full length.
+//! What is counted is the frame on an Ethernet wire. Captures lack the 4 bytes of FCS (unless the file says that it has them), and frames
+//! that were captured as they were sent lack the padding to 64 bytes: both are added. Packets of other links get an Ethernet header in
+//! place of their link's. A packet that was cut counts with its full length. A buffer longer than the link's MTU, captured before
+//! segmentation or after GRO, is cut into the frames that it was on the wire. What is not read is counted, by kind, in [`Capture::notes`].
 
-use std::collections::HashMap;
-use std::io::Read;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, BufReader, Cursor, Read};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
-use pcap_parser::pcapng::Block;
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice, ether_type};
+use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, UnknownBlock};
 use pcap_parser::traits::PcapNGPacketBlock;
-use pcap_parser::{Linktype, PcapBlockOwned, PcapError};
+use pcap_parser::{PcapBlockOwned, PcapError};
 
 use super::{Capture, Captured, CapturedFlow};
 
-/// Packets that are read: more is more than a simulation needs, and 16 bytes of memory each.
+/// Packets that are read: more is more than a simulation needs, and 24 bytes of memory each.
 const MOST_PACKETS: usize = 20_000_000;
 /// Most flows that are distinguished; packets of further ones count as packets only.
 const MOST_FLOWS: usize = 1_000_000;
-/// Size of the buffer for one block: larger than any packet.
+/// Size of the buffer for a block (bytes): first, and at most.
 const BUFFER: usize = 1 << 20;
+const MOST_BUFFER: usize = 64 << 20;
+/// The most that is read of what a file unpacks to (bytes).
+const MOST_UNPACKED: u64 = 64 << 30;
 const FCS: u32 = 4;
 const SMALLEST_FRAME: u32 = 64;
 const ETHERNET_HEADER: u32 = 14;
+/// The obsolete Packet Block of pcapng, which the parser does not know.
+const PACKET_BLOCK: u32 = 2;
+
+/// Why a file is not read to its end.
+const CUT: &str = "the file ends, or cannot be unpacked further, in the middle of the next one";
+/// The option of an interface with the length of its FCS.
+const IF_FCSLEN: OptionCode = OptionCode(13);
 
 /// Where a packet came from: what its times and its first bytes mean.
 #[derive(Clone, Copy)]
 struct Interface {
-    link: Linktype,
+    link: Link,
     /// Units of time a second.
     units_per_s: i128,
     /// Seconds to add.
     offset_s: i64,
+    /// FCS that each packet ends with (bytes).
+    fcs: u32,
 }
 
-/// Reads a capture named `file` from its bytes.
+/// A link-layer type (`LINKTYPE_`, tcpdump.org/linktypes.html).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Link(i32);
+
+/// A packet's link header, and what is behind it.
+struct Headed {
+    /// Bytes of the header that are in no Ethernet frame.
+    strip: usize,
+    /// Whether an Ethernet header stands behind it.
+    ethernet: bool,
+    behind: Option<EtherType>,
+}
+
+impl Link {
+    /// Its name, where it is one that captures often have and that is not read.
+    fn name(self) -> &'static str {
+        match self.0 {
+            105 => " (IEEE 802.11)",
+            119 => " (IEEE 802.11 with a Prism header)",
+            127 => " (IEEE 802.11 with radiotap)",
+            163 => " (IEEE 802.11 with an AVS header)",
+            192 => " (PPI)",
+            187 | 201 => " (Bluetooth HCI)",
+            189 | 220 | 249 => " (USB)",
+            195 | 215 | 230 | 283 => " (IEEE 802.15.4)",
+            227 => " (SocketCAN)",
+            6 => " (IEEE 802.5, Token Ring)",
+            10 => " (FDDI)",
+            100 | 123 => " (ATM)",
+            107 => " (Frame Relay)",
+            117 => " (OpenBSD pflog)",
+            147..=162 => " (of a user)",
+            239 => " (NFLOG)",
+            252 => " (Wireshark's upper PDUs)",
+            253 => " (netlink)",
+            _ => "",
+        }
+    }
+
+    /// The packet's header; `None` for a link type that is not read.
+    fn headed(self, data: &[u8]) -> Option<Headed> {
+        let word = |at: usize| Some(u16::from_be_bytes([*data.get(at)?, *data.get(at + 1)?]));
+        let of_ip = |at: usize| match data.get(at).map(|byte| byte >> 4) {
+            Some(4) => Some(ether_type::IPV4),
+            Some(6) => Some(ether_type::IPV6),
+            _ => None,
+        };
+        let of_ppp = |protocol: Option<u16>| match protocol {
+            Some(0x0021) => Some(ether_type::IPV4),
+            Some(0x0057) => Some(ether_type::IPV6),
+            _ => None,
+        };
+        let at = |strip, behind| Some(Headed { strip, ethernet: false, behind });
+        match self.0 {
+            1 => Some(Headed { strip: 0, ethernet: true, behind: None }),
+            // Raw IP by its numbers on various systems, IPv4, IPv6.
+            12 | 14 | 101 | 228 | 229 => at(0, of_ip(0)),
+            // BSD's loopback: a family in either byte order.
+            0 | 108 => at(4, of_ip(4)),
+            // PPP: address and control may be left out, and protocols compressed to a byte.
+            9 | 50 => match (data.first(), data.get(1)) {
+                (Some(0xff), Some(0x03)) => at(4, of_ppp(word(2))),
+                (Some(0x0f | 0x8f), Some(0x00)) => at(4, word(2).map(EtherType)),
+                (Some(byte), _) if byte & 1 == 1 => at(1, of_ppp(Some(u16::from(*byte)))),
+                _ => at(2, of_ppp(word(0))),
+            },
+            // PPPoE's session header stays: it is in the Ethernet frame.
+            51 => at(0, None),
+            104 => at(4, word(2).map(EtherType)),
+            113 => at(16, word(14).map(EtherType)),
+            276 => at(20, word(0).map(EtherType)),
+            _ => None,
+        }
+    }
+}
+
+/// What of a file is not read as it stands.
+#[derive(Default)]
+struct Aside {
+    /// Packets by link types that are not read.
+    links: BTreeMap<Link, u64>,
+    /// Packets without a time.
+    simple: u64,
+    /// Packets of no flow: neither IPv4 nor IPv6 is at their start.
+    no_flow: u64,
+    /// Buffers longer than the MTU, and the frames they were.
+    long: (u64, u64),
+    /// Why the file ends before its end.
+    cut: Option<&'static str>,
+}
+
+/// Reads a capture named `file` from its bytes; `mtu` is the largest IP packet of its link (bytes).
 ///
 /// # Errors
-/// It is no capture, is damaged (which packet), holds other than Ethernet or IP, too many packets, or fewer than two, or no time passes in it: a
-/// sentence without the file's name.
-pub fn read(file: &str, from: impl Read + Send) -> Result<Capture, String> {
-    let mut reader = pcap_parser::create_reader(BUFFER, from).map_err(|error| match error {
-        PcapError::ReadError => "cannot be read".to_owned(),
-        _ => "is neither pcap nor pcapng".to_owned(),
+/// It is no capture, is damaged (which packet), holds no link type that is read, too many packets, or fewer than two, or no time passes in
+/// it: a sentence without the file's name.
+pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, String> {
+    let from = unpacked(from).map_err(|error| format!("cannot be read: {error}"))?;
+    let damaged = Arc::new(AtomicBool::new(false));
+    let whole = Whole { from, began: false, damaged: Arc::clone(&damaged) };
+    let mut reader = pcap_parser::create_reader(BUFFER, whole).map_err(|error| match error {
+        PcapError::ReadError => "cannot be read",
+        _ => "is neither pcap nor pcapng",
     })?;
-    let mut recording = Recording::default();
+    let mut recording = Recording { mtu, ..Recording::default() };
+    let mut room = BUFFER;
     loop {
-        let broken = match reader.next() {
+        let stopped = match reader.next() {
             Ok((length, block)) => {
                 recording.block(&block)?;
                 reader.consume(length);
                 continue;
             }
             Err(PcapError::Eof) => break,
-            Err(PcapError::Incomplete(_)) => None,
-            Err(PcapError::UnexpectedEof) => Some("the file ends in the middle of it"),
-            Err(PcapError::BufferTooSmall) => Some("it is larger than 1 MiB"),
-            Err(_) => Some("it is no valid block"),
+            Err(PcapError::Incomplete(_)) => Stopped::Incomplete,
+            Err(PcapError::UnexpectedEof) => Stopped::Ended,
+            Err(PcapError::BufferTooSmall) => Stopped::Narrow,
+            Err(_) => Stopped::Invalid,
         };
-        match broken {
-            None if reader.reader_exhausted() => return Err(recording.damaged("the file ends in the middle of it")),
-            None => reader.refill().map_err(|_| recording.damaged("a block cannot be read"))?,
-            Some(what) => return Err(recording.damaged(what)),
+        let goes_on = match stopped {
+            Stopped::Invalid => return Err(recording.damaged("it is no valid block")),
+            Stopped::Narrow if room == MOST_BUFFER => {
+                return Err(recording.damaged("the next block claims more than 64 MiB"));
+            }
+            Stopped::Narrow => {
+                room *= 2;
+                let _ = reader.grow(room);
+                reader.refill().is_ok()
+            }
+            Stopped::Incomplete => !reader.reader_exhausted() && reader.refill().is_ok(),
+            Stopped::Ended => false,
+        };
+        if goes_on {
+            continue;
         }
+        // What tcpdump leaves when it is killed, or a full disk: all but the last packet is there.
+        if recording.packets.is_empty() {
+            return Err(recording.damaged(CUT));
+        }
+        recording.aside.cut = Some(CUT);
+        break;
+    }
+    if damaged.load(Ordering::Relaxed) {
+        recording.aside.cut = Some(CUT);
     }
     recording.finish(file)
+}
+
+/// Why the parser gave no block.
+enum Stopped {
+    /// It wants to be filled.
+    Incomplete,
+    /// The file is over.
+    Ended,
+    /// Its buffer is shorter than the block.
+    Narrow,
+    /// The block is none.
+    Invalid,
+}
+
+/// The bytes of a capture, unpacked where they are packed.
+fn unpacked<'a>(mut from: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Send + 'a>> {
+    let mut first = Vec::new();
+    from.by_ref().take(4).read_to_end(&mut first)?;
+    let (gzip, zstd) = (first.starts_with(&[0x1f, 0x8b]), first == [0x28, 0xb5, 0x2f, 0xfd]);
+    let whole = Cursor::new(first).chain(from);
+    Ok(if gzip {
+        Box::new(flate2::read::MultiGzDecoder::new(whole).take(MOST_UNPACKED))
+    } else if zstd {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(whole)).map_err(io::Error::other)?;
+        Box::new(decoder.take(MOST_UNPACKED))
+    } else {
+        Box::new(whole)
+    })
+}
+
+/// Fills what it is given: decoders hand out less at a time, and the parser asks once for a header. What cannot be read further ends there.
+struct Whole<R> {
+    from: R,
+    began: bool,
+    /// Set where it ended by an error.
+    damaged: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut got = 0;
+        while got < buffer.len() && !self.damaged.load(Ordering::Relaxed) {
+            match self.from.read(&mut buffer[got..]) {
+                Ok(0) => break,
+                Ok(bytes) => (got, self.began) = (got + bytes, true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if !self.began => return Err(error),
+                Err(_) => self.damaged.store(true, Ordering::Relaxed),
+            }
+        }
+        Ok(got)
+    }
 }
 
 /// Units a second of a pcapng interface: a power of ten, or with the highest bit set of two (the parser's own reading knows
@@ -75,13 +258,39 @@ fn units_per_s(if_tsresol: u8) -> Option<i128> {
     (exponent <= most).then(|| base.pow(u32::from(exponent)))
 }
 
+/// FCS of an interface's packets (bytes): `if_fcslen`, which some write in bits.
+fn fcs_of(description: &InterfaceDescriptionBlock<'_>) -> u32 {
+    let value = description.options.iter().find(|option| option.code == IF_FCSLEN);
+    match value.and_then(|option| option.value().first().copied()) {
+        Some(bits @ (16 | 32)) => u32::from(bits) / 8,
+        Some(bytes @ 1..=8) => u32::from(bytes),
+        _ => 0,
+    }
+}
+
+/// An obsolete Packet Block: interface, time, length, data.
+fn packet_block<'a>(block: &'a UnknownBlock<'_>, big_endian: bool) -> Option<(u32, i128, u32, &'a [u8])> {
+    let word = |at: usize| {
+        let bytes: [u8; 4] = block.data.get(at..at + 4)?.try_into().ok()?;
+        Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    };
+    // Two numbers of 16 bits: the interface comes first in the file.
+    let interface = if big_endian { word(0)? >> 16 } else { word(0)? & 0xffff };
+    let units = i128::from(u64::from(word(4)?) << 32 | u64::from(word(8)?));
+    let data = block.data.get(20..)?;
+    Some((interface, units, word(16)?, data.get(..word(12)? as usize).unwrap_or(data)))
+}
+
 #[derive(Default)]
 struct Recording {
+    mtu: u32,
     interfaces: Vec<Interface>,
+    big_endian: bool,
     /// (time (ns), frame bytes, number of its flow).
     packets: Vec<(i128, u32, Option<u32>)>,
     /// Number, in the order of the first packets, and packets.
     flows: HashMap<(SocketAddr, SocketAddr), (u32, u64)>,
+    aside: Aside,
 }
 
 impl Recording {
@@ -93,7 +302,11 @@ impl Recording {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 let units_per_s = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
-                self.interfaces = vec![Interface { link: header.network, units_per_s, offset_s: 0 }];
+                // Above the type: whether each packet ends with an FCS, and of how many 16-bit words (libpcap, pcap-common.h).
+                let network = header.network.0 as u32;
+                let fcs = if network & 0x0400_0000 != 0 { 2 * (network >> 28) } else { 0 };
+                let link = Link((network & 0x03ff_ffff) as i32);
+                self.interfaces = vec![Interface { link, units_per_s, offset_s: 0, fcs }];
                 Ok(())
             }
             PcapBlockOwned::Legacy(packet) => {
@@ -102,8 +315,9 @@ impl Recording {
                 let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
                 self.packet(interface, units, packet.origlen, data)
             }
-            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+            PcapBlockOwned::NG(Block::SectionHeader(header)) => {
                 self.interfaces.clear();
+                self.big_endian = header.big_endian();
                 Ok(())
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
@@ -111,59 +325,98 @@ impl Recording {
                     let (place, told) = (self.interfaces.len(), description.if_tsresol);
                     format!("interface {place} has an impossible resolution of time (if_tsresol {told:#04x})")
                 })?;
-                let offset_s = description.ts_offset();
-                self.interfaces.push(Interface { link: description.linktype, units_per_s, offset_s });
+                let (offset_s, link) = (description.ts_offset(), Link(description.linktype.0));
+                self.interfaces.push(Interface { link, units_per_s, offset_s, fcs: fcs_of(description) });
                 Ok(())
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                let interface = *self.interfaces.get(packet.if_id as usize).ok_or_else(|| {
-                    self.damaged(&format!("it came from interface {}, which is not described", packet.if_id))
-                })?;
                 let units = i128::from(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low));
-                self.packet(interface, units, packet.origlen, packet.packet_data())
+                self.packet(self.interface(packet.if_id)?, units, packet.origlen, packet.packet_data())
             }
-            PcapBlockOwned::NG(Block::SimplePacket(_)) => Err(self.damaged("it is a simple packet, which has no time")),
+            PcapBlockOwned::NG(Block::SimplePacket(_)) => {
+                self.aside.simple += 1;
+                Ok(())
+            }
+            PcapBlockOwned::NG(Block::Unknown(block)) if self.is_packet_block(block.block_type) => {
+                let Some((interface, units, length, data)) = packet_block(block, self.big_endian) else {
+                    return Err(self.damaged("it is a Packet Block that is too short"));
+                };
+                self.packet(self.interface(interface)?, units, length, data)
+            }
+            // Statistics, names, secrets, journals: no packets.
             PcapBlockOwned::NG(_) => Ok(()),
         }
     }
 
+    /// The parser reads types as little-endian, whatever the section's order.
+    fn is_packet_block(&self, block_type: u32) -> bool {
+        block_type == if self.big_endian { PACKET_BLOCK.swap_bytes() } else { PACKET_BLOCK }
+            || block_type == PACKET_BLOCK
+    }
+
+    fn interface(&self, number: u32) -> Result<Interface, String> {
+        self.interfaces
+            .get(number as usize)
+            .copied()
+            .ok_or_else(|| self.damaged(&format!("it came from interface {number}, which is not described")))
+    }
+
     fn packet(&mut self, interface: Interface, units: i128, length: u32, data: &[u8]) -> Result<(), String> {
-        if self.packets.len() == MOST_PACKETS {
-            return Err(format!("has more than {MOST_PACKETS} packets; cut it (editcap -c, tcpdump -c)"));
-        }
-        let ethernet = match interface.link {
-            Linktype::ETHERNET => true,
-            Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => false,
-            other => {
-                return Err(format!("was captured on link type {}; Ethernet (1) and raw IP (101) are read", other.0));
-            }
+        let Some(headed) = interface.link.headed(data) else {
+            *self.aside.links.entry(interface.link).or_default() += 1;
+            return Ok(());
         };
-        let header = if ethernet { 0 } else { ETHERNET_HEADER };
-        let bytes = length.saturating_add(header + FCS).max(SMALLEST_FRAME);
-        if bytes > *crate::traffic::FRAME_RANGE_BYTES.end() {
-            return Err(self.damaged(&format!("it claims {length} bytes")));
-        }
+        let behind = data.get(headed.strip..).unwrap_or_default();
+        let sliced = match (headed.ethernet, headed.behind) {
+            (true, _) => LaxSlicedPacket::from_ethernet(behind).ok(),
+            (false, Some(ether_type)) => Some(LaxSlicedPacket::from_ether_type(ether_type, behind)),
+            (false, None) => None,
+        };
         let at_ns = units * 1_000_000_000 / interface.units_per_s + i128::from(interface.offset_s) * 1_000_000_000;
-        let sliced =
-            if ethernet { LaxSlicedPacket::from_ethernet(data).ok() } else { LaxSlicedPacket::from_ip(data).ok() };
-        let mut flow = None;
-        if let Some(tuple) = sliced.as_ref().and_then(tuple)
-            && (self.flows.len() < MOST_FLOWS || self.flows.contains_key(&tuple))
-        {
-            let next = self.flows.len() as u32;
-            let (number, packets) = self.flows.entry(tuple).or_insert((next, 0));
-            *packets += 1;
-            flow = Some(*number);
+        let flow = sliced.as_ref().and_then(tuple).and_then(|tuple| self.flow(tuple));
+        self.aside.no_flow += u64::from(flow.is_none());
+        let header = if headed.ethernet { 0 } else { ETHERNET_HEADER };
+        let frame = (length.saturating_sub(interface.fcs + headed.strip as u32)).saturating_add(header);
+        let long = sliced.as_ref().and_then(|sliced| Long::of(sliced, behind, header, frame, self.mtu));
+        let frames = long.as_ref().map_or(1, |long| long.frames);
+        if frames > 1 {
+            self.aside.long.0 += 1;
+            self.aside.long.1 += u64::from(frames);
         }
-        self.packets.push((at_ns, bytes, flow));
+        // A flow's packets are its frames.
+        if let Some((_, packets)) = flow.and_then(|number| Some((number, u64::from(frames.checked_sub(1)?))))
+            && let Some(tuple) = sliced.as_ref().and_then(tuple)
+            && let Some(entry) = self.flows.get_mut(&tuple)
+        {
+            entry.1 += packets;
+        }
+        for place in 0..frames {
+            if self.packets.len() == MOST_PACKETS {
+                return Err(format!("has more than {MOST_PACKETS} packets; cut it (editcap -c, tcpdump -c)"));
+            }
+            let bytes = long.as_ref().map_or(frame, |long| long.bytes(place)).saturating_add(FCS);
+            let bytes = bytes.clamp(SMALLEST_FRAME, *crate::traffic::FRAME_RANGE_BYTES.end());
+            self.packets.push((at_ns, bytes, flow));
+        }
         Ok(())
+    }
+
+    /// The number of a flow, with one packet more; `None` beyond those that are distinguished.
+    fn flow(&mut self, tuple: (SocketAddr, SocketAddr)) -> Option<u32> {
+        let next = self.flows.len() as u32;
+        if self.flows.len() >= MOST_FLOWS && !self.flows.contains_key(&tuple) {
+            return None;
+        }
+        let (number, packets) = self.flows.entry(tuple).or_insert((next, 0));
+        *packets += 1;
+        Some(*number)
     }
 
     /// Several interfaces need not write in order: packets are sorted by time, which keeps equal times in their order.
     fn finish(mut self, file: &str) -> Result<Capture, String> {
         self.packets.sort_by_key(|(at_ns, ..)| *at_ns);
         let (Some(first), Some(last)) = (self.packets.first(), self.packets.last()) else {
-            return Err("holds no packet".to_owned());
+            return Err(self.aside.nothing());
         };
         let span_ns = u64::try_from(last.0 - first.0).map_err(|_| "spans more than 584 years".to_owned())?;
         if span_ns == 0 {
@@ -173,6 +426,10 @@ impl Recording {
             ));
         }
         let mean_ns = span_ns / (self.packets.len() as u64 - 1);
+        // The gaps add up to no more than a clock holds.
+        if span_ns.checked_add(mean_ns.max(1)).is_none() {
+            return Err("spans more than 584 years".to_owned());
+        }
         let mut before = first.0 - i128::from(mean_ns.max(1));
         let mut flows: Vec<(u32, CapturedFlow)> = self
             .flows
@@ -189,9 +446,102 @@ impl Recording {
             before = *at_ns;
             Captured { gap_ns, bytes: *bytes, flow: flow.map(|number| places[number as usize]) }
         });
-        let packets = captured.collect();
+        let packets: Vec<Captured> = captured.collect();
         let flows = flows.into_iter().map(|(_, flow)| flow).collect();
-        Ok(Capture { file: file.to_owned(), packets, flows, sha256: None })
+        let notes = self.aside.notes(packets.len(), self.mtu);
+        Ok(Capture { file: file.to_owned(), packets, flows, sha256: None, notes })
+    }
+}
+
+impl Aside {
+    /// The link types that are not read: `3 packets of link type 105 (IEEE 802.11)`.
+    fn unread(&self) -> Vec<String> {
+        let of =
+            |(link, packets): (&Link, &u64)| format!("{} of link type {}{}", counted(*packets), link.0, link.name());
+        self.links.iter().map(of).collect()
+    }
+
+    /// Why a file has no packet that is read.
+    fn nothing(&self) -> String {
+        if !self.links.is_empty() {
+            let read = "Ethernet, Linux cooked (SLL, SLL2), BSD loopback, raw IP, PPP and PPPoE are read";
+            return format!("holds {}; {read}", self.unread().join(", "));
+        }
+        if self.simple > 0 {
+            let what = "which have no time; expected enhanced packet blocks (capture with -w and no other option)";
+            return format!("holds simple packets only ({}), {what}", self.simple);
+        }
+        "holds no packet".to_owned()
+    }
+
+    /// What a reader must know, a sentence each.
+    fn notes(&self, packets: usize, mtu: u32) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.links.is_empty() {
+            notes.push(format!("{} left out", self.unread().join(", ")));
+        }
+        if self.simple > 0 {
+            notes.push(format!("{} of simple blocks left out: they have no time", counted(self.simple)));
+        }
+        if let Some(cut) = self.cut {
+            notes.push(format!("the first {packets} packets count: {cut}"));
+        }
+        let (buffers, frames) = self.long;
+        if buffers > 0 {
+            notes.push(format!(
+                "{} longer than an MTU of {mtu} B (captured before segmentation or after GRO), counted as the {frames} frames on the \
+                 wire; add ,mtu=9000 to the file's name for another MTU",
+                counted(buffers)
+            ));
+        }
+        if self.no_flow > 0 {
+            notes.push(format!("{} of no flow (no IP header), which NICs put into queue 0", counted(self.no_flow)));
+        }
+        notes
+    }
+}
+
+fn counted(packets: u64) -> String {
+    if packets == 1 { "1 packet".to_owned() } else { format!("{packets} packets") }
+}
+
+/// A captured buffer that was several frames on the wire.
+struct Long {
+    frames: u32,
+    /// Headers that each frame has, the link's included (bytes).
+    headers: u32,
+    /// What each but the last has besides (bytes).
+    part: u32,
+    /// What the last one has (bytes).
+    rest: u32,
+}
+
+impl Long {
+    /// TCP is segmented; other packets are fragmented, at multiples of 8 bytes (RFC 791). `frame` is the length without FCS, `link` the
+    /// Ethernet header that the capture lacks. `None` for a packet that fits the MTU, or is no IP packet.
+    fn of(sliced: &LaxSlicedPacket<'_>, data: &[u8], link: u32, frame: u32, mtu: u32) -> Option<Self> {
+        let (ip, ip_header) = match sliced.net.as_ref()? {
+            LaxNetSlice::Ipv4(ip) => (ip.header().slice().as_ptr(), ip.header().slice().len() as u32),
+            LaxNetSlice::Ipv6(ip) => (ip.header().slice().as_ptr(), ip.header().slice().len() as u32),
+            LaxNetSlice::Arp(_) => return None,
+        };
+        let before = link + u32::try_from((ip as usize).checked_sub(data.as_ptr() as usize)?).ok()?;
+        let packet = frame.checked_sub(before).filter(|packet| *packet > mtu)?;
+        let (headers, part) = match sliced.transport.as_ref() {
+            Some(TransportSlice::Tcp(tcp)) => {
+                let headers = ip_header + tcp.slice().len() as u32 - tcp.payload().len() as u32;
+                (headers, mtu.checked_sub(headers)?)
+            }
+            _ => (ip_header, mtu.checked_sub(ip_header)? & !7),
+        };
+        let payload = packet.checked_sub(headers)?;
+        let frames = payload.div_ceil(part.max(1)).max(1);
+        Some(Self { frames, headers: before + headers, part, rest: payload - (frames - 1) * part })
+    }
+
+    /// The length of one of the frames, without FCS.
+    fn bytes(&self, place: u32) -> u32 {
+        self.headers + if place + 1 < self.frames { self.part } else { self.rest }
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::rss::{Table, toeplitz};
-use crate::capture::Capture;
+use crate::capture::{self, Capture};
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 
@@ -84,6 +84,8 @@ impl Flows {
             }
             Self::Capture { capture: Some(capture), .. } => {
                 capture.flows.iter().for_each(|flow| deal((flow.source, flow.destination), flow.packets as f64));
+                // What has no addresses to hash goes to the first queue.
+                shares[0] += capture.packets.iter().filter(|packet| packet.flow.is_none()).count() as f64;
             }
             Self::Capture { capture: None, .. } => return table.shares(),
         }
@@ -97,7 +99,7 @@ impl std::str::FromStr for Flows {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        if [".pcap", ".pcapng", ".cap"].iter().any(|end| text.trim().ends_with(end)) {
+        if capture::is_name(text) {
             return Ok(Self::Capture { file: text.trim().to_owned(), capture: None });
         }
         let (count, mut params) = Params::split("flows", text)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Arrivals;
-use crate::capture::Capture;
+use crate::capture::{self, Capture};
 use crate::error::{Invalid, ParseError};
 use crate::units;
 
@@ -92,9 +92,7 @@ impl std::str::FromStr for FrameSizes {
             "imix" => Ok(Self::Imix),
             "mci1998-like" => Ok(Self::Mci1998Like),
             "trace" => Ok(Self::Trace(None)),
-            other if [".csv", ".pcap", ".pcapng", ".cap"].iter().any(|end| other.ends_with(end)) => {
-                Ok(Self::File(other.to_owned()))
-            }
+            other if other.ends_with(".csv") || capture::is_name(other) => Ok(Self::File(other.to_owned())),
             other if other.starts_with("mixture:") => mixture_from(other),
             other => {
                 let bytes = units::parse_bytes(other).ok().and_then(|bytes| u32::try_from(bytes).ok());

@@ -13,6 +13,9 @@ const NEIGHBOURS: f64 = 1.1;
 /// If the share of such trials that lose more than the target lies between this and its complement, the result is due to chance.
 const CHANCE: f64 = 0.1;
 
+/// A load up to the cliff that loses more than this many times the target does not fit the cliff, whatever its interval.
+const FAR_MISSED: f64 = 100.0;
+
 /// The trials at a load.
 struct At<'a> {
     load_pps: f64,
@@ -21,7 +24,7 @@ struct At<'a> {
 }
 
 /// Each measured load below the interval of the host's own cliff where most trials lost more than the target, or above it where most
-/// did not.
+/// did not; and each up to the cliff itself that lost far more.
 pub fn all(
     swept: &[Observation],
     searched: &[(Observation, Reading)],
@@ -30,7 +33,11 @@ pub fn all(
     capacity_pps: f64,
 ) -> Vec<Contradiction> {
     let Some(bounds) = finding.searches.as_ref().map(|searches| &searches.own) else { return Vec::new() };
-    by_load(swept, capacity_pps).iter().filter_map(|at| contradiction(at, bounds, searched, goal)).collect()
+    let cliff_pps = finding.cliff_pps.wire.map(|cliff| cliff.value);
+    by_load(swept, capacity_pps)
+        .iter()
+        .filter_map(|at| contradiction(at, (bounds, cliff_pps), searched, goal))
+        .collect()
 }
 
 fn by_load(swept: &[Observation], capacity_pps: f64) -> Vec<At<'_>> {
@@ -56,7 +63,7 @@ fn loss(answer: &Answer) -> Option<f64> {
 
 fn contradiction(
     at: &At<'_>,
-    bounds: &CliffBounds,
+    (bounds, cliff_pps): (&CliffBounds, Option<f64>),
     searched: &[(Observation, Reading)],
     goal: &Goal,
 ) -> Option<Contradiction> {
@@ -64,10 +71,13 @@ fn contradiction(
     let failed = lost > goal.exceed_ratio * at.trials.len() as f64;
     let is_below = bounds.lower_pps.is_some_and(|lower| at.load_pps < lower);
     let is_above = bounds.upper_pps.is_some_and(|upper| at.load_pps > upper);
-    if !(is_below && failed || is_above && !failed) {
+    let mean = at.trials.iter().map(|(.., loss)| loss).sum::<f64>() / at.trials.len() as f64;
+    // Near the cliff chance decides whether the target is kept, but not by how much it is missed.
+    let far_missed = failed && mean > FAR_MISSED * goal.loss_ratio.max(1e-5);
+    let is_at = cliff_pps.is_some_and(|cliff_pps| at.load_pps <= cliff_pps * (1.0 + 1e-6));
+    if !(is_below && failed || is_above && !failed || is_at && far_missed) {
         return None;
     }
-    let mean = at.trials.iter().map(|(.., loss)| loss).sum::<f64>() / at.trials.len() as f64;
     Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
 }
 

@@ -23,6 +23,7 @@ pub fn replayable(mut capture: Capture) -> (Capture, String) {
         capture.flows.len(),
         replay.flows(),
     );
+    let told = capture.notes.iter().fold(told, |told, note| format!("{told}; {note}"));
     (capture, told)
 }
 

@@ -2,21 +2,26 @@
 
 use std::path::Path;
 
-use netcliff_core::capture::{Capture, reading};
+use netcliff_core::capture::{Capture, USUAL_MTU, named, reading};
 use netcliff_core::experiment::FileError;
 use netcliff_host::files;
 
 use super::digest::Digested;
 
-/// Reads a capture.
+/// Reads a capture, `FILE` or `FILE,mtu=9000`.
 ///
 /// # Errors
 /// The file cannot be read, or see [`reading::read`].
 pub fn read(path: &str) -> Result<Capture, FileError> {
     let wrong = |message: String| FileError { path: path.to_owned(), message };
-    let file = files::open(Path::new(path)).map_err(|cause| wrong(super::unread(&cause)))?;
+    // A file may be called so.
+    let (name, mtu) =
+        if Path::new(path).exists() { Some((path, USUAL_MTU)) } else { named(path) }.ok_or_else(|| {
+            wrong("mtu: expected a whole number of bytes from 256 to 65535, such as ,mtu=9000".to_owned())
+        })?;
+    let file = files::open(Path::new(name)).map_err(|cause| wrong(super::unread(&cause)))?;
     let (file, sum) = Digested::new(file);
-    let capture = reading::read(path, file).map_err(wrong)?;
+    let capture = reading::read(path, file, mtu).map_err(wrong)?;
     Ok(Capture { sha256: Some(sum.hex()), ..capture })
 }
 

@@ -7,7 +7,7 @@ use super::page;
 use super::stack::{Cell, figure as number, stack, words};
 use crate::drawing::unit_of;
 use crate::format;
-use crate::terminal::comparison::{bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
+use crate::terminal::comparison::{answer, bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
 
 /// Both runs, every figure with its change, the bar, what else changed, on one page that needs nothing else.
 pub fn compare(comparison: &Comparison) -> String {
@@ -24,6 +24,7 @@ fn body(comparison: &Comparison) -> Markup {
         header {
             p.kicker { "netcliff compare · " (comparison.kind) }
             h1 { (headline(comparison)) }
+            p.summary { (answer(comparison).1) }
             @if let Some(share) = comparison.fail_if_slower {
                 @let (failed, verdict) = bar_verdict(comparison);
                 div .callout .alarm[failed] {

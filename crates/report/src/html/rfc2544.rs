@@ -15,6 +15,7 @@ use crate::drawing::Drawing;
 use crate::drawing::stored::{axis, stored};
 use crate::format::{self, Unit};
 use crate::svg;
+use crate::terminal::rfc2544::brief::{doubt, verdict};
 use crate::terminal::rfc2544::{ended_early, missing, notes, tables, throughput_of};
 
 /// Distance of the points of a line's rate, in frame size.
@@ -41,6 +42,10 @@ fn body(report: &Rfc2544Report) -> Markup {
         header {
             p.kicker { "netcliff rfc2544 · " (format::date_utc(report.provenance.started_unix_s)) }
             h1 { (headline(report)) }
+            p.summary { (verdict(report)) }
+            @if let Some(doubt) = doubt(report) {
+                p.banner role="status" { (doubt) }
+            }
             p { (report.device) ". " (report.tester) "." }
             @if let Some(why) = ended_early(report) {
                 p.banner role="status" { strong { "Partial:" } " " (why) }

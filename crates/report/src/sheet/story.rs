@@ -6,6 +6,8 @@ use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
 use super::CPU_PARTS;
 use crate::format;
 
+/// Distance from twice the cliff within which a trial counts as at twice the cliff.
+const NEAR_TWICE: f64 = 0.1;
 /// Below this share of the peak at twice the cliff a host is said to livelock.
 const LIVELOCK_BELOW: f64 = 0.5;
 /// From this share of the peak upwards the curve is called flat.
@@ -52,19 +54,19 @@ pub struct Livelock {
     pub why: Option<String>,
 }
 
-/// What happens at twice the cliff, from the measurement, or else the simulation, or else the model.
-/// None: no engine got that far.
+/// What happens at twice the cliff: from the sweep's trials, or else the trial that accounts for each packet, or else the simulation, or
+/// else the model. `None`: no engine got that far.
 pub fn livelock(finding: &Finding) -> Option<Livelock> {
-    let order = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
-    let (engine, figure) =
-        order.into_iter().find_map(|e| finding.livelock.get(e).filter(|f| f.value.is_finite()).map(|f| (e, f)))?;
-    let by = match engine {
-        EngineKind::Wire => "measured",
-        EngineKind::Sim => "simulated, not measured",
-        EngineKind::Model => "predicted, not measured",
+    let of = |engine: EngineKind| {
+        finding.livelock.get(engine).filter(|figure| figure.value.is_finite()).map(|figure| figure.value)
     };
-    let share = format::share(figure.value);
-    let verdict = match figure.value {
+    let (engine, value, by) = of(EngineKind::Wire)
+        .map(|value| (EngineKind::Wire, value, "measured".to_owned()))
+        .or_else(|| accounted(finding).map(|(value, by)| (EngineKind::Wire, value, by)))
+        .or_else(|| Some((EngineKind::Sim, of(EngineKind::Sim)?, "simulated, not measured".to_owned())))
+        .or_else(|| Some((EngineKind::Model, of(EngineKind::Model)?, "predicted, not measured".to_owned())))?;
+    let share = format::share(value);
+    let verdict = match value {
         value if value < LIVELOCK_BELOW => Verdict::Livelock,
         value if value < FLAT_FROM => Verdict::Falls,
         _ => Verdict::Flat,
@@ -76,6 +78,18 @@ pub fn livelock(finding: &Finding) -> Option<Livelock> {
     };
     let why = (verdict != Verdict::Flat).then(|| why(finding, engine)).flatten();
     Some(Livelock { verdict, text, why })
+}
+
+/// Share of the measured peak that the trial of the ledger delivered, where that trial was at twice the cliff, and how it was measured.
+fn accounted(finding: &Finding) -> Option<(f64, String)> {
+    let (trial, cliff, peak) = (finding.ledger.as_ref()?, finding.cliff_pps.wire?, finding.peak_pps.wire?);
+    let ledger = &trial.ledger;
+    if ledger.sent == 0 || (trial.load_pps / (2.0 * cliff.value) - 1.0).abs() > NEAR_TWICE {
+        return None;
+    }
+    let delivered_pps = trial.load_pps * ledger.delivered as f64 / ledger.sent as f64;
+    let slowed = ledger.tracing_ns.map_or(String::new(), |ns| format!(", which takes {ns} ns a drop"));
+    Some((delivered_pps / peak.value, format!("measured in the trial that accounts for each packet{slowed}")))
 }
 
 /// `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0 %), ...`

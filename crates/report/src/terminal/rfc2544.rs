@@ -1,6 +1,6 @@
 //! [`rfc2544`]: what `netcliff rfc2544 -v` prints; [`rfc2544_brief`]: without `-v`.
 
-mod brief;
+pub mod brief;
 
 use netcliff_core::stream::Spread;
 use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};

@@ -133,7 +133,7 @@ fn a_load_beyond_the_link_is_declined_with_its_reason() {
 fn a_capture_is_replayed_around_at_the_load_asked_for() {
     let packets: Vec<Captured> =
         (0..100).map(|n| Captured { gap_ns: 1000 * (1 + n % 7), bytes: 64 + n as u32, flow: None }).collect();
-    let capture = Arc::new(Capture { file: "x.pcap".to_owned(), packets, flows: Vec::new(), sha256: None });
+    let capture = Arc::new(Capture { file: "x.pcap".to_owned(), packets, flows: Vec::new(), ..Capture::default() });
     let rate_pps = 2.0 * capture.rate_pps();
     let traffic = Traffic {
         arrivals: Arrivals::Trace {

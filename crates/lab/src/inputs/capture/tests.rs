@@ -1,6 +1,8 @@
 //! Captures written byte by byte, as the formats say.
 
 use super::*;
+use netcliff_core::Flows;
+use netcliff_core::queues::rss::Table;
 
 /// An Ethernet frame of `length` bytes without FCS: IPv4 and UDP from 10.0.0.1:`port` to 10.0.0.2:9.
 fn frame(port: u16, length: usize) -> Vec<u8> {
@@ -160,9 +162,9 @@ fn what_is_wrong_is_told_with_its_place() {
         (Vec::new(), "neither pcap nor pcapng"),
         (pcap(order, MICROSECONDS, 1, &[]), "holds no packet"),
         (pcap(order, MICROSECONDS, 1, &good[..1]), "1 packet(s) over no time"),
-        (whole[..whole.len() - 10].to_vec(), "damaged after packet 1: the file ends in the middle"),
-        (pcap(order, MICROSECONDS, 105, &good), "link type 105"),
-        (ng(&[interface(order, 1, None), simple]), "simple packet, which has no time"),
+        (whole[..60].to_vec(), "damaged after packet 0: the file ends"),
+        (pcap(order, MICROSECONDS, 105, &good), "2 packets of link type 105 (IEEE 802.11); Ethernet,"),
+        (ng(&[interface(order, 1, None), simple]), "holds simple packets only (1), which have no time"),
         (ng(&[enhanced(order, 3, 1, &frame(1, 60))]), "interface 3, which is not described"),
         (ng(&[interface(order, 1, Some(30))]), "interface 0 has an impossible resolution of time (if_tsresol 0x1e)"),
         (ng(&[interface(order, 1, Some(0xff))]), "impossible resolution of time (if_tsresol 0xff)"),
@@ -187,4 +189,181 @@ fn a_file_of_another_program() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let capture = read(theirs.path().to_str().unwrap()).unwrap();
     assert_eq!(capture.sizes(), [(64, 1.0), (94, 1.0)]);
+}
+
+/// An obsolete Packet Block (type 2).
+fn obsolete(order: ByteOrder, interface: u16, units: u64, frame: &[u8]) -> Vec<u8> {
+    let length = order.u32(frame.len() as u32);
+    let place = [order.u16(interface), order.u16(0)].concat();
+    let times = [order.u32((units >> 32) as u32), order.u32(units as u32), length, length].concat();
+    block(order, 2, &[place.as_slice(), &times, frame].concat())
+}
+
+#[test]
+fn old_packet_blocks_count_as_new_ones_do_and_what_has_no_packet_is_passed_over() {
+    for order in [ByteOrder(false), ByteOrder(true)] {
+        let bytes = [
+            section(order),
+            interface(order, 1, None),
+            interface(order, 1, Some(9)),
+            obsolete(order, 0, 1_000_000, &frame(1, 60)),
+            // Statistics, names, secrets, a custom block, one that nobody knows.
+            block(order, 5, &[0; 12]),
+            block(order, 4, &[0; 4]),
+            block(order, 10, &[[0; 4], order.u32(0)].concat()),
+            block(order, 0xbad, &[0; 8]),
+            block(order, 0x7777, &[1, 2, 3, 4]),
+            obsolete(order, 1, 2_000_000_000, &frame(2, 100)),
+            enhanced(order, 0, 4_000_000, &frame(1, 60)),
+            // Another section numbers its interfaces anew.
+            section(order),
+            interface(order, 1, Some(3)),
+            enhanced(order, 0, 7_000, &frame(1, 60)),
+        ]
+        .concat();
+        let capture = read_bytes(&bytes).unwrap();
+        let seen: Vec<(u64, u32)> =
+            capture.packets.iter().skip(1).map(|packet| (packet.gap_ns, packet.bytes)).collect();
+        assert_eq!(seen, [(1_000_000_000, 104), (2_000_000_000, 64), (3_000_000_000, 64)]);
+        assert!(capture.notes.is_empty(), "{:?}", capture.notes);
+    }
+}
+
+/// The same IPv4 packet behind the header of each link: an Ethernet frame of 104 bytes with FCS, of the same flow.
+#[test]
+fn links_are_taken_for_ethernet() {
+    let whole = frame(7, 100);
+    let ip = &whole[14..];
+    let sll = [[0; 14].as_slice(), &[0x08, 0x00], ip].concat();
+    let sll2 = [[0x08, 0x00].as_slice(), &[0; 18], ip].concat();
+    for (link, packet) in [
+        (1, whole.clone()),
+        (101, ip.to_vec()),
+        (12, ip.to_vec()),
+        (228, ip.to_vec()),
+        (0, [&[2, 0, 0, 0], ip].concat()),
+        (108, [&[0, 0, 0, 2], ip].concat()),
+        (113, sll),
+        (276, sll2),
+        (9, [&[0x00, 0x21], ip].concat()),
+        (9, [&[0xff, 0x03, 0x00, 0x21], ip].concat()),
+        (50, [&[0xff, 0x03, 0x00, 0x21], ip].concat()),
+        (9, [&[0x21], ip].concat()),
+        (104, [&[0x0f, 0x00, 0x08, 0x00], ip].concat()),
+    ] {
+        let length = packet.len();
+        let packets = [(1, 0, packet.clone(), length), (2, 0, packet, length)];
+        let capture = read_bytes(&pcap(ByteOrder(false), MICROSECONDS, link, &packets)).unwrap();
+        assert_eq!(capture.sizes(), [(104, 2.0)], "link type {link}");
+        assert_eq!(capture.flows[0].source.to_string(), "10.0.0.1:7", "link type {link}");
+        assert!(capture.notes.is_empty(), "link type {link}: {:?}", capture.notes);
+    }
+}
+
+#[test]
+fn an_fcs_that_the_file_names_is_not_added_again() {
+    let with_fcs = [frame(1, 60), vec![9; 4]].concat();
+    let packets = [(1, 0, with_fcs.clone(), 64), (2, 0, with_fcs.clone(), 64)];
+    // Two 16-bit words.
+    let capture = read_bytes(&pcap(ByteOrder(false), MICROSECONDS, 1 | 0x0400_0000 | 2 << 28, &packets)).unwrap();
+    assert_eq!(capture.sizes(), [(64, 2.0)]);
+    let order = ByteOrder(true);
+    let long = [frame(1, 100), vec![9; 4]].concat();
+    let mut body = [order.u16(1).as_slice(), &order.u16(0), &order.u32(0)].concat();
+    body.extend([order.u16(13).as_slice(), &order.u16(1), &[4, 0, 0, 0], &[0; 4]].concat());
+    let bytes = [section(order), block(order, 1, &body), enhanced(order, 0, 1, &long), enhanced(order, 0, 9, &long)];
+    assert_eq!(read_bytes(&bytes.concat()).unwrap().sizes(), [(104, 2.0)]);
+}
+
+#[test]
+fn what_is_left_out_is_counted_and_named() {
+    let order = ByteOrder(false);
+    let arp = [[2; 12].as_slice(), &[0x08, 0x06], &[0; 46]].concat();
+    let bytes = [
+        section(order),
+        interface(order, 1, None),
+        interface(order, 127, None),
+        enhanced(order, 0, 1_000_000, &frame(1, 60)),
+        enhanced(order, 1, 1_500_000, &[0; 80]),
+        enhanced(order, 1, 1_600_000, &[0; 80]),
+        block(order, 3, &[order.u32(60).as_slice(), &frame(1, 60)].concat()),
+        enhanced(order, 0, 2_000_000, &arp),
+        enhanced(order, 0, 3_000_000, &frame(1, 60)),
+    ]
+    .concat();
+    let capture = read_bytes(&bytes[..bytes.len() - 20]).unwrap();
+    assert_eq!(capture.packets.len(), 2);
+    let notes = capture.notes.join("; ");
+    for part in [
+        "2 packets of link type 127 (IEEE 802.11 with radiotap)",
+        "1 packet of simple blocks",
+        "the first 2 packets",
+        "1 packet of no flow",
+    ] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+    // Packets without a flow are the first queue's.
+    let flows = super::super::flows(&Flows::Capture { file: written_at(&bytes), capture: None }).unwrap();
+    let shares = flows.shares(&Table::new(&[], 4));
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares[0] >= 1.0 / 3.0 - 1e-9, "{shares:?}");
+}
+
+/// A TCP buffer before segmentation: 4 segments of 1448 and one of 8 bytes; a UDP datagram in fragments.
+#[test]
+fn a_buffer_longer_than_the_mtu_counts_as_its_frames() {
+    let mut tcp = Vec::new();
+    let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    let timestamps = [
+        etherparse::TcpOptionElement::Noop,
+        etherparse::TcpOptionElement::Noop,
+        etherparse::TcpOptionElement::Timestamp(1, 1),
+    ];
+    let header = builder.tcp(1, 2, 3, 4).options(&timestamps).unwrap();
+    header.write(&mut tcp, &vec![0; 4 * 1448 + 8]).unwrap();
+    let udp = frame(1, 14 + 20 + 8 + 3000);
+    let small = frame(1, 60);
+    let packets: Vec<(u32, u32, Vec<u8>, usize)> = [&tcp, &udp, &small]
+        .into_iter()
+        .zip(1..)
+        .map(|(packet, at)| (at, 0, packet.clone(), packet.len().min(96)))
+        .collect();
+    let file = pcap(ByteOrder(false), MICROSECONDS, 1, &packets);
+    let capture = read_bytes(&file).unwrap();
+    let sizes: Vec<u32> = capture.packets.iter().map(|packet| packet.bytes).collect();
+    // 14 + 20 + 32 + 1448 + 4; fragments of 1480, 1480 and 48 bytes behind an IP header each.
+    assert_eq!(sizes, [1518, 1518, 1518, 1518, 78, 1518, 1518, 86, 64]);
+    assert!(
+        capture.notes[0].contains("2 packets longer than an MTU of 1500 B")
+            && capture.notes[0].contains("the 8 frames")
+    );
+    let packets: u64 = capture.flows.iter().map(|flow| flow.packets).sum();
+    assert_eq!(packets, 9);
+    let large = read(&format!("{},mtu=9000", written_at(&file))).unwrap();
+    assert_eq!((large.packets.len(), large.notes.len()), (3, 0));
+    let wrong = read(&format!("{},mtu=9", written_at(&file))).unwrap_err().to_string();
+    assert!(wrong.contains("256 to 65535"), "{wrong}");
+}
+
+#[test]
+fn packed_captures_are_read_as_they_are_and_cut_ones_as_far_as_they_go() {
+    let packets: Vec<(u32, u32, Vec<u8>, usize)> = (1..400).map(|at| (at, 0, frame(at as u16, 300), 300)).collect();
+    let plain = pcap(ByteOrder(true), NANOSECONDS, 1, &packets);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, &plain).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = ruzstd::encoding::compress_to_vec(plain.as_slice(), ruzstd::encoding::CompressionLevel::Fastest);
+    let expected = read_bytes(&plain).unwrap();
+    for packed in [&gzip, &zstd] {
+        let capture = read_bytes(packed).unwrap();
+        assert_eq!((capture.packets, capture.flows), (expected.packets.clone(), expected.flows.clone()));
+    }
+    let cut = read_bytes(&gzip[..gzip.len() / 2]).unwrap();
+    assert!((2..399).contains(&cut.packets.len()) && cut.notes[0].contains("packets count"), "{:?}", cut.notes);
+    assert!(read_bytes(&gzip[..20]).is_err() && read_bytes(&zstd[..8]).is_err());
+}
+
+/// The path of a file that stays.
+fn written_at(bytes: &[u8]) -> String {
+    let (_, path) = written(bytes).keep().unwrap();
+    path.display().to_string()
 }

@@ -74,7 +74,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
         "{said}"
     );
     let said = void(Disturbance { sender_stalls: pauses(0.4), ..told });
-    assert!(said.contains("the sender was held up for 38 % of the time") && said.contains("--sender-cpu"), "{said}");
+    assert!(said.contains("the sender was delayed for 38 % of the time") && said.contains("--sender-cpu"), "{said}");
     // Without a measurement the trials' own reason.
     let said = void(Disturbance::default());
     assert!(said.contains("the sender fell behind; end other programs"), "{said}");
