@@ -45,7 +45,7 @@ if mknod null c 1 3 2>/dev/null && : 2>/dev/null >null; then
 else
     skipped P3 "no device can be made here"
 fi
-cat pipe >copy &
+timeout 10 cat pipe >copy &
 metrics pipe >/dev/null
 wait $!
 verdict P3 "--metrics-file PIPE: $(stat -c %F pipe), $(wc -l <copy) lines read" test -p pipe -a -s copy

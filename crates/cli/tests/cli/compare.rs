@@ -176,7 +176,7 @@ fn what_cannot_be_compared_is_wrong_usage() {
             (&["compare", &stream, &stream, "--fail-if-slower", "-5%"], &["such as 5%"]),
             (&["compare", &stream], &["<B>"]),
             (&["compare", "", &stream], &["''", "expected a run of the store", "file of JSON"]),
-            (&["compare", &stream, &stream, "--html", "/"], &["cannot write /: Is a directory", "name a file"]),
+            (&["compare", &stream, &stream, "--html", "/"], &["cannot write /: is a directory", "name a file"]),
         ],
     );
 }

@@ -111,7 +111,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["run", &file, "--sizes", "63B"], &["63"]),
         (&["run", &magic], &["magic", "netfilter"]),
         (&["run", &many], &["many.toml: rules = 501", "1 to 500"]),
-        (&["run", &file, "--html", "/"], &["cannot write /: Is a directory", "name a file"]),
+        (&["run", &file, "--html", "/"], &["cannot write /: is a directory", "name a file"]),
         (&["run", &file, "--svg", "no/such/place.svg"], &["cannot write no/such/place.svg: No such file"]),
         (&["run", &file, "--sizes", "64B,64B"], &["small.toml: frame size = 64B twice", "each size once"]),
         (&["run", &file, "--time", "5ms"], &["small.toml: trial = 5ms", "10ms to"]),

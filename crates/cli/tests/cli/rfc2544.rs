@@ -148,7 +148,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--send-by", "pigeon"], &["pigeon", "auto, packet, xdp"]),
         (&["--receive-by", "pigeon"], &["pigeon", "auto, packet, xdp, xdp-native, xdp-generic"]),
         (&["--name", "router"], &["--name router", "add --save"]),
-        (&["--html", "/"], &["cannot write /: Is a directory", "name a file in a directory that can be written"]),
+        (&["--html", "/"], &["cannot write /: is a directory", "name a file in a directory that can be written"]),
         (&["--html", "no/such/place.html"], &["cannot write no/such/place.html: No such file"]),
         (&["--tx", "eth7"], &["--rx"]),
         (&["--tx", "no-such-if", "--rx", "lo"], &["there is no interface no-such-if"]),

@@ -105,7 +105,7 @@ fn devices_of_a_testbed_are_seen_from_outside() {
     running.end(std::time::Duration::from_secs(30));
     if let Some(output) = screen {
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("all, by load   ? help, q quit"), "{text}");
+        assert!(output.status.success() && text.contains("all, by load   ? help, q quit"), "{text}{output:?}");
     }
 }
 

@@ -5,12 +5,13 @@ the next key is typed (within 30 s: a loaded machine takes its time). Before the
 which is =WORDS. Screens are separated by form feeds; the last line says how the program ended. Instead of the key "!" SIGTERM
 is sent, and the last line says whether the terminal is as it was, too.
 """
-import fcntl, os, pty, re, select, signal, struct, sys, termios, time
+import codecs, fcntl, os, pty, re, select, signal, struct, sys, termios, time
 
 COLUMNS, ROWS = 80, 24
 screen = [[" "] * COLUMNS for _ in range(ROWS)]
 row = column = 0
-raw = b""
+raw = ""
+decoder = codecs.getincrementaldecoder("utf-8")("ignore")
 whole = b""
 
 
@@ -18,9 +19,11 @@ def show(data):
     """Cursor movements and text, as crossterm writes them; attributes are skipped."""
     global row, column, raw, whole
     whole += data
-    raw += data
-    text = raw.decode("utf-8", "ignore")
-    raw = b""
+    # What a read cut in two waits for the rest.
+    text = raw + decoder.decode(data)
+    cut = re.search(r"\x1b(\[[?0-9;]*)?$", text)
+    raw = text[cut.start() :] if cut else ""
+    text = text[: len(text) - len(raw)]
     for match in re.finditer(r"\x1b\[([?0-9;]*)([a-zA-Z])|\x1b.|([^\x1b])", text, re.S):
         numbers, letter, character = match.groups()
         if letter == "H":
