@@ -5,8 +5,27 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// State of a connection in the kernel's tables (TCP_ESTABLISHED). One that was closed has no owner any more: it shows user 0.
 const ESTABLISHED: &str = "01";
 
-/// The user who owns the other end (`peer`) of a connection to `local`; None where this host has no such connection, or does not report.
-pub(super) fn user_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+/// What the kernel reports instead of every user that has no number in this process's user namespace.
+const OVERFLOW_UID: u32 = 65_534;
+
+/// Whether a peer without a key is served: this process's user, and root.
+pub fn is_served(user: Option<u32>) -> bool {
+    user.is_some_and(|user| user == 0 || user == nix::unistd::geteuid().as_raw())
+}
+
+/// The user who owns the other end (`peer`) of a connection to `local`. `None` where this host has no such connection, the kernel does not
+/// report, or it reports the number that stands for several users.
+pub fn user_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+    owner_of(local, peer).filter(|user| *user != OVERFLOW_UID || has_all_users())
+}
+
+/// Whether every user of the host has a number of its own here: not in a user namespace with fewer.
+fn has_all_users() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+fn owner_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
     // A socket of IPv6 may have a connection of IPv4.
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().find_map(|table| {
         let text = std::fs::read_to_string(table).ok()?;
