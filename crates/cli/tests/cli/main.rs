@@ -5,6 +5,7 @@ mod common;
 mod advise;
 mod attack_agent;
 mod attack_files;
+mod attack_serve;
 mod changed;
 mod compare;
 mod contracts;
