@@ -49,7 +49,8 @@ pub fn run(args: &ServeArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
             args.listen
         )));
     }
-    let served = Arc::new(Served { store: store_path(store)?, key, live: live::Live::default(), work: work::Work::default() });
+    let served =
+        Arc::new(Served { store: store_path(store)?, key, live: live::Live::default(), work: work::Work::default() });
     give_back_to_the_kernel();
     let stop = stop_on_signal()?;
     // Two threads: one would do, but a slow query of the store must not hold the stream of others up.

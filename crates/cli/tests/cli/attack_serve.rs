@@ -63,7 +63,8 @@ fn a_page_without_a_key_is_its_own_users() {
                 let answer = other.uid(65_534).gid(65_534).output().expect("bash");
                 let answer = String::from_utf8_lossy(&answer.stdout);
                 assert!(answer.starts_with("HTTP/1.1 403 "), "{listen} {path}: {answer}");
-                let why = "this connection is of user 65534: without a key this page is served to user 0 and root alone";
+                let why =
+                    "this connection is of user 65534: without a key this page is served to user 0 and root alone";
                 assert!(answer.contains(why), "{listen} {path}: {answer}");
             }
         }
@@ -125,7 +126,10 @@ fn a_request_has_a_time_limit() {
 fn a_token_is_on_no_command_line() {
     let home = Home::new();
     let key = bed::key(&home);
-    let browser = home.file("xdg-open", "#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$TMPDIR/opened.new\"; mv \"$TMPDIR/opened.new\" \"$TMPDIR/opened\"\n");
+    let browser = home.file(
+        "xdg-open",
+        "#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$TMPDIR/opened.new\"; mv \"$TMPDIR/opened.new\" \"$TMPDIR/opened\"\n",
+    );
     std::fs::set_permissions(&browser, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let mut command = home.command(["serve", "--listen", "127.0.0.1:0", "--open", "--key", &key]);
     command.env("PATH", format!("{}:/usr/bin:/bin", home.text(".").trim_end_matches("/.")));

@@ -56,7 +56,8 @@ mod diag {
     use std::os::fd::AsRawFd;
 
     use nix::sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket, sockopt,
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
+        sockopt,
     };
     use nix::sys::time::{TimeVal, TimeValLike};
 

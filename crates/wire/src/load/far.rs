@@ -140,7 +140,12 @@ impl LoadKind {
     }
 
     /// The generator's share of the rate of all clients together.
-    fn share(&self, request: &LoadRequest, interface: &str, most_pps: Option<f64>) -> Result<Option<Arc<RateShare>>, String> {
+    fn share(
+        &self,
+        request: &LoadRequest,
+        interface: &str,
+        most_pps: Option<f64>,
+    ) -> Result<Option<Arc<RateShare>>, String> {
         let wanted_pps = match request.load {
             Load::Paced { rate_pps, .. } => rate_pps,
             Load::FlatOut { .. } => most_pps.unwrap_or(f64::INFINITY),

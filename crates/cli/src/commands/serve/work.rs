@@ -47,11 +47,7 @@ impl Default for Work {
 impl Work {
     /// Makes an answer in a thread where waiting delays no other connection, when it is its turn. A request whose client has left loses its
     /// turn; one that is under way keeps it to its end.
-    pub async fn answer(
-        &self,
-        weight: Weight,
-        make: impl FnOnce() -> Response + Send + 'static,
-    ) -> Response {
+    pub async fn answer(&self, weight: Weight, make: impl FnOnce() -> Response + Send + 'static) -> Response {
         let turns = match weight {
             Weight::Light => &self.light,
             Weight::Heavy => &self.heavy,

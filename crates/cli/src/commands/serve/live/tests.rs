@@ -28,7 +28,12 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) {
 fn an_idle_reader_is_dropped_and_holds_nobody_up() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let served = Arc::new(Served { store: "/nonexistent".into(), key: None, live: Live::default(), work: Default::default() });
+        let served = Arc::new(Served {
+            store: "/nonexistent".into(),
+            key: None,
+            live: Live::default(),
+            work: Default::default(),
+        });
         let (sender, _) = broadcast::channel(BEHIND);
         *served.live.sender.lock().expect("unlocked") = Some(sender.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
