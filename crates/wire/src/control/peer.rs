@@ -16,28 +16,35 @@ pub fn is_served(user: Option<u32>) -> bool {
 }
 
 /// The user who owns the other end (`peer`) of a connection to `local`. `None` where this host has no such connection, the kernel does not
-/// report, or it reports the number that stands for several users.
+/// report, or it reports the number that stands for several users. Takes milliseconds where [`quick_user_of`] fails.
 pub fn user_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
-    owner_of(local, peer).filter(|user| *user != OVERFLOW_UID || has_all_users())
+    quick_user_of(local, peer).unwrap_or_else(|_| distinct(listed_owner(local, peer)))
 }
 
-/// Whether every user of the host has a number of its own here: not in a user namespace with fewer.
-fn has_all_users() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.split_whitespace().eq(["0", "0", "4294967295"])
-}
-
-fn owner_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+/// [`user_of`], in microseconds.
+///
+/// # Errors
+/// The kernel answers no such question here, or not to this process.
+pub fn quick_user_of(local: SocketAddr, peer: SocketAddr) -> std::io::Result<Option<u32>> {
     static ANSWERS: AtomicBool = AtomicBool::new(false);
     match diag::owner_of(peer, local) {
         Ok(owner) => {
             ANSWERS.store(true, Ordering::Relaxed);
-            owner
+            Ok(distinct(owner))
         }
         // It has left.
-        Err(error) if error.kind() == ErrorKind::NotFound && ANSWERS.load(Ordering::Relaxed) => None,
-        Err(_) => listed_owner(local, peer),
+        Err(error) if error.kind() == ErrorKind::NotFound && ANSWERS.load(Ordering::Relaxed) => Ok(None),
+        Err(error) => Err(error),
     }
+}
+
+/// The user, unless the number stands for all that have none of their own in this process's user namespace.
+fn distinct(user: Option<u32>) -> Option<u32> {
+    let has_all_users = || {
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        map.split_whitespace().eq(["0", "0", "4294967295"])
+    };
+    user.filter(|user| *user != OVERFLOW_UID || has_all_users())
 }
 
 /// The owner by the kernel's tables as text. Reading them takes milliseconds.

@@ -131,7 +131,7 @@ impl LoadKind {
         };
         match (request.load, most_pps) {
             (Load::Paced { rate_pps, .. }, Some(most_pps)) if rate_pps > most_pps * (1.0 + ROUNDING) => Err(format!(
-                "a load of {} was asked for, and this generator offers {} at the most (--max-rate)",
+                "a load of {} was asked for, and this generator offers at most {} (--max-rate)",
                 print_pps(rate_pps),
                 print_pps(most_pps)
             )),
@@ -181,7 +181,8 @@ impl LoadKind {
             replay: None,
         };
         let most_pps = self.most_pps(request)?;
-        let share = self.share(request, &interface, most_pps)?;
+        // Of the interface that clients may use, whether the frames are tagged here or by it.
+        let share = self.share(request, &way.interface, most_pps)?;
         let cpu = request.cpu.or_else(|| allowed_cpus().first().copied());
         let placement = Placement { netns: self.netns.clone(), cpu, priority: self.priority };
         Ok(GeneratorConfig {

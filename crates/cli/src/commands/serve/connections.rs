@@ -41,7 +41,7 @@ const REFUSED_HEAD_TIME: Duration = Duration::from_secs(2);
 const BUFFER_BYTES: usize = 64 << 10;
 /// Part of an answer that is handed on at once (bytes).
 const CHUNK_BYTES: usize = 64 << 10;
-/// Connections whose owner is looked up at once.
+/// Connections whose owner is looked up at once, where that takes long.
 const LOOK_UPS: usize = 2;
 /// An answer of more than this has a time limit (bytes).
 const LONG_ANSWER_BYTES: u64 = 1 << 20;
@@ -196,7 +196,7 @@ async fn attend(
     watcher: Watcher,
 ) {
     if served.key.is_none()
-        && let Some(why) = other_user(&stream, look_ups).await
+        && let Some(why) = refusal(user_of(&stream, look_ups).await)
     {
         let _ = connection.refused.set(why);
     }
@@ -212,12 +212,20 @@ async fn attend(
     let _ = watcher.watch(requests).await;
 }
 
-/// Why a connection without a key is refused: every user can reach loopback. `None` if it is of this process's user or root.
-async fn other_user(stream: &TcpStream, look_ups: &Semaphore) -> Option<String> {
+/// The user of the other end. `None` if the kernel does not report.
+async fn user_of(stream: &TcpStream, look_ups: &Semaphore) -> Option<u32> {
     let (local, from) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
-    let _turn = look_ups.acquire().await;
-    let look_up = tokio::task::spawn_blocking(move || peer::user_of(local, from));
-    let user = look_up.await.ok().flatten();
+    match peer::quick_user_of(local, from) {
+        Ok(user) => user,
+        Err(_) => {
+            let _turn = look_ups.acquire().await;
+            tokio::task::spawn_blocking(move || peer::user_of(local, from)).await.ok()?
+        }
+    }
+}
+
+/// Why a connection without a key is refused: every user can reach loopback. `None` if it is of this process's user or root.
+fn refusal(user: Option<u32>) -> Option<String> {
     if peer::is_served(user) {
         return None;
     }
@@ -315,6 +323,14 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_known_user_is_served() {
+        let own = nix::unistd::geteuid().as_raw();
+        assert!(refusal(Some(own)).is_none() && refusal(Some(0)).is_none());
+        assert!(refusal(None).is_some_and(|why| why.contains("does not report") && why.contains("--key FILE")));
+        assert!(refusal(Some(own + 1)).is_some_and(|why| why.contains(&format!("user {}", own + 1))));
+    }
 
     #[test]
     fn the_source_with_most_loses_what_matters_least() {
