@@ -2,9 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use netcliff_lab::find::far::FindKind;
 use netcliff_wire::control::far::{Context, Kind};
 use netcliff_wire::control::key::Token;
+use netcliff_wire::generator::RateLimits;
+use netcliff_wire::load::{LoadKind, Permission};
 use netcliff_wire::rr::RrKind;
+use netcliff_wire::thread::Priority;
 use netcliff_wire::transfer::TransferKind;
 use serde_json::{Value, json};
 
@@ -16,23 +20,43 @@ const BEGUN_BYTES: u64 = 64 << 20;
 /// An order that the input is, or describes.
 pub fn run(bytes: &[u8]) {
     let mut input = Bytes(bytes);
-    let kinds: [Box<dyn Kind>; 2] = [Box::new(TransferKind::default()), Box::new(RrKind)];
-    let kind = &kinds[usize::from(input.byte() % 2)];
+    // Generators send nothing here: no interface may be used.
+    let nowhere = || Permission::Interfaces(Vec::new());
+    let load = LoadKind {
+        permission: nowhere(),
+        netns: None,
+        limits: RateLimits::of(Some(20e3)),
+        priority: Priority::default(),
+    };
+    let find = FindKind { permission: nowhere(), settings: nowhere(), most_pps: Some(20e3) };
+    let kind: Box<dyn Kind> = match input.byte() % 8 {
+        0 | 2 | 4 => Box::new(TransferKind::default()),
+        1 | 3 | 5 => Box::new(RrKind),
+        6 => Box::new(load),
+        _ => Box::new(find),
+    };
     // The text as it comes, or an order with values from it.
     let order = match input.byte() % 4 {
         0 => serde_json::from_slice(input.0).unwrap_or(Value::Null),
-        _ if kind.name() == "rr" => rr(&mut input),
-        _ => transfer(&mut input),
+        _ => match kind.name() {
+            "rr" => rr(&mut input),
+            "load" => load_order(&mut input),
+            "find" => find_order(&mut input),
+            _ => transfer(&mut input),
+        },
     };
     let counted = kind.memory_bytes(&order);
-    if counted > BEGUN_BYTES {
+    // Of what sends nothing is begun.
+    let sends = ["load", "find"].contains(&kind.name());
+    if counted > BEGUN_BYTES && !sends {
         return;
     }
     let Ok(token) = Token::new() else { return };
     let context = Context { local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), token };
     if let Ok(mut far) = kind.start(&order, &context) {
         assert!(counted > 0, "{order} was begun and not counted");
-        assert!(!far.ports().is_empty());
+        assert!(!sends, "{order} was begun by an interface that may not be used");
+        assert!(!far.ports().is_empty(), "{order}");
         far.report().expect("it has just begun");
         far.stop();
     }
@@ -98,5 +122,47 @@ fn rr(input: &mut Bytes<'_>) -> Value {
         "response_bytes": size(input), "flows": input.byte() % 9, "depth": size(input), "rate_per_s": seconds(input),
         "arrivals": "poisson", "seed": size(input), "warm_up_s": seconds(input), "time_s": seconds(input),
         "timeout_s": seconds(input), "receive": "block", "client_cpu": null, "server_cpu": null,
+    })
+}
+
+fn load_order(input: &mut Bytes<'_>) -> Value {
+    let timing = json!({ "warmup_s": seconds(input), "measured_s": seconds(input), "cooldown_s": seconds(input), "drain_s": seconds(input) });
+    let load = match input.byte() % 3 {
+        0 => json!({ "flat-out": { "seconds": seconds(input) } }),
+        _ => {
+            json!({ "paced": { "arrivals": input.pick(&["poisson", "constant"]), "rate_pps": rate(input), "seed": size(input), "timing": timing } })
+        }
+    };
+    let more = json!({ "source": input.byte(), "destination": 9 });
+    json!({
+        // Of this host: nobody else is asked for its hardware address.
+        "destination": input.pick(&["127.0.0.1:9", "127.255.255.255:0", "127.3.2.1:65535", "0.0.0.0:1"]),
+        "destination_mac": if switch(input) { json!([2, 0, 0, 0, 0, input.byte()]) } else { Value::Null },
+        "interface": if switch(input) { json!(input.pick(&["lo", "", "none0", "../x", "a/b"])) } else { Value::Null },
+        "source_port": size(input), "more_flows": vec![more; usize::from(input.byte() % 5)],
+        "vlan": if switch(input) { size(input) } else { Value::Null }, "most_pps": if switch(input) { rate(input) } else { Value::Null },
+        "frame_bytes": size(input), "run_id": input.byte(), "max_burst": size(input), "cpu": if switch(input) { size(input) } else { Value::Null },
+        "by_control_link": switch(input), "round_trips": switch(input), "load": load,
+    })
+}
+
+/// Packets a second.
+fn rate(input: &mut Bytes<'_>) -> Value {
+    if switch(input) { json!(input.decade(-3.0, 12.0)) } else { seconds(input) }
+}
+
+fn find_order(input: &mut Bytes<'_>) -> Value {
+    let sender = json!({
+        "interface": input.pick(&["lo", "", "eth0", "a\u{1b}[31m"]), "address": input.pick(&["127.0.0.1", "0.0.0.0", "127.9.9.9"]),
+        "by_control_link": switch(input), "clock": null, "fingerprint": {},
+    });
+    json!({
+        "quick": switch(input), "loss": seconds(input), "frame_bytes": size(input), "arrivals": input.pick(&["poisson", "constant"]),
+        "work_s": seconds(input), "receive_buffer_bytes": size(input), "repeats": size(input), "trial_s": seconds(input),
+        "duration_sum_s": seconds(input), "exceed": size(input), "width": seconds(input), "searches": size(input), "seed": size(input),
+        "awake": switch(input), "meter": null, "sender_cpu": size(input), "host_cpu": size(input),
+        "checks": [input.pick(&["rps", "coalesce", "x", ""])], "check_loads_pps": vec![rate(input); usize::from(input.byte() % 40)],
+        "try_suggestions": switch(input), "queues": size(input), "max_rate_pps": if switch(input) { rate(input) } else { Value::Null },
+        "method": null, "command": "fuzz", "started_unix_s": seconds(input), "computes": switch(input), "sender": sender,
     })
 }

@@ -27,7 +27,7 @@ pub mod handshake;
 pub mod key;
 mod memory;
 pub mod message;
-mod peer;
+pub mod peer;
 mod serve;
 pub mod stream;
 #[cfg(test)]

@@ -30,7 +30,7 @@ mod round_trips;
 mod tests;
 
 pub use ceiling::{Ceiling, ceiling};
-pub use limits::{BUCKET_NS, Lease};
+pub use limits::{BUCKET_NS, Lease, RateLimits, RateShare};
 pub use report::{Gap, SenderFailure, SenderReport, SentSlot};
 use round_trips::Answers;
 
@@ -73,6 +73,8 @@ pub struct GeneratorConfig {
     /// Highest rate [packets/s], however late the generator is; None: as fast as it can. Over any time T at most T +
     /// [`BUCKET_NS`] of it.
     pub most_pps: Option<f64>,
+    /// Its share of a rate that it has together with other generators.
+    pub share: Option<Arc<RateShare>>,
     /// Ends it when nobody extends it.
     pub lease: Lease,
     /// Takes the sink's answers; not with [`Method::Socket`].
@@ -91,6 +93,7 @@ impl GeneratorConfig {
             lateness_bound_s: DEFAULT_LATENESS_BOUND_S,
             heartbeat: Heartbeat::default(),
             most_pps: None,
+            share: None,
             lease: Lease::default(),
             round_trips: false,
         }

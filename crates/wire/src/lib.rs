@@ -47,7 +47,7 @@ pub mod latency;
 pub mod load;
 #[cfg_attr(not(target_os = "linux"), path = "not_linux/messages.rs")]
 mod messages;
-mod pending;
+pub mod pending;
 pub mod replay;
 pub mod rr;
 pub mod run;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Where a connection comes from, as connections are counted: an IPv4 address, or the first half of an IPv6 address, since a host has all
 /// of the other half.
-pub(crate) fn source_of(address: IpAddr) -> IpAddr {
+pub fn source_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         v4 => v4,
@@ -17,7 +17,7 @@ pub(crate) fn source_of(address: IpAddr) -> IpAddr {
 
 /// Index of the first entry of the source that occurs most often; of several such sources, of the one that occurs first. None if
 /// `sources` is empty.
-pub(crate) fn first_of_the_most(sources: impl Iterator<Item = IpAddr>) -> Option<usize> {
+pub fn first_of_the_most(sources: impl Iterator<Item = IpAddr>) -> Option<usize> {
     let mut seen: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
     for (place, source) in sources.enumerate() {
         seen.entry(source).or_insert((0, place)).0 += 1;

@@ -1,23 +1,36 @@
 //! [`Scrapes`]: answers `GET /metrics` and nothing else, for a monitoring system that asks every few seconds.
 //!
 //! Not a web server: one method, one path, no request body, no keep-alive. What a client may hold is bounded: connections at a time, bytes of
-//! a request, time until it is complete and until the answer is taken. HTTP/1.1: RFC 9112.
+//! a request, time until it is complete and until the answer is taken. Where connections are too many, the source that has most of them loses
+//! one. HTTP/1.1: RFC 9112.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections at a time; more are closed at once. A monitoring system needs one.
-const MOST_CONNECTIONS: usize = 8;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::pending::{first_of_the_most, source_of};
+
+/// Connections at a time whose request is not complete or waits for its turn.
+const MOST_WAITING: usize = 64;
+/// Answers at a time. A monitoring system needs one.
+const MOST_ANSWERS: usize = 8;
 /// Longest request (bytes): Prometheus' is below 500.
 const LONGEST_REQUEST_BYTES: usize = 8 << 10;
-/// Time for a request to be complete, and for its answer to be taken.
+/// Time for a request to be complete, for it to wait for its turn, and for its answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Time for an answer to be taken while other requests wait for their turn.
+const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 /// How often is checked whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The same while a request waits for its turn.
+const TURN_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What a client can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,63 +80,195 @@ impl Scrapes {
 
     /// Answers until `stop` is set.
     pub fn run(&self, stop: &AtomicBool) {
-        let busy = Arc::new(AtomicUsize::new(0));
+        let mut waiting = VecDeque::new();
+        let answers = Arc::<Answers>::default();
         while !stop.load(Ordering::Relaxed) {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.admit(stream, &busy),
-                // No connection, or no room for one: ask again.
-                Err(_) => thread::sleep(POLL_INTERVAL),
+            self.wait(&waiting);
+            self.accept(&mut waiting);
+            let now = Instant::now();
+            for mut client in std::mem::take(&mut waiting) {
+                let is_open = client.head.is_some() || client.read();
+                if client.head.is_some() && answers.have_room(now) {
+                    self.answer(client, &answers);
+                } else if is_open && now < client.deadline {
+                    waiting.push_back(client);
+                }
             }
         }
     }
 
-    fn admit(&self, stream: TcpStream, busy: &Arc<AtomicUsize>) {
-        let slot = Slot::of(busy);
+    /// Waits until a connection comes or sends something.
+    fn wait(&self, waiting: &VecDeque<Waiting>) {
+        let silent = waiting.iter().filter(|client| client.head.is_none()).map(|client| client.stream.as_fd());
+        let interval = if waiting.iter().any(|client| client.head.is_some()) { TURN_INTERVAL } else { POLL_INTERVAL };
+        let all = std::iter::once(self.listener.as_fd()).chain(silent);
+        let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        // A signal ends it early.
+        let _ = poll(&mut all, PollTimeout::try_from(interval).unwrap_or(PollTimeout::ZERO));
+    }
+
+    fn accept(&self, waiting: &mut VecDeque<Waiting>) {
+        // However fast new ones come, the others are read.
+        for _ in 0..MOST_WAITING {
+            match self.listener.accept() {
+                Ok((stream, from)) => waiting.extend(Waiting::new(stream, source_of(from.ip()))),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // Files or memory are short.
+                    give_way(waiting);
+                    thread::sleep(TURN_INTERVAL);
+                    return;
+                }
+            }
+            if waiting.len() > MOST_WAITING {
+                give_way(waiting);
+            }
+        }
+    }
+
+    fn answer(&self, client: Waiting, answers: &Arc<Answers>) {
+        let Some(slot) = answers.slot(&client) else { return };
         let source = Arc::clone(&self.source);
-        if slot.is_free() {
-            // Where no thread starts the connection closes, as with all that are too many.
-            let _ = thread::Builder::new().name("scrape".into()).spawn(move || {
-                let _slot = slot;
-                serve(stream, &source);
-            });
+        // Where no thread starts the connection closes, as with all that are too many.
+        let _ = thread::Builder::new().name("scrape".into()).spawn(move || {
+            let _slot = slot;
+            serve(client, &source);
+        });
+    }
+}
+
+/// A connection whose request is not complete, or waits for its turn.
+struct Waiting {
+    stream: TcpStream,
+    source: IpAddr,
+    bytes: Vec<u8>,
+    /// The request as far as its empty line, once it is complete. One that is too long is what was read of it.
+    head: Option<String>,
+    deadline: Instant,
+}
+
+impl Waiting {
+    fn new(stream: TcpStream, source: IpAddr) -> Option<Self> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Self { stream, source, bytes: Vec::new(), head: None, deadline: Instant::now() + PATIENCE })
+    }
+
+    /// Reads what has come, without waiting. False if the client has left.
+    fn read(&mut self) -> bool {
+        let mut chunk = [0; 1024];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(count) => self.bytes.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
+            }
+            if self.bytes.len() > LONGEST_REQUEST_BYTES || self.bytes.windows(4).any(|four| four == b"\r\n\r\n") {
+                self.head = Some(String::from_utf8_lossy(&self.bytes).into_owned());
+                self.deadline = Instant::now() + PATIENCE;
+                return true;
+            }
         }
     }
 }
 
-/// A connection that is counted.
-struct Slot(Arc<AtomicUsize>);
+/// Closes a connection of the source that has most of them: the oldest whose request is not complete, or else the newest.
+fn give_way(waiting: &mut VecDeque<Waiting>) {
+    let Some(first) = first_of_the_most(waiting.iter().map(|client| client.source)) else { return };
+    let source = waiting[first].source;
+    let silent = waiting.iter().position(|client| client.source == source && client.head.is_none());
+    let place = silent.or_else(|| waiting.iter().rposition(|client| client.source == source));
+    place.and_then(|place| waiting.remove(place));
+}
 
-impl Slot {
-    fn of(busy: &Arc<AtomicUsize>) -> Self {
-        busy.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(busy))
+/// The answers under way, oldest first.
+#[derive(Default)]
+struct Answers(Mutex<VecDeque<Answer>>);
+
+struct Answer {
+    number: u64,
+    source: IpAddr,
+    begun: Instant,
+    /// To close it from another thread; `None` once that is done.
+    stream: Option<TcpStream>,
+}
+
+/// An answer's place, freed on drop.
+struct Slot {
+    answers: Arc<Answers>,
+    number: u64,
+}
+
+impl Answers {
+    fn entries(&self) -> MutexGuard<'_, VecDeque<Answer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_free(&self) -> bool {
-        self.0.load(Ordering::Relaxed) <= MOST_CONNECTIONS
+    /// Whether another can begin. Where not, one that takes long is closed, so that one can soon: of the source that has most of them.
+    fn have_room(&self, now: Instant) -> bool {
+        let mut entries = self.entries();
+        if entries.len() < MOST_ANSWERS {
+            return true;
+        }
+        if entries.iter().all(|answer| answer.stream.is_some()) {
+            let is_long = |answer: &Answer| now.duration_since(answer.begun) > SHORT_PATIENCE;
+            let long: Vec<usize> = (0..entries.len()).filter(|place| is_long(&entries[*place])).collect();
+            let place = first_of_the_most(long.iter().map(|place| entries[*place].source));
+            if let Some(stream) = place.and_then(|place| entries[long[place]].stream.take()) {
+                // It may be closed already.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+        false
+    }
+
+    fn slot(self: &Arc<Self>, client: &Waiting) -> Option<Slot> {
+        let stream = Some(client.stream.try_clone().ok()?);
+        let mut entries = self.entries();
+        let number = entries.back().map_or(0, |last| last.number + 1);
+        entries.push_back(Answer { number, source: client.source, begun: Instant::now(), stream });
+        Some(Slot { answers: Arc::clone(self), number })
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.answers.entries().retain(|answer| answer.number != self.number);
     }
 }
 
 /// Answers one request. What goes wrong on the connection ends it and is nobody's concern.
-fn serve(mut stream: TcpStream, source: &Source) {
-    let deadline = Instant::now() + PATIENCE;
-    let usable = stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-    let Some(head) = usable.ok().and_then(|()| request(&mut stream, deadline)) else { return };
+fn serve(client: Waiting, source: &Source) {
+    let Waiting { mut stream, head: Some(head), .. } = client else { return };
     let (status, content_type, text) = answer(&head, source);
     let length = text.len();
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\nCache-Control: no-store\r\n\r\n"
     );
-    if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes())).is_ok() {
-        let _ = stream.shutdown(std::net::Shutdown::Write);
+    let deadline = Instant::now() + PATIENCE;
+    let sent = stream
+        .set_nonblocking(false)
+        .and_then(|()| send(&mut stream, head.as_bytes(), deadline))
+        .and_then(|()| send(&mut stream, text.as_bytes(), deadline));
+    if sent.is_ok() {
+        let _ = stream.shutdown(Shutdown::Write);
         drain(&mut stream, deadline);
     }
+}
+
+/// Sends all bytes before the deadline.
+fn send(stream: &mut TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+        stream.set_write_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Reads what the client still sends, so that the kernel does not reset the connection before the answer has arrived.
@@ -150,24 +295,10 @@ fn receive(stream: &mut TcpStream, into: &mut [u8], deadline: Instant) -> Option
     }
 }
 
-/// The request as far as its empty line; None where there is none in time. One that is too long is what was read of it.
-fn request(stream: &mut TcpStream, deadline: Instant) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 1024];
-    let is_whole = |bytes: &[u8]| bytes.windows(4).any(|four| four == b"\r\n\r\n");
-    while !is_whole(&bytes) && bytes.len() <= LONGEST_REQUEST_BYTES {
-        match receive(stream, &mut chunk, deadline)? {
-            0 => return None,
-            count => bytes.extend_from_slice(&chunk[..count]),
-        }
-    }
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-type Answer = (&'static str, &'static str, String);
+type Content = (&'static str, &'static str, String);
 
 /// Status, content type and text.
-fn answer(request: &str, source: &Source) -> Answer {
+fn answer(request: &str, source: &Source) -> Content {
     let plain = |status, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
     if request.len() > LONGEST_REQUEST_BYTES {
         return plain("431 Request Header Fields Too Large", "the request is longer than 8 KiB");
@@ -212,7 +343,10 @@ mod tests {
 
     impl Running {
         fn new() -> Self {
-            let source: Source = Arc::new(|format| Ok(format!("{format:?}\n")));
+            Self::of(Arc::new(|format| Ok(format!("{format:?}\n"))))
+        }
+
+        fn of(source: Source) -> Self {
             let scrapes = Scrapes::bind(([127, 0, 0, 1], 0).into(), source).expect("a port of loopback");
             let (stop, address) = (Arc::<AtomicBool>::default(), scrapes.address().expect("its address"));
             let theirs = Arc::clone(&stop);
@@ -252,17 +386,73 @@ mod tests {
         }
     }
 
+    /// Longer than the sockets of a connection hold.
+    const LONG: usize = 16 << 20;
+
+    /// A client of another address of loopback.
+    fn connect(from: &str, address: SocketAddr) -> TcpStream {
+        use std::os::fd::AsRawFd;
+
+        use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
+
+        let own = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).expect("a socket");
+        let at = |host: IpAddr, port| match host {
+            IpAddr::V4(host) => SockaddrIn::from(std::net::SocketAddrV4::new(host, port)),
+            IpAddr::V6(_) => unreachable!("these are of IPv4"),
+        };
+        bind(own.as_raw_fd(), &at(from.parse().expect("an address"), 0)).expect("all of 127.0.0.0/8 is this host's");
+        connect(own.as_raw_fd(), &at(address.ip(), address.port())).expect("it listens");
+        own.into()
+    }
+
+    const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\n\r\n";
+
     #[test]
-    fn silent_clients_hold_no_others_up() {
+    fn silent_clients_delay_no_others() {
         let running = Running::new();
-        let connect = || TcpStream::connect(running.address).expect("a connection");
-        let silent: Vec<TcpStream> = (0..MOST_CONNECTIONS - 1).map(|_| connect()).collect();
-        assert!(running.said("GET /metrics HTTP/1.1\r\n\r\n").contains("Prometheus"));
-        // One more than there is room for is closed without an answer.
-        let more: Vec<TcpStream> = (0..2).map(|_| connect()).collect();
-        let mut last = more.last().expect("two of them");
-        last.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        assert_eq!(last.read(&mut [0; 1]).unwrap_or(0), 0);
-        drop((silent, more));
+        let silent: Vec<TcpStream> = (0..5 * MOST_WAITING).map(|_| connect("127.0.0.2", running.address)).collect();
+        for _ in 0..3 {
+            let begun = Instant::now();
+            assert!(running.said("GET /metrics HTTP/1.1\r\n\r\n").contains("Prometheus"));
+            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        }
+        // The oldest were closed without an answer.
+        let mut first = silent.first().expect("many");
+        first.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        assert_eq!(first.read(&mut [0; 1]).unwrap_or(0), 0);
+        drop(silent);
+    }
+
+    /// Clients that ask and take nothing lose their places to one that does, of another source or of their own.
+    #[test]
+    fn clients_that_take_nothing_delay_no_others() {
+        let source: Source = Arc::new(|_| Ok("x".repeat(LONG)));
+        let running = Running::of(source);
+        let slow: Vec<TcpStream> = (0..3 * MOST_ANSWERS)
+            .map(|_| {
+                let mut stream = connect("127.0.0.2", running.address);
+                stream.write_all(REQUEST).expect("the request is taken");
+                stream
+            })
+            .collect();
+        thread::sleep(POLL_INTERVAL);
+        let begun = Instant::now();
+        assert!(running.said("GET /metrics HTTP/1.1\r\n\r\n").len() > LONG);
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        drop(slow);
+    }
+
+    /// A client that takes a little now and then does not stay: the time is that of the whole answer.
+    #[test]
+    fn an_answer_has_a_time_limit() {
+        let running = Running::of(Arc::new(|_| Ok("x".repeat(4 * LONG))));
+        let mut stream = connect("127.0.0.2", running.address);
+        stream.write_all(REQUEST).expect("the request is taken");
+        let begun = Instant::now();
+        let mut little = vec![0; 64 << 10];
+        while stream.read(&mut little).is_ok_and(|count| count > 0) && begun.elapsed() < 3 * PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(begun.elapsed() < 2 * PATIENCE, "{:?}", begun.elapsed());
     }
 }

@@ -8,11 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Pair, pair_or_skip};
 use netcliff_wire::WireError;
+use netcliff_wire::control::far::{Context, FarEnd, Kind};
+use netcliff_wire::control::key::Token;
 use netcliff_wire::frame::Header;
-use netcliff_wire::generator::Generator;
+use netcliff_wire::generator::{Generator, RateLimits};
+use netcliff_wire::load::{Load, LoadKind, LoadRequest, Permission};
 use netcliff_wire::run::{Timing, WireRun, run, run_with};
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::sink::{Application, Reader, Work};
+use netcliff_wire::thread::Priority;
 use netcliff_wire::transmit::{self, Method};
 
 const METHODS: [Method; 2] = [Method::PacketBatch, Method::PacketRing { slots: 8192 }];
@@ -230,4 +234,72 @@ fn stopping_keeps_what_was_measured() {
     assert!(run.accounting.offered > 1000 && run.accounting.offered < 100_000);
     assert!(run.measured_s < 20.0, "the window ends with the run: {}", run.measured_s);
     conserved(&run);
+}
+
+/// Two and six clients of an agent at once: what they send together is counted at the far end of the wire.
+#[test]
+fn all_clients_of_an_agent_keep_its_rate_together() {
+    const MOST_PPS: f64 = 20e3;
+    const SECONDS: f64 = 1.0;
+    let Some(pair) = pair_or_skip() else { return };
+    let limits = RateLimits::of(Some(MOST_PPS));
+    let kind =
+        LoadKind { permission: Permission::Any, netns: Some(pair.netns("a")), limits, priority: Priority::default() };
+    let start = |load: Load| {
+        let request = LoadRequest {
+            destination: "10.199.7.2:9000".parse().expect("an address"),
+            destination_mac: None,
+            interface: None,
+            source_port: 1024,
+            more_flows: Vec::new(),
+            vlan: None,
+            method: None,
+            most_pps: None,
+            frame_bytes: 64,
+            run_id: 1,
+            max_burst: 32,
+            cpu: None,
+            by_control_link: false,
+            round_trips: false,
+            load,
+        };
+        let settings = serde_json::to_value(&request).expect("plain data");
+        kind.start(&settings, &Context { local: None, token: Token::new().expect("random bytes") })
+    };
+    let paced = |rate_pps: f64| {
+        start(Load::Paced { arrivals: Arrivals::Poisson, rate_pps, seed: 1, timing: Timing::measured(SECONDS) })
+    };
+    let flat_out = || start(Load::FlatOut { seconds: SECONDS });
+    // As an agent's session does it, until all have ended; frames of the wire, and what the generators report.
+    let watched = |mut loads: Vec<Box<dyn FarEnd>>| {
+        let (before, begun) = (pair.received(), std::time::Instant::now());
+        while loads.iter_mut().any(|load| !load.finished()) {
+            assert!(begun.elapsed().as_secs() < 20);
+            for load in &mut loads {
+                load.report().expect("it is there");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let sent: u64 = loads.into_iter().map(|load| load.stop()["sent"].as_u64().expect("a count")).sum();
+        (pair.received() - before, sent)
+    };
+    let refused_after = |first: Vec<Result<Box<dyn FarEnd>, String>>, next: Result<Box<dyn FarEnd>, String>| {
+        let refused = next.err().expect("all is in use");
+        assert!(refused.contains("0pps is left of the 20kpps") && refused.contains("--max-rate"), "{refused}");
+        first.into_iter().map(|load| load.expect("it fits")).collect::<Vec<_>>()
+    };
+    let two = refused_after(vec![flat_out()], flat_out());
+    let (arrived, sent) = watched(two);
+    // The lead and the grace of a second's load last some 10 ms; other frames of the link are few.
+    let most = (MOST_PPS * (SECONDS + 0.1 + 0.05)) as u64;
+    assert!((1_000..most).contains(&sent) && arrived <= sent + 50, "{sent} sent, {arrived} arrived");
+
+    let begun = std::time::Instant::now();
+    let six: Vec<_> = (0..4).map(|_| paced(5e3)).collect();
+    let six = refused_after(six, paced(5e3));
+    assert!(paced(5e3).is_err(), "the sixth as the fifth");
+    let (arrived, sent) = watched(six);
+    let most = (MOST_PPS * (begun.elapsed().as_secs_f64() + 0.1)) as u64;
+    assert!((1_000..most).contains(&sent) && arrived <= sent + 50, "{sent} sent, {arrived} arrived");
+    assert!(paced(20e3).is_ok(), "what has ended is free again");
 }

@@ -55,7 +55,8 @@ pub struct AgentArgs {
     /// root and --key; with --stdio all interfaces may be used
     #[arg(long, value_name = "IF", value_parser = numbers::device, conflicts_with = "stdio")]
     pub allow_find: Vec<String>,
-    /// Highest rate of packets that `netcliff find` of clients may send from here, or to this host; a client's own may be lower
+    /// Highest rate of packets that `netcliff find` of all clients together may send by an interface from here, or of one to this host; a
+    /// client's own may be lower
     #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, allow_hyphen_values = true)]
     pub max_rate: Option<f64>,
     /// Let clients ask for this congestion control of TCP beside those of the sysctl net.ipv4.tcp_allowed_congestion_control

@@ -16,8 +16,9 @@ use clap::Args;
   netcliff serve --listen 0.0.0.0:9941 --key netcliff.key
 
 The page runs the model and the simulator in the browser; the server gives it the runs of the
-store, which it only reads, and what `watch` shows. With a key the page's address holds a token
-derived from it: who has the address may read the page."
+store, which it only reads, and what `watch` shows. Without a key only this user and root may read
+it. With a key the page's address holds a token derived from it: who has the address may read the
+page. 256 connections at once; the source with most of them loses one to a new one."
 )]
 pub struct ServeArgs {
     /// Address and port; port 0 takes a free one. Addresses that other hosts reach need --key

@@ -19,6 +19,7 @@ use netcliff_wire::control::stream::Stream;
 use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::device::DeviceService;
 use netcliff_wire::fingerprint::FingerprintService;
+use netcliff_wire::generator::RateLimits;
 use netcliff_wire::ground::GroundService;
 use netcliff_wire::load::{LoadKind, Permission};
 use netcliff_wire::rr::RrKind;
@@ -50,7 +51,7 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
         Arc::new(LoadKind {
             permission: permission.clone(),
             netns: None,
-            most_pps: args.max_rate,
+            limits: RateLimits::of(args.max_rate),
             priority: Priority::default(),
         }),
         Arc::new(FindKind { permission, settings, most_pps: args.max_rate }),

@@ -1,27 +1,26 @@
 //! `netcliff serve`: the explorer with the store beside it.
 
+mod connections;
 mod guard;
 mod live;
 mod pages;
+mod work;
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use axum::serve::ListenerExt;
+use netcliff_wire::control::agent::give_back_to_the_kernel;
 use netcliff_wire::control::key::Key;
-use nix::sys::socket::{setsockopt, sockopt};
-use tokio::net::TcpStream;
 
-use super::{stop_on_signal, store_path};
+use super::{stop_on_signal, store_path, write_temporary};
 use crate::args::{ServeArgs, StoreArgs};
 use crate::output;
 
@@ -37,6 +36,7 @@ struct Served {
     store: PathBuf,
     key: Option<Key>,
     live: live::Live,
+    work: work::Work,
 }
 
 /// Serves until a signal.
@@ -49,7 +49,9 @@ pub fn run(args: &ServeArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
             args.listen
         )));
     }
-    let served = Arc::new(Served { store: store_path(store)?, key, live: live::Live::default() });
+    let served =
+        Arc::new(Served { store: store_path(store)?, key, live: live::Live::default(), work: work::Work::default() });
+    give_back_to_the_kernel();
     let stop = stop_on_signal()?;
     // Two threads: one would do, but a slow query of the store must not hold the stream of others up.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
@@ -66,36 +68,9 @@ async fn serve(args: &ServeArgs, served: Arc<Served>, stop: Arc<AtomicBool>) -> 
     let address = listener.local_addr().context("cannot tell the port")?;
     let place = address_of(address, served.key.as_ref());
     output::say(format!("netcliff: the explorer is at {place} (Ctrl-C ends it)"));
-    if args.open {
-        open(&place);
-    }
-    // What a reader does not take waits in its socket, and there for so long only.
-    let listener = listener.tap_io(|stream| impatient(stream, SLOWEST_READER_MS));
+    let _redirect = if args.open { open(&place, served.key.is_some()) } else { None };
     let app = router(&served);
-    let ended = Arc::clone(&served);
-    let server = axum::serve(listener, app).with_graceful_shutdown(async move {
-        while !stop.load(Ordering::Relaxed) {
-            tokio::time::sleep(STOP_INTERVAL).await;
-        }
-        ended.live.end();
-    });
-    tokio::select! {
-        ended = server.into_future() => ended.context("the server ended"),
-        () = past(&served) => Ok(()),
-    }
-}
-
-/// The kernel drops a connection whose reader takes nothing for `longest_ms`.
-fn impatient(stream: &TcpStream, longest_ms: u32) {
-    let _ = setsockopt(&stream.as_fd(), sockopt::TcpUserTimeout, &longest_ms);
-}
-
-/// Ends some time after the streams were told to end: a connection that is not read may not keep the program.
-async fn past(served: &Served) {
-    while !served.live.has_ended() {
-        tokio::time::sleep(STOP_INTERVAL).await;
-    }
-    tokio::time::sleep(LEAVING).await;
+    connections::serve(listener, served, app, SLOWEST_READER_MS, stop).await.context("the server ended")
 }
 
 fn router(served: &Arc<Served>) -> Router {
@@ -127,13 +102,47 @@ fn address_of(address: SocketAddr, key: Option<&Key>) -> String {
     }
 }
 
-/// Opens the page in the user's browser; without one the address was said.
-fn open(place: &str) {
+/// A file that leads the browser to the page's address, removed on drop.
+struct Redirect(PathBuf);
+
+impl Redirect {
+    /// Readable by this user only.
+    fn to(place: &str) -> std::io::Result<Self> {
+        let page = format!(
+            "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
+             <meta http-equiv=\"refresh\" content=\"0;url={place}\"><title>netcliff</title><a href=\"{place}\">netcliff</a>\n"
+        );
+        write_temporary("netcliff-open", "html", &page).map(Self)
+    }
+}
+
+impl Drop for Redirect {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Opens the page in the user's browser; without one the address was printed. Every user of the host reads command lines: an address with
+/// a token is in a file instead.
+fn open(place: &str, is_secret: bool) -> Option<Redirect> {
+    let redirect = if is_secret { Some(Redirect::to(place)) } else { None };
+    let redirect = match redirect.transpose() {
+        Ok(redirect) => redirect,
+        Err(error) => {
+            output::say(format!(
+                "netcliff: --open: a file in {} that leads to the address: {error}; open the address yourself",
+                std::env::temp_dir().display()
+            ));
+            return None;
+        }
+    };
+    let shown = redirect.as_ref().map_or_else(|| place.into(), |redirect| redirect.0.clone().into_os_string());
     let started =
-        Command::new("xdg-open").arg(place).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Command::new("xdg-open").arg(shown).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     match started {
         // Reaped by a thread of its own: the browser may stay.
         Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
         Err(error) => output::say(format!("netcliff: --open: xdg-open: {error}; open the address yourself")),
     }
+    redirect
 }

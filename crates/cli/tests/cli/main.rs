@@ -6,6 +6,7 @@ mod advise;
 mod attack_agent;
 mod attack_files;
 mod attack_outputs;
+mod attack_serve;
 mod changed;
 mod compare;
 mod contracts;

@@ -233,7 +233,7 @@ fn other_user(stream: &TcpStream) -> Option<ControlError> {
     let own = nix::unistd::geteuid().as_raw();
     let (local, from) = (stream.local_addr().ok(), stream.peer_addr().ok());
     let user = local.zip(from).and_then(|(local, from)| peer::user_of(local, from));
-    if user.is_some_and(|user| user == own || user == 0) {
+    if peer::is_served(user) {
         return None;
     }
     let user =

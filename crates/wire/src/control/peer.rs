@@ -1,17 +1,143 @@
 //! Which user of this host is at the other end of a TCP connection over loopback.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// State of a connection in the kernel's tables (TCP_ESTABLISHED). One that was closed has no owner any more: it shows user 0.
 const ESTABLISHED: &str = "01";
 
-/// The user who owns the other end (`peer`) of a connection to `local`; None where this host has no such connection, or does not report.
-pub(super) fn user_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+/// What the kernel reports instead of every user that has no number in this process's user namespace.
+const OVERFLOW_UID: u32 = 65_534;
+
+/// Whether a peer without a key is served: this process's user, and root.
+pub fn is_served(user: Option<u32>) -> bool {
+    user.is_some_and(|user| user == 0 || user == nix::unistd::geteuid().as_raw())
+}
+
+/// The user who owns the other end (`peer`) of a connection to `local`. `None` where this host has no such connection, the kernel does not
+/// report, or it reports the number that stands for several users. Takes milliseconds where [`quick_user_of`] fails.
+pub fn user_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
+    quick_user_of(local, peer).unwrap_or_else(|_| distinct(listed_owner(local, peer)))
+}
+
+/// [`user_of`], in microseconds.
+///
+/// # Errors
+/// The kernel answers no such question here, or not to this process.
+pub fn quick_user_of(local: SocketAddr, peer: SocketAddr) -> std::io::Result<Option<u32>> {
+    static ANSWERS: AtomicBool = AtomicBool::new(false);
+    match diag::owner_of(peer, local) {
+        Ok(owner) => {
+            ANSWERS.store(true, Ordering::Relaxed);
+            Ok(distinct(owner))
+        }
+        // It has left.
+        Err(error) if error.kind() == ErrorKind::NotFound && ANSWERS.load(Ordering::Relaxed) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The user, unless the number stands for all that have none of their own in this process's user namespace.
+fn distinct(user: Option<u32>) -> Option<u32> {
+    let has_all_users = || {
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        map.split_whitespace().eq(["0", "0", "4294967295"])
+    };
+    user.filter(|user| *user != OVERFLOW_UID || has_all_users())
+}
+
+/// The owner by the kernel's tables as text. Reading them takes milliseconds.
+fn listed_owner(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
     // A socket of IPv6 may have a connection of IPv4.
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().find_map(|table| {
         let text = std::fs::read_to_string(table).ok()?;
         text.lines().skip(1).find_map(|line| owner(line, peer, local))
     })
+}
+
+/// One socket by its ends, in microseconds: sock_diag(7). Kernels without it, and services that may not use netlink, do not answer.
+mod diag {
+    use std::io::{Error, ErrorKind, Result};
+    use std::net::{IpAddr, SocketAddr};
+    use std::os::fd::AsRawFd;
+
+    use nix::sys::socket::{
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
+        sockopt,
+    };
+    use nix::sys::time::{TimeVal, TimeValLike};
+
+    const SOCK_DIAG_BY_FAMILY: u16 = 20;
+    const HEADER_BYTES: usize = 16;
+    const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+    /// Of `struct inet_diag_msg`: the state, and the owner.
+    const STATE_AT: usize = HEADER_BYTES + 1;
+    const UID_AT: usize = HEADER_BYTES + 64;
+    const ESTABLISHED: u8 = 1;
+
+    /// The owner of the established socket with these ends. `None` where there is none.
+    pub(super) fn owner_of(own: SocketAddr, other: SocketAddr) -> Result<Option<u32>> {
+        let request = request(own, other)?;
+        let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)?;
+        setsockopt(&fd, sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
+        sendto(fd.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+        let mut answer = [0; 1024];
+        let length = recv(fd.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+        read(&answer[..length])
+    }
+
+    fn read(answer: &[u8]) -> Result<Option<u32>> {
+        let word = |at: usize| {
+            let bytes = answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+            bytes.map(u32::from_ne_bytes).ok_or(Error::from(ErrorKind::UnexpectedEof))
+        };
+        let kind = word(4)?.to_ne_bytes();
+        match u16::from_ne_bytes([kind[0], kind[1]]) {
+            SOCK_DIAG_BY_FAMILY => {
+                let uid = word(UID_AT)?;
+                Ok((answer[STATE_AT] == ESTABLISHED).then_some(uid))
+            }
+            // A negative number. No socket with these ends, and no module that knows TCP, are the same one.
+            _ => Err(Error::from_raw_os_error((word(HEADER_BYTES)? as i32).wrapping_neg())),
+        }
+    }
+
+    /// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+    fn request(own: SocketAddr, other: SocketAddr) -> Result<Vec<u8>> {
+        let (own_ip, other_ip) = (own.ip().to_canonical(), other.ip().to_canonical());
+        let (family, words) = match (own_ip, other_ip) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let mut words = [0; 32];
+                words[..4].copy_from_slice(&own.octets());
+                words[16..20].copy_from_slice(&other.octets());
+                (AddressFamily::Inet, words)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let mut words = [0; 32];
+                words[..16].copy_from_slice(&own.octets());
+                words[16..].copy_from_slice(&other.octets());
+                (AddressFamily::Inet6, words)
+            }
+            _ => return Err(ErrorKind::InvalidInput.into()),
+        };
+        let mut bytes = Vec::with_capacity(REQUEST_BYTES);
+        // Its length, NLM_F_REQUEST, no number, from this process.
+        bytes.extend((REQUEST_BYTES as u32).to_ne_bytes());
+        bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        bytes.extend(1_u16.to_ne_bytes());
+        bytes.extend([0; 8]);
+        // Family, TCP, nothing more to be reported, any state.
+        bytes.extend([family as u8, 6, 0, 0]);
+        bytes.extend(u32::MAX.to_ne_bytes());
+        bytes.extend(own.port().to_be_bytes());
+        bytes.extend(other.port().to_be_bytes());
+        bytes.extend(words);
+        // Any interface, any cookie.
+        bytes.extend([0; 4]);
+        bytes.extend([0xff; 8]);
+        Ok(bytes)
+    }
 }
 
 /// The owner of the socket of a row, where it is the one of these ends.
@@ -63,6 +189,21 @@ mod tests {
             assert_eq!(user_of(from, from), None, "there is no such connection");
             drop(client);
             assert_eq!(user_of(local, from), None, "who has left is nobody, not root");
+        }
+    }
+
+    /// Both ways to ask agree, where the kernel has the quick one.
+    #[test]
+    fn the_quick_way_agrees_with_the_tables() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (own, other) = (client.local_addr().expect("connected"), client.peer_addr().expect("connected"));
+        let listed = listed_owner(other, own);
+        assert_eq!(listed, Some(nix::unistd::geteuid().as_raw()));
+        if let Ok(quick) = diag::owner_of(own, other) {
+            assert_eq!(quick, listed);
+            let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+            assert!(matches!(diag::owner_of(other, nobody), Ok(None) | Err(_)), "a listener is no connection");
         }
     }
 

@@ -1,13 +1,17 @@
 //! What a generator may do at the most: its rate, and how long without a word from whoever asked for it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
 
 /// Time for which frames that are late may be caught up with at any speed, under [`super::GeneratorConfig::most_pps`] \[ns\]: arrivals at random are
 /// as much ahead of their rate now and then.
 pub const BUCKET_NS: u64 = 100_000_000;
+
+/// A share of a rate may be above what is left by this part of the whole.
+const ROUNDING: f64 = 1e-9;
 
 /// The time until which a generator may send without a word from whoever asked for it. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -36,27 +40,103 @@ impl Lease {
 }
 
 /// The highest rate, as the generic cell rate algorithm has it (ITU-T I.371): a frame is due to it a gap after the one before, and may be
-/// ahead of that by [`BUCKET_NS`].
-#[derive(Debug, Clone, Copy)]
+/// ahead of that by [`BUCKET_NS`]. Several generators can share one.
+#[derive(Debug)]
 pub(super) struct Limit {
     gap_ns: f64,
-    next_ns: f64,
+    /// Bits of a float \[ns\]: when the next frame is due.
+    next_ns: AtomicU64,
 }
 
 impl Limit {
     /// At most this rate [packets/s].
     pub(super) fn of(most_pps: f64) -> Self {
-        Self { gap_ns: 1e9 / most_pps, next_ns: 0.0 }
+        Self { gap_ns: 1e9 / most_pps, next_ns: AtomicU64::new(0_f64.to_bits()) }
     }
 
-    /// Frames that may leave now.
-    pub(super) fn room(&mut self, now: u64) -> usize {
-        self.next_ns = self.next_ns.max(now as f64 - BUCKET_NS as f64);
-        ((now as f64 - self.next_ns) / self.gap_ns) as usize
+    /// Counts frames that leave now, up to `wanted`; returns their number.
+    pub(super) fn claim(&self, now: u64, wanted: usize) -> usize {
+        let mut granted = 0;
+        self.change(|next_ns| {
+            let next_ns = next_ns.max(now as f64 - BUCKET_NS as f64);
+            granted = (((now as f64 - next_ns) / self.gap_ns) as usize).min(wanted);
+            next_ns + granted as f64 * self.gap_ns
+        });
+        granted
     }
 
-    /// Counts frames that leave.
-    pub(super) fn take(&mut self, frames: usize) {
-        self.next_ns += frames as f64 * self.gap_ns;
+    /// Takes back the count of frames that did not leave.
+    pub(super) fn give_back(&self, frames: usize) {
+        self.change(|next_ns| next_ns - frames as f64 * self.gap_ns);
+    }
+
+    fn change(&self, mut next: impl FnMut(f64) -> f64) {
+        let change = |bits| Some(next(f64::from_bits(bits)).to_bits());
+        let _ = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+}
+
+/// The highest rate of all generators of an agent together, at each interface. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct RateLimits {
+    most_pps: Option<f64>,
+    interfaces: Arc<Mutex<BTreeMap<String, Shared>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    limit: Arc<Limit>,
+    /// Sum of the rates that are in use [packets/s].
+    used_pps: f64,
+}
+
+impl RateLimits {
+    /// This rate at each interface [packets/s]; `None`: any.
+    pub fn of(most_pps: Option<f64>) -> Self {
+        Self { most_pps, interfaces: Arc::default() }
+    }
+
+    /// The highest rate [packets/s]; `None`: any.
+    pub fn most_pps(&self) -> Option<f64> {
+        self.most_pps
+    }
+
+    /// Reserves `wanted_pps` at an interface for one generator. `None` without a limit.
+    ///
+    /// # Errors
+    /// The rate that is left [packets/s], where that is less.
+    pub(crate) fn share(&self, interface: &str, wanted_pps: f64) -> Result<Option<Arc<RateShare>>, f64> {
+        let Some(most_pps) = self.most_pps else { return Ok(None) };
+        // Of a rate that no schedule accepts nothing is reserved.
+        let wanted_pps = wanted_pps.max(0.0);
+        let mut interfaces = self.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = interfaces
+            .entry(interface.to_owned())
+            .or_insert_with(|| Shared { limit: Arc::new(Limit::of(most_pps)), used_pps: 0.0 });
+        if shared.used_pps + wanted_pps > most_pps * (1.0 + ROUNDING) {
+            return Err((most_pps - shared.used_pps).max(0.0));
+        }
+        shared.used_pps += wanted_pps;
+        let limit = Arc::clone(&shared.limit);
+        Ok(Some(Arc::new(RateShare { limit, pps: wanted_pps, interface: interface.to_owned(), of: self.clone() })))
+    }
+}
+
+/// A generator's part of a rate that several share: the bucket of all, and a reservation that ends with this value.
+#[derive(Debug)]
+pub struct RateShare {
+    pub(super) limit: Arc<Limit>,
+    pps: f64,
+    interface: String,
+    of: RateLimits,
+}
+
+impl Drop for RateShare {
+    fn drop(&mut self) {
+        let mut interfaces = self.of.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = interfaces.get_mut(&self.interface) {
+            // Sums of fractions leave a rest.
+            shared.used_pps = if shared.used_pps - self.pps < 1e-3 { 0.0 } else { shared.used_pps - self.pps };
+        }
     }
 }

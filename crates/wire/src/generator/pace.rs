@@ -1,5 +1,6 @@
 //! Following a schedule.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::limits::Limit;
@@ -39,7 +40,8 @@ struct Run<'a> {
     awake_ns: Option<u64>,
     /// Intended times of the frames of the kick under way.
     staged: Vec<u64>,
-    limit: Option<Limit>,
+    own_limit: Option<Limit>,
+    shared_limit: Option<Arc<Limit>>,
 }
 
 /// Sends every frame of the schedule that is due within the span, by a clock in nanoseconds.
@@ -117,7 +119,8 @@ impl<'a> Run<'a> {
             stalls: Vec::new(),
             awake_ns: None,
             staged: Vec::with_capacity(config.max_burst),
-            limit: config.most_pps.map(Limit::of),
+            own_limit: config.most_pps.map(Limit::of),
+            shared_limit: config.share.as_ref().map(|share| Arc::clone(&share.limit)),
         })
     }
 
@@ -133,7 +136,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stages what is due, up to one burst, all of it inside or all of it outside the window.
+    /// Stages what is due, up to one burst and to what the limits leave.
     #[inline]
     fn stage_due(
         &mut self,
@@ -141,9 +144,29 @@ impl<'a> Run<'a> {
         times: &mut std::iter::Peekable<impl Iterator<Item = u64>>,
         now: u64,
     ) {
+        let most = self.config.max_burst;
+        let own = self.own_limit.as_ref().map_or(most, |limit| limit.claim(now, most));
+        let both = self.shared_limit.as_ref().map_or(own, |limit| limit.claim(now, own));
+        self.stage(transmitter, times, now, both);
+        let staged = self.staged.len();
+        if let Some(limit) = &self.own_limit {
+            limit.give_back(own - staged);
+        }
+        if let Some(limit) = &self.shared_limit {
+            limit.give_back(both - staged);
+        }
+    }
+
+    /// Stages what is due, up to `most` frames, all of it inside or all of it outside the window.
+    #[inline]
+    fn stage(
+        &mut self,
+        transmitter: &mut dyn Transmit,
+        times: &mut std::iter::Peekable<impl Iterator<Item = u64>>,
+        now: u64,
+        most: usize,
+    ) {
         self.staged.clear();
-        let most =
-            self.limit.as_mut().map_or(self.config.max_burst, |limit| limit.room(now)).min(self.config.max_burst);
         while let Some(&intended_ns) = times.peek() {
             let window = self.span.window;
             let other_side =
@@ -167,9 +190,6 @@ impl<'a> Run<'a> {
         let (Some(&first), Some(&last)) = (self.staged.first(), self.staged.last()) else {
             return Ok(());
         };
-        if let Some(limit) = &mut self.limit {
-            limit.take(self.staged.len());
-        }
         let kicked = transmitter.kick()?;
         let after = clock();
         self.look(after);

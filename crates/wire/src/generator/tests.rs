@@ -217,6 +217,32 @@ fn a_limit_holds_however_late_the_generator_is() {
     assert!((49_000..=51_500).contains(&sent), "{sent} in 0.4 s and a grace");
 }
 
+/// Six generators that are late by everything, one after the other through the same half second.
+#[test]
+fn generators_that_share_a_limit_keep_it_together() {
+    let limits = RateLimits::of(Some(100e3));
+    let shares = |interface: &str, pps: f64| limits.share(interface, pps);
+    let own: Vec<_> = (0..6).map(|_| shares("a", 100e3 / 6.0).expect("a sixth is left").expect("a limit")).collect();
+    let sent = own.iter().map(|share| {
+        let config = GeneratorConfig { share: Some(Arc::clone(share)), ..config(32) };
+        let (mut fake, span, stop) = (Fake::default(), span(400_000_000), AtomicBool::new(false));
+        let report = follow(&mut fake, std::iter::repeat(0), span, &config, &stop, ticks(1000), |_| ());
+        report.expect("the fake never fails").frames.total()
+    });
+    let sent: u64 = sent.sum();
+    assert!((49_000..=51_500).contains(&sent), "{sent} in 0.4 s and a grace");
+
+    assert_eq!(shares("a", 1.0).expect_err("all is reserved"), 0.0);
+    assert!(shares("b", 100e3).is_ok(), "another interface has its own");
+    assert!(shares("a", -1e300).is_ok() && shares("a", 1.0).is_err(), "nothing is gained by a rate that cannot be");
+    drop(own);
+    assert!(shares("a", f64::INFINITY).is_err());
+    let whole = shares("a", 100e3).expect("all ended");
+    assert!(shares("a", 5e3).is_err());
+    drop(whole);
+    assert!(RateLimits::default().share("a", 1e9).expect("no limit").is_none());
+}
+
 #[test]
 fn a_generator_whose_lease_is_over_stops() {
     let mut fake = Fake::default();

@@ -15,7 +15,7 @@ use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, UNHEARD_S, Way};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::error::WireError;
 use crate::frame::{Checksum, FrameSpec};
-use crate::generator::{Ceiling, GeneratorConfig, Lease, SenderFailure, ceiling};
+use crate::generator::{Ceiling, GeneratorConfig, Lease, RateLimits, RateShare, SenderFailure, ceiling};
 use crate::schedule::Schedule;
 use crate::source::{Here, Source};
 use crate::thread::{Placement, Priority, allowed_cpus};
@@ -45,8 +45,8 @@ pub struct LoadKind {
     pub permission: Permission,
     /// Network namespace of the generator; None: the agent's.
     pub netns: Option<PathBuf>,
-    /// Highest rate that clients may ask for [packets/s]; None: any.
-    pub most_pps: Option<f64>,
+    /// Highest rate of all clients together.
+    pub limits: RateLimits,
     /// How it competes for its CPU.
     pub priority: Priority,
 }
@@ -125,18 +125,42 @@ impl LoadKind {
 
     /// The highest rate that a request gets.
     fn most_pps(&self, request: &LoadRequest) -> Result<Option<f64>, String> {
-        let most_pps = match (self.most_pps, request.most_pps) {
+        let most_pps = match (self.limits.most_pps(), request.most_pps) {
             (Some(own), Some(theirs)) => Some(own.min(theirs)),
             (own, theirs) => own.or(theirs),
         };
         match (request.load, most_pps) {
             (Load::Paced { rate_pps, .. }, Some(most_pps)) if rate_pps > most_pps * (1.0 + ROUNDING) => Err(format!(
-                "a load of {} was asked for, and this generator offers {} at the most (--max-rate)",
+                "a load of {} was asked for, and this generator offers at most {} (--max-rate)",
                 print_pps(rate_pps),
                 print_pps(most_pps)
             )),
             _ => Ok(most_pps),
         }
+    }
+
+    /// The generator's share of the rate of all clients together.
+    fn share(
+        &self,
+        request: &LoadRequest,
+        interface: &str,
+        most_pps: Option<f64>,
+    ) -> Result<Option<Arc<RateShare>>, String> {
+        let wanted_pps = match request.load {
+            Load::Paced { rate_pps, .. } => rate_pps,
+            Load::FlatOut { .. } => most_pps.unwrap_or(f64::INFINITY),
+        };
+        self.limits.share(interface, wanted_pps).map_err(|left_pps| {
+            let all_pps = self.limits.most_pps().unwrap_or(f64::INFINITY);
+            format!(
+                "a load of {} by {interface} was asked for, and {} is left of the {} that all clients of this agent have together \
+                 (--max-rate): wait until the other load ends, or give find --max-rate {}, which its generators share",
+                print_pps(wanted_pps),
+                print_pps(left_pps),
+                print_pps(all_pps),
+                print_pps(if left_pps > 0.0 { left_pps } else { all_pps })
+            )
+        })
     }
 
     fn config(&self, request: &LoadRequest, way: &Way) -> Result<GeneratorConfig, String> {
@@ -156,13 +180,17 @@ impl LoadKind {
             run_id: request.run_id,
             replay: None,
         };
+        let most_pps = self.most_pps(request)?;
+        // Of the interface that clients may use, whether the frames are tagged here or by it.
+        let share = self.share(request, &way.interface, most_pps)?;
         let cpu = request.cpu.or_else(|| allowed_cpus().first().copied());
         let placement = Placement { netns: self.netns.clone(), cpu, priority: self.priority };
         Ok(GeneratorConfig {
             placement,
             max_burst: request.max_burst,
             method: request.method.unwrap_or_default(),
-            most_pps: self.most_pps(request)?,
+            most_pps,
+            share,
             lease: Lease::of(UNHEARD_NS),
             round_trips: request.round_trips,
             ..GeneratorConfig::new(interface, frame)

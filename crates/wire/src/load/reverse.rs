@@ -16,6 +16,7 @@ use super::{Carrier, LoadKind, LoadReady, LoadReport, LoadRequest, Permission, f
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
 use crate::error::WireError;
+use crate::generator::RateLimits;
 use crate::thread::Priority;
 
 /// What the client's generator shall do.
@@ -251,7 +252,7 @@ impl std::fmt::Debug for Hand {
 impl Hand {
     /// A generator in a network namespace, or in this process's, that offers at most so much \[packets/s\].
     pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>, most_pps: Option<f64>, priority: Priority) -> Self {
-        let kind = LoadKind { permission: Permission::Any, netns, most_pps, priority };
+        let kind = LoadKind { permission: Permission::Any, netns, limits: RateLimits::of(most_pps), priority };
         Self { kind, control, load: None, told: Instant::now() }
     }
 

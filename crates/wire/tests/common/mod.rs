@@ -112,6 +112,15 @@ impl Pair {
         format!("/run/netns/{}{end}", self.name).into()
     }
 
+    /// Frames that the receiving interface has taken in.
+    #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
+    pub fn received(&self) -> u64 {
+        let space = format!("{}b", self.name);
+        let output = Command::new("ip").args(["-n", &space, "-s", "-j", "link", "show", "v1"]).output().expect("ip");
+        let links: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        links[0]["stats64"]["rx"]["packets"].as_u64().expect("a counter")
+    }
+
     /// Takes the sending interface `down` or `up`.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn set_sender(&self, state: &str) {

@@ -1,15 +1,16 @@
 //! Who may ask: the token, the Host and the Origin of each request, and the headers of each answer.
 
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::Served;
+use super::connections::{Busy, Connection, held};
 
 /// The explorer's own page: nothing from elsewhere, workers of its own text, and the engine compiled.
 pub const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; style-src 'self'; \
@@ -24,18 +25,25 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Refuses what did not come from this page.
-pub async fn guard(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
-    let mut answer = match refusal(&served, &request) {
-        Some((status, why)) => (status, why).into_response(),
-        None => next.run(request).await,
+/// Refuses what another user asks for, and what did not come from this page.
+pub async fn guard(
+    State(served): State<Arc<Served>>,
+    Extension(connection): Extension<Arc<Connection>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let busy = Busy::of(&connection);
+    let mut answer = match (connection.refused(), refusal(&served, &request)) {
+        (Some(why), _) => (StatusCode::FORBIDDEN, why.to_owned()).into_response(),
+        (None, Some((status, why))) => (status, why).into_response(),
+        (None, None) => next.run(request).await,
     };
     let headers = answer.headers_mut();
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
-    answer
+    held(answer, &connection, busy)
 }
 
 fn refusal(served: &Served, request: &Request) -> Option<(StatusCode, &'static str)> {
@@ -61,11 +69,15 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 
 /// An IP address or localhost, with or without a port.
 fn is_own_host(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    let is_port = |text: &str| text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    let (is_own, rest) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) => (address.parse::<Ipv6Addr>().is_ok(), rest),
+        None => {
+            let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
+            (name == "localhost" || name.parse::<Ipv4Addr>().is_ok(), rest)
+        }
     };
-    name == "localhost" || name.parse::<IpAddr>().is_ok()
+    is_own && (rest.is_empty() || is_port(rest))
 }
 
 /// What is not there.
@@ -82,7 +94,21 @@ mod tests {
         for own in ["127.0.0.1:9941", "127.0.0.1", "[::1]:80", "localhost:9941", "10.0.0.7:1"] {
             assert!(is_own_host(own), "{own}");
         }
-        for strange in ["evil.example:9941", "127.0.0.1.evil.example", "", "[::1", "localhost.evil:1"] {
+        for strange in [
+            "evil.example:9941",
+            "127.0.0.1.evil.example",
+            "",
+            "[::1",
+            "::1",
+            "localhost.evil:1",
+            "127.0.0.1:evil.example",
+            "127.0.0.1:1:1",
+            "127.0.0.1:",
+            "127.0.0.1:65536",
+            "[::1].evil.example:1",
+            "[::1]evil",
+            "[127.0.0.1]",
+        ] {
             assert!(!is_own_host(strange), "{strange}");
         }
     }

@@ -13,6 +13,7 @@ use netcliff_lab::stored::Stored;
 use netcliff_report::html;
 use serde::{Deserialize, Serialize};
 
+use super::work::Weight;
 use super::{Served, live};
 use crate::commands::results::show;
 use crate::commands::tune;
@@ -62,27 +63,21 @@ fn broken(error: impl ToString) -> Refusal {
     Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// Asks the store.
-async fn asked(
+/// Reads the store.
+async fn read(
     served: Arc<Served>,
+    weight: Weight,
     answer: impl FnOnce(&Store) -> Result<Response, Refusal> + Send + 'static,
 ) -> Response {
+    let theirs = Arc::clone(&served);
     let work = move || {
-        if !served.store.exists() {
-            return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no store at {} yet", served.store.display())));
+        if !theirs.store.exists() {
+            return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no store at {} yet", theirs.store.display())));
         }
-        let store = Store::open(&served.store).and_then(Store::only_reading).map_err(broken)?;
+        let store = Store::open(&theirs.store).and_then(Store::only_reading).map_err(broken)?;
         answer(&store)
     };
-    apart(work).await
-}
-
-/// Works in a thread where waiting holds nobody up.
-async fn apart(work: impl FnOnce() -> Result<Response, Refusal> + Send + 'static) -> Response {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(answer) => answer.into_response(),
-        Err(error) => broken(error).into_response(),
-    }
+    served.work.answer(weight, move || work().into_response()).await
 }
 
 /// A row of the list.
@@ -106,7 +101,7 @@ pub async fn runs(State(served): State<Arc<Served>>) -> Response {
     if !served.store.exists() {
         return json("[]".to_owned());
     }
-    asked(served, |store| {
+    read(served, Weight::Light, |store| {
         let row = |run: RunSummary| {
             let finding = (run.kind == "find").then(|| store.finding(run.id).ok().flatten()).flatten();
             let host = finding.as_ref().map_or_else(String::new, |finding| finding.host.cpu.clone());
@@ -142,7 +137,7 @@ fn picked(store: &Store, id: i64) -> Result<(RunSummary, Stored), Refusal> {
 
 /// What a run keeps, as `results show --json` prints it.
 pub async fn result(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
-    asked(served, move |store| Ok(json(picked(store, number(&path)?)?.1.json().map_err(broken)?))).await
+    read(served, Weight::Heavy, move |store| Ok(json(picked(store, number(&path)?)?.1.json().map_err(broken)?))).await
 }
 
 /// What to plan for.
@@ -153,14 +148,15 @@ pub struct Wished {
 
 /// What `tune plan` proposes for this host; nothing is set. Not while something is measured: the plan asks each interface.
 pub async fn plan(State(served): State<Arc<Served>>, Query(wished): Query<Wished>) -> Response {
+    let theirs = Arc::clone(&served);
     let work = move || {
-        if let Some(why) = live::measuring(&served) {
+        if let Some(why) = live::measuring(&theirs) {
             return Err(Refusal(StatusCode::CONFLICT, why));
         }
-        let sheet = tune::sheet(wished.objective, served.store.clone()).map_err(broken)?;
+        let sheet = tune::sheet(wished.objective, theirs.store.clone()).map_err(broken)?;
         Ok(json(serde_json::to_string(&sheet).map_err(broken)?))
     };
-    apart(work).await
+    served.work.answer(Weight::Light, move || work().into_response()).await
 }
 
 /// A page with its own policy.
@@ -172,7 +168,7 @@ fn report(page: String) -> Response {
 
 /// The page of a run.
 pub async fn run(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> Response {
-    asked(served, move |store| {
+    read(served, Weight::Heavy, move |store| {
         let id = number(&path)?;
         let (run, stored) = picked(store, id)?;
         // "Ask what if" opens this very run here, measured points and all.
@@ -191,7 +187,7 @@ pub struct Pair {
 
 /// The page of a comparison.
 pub async fn compare(State(served): State<Arc<Served>>, Query(pair): Query<Pair>) -> Response {
-    asked(served, move |store| {
+    read(served, Weight::Heavy, move |store| {
         let refused = |error: &dyn std::fmt::Display| Refusal(StatusCode::UNPROCESSABLE_ENTITY, error.to_string());
         let read = |id| Measured::of_store(store, &Source::Run(id)).map_err(|error| refused(&error));
         let found = compared(&read(pair.a)?, &read(pair.b)?, None).map_err(|error| refused(&error))?;

@@ -155,12 +155,19 @@ impl Between {
         stop: &Arc<AtomicBool>,
     ) -> Result<Landing, BetweenError> {
         let (landing, own_most_pps) = self.probed(lane, ports, seconds, cpu, stop)?;
-        if let Some(own_pps) = own_most_pps {
-            // An agent's own limit; the generators have equal shares.
-            let all_pps = own_pps * self.lanes.len() as f64;
-            self.most_pps = Some(self.most_pps.map_or(all_pps, |most_pps| most_pps.min(all_pps)));
+        let (lanes, share_pps) = (self.lanes.len() as f64, self.share_pps());
+        // Below the share that was asked for it is the agent's own limit, of all generators in it.
+        if let Some(own_pps) = own_most_pps.filter(|own_pps| *own_pps < share_pps) {
+            let peer = &self.lanes[lane].peer;
+            let in_agent = self.lanes.iter().filter(|lane| lane.peer == *peer).count().max(1) as f64;
+            self.most_pps = Some(own_pps / in_agent * lanes);
         }
         Ok(landing)
+    }
+
+    /// The most that one generator offers (pps): they have equal shares.
+    fn share_pps(&self) -> f64 {
+        self.most_pps.map_or(f64::INFINITY, |most_pps| most_pps / self.lanes.len() as f64)
     }
 
     /// Why flows that arrived when the link was opened do not any more; None where they do, as behind a host that just had more than it could take.
@@ -183,8 +190,7 @@ impl Between {
         stop: &Arc<AtomicBool>,
     ) -> Result<(Landing, Option<f64>), BetweenError> {
         let timing = Timing { drain_s: 0.2, ..Timing::measured(seconds) };
-        let limit_pps = self.most_pps.map_or(f64::INFINITY, |most_pps| most_pps / self.lanes.len() as f64);
-        let rate_pps = PROBE_PPS.min(limit_pps);
+        let rate_pps = PROBE_PPS.min(self.share_pps());
         let load = Load::Paced { arrivals: Arrivals::Constant, rate_pps, seed: 1, timing };
         let request = self.request(SMALLEST_BYTES, PROBE_RUN, cpu, load, &[ports]);
         let address = SocketAddrV4::new(self.own.address, ports.destination);

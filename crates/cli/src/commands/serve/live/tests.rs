@@ -2,10 +2,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use axum::serve::ListenerExt;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::super::{impatient, router};
+use super::super::{connections, router};
 use super::*;
 
 /// A reader of the stream.
@@ -29,13 +28,18 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) {
 fn an_idle_reader_is_dropped_and_holds_nobody_up() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let served = Arc::new(Served { store: "/nonexistent".into(), key: None, live: Live::default() });
+        let served = Arc::new(Served {
+            store: "/nonexistent".into(),
+            key: None,
+            live: Live::default(),
+            work: Default::default(),
+        });
         let (sender, _) = broadcast::channel(BEHIND);
         *served.live.sender.lock().expect("unlocked") = Some(sender.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let listener = listener.tap_io(|stream| impatient(stream, 500));
-        tokio::spawn(axum::serve(listener, router(&served)).into_future());
+        let app = router(&served);
+        tokio::spawn(connections::serve(listener, Arc::clone(&served), app, 500, Arc::default()));
 
         let (idle, mut quick) = (reader(address), reader(address));
         let moment = Bytes::from(format!("data: {}\n\n", "x".repeat(128 << 10)));
