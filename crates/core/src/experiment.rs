@@ -120,6 +120,16 @@ impl Experiment {
         }
     }
 
+    /// The work whose figure it is: author, year, title; empty if it is of none.
+    pub fn paper(&self) -> &str {
+        match self {
+            Self::Grid(grid) => &grid.paper,
+            Self::Mlfrr(mlfrr) => &mlfrr.paper,
+            Self::Roofline(roofline) => &roofline.paper,
+            Self::Transfers(_) | Self::Forwarding(_) => "",
+        }
+    }
+
     /// The axes of its figure.
     ///
     /// # Errors

@@ -118,6 +118,20 @@ impl Drawing {
         checks(mark, &self.curves)
     }
 
+    /// Why [`Self::checks`] has nothing for a mark.
+    pub fn not_compared(&self, mark: &Mark) -> String {
+        let names = self.names();
+        let whole = |curve: &str| {
+            names.iter().any(|name| curve.split(", ").all(|part| name.split(", ").any(|own| own == part)))
+        };
+        match mark.curves().find(|curve| !whole(curve)) {
+            _ if mark.on.is_none() => "it names no curve; add on = \"CURVE\" to the mark".to_owned(),
+            Some(unknown) if names.is_empty() => format!("there is no curve `{unknown}`"),
+            Some(unknown) => format!("there is no curve `{unknown}`; there are {}", names.join("; ")),
+            None => "no curve that it names reaches this place".to_owned(),
+        }
+    }
+
     /// Where a mark is: `127 kpps, 127 kpps`.
     pub fn place(&self, mark: &Mark) -> String {
         let x = mark.x.map(|x| format!("{} {}", self.axes.x.name, format::quantity(x, unit(&self.axes.x))));

@@ -151,9 +151,9 @@ pub struct Rfc2544Args {
     /// dropped and counted.
     #[arg(long, conflicts_with_all = ["verbose", "csv"], help_heading = "Output")]
     pub live: bool,
-    /// The tables as CSV, a row a frame size and figure
-    #[arg(long, help_heading = "Output")]
-    pub csv: bool,
+    /// The tables as CSV, a row a frame size and figure: to stdout, or to a file by --csv=FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, help_heading = "Output")]
+    pub csv: Option<Option<PathBuf>>,
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,

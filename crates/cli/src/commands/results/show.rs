@@ -13,12 +13,9 @@ use crate::output;
 const PAGE_COLUMNS: usize = 100;
 
 /// Prints a run to stdout.
-pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool, as_csv: bool) -> anyhow::Result<()> {
+pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool) -> anyhow::Result<()> {
     if json {
         return output::data(&stored.json()?);
-    }
-    if as_csv {
-        return output::data(&rows(stored)?);
     }
     output::data(&text(run, stored, verbose, output::style()))
 }
@@ -44,7 +41,8 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
     }
 }
 
-fn rows(stored: &Stored) -> anyhow::Result<String> {
+/// The rows of CSV of a run that has no records.
+pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
     Ok(match stored {
         Stored::Records(records) => csv::records(records),
         Stored::Rfc2544(found) => csv::rfc2544(found),
