@@ -12,6 +12,8 @@ extern crate netcliff_bsd as nix;
 // The comments of arguments are their help texts: [,X] is what may be left out, not a link.
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;
+#[cfg(test)]
+mod book;
 mod commands;
 mod habits;
 mod live;

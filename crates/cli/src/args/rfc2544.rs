@@ -127,7 +127,7 @@ pub struct Rfc2544Args {
     /// Receive on this port of this machine
     #[arg(long, value_name = "IF", requires = "tx", help_heading = "Device")]
     pub rx: Option<String>,
-    /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]
+    /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]. The tester answers ARP for 198.18.0.2 at --tx and 198.19.0.2 at --rx
     #[arg(long, value_name = "MAC", value_parser = mac, requires = "tx", help_heading = "Device", hide_short_help = true)]
     pub device_mac: Option<[u8; 6]>,
     /// Use a port although it carries the default route or another tool's XDP program
