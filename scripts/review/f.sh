@@ -35,7 +35,7 @@ row() {
 
 "$netcliff" stream -s -p 9876 >"$work/agent" 2>&1 &
 agent=$!
-for _ in {1..50}; do grep -q listens "$work/agent" && break || sleep 0.1; done
+for _ in {1..50}; do grep -q listens "$work/agent" || sleep 0.1; done
 row 14-server 'admitted' cat "$work/agent"
 row 14-client 'Goodput' "$netcliff" stream -c 127.0.0.1 -p 9876 -u -b 10M -t 0.2 --repeats 1
 row 14-rr 'transactions|Latency|latency' "$netcliff" rr -c 127.0.0.1 -p 9876 -t 0.2 --repeats 1
@@ -46,7 +46,7 @@ row 18-list 'fig-7a .*Figure 7\(a\)' "$netcliff" run --list
 row 18-csv 'CSV written to' "$netcliff" run fig-7a --engine model --csv "$work/sw.csv"
 row 18-keys 'experiment_keys' cat docs/reference/experiments.md
 row 19-paper 'Salah.*\(2007\)' "$netcliff" run fig-7a --engine model
-row tune-words 'no terminal to confirm' "$netcliff" tune apply </dev/null
+row tune-words 'no terminal to confirm' "$netcliff" tune apply --objective latency </dev/null
 
 awk '/^```toml/ && !done {on = 1; next} /^```/ {if (on) done = 1; on = 0} on' docs/how-to/experiments.md >"$work/sweep.toml"
 row 17-example 'steepest at' "$netcliff" run "$work/sweep.toml" --engine sim --packets 2000
@@ -59,6 +59,7 @@ if [[ "$(id -u)" == 0 ]] && ip netns add "$tester" 2>/dev/null && ip netns add "
     for port in ra rb; do ip -n "$router" link set "$port" up; done
     for port in ta tb; do ip -n "$tester" link set "$port" up; done
     ip netns exec "$router" sysctl -qw net.ipv4.ip_forward=1
+    # shellcheck disable=SC2054  # the list of CPUs has a comma
     test2544=(ip netns exec "$tester" "$netcliff" rfc2544 loss --tx ta --rx tb --device-mac 02:00:00:00:0a:01 --frames 64
         --trial 50ms --max 2kpps --rest 0s --cpu 0,0)
     row 13-arp 'FRAME LOSS|loss' "${test2544[@]}"

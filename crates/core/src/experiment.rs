@@ -20,7 +20,7 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
-pub use curve::{Answerer, Check, Compared, Curve, Dot, checks};
+pub use curve::{Answerer, Check, Compared, Curve, Dot, checks, is_called};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
 pub use device::DeviceSection;
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};

@@ -3,7 +3,9 @@
 pub(crate) mod stored;
 mod trend;
 
-use netcliff_core::experiment::{Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks};
+use netcliff_core::experiment::{
+    Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks, is_called,
+};
 use netcliff_core::{Dimension, EngineKind, Provenance};
 
 use crate::format::{self, Unit};
@@ -121,9 +123,7 @@ impl Drawing {
     /// Why [`Self::checks`] has nothing for a mark.
     pub fn not_compared(&self, mark: &Mark) -> String {
         let names = self.names();
-        let whole = |curve: &str| {
-            names.iter().any(|name| curve.split(", ").all(|part| name.split(", ").any(|own| own == part)))
-        };
+        let whole = |curve: &str| names.iter().any(|name| is_called(name, curve));
         match mark.curves().find(|curve| !whole(curve)) {
             _ if mark.on.is_none() => "it names no curve; add on = \"CURVE\" to the mark".to_owned(),
             Some(unknown) if names.is_empty() => format!("there is no curve `{unknown}`"),

@@ -148,14 +148,22 @@ pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
     curves.iter().filter(named).filter_map(check).collect()
 }
 
-/// Whether a curve is one that a mark calls `on`: it has that name, or no curve has it and the name's parts hold those of `on` in their order:
-/// `interrupt` is any of the curves `interrupt, ring 64` and `interrupt, ring 256` that `vary` makes of it.
+/// Whether a curve is one that a mark calls `on`: it has that name, or no curve has it and [`is_called`] holds.
 fn is_named(name: &str, on: &str, names: &std::collections::BTreeSet<&str>) -> bool {
-    if names.contains(on) {
-        return name == on;
-    }
+    if names.contains(on) { name == on } else { is_called(name, on) }
+}
+
+/// Whether a curve's name holds the parts of `on` in their order, a scheme with or without its parameters: `interrupt` is any of the curves
+/// `interrupt:drops_interrupt=true, ring 64` and `.., ring 256` that `vary` makes of it.
+pub fn is_called(name: &str, on: &str) -> bool {
     let mut parts = name.split(", ");
-    on.split(", ").all(|wanted| parts.any(|part| part == wanted))
+    let is = |part: &str, wanted: &str| {
+        let rest = part.strip_prefix(wanted);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(':') || wanted.contains(':') && rest.starts_with(',')
+        })
+    };
+    on.split(", ").all(|wanted| parts.any(|part| is(part, wanted)))
 }
 
 /// The stated number, and what the curve has for it.
@@ -246,6 +254,10 @@ mod tests {
         assert_eq!(named("interrupt, ring 256"), [None]);
         assert_eq!(named("ring 256"), [None]);
         assert!(named("inter").is_empty() && named("interrupt, ring 25").is_empty());
+        // A scheme is printed with its parameters.
+        let full = "napi:weight=64,budget=300, ring 64";
+        assert!(["napi", "napi:weight=64", "napi, ring 64", full].iter().all(|on| is_called(full, on)));
+        assert!(!is_called(full, "napi:weight=6") && !is_called("napi-2007:quota=3", "napi"));
         // Where a curve has the very name, it alone is meant.
         let exact = [curve("interrupt", 11.0), curve("interrupt, ring 64", 11.0)];
         assert_eq!(checks(&at(Some(2.0), Some(10.0), "interrupt", None), &exact).len(), 1);
