@@ -18,6 +18,7 @@ setup: ## install what is missing: Rust, a C compiler, what eBPF needs
 
 run: ## set up, build for release, find this host's cliff (ARGS="..." for another command)
 	@scripts/setup.sh
+	@[ -e "$${CARGO_TARGET_DIR:-target}/release/netcliff" ] || echo "make: compiling; the first time this takes about 10 minutes on two CPUs" >&2
 	@scripts/cargo.sh run --release -p netcliff -- $(ARGS)
 
 build: ## set up and build for release

@@ -209,9 +209,9 @@ pub enum ResultsAction {
         /// The result as one JSON object, or one record a line
         #[arg(long, conflicts_with_all = ["csv", "html", "svg"])]
         json: bool,
-        /// The figures as CSV
-        #[arg(long)]
-        csv: bool,
+        /// The figures as CSV: to stdout, or to a file by --csv=FILE
+        #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+        csv: Option<Option<PathBuf>>,
         /// Write the page of the run to this file
         #[arg(long, value_name = "FILE", conflicts_with = "csv")]
         html: Option<PathBuf>,

@@ -12,7 +12,10 @@ extern crate netcliff_bsd as nix;
 // The comments of arguments are their help texts: [,X] is what may be left out, not a link.
 #[allow(rustdoc::broken_intra_doc_links)]
 mod args;
+#[cfg(test)]
+mod book;
 mod commands;
+mod habits;
 mod live;
 mod outlet;
 mod output;
@@ -28,7 +31,10 @@ use args::{Cli, Command};
 
 /// Does what the command line of this process says.
 pub fn run() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| output::refuse(&error));
+    let words = habits::joined(std::env::args_os());
+    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
+        output::refuse(&error, habits::hint(&words, &error).as_deref());
+    });
     let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Messages).init();
     let outcome = match commands::linux_only::refusal(&cli.command, std::env::consts::OS) {

@@ -1,6 +1,7 @@
 //! Data to stdout, messages to stderr, and exit codes.
 
 use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -163,6 +164,24 @@ pub fn missing(lines: u64) -> String {
     format!("... {lines} lines are missing: they came faster than they were read\n")
 }
 
+/// Whether `--csv` was given without a file.
+#[expect(clippy::ref_option, reason = "the field of the options")]
+pub fn to_stdout(csv: &Option<Option<PathBuf>>) -> bool {
+    matches!(csv, Some(None))
+}
+
+/// The file of `--csv=FILE`.
+#[expect(clippy::ref_option, reason = "the field of the options")]
+pub fn csv_file(csv: &Option<Option<PathBuf>>) -> Option<&Path> {
+    csv.as_ref().and_then(Option::as_deref)
+}
+
+/// Writes the rows to the file of `--csv=FILE`, if there is one.
+#[expect(clippy::ref_option, reason = "the field of the options")]
+pub fn csv(csv: &Option<Option<PathBuf>>, rows: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<()> {
+    csv_file(csv).map_or(Ok(()), |path| crate::commands::write_told("CSV", path, &rows()?))
+}
+
 /// Sentences to stdout, wrapped at the terminal's width if it is one: what a program reads stays on one line.
 pub fn sentences(text: &str) -> anyhow::Result<()> {
     match columns(&std::io::stdout()) {
@@ -306,7 +325,12 @@ pub fn sentence_of(error: &anyhow::Error) -> String {
 }
 
 /// Ends the program for a command line that is refused, or that requests help. What is wider than the terminal is wrapped.
-pub fn refuse(error: &clap::Error) -> ! {
+/// `hint`: what the refused option is called here.
+pub fn refuse(error: &clap::Error, hint: Option<&str>) -> ! {
+    if let Some(hint) = hint {
+        say(format!("netcliff: {hint}"));
+        std::process::exit(error.exit_code());
+    }
     let text = error.render().to_string();
     let wide = |width: usize| text.lines().any(|line| line.chars().count() > width);
     let help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;

@@ -20,7 +20,7 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
-pub use curve::{Answerer, Check, Compared, Curve, Dot, checks};
+pub use curve::{Answerer, Check, Compared, Curve, Dot, checks, is_called};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
 pub use device::DeviceSection;
 pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
@@ -117,6 +117,16 @@ impl Experiment {
             Self::Roofline(roofline) => &roofline.title,
             Self::Transfers(transfers) => &transfers.title,
             Self::Forwarding(forwarding) => &forwarding.title,
+        }
+    }
+
+    /// The work whose figure it is: author, year, title; empty if it is of none.
+    pub fn paper(&self) -> &str {
+        match self {
+            Self::Grid(grid) => &grid.paper,
+            Self::Mlfrr(mlfrr) => &mlfrr.paper,
+            Self::Roofline(roofline) => &roofline.paper,
+            Self::Transfers(_) | Self::Forwarding(_) => "",
         }
     }
 

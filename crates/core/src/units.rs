@@ -30,7 +30,15 @@ const LONG_TIMES: &[(&str, f64)] = &[("min", 60.0), ("h", 3600.0)];
 const PACKET_RATE: Kind = Kind {
     what: "packet rate",
     example: "a number and pps, kpps or Mpps, such as \"120kpps\"",
-    units: &[("pps", 0, true), ("kpps", 3, true), ("Mpps", 6, true), ("Gpps", 9, true)],
+    units: &[
+        ("pps", 0, true),
+        ("kpps", 3, true),
+        ("Mpps", 6, true),
+        ("Gpps", 9, true),
+        // Of packets, a prefix alone leaves nothing open.
+        ("k", 3, false),
+        ("M", 6, false),
+    ],
 };
 const BIT_RATE: Kind = Kind {
     what: "bit rate",

@@ -3,7 +3,9 @@
 pub(crate) mod stored;
 mod trend;
 
-use netcliff_core::experiment::{Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks};
+use netcliff_core::experiment::{
+    Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks, is_called,
+};
 use netcliff_core::{Dimension, EngineKind, Provenance};
 
 use crate::format::{self, Unit};
@@ -116,6 +118,18 @@ impl Drawing {
     /// Comparisons of a mark with its curves.
     pub fn checks(&self, mark: &Mark) -> Vec<Check> {
         checks(mark, &self.curves)
+    }
+
+    /// Why [`Self::checks`] has nothing for a mark.
+    pub fn not_compared(&self, mark: &Mark) -> String {
+        let names = self.names();
+        let whole = |curve: &str| names.iter().any(|name| is_called(name, curve));
+        match mark.curves().find(|curve| !whole(curve)) {
+            _ if mark.on.is_none() => "it names no curve; add on = \"CURVE\" to the mark".to_owned(),
+            Some(unknown) if names.is_empty() => format!("there is no curve `{unknown}`"),
+            Some(unknown) => format!("there is no curve `{unknown}`; there are {}", names.join("; ")),
+            None => "no curve that it names reaches this place".to_owned(),
+        }
     }
 
     /// Where a mark is: `127 kpps, 127 kpps`.

@@ -6,6 +6,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes |
+//! | [`neighbours`] | answers to who-has for the addresses of the ports |
 //! | `order` | which of them comes when: sizes in turn, or a capture's |
 //! | [`port`] | AF_PACKET and AF_XDP rings, behind two traits |
 //! | [`account`] | what became of each frame: lost, duplicated, reordered, corrupted, when it came |
@@ -14,6 +15,7 @@
 
 pub mod account;
 pub mod frame;
+pub mod neighbours;
 mod order;
 pub mod port;
 pub mod run;

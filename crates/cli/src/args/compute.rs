@@ -1,5 +1,7 @@
 //! What `predict` and `simulate` share, and `netcliff predict`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use netcliff_core::experiment::{PACKETS_RANGE, Rates};
 use netcliff_core::{Arrivals, Flows, FrameSizes, Load, Queues, Scheme, units};
@@ -60,9 +62,9 @@ pub struct ComputeArgs {
     /// One JSON object, or one a line with --rates
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// CSV
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
-    pub csv: bool,
+    /// CSV: to stdout, or to a file by --csv=FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "json", help_heading = "Output")]
+    pub csv: Option<Option<PathBuf>>,
     /// Keep the records in the store
     #[arg(long, help_heading = "Output")]
     pub save: bool,

@@ -1,6 +1,7 @@
 //! Where the far end of a test between hosts is.
 
 use std::ffi::OsString;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,8 +12,11 @@ use crate::output;
 #[derive(Debug, Clone, Args)]
 pub struct FarArgs {
     /// An agent, HOST or HOST:PORT [default port: 9940]; several start together
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Far end")]
+    #[arg(long, short = 'c', visible_alias = "client", value_name = "HOST[:PORT]", help_heading = "Far end")]
     pub to: Vec<String>,
+    /// Port of the agents whose --to names none
+    #[arg(long, short = 'p', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Far end", hide_short_help = true)]
+    pub port: Option<u16>,
     /// Run the agent there by ssh; data goes to the same host, or to --data-to
     #[arg(long, value_name = "HOST", conflicts_with = "to", help_heading = "Far end")]
     pub ssh: Option<String>,
@@ -20,7 +24,7 @@ pub struct FarArgs {
     #[arg(long, value_name = "ADDRESS", help_heading = "Far end", hide_short_help = true)]
     pub data_to: Option<String>,
     /// File with the agent's key
-    #[arg(long, value_name = "FILE", requires = "to", help_heading = "Far end")]
+    #[arg(long, value_name = "FILE", conflicts_with = "ssh", help_heading = "Far end")]
     pub key: Option<PathBuf>,
 }
 
@@ -29,6 +33,20 @@ impl FarArgs {
     pub fn check(&self) -> anyhow::Result<()> {
         if self.data_to.is_some() && !self.is_asked() {
             return Err(output::usage("--data-to is for data to an agent: add --to or --ssh"));
+        }
+        if let Some(key) = self.key.as_ref().filter(|_| self.to.is_empty()) {
+            return Err(output::usage(format!("--key {}: a key is for an agent: add --to HOST[:PORT]", key.display())));
+        }
+        if let Some(port) = self.port {
+            match self.to.iter().find(|to| has_port(to)) {
+                Some(to) => {
+                    return Err(output::usage(format!("--port {port}: --to {to} names a port already; leave one out")));
+                }
+                None if self.to.is_empty() => {
+                    return Err(output::usage(format!("--port {port}: a port is for an agent: add --to HOST")));
+                }
+                None => {}
+            }
         }
         if let (Some(address), [_, _, ..]) = (&self.data_to, &self.to[..]) {
             return Err(output::usage(format!(
@@ -66,15 +84,31 @@ impl FarArgs {
         !self.to.is_empty() || self.ssh.is_some()
     }
 
+    /// The first agent with its port, as far as one is given.
+    pub fn target(&self) -> Option<String> {
+        let to = self.to.first()?;
+        Some(match self.port {
+            None => to.clone(),
+            // An IPv6 address without brackets is all address.
+            Some(port) if to.parse::<Ipv6Addr>().is_ok() => format!("[{to}]:{port}"),
+            Some(port) => format!("{to}:{port}"),
+        })
+    }
+
     /// As another netcliff takes them.
     pub fn as_arguments(&self) -> Vec<OsString> {
         let path = |path: &PathBuf| path.as_os_str().to_owned();
         let given = [
-            ("--to", self.to.first().map(OsString::from)),
+            ("--to", self.target().map(OsString::from)),
             ("--ssh", self.ssh.as_ref().map(OsString::from)),
             ("--data-to", self.data_to.as_ref().map(OsString::from)),
             ("--key", self.key.as_ref().map(path)),
         ];
         given.into_iter().filter_map(|(flag, value)| Some([flag.into(), value?])).flatten().collect()
     }
+}
+
+/// Whether `--to` names a port: `HOST:PORT` or `[ADDRESS]:PORT`, but no bare IPv6 address.
+fn has_port(to: &str) -> bool {
+    to.parse::<Ipv6Addr>().is_err() && to.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'))
 }

@@ -65,9 +65,9 @@ pub struct LimitsArgs {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-    /// CSV
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
+    /// CSV: to stdout, or to a file by --csv=FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "json")]
+    pub csv: Option<Option<PathBuf>>,
     /// Write a page with the plot to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

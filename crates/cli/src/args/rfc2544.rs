@@ -127,7 +127,7 @@ pub struct Rfc2544Args {
     /// Receive on this port of this machine
     #[arg(long, value_name = "IF", requires = "tx", help_heading = "Device")]
     pub rx: Option<String>,
-    /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]
+    /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]. The tester answers ARP for 198.18.0.2 at --tx and 198.19.0.2 at --rx
     #[arg(long, value_name = "MAC", value_parser = mac, requires = "tx", help_heading = "Device", hide_short_help = true)]
     pub device_mac: Option<[u8; 6]>,
     /// Use a port although it carries the default route or another tool's XDP program
@@ -151,9 +151,9 @@ pub struct Rfc2544Args {
     /// dropped and counted.
     #[arg(long, conflicts_with_all = ["verbose", "csv"], help_heading = "Output")]
     pub live: bool,
-    /// The tables as CSV, a row a frame size and figure
-    #[arg(long, help_heading = "Output")]
-    pub csv: bool,
+    /// The tables as CSV, a row a frame size and figure: to stdout, or to a file by --csv=FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, help_heading = "Output")]
+    pub csv: Option<Option<PathBuf>>,
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,

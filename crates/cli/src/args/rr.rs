@@ -36,6 +36,12 @@ pub struct RrArgs {
     /// What carries requests and responses
     #[arg(long, value_enum, default_value_t = Transport::Tcp, help_heading = "Transactions")]
     pub transport: Transport,
+    /// UDP: --transport udp
+    #[arg(long, short = 'u', conflicts_with = "transport", help_heading = "Transactions")]
+    pub udp: bool,
+    /// Be the far end: `netcliff agent`, with --key for other hosts
+    #[arg(long, short = 's', conflicts_with_all = ["to", "ssh"], help_heading = "Far end")]
+    pub server: bool,
     /// Connect, request, response: a new TCP connection for each
     #[arg(long, help_heading = "Transactions")]
     pub crr: bool,
@@ -114,6 +120,13 @@ pub struct RrArgs {
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,
+}
+
+impl RrArgs {
+    /// What carries requests and responses.
+    pub fn carrier(&self) -> Transport {
+        if self.udp { Transport::Udp } else { self.transport }
+    }
 }
 
 /// Transports.

@@ -1,6 +1,6 @@
 //! `netcliff run`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use netcliff_core::experiment::Share;
@@ -16,6 +16,7 @@ use super::{FarArgs, Testbed};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
+  netcliff run --list  # the experiments that come along
   netcliff run fig-7a  # the figure in the terminal
   netcliff run fig-7a --html fig-7a.html  # and as a page
   netcliff run fig-10a --packets 100_000  # faster and coarser
@@ -30,8 +31,11 @@ answer is listed with the reason; the others go on."
 )]
 pub struct RunArgs {
     /// The experiment: a TOML file, or the name of one that netcliff brings along (those in experiments/)
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "list")]
+    pub file: Option<PathBuf>,
+    /// List the experiments that netcliff brings along, with their titles; --json: one object a line
+    #[arg(long, conflicts_with = "file", help_heading = "Experiment")]
+    pub list: bool,
     /// Engines: model, sim or wire (measured) (repeatable) [default: as the file says]
     #[arg(long, value_name = "ENGINE", value_delimiter = ',', help_heading = "Experiment")]
     pub engine: Vec<EngineKind>,
@@ -89,9 +93,9 @@ pub struct RunArgs {
     /// dropped and counted.
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     pub live: bool,
-    /// The records as CSV
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
-    pub csv: bool,
+    /// The records as CSV: to stdout, or to a file by --csv=FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "json", help_heading = "Output")]
+    pub csv: Option<Option<PathBuf>>,
     /// Write the figure as a self-contained page
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
@@ -101,4 +105,11 @@ pub struct RunArgs {
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,
+}
+
+impl RunArgs {
+    /// The experiment's file or name; empty with --list.
+    pub fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(""))
+    }
 }

@@ -1,5 +1,6 @@
 //! `netcliff agent`.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -8,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use anyhow::Context;
+use clap::Parser;
 use netcliff_host::journal::StateDir;
 use netcliff_lab::find::far::FindKind;
 use netcliff_wire::common_clock::ClockService;
@@ -28,7 +30,7 @@ use netcliff_wire::transfer::{Congestion, TransferKind};
 
 use super::metrics::{self, Counts};
 use super::{refuse_low_rate, stop_on_signal};
-use crate::args::{AgentArgs, StoreArgs};
+use crate::args::{AgentArgs, Cli, Command, FarArgs, StoreArgs};
 use crate::output;
 
 /// The tests an agent can run.
@@ -116,6 +118,30 @@ pub fn run(args: &AgentArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         ended
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves as `stream -s` and `rr -s` ask: this host without a key, every address with one.
+pub fn serve(far: &FarArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    let port = far.port.unwrap_or(PORT);
+    let mut words = vec![OsString::from("netcliff"), "agent".into()];
+    match &far.key {
+        Some(key) => words.extend(["--key".into(), key.into(), "--listen".into(), format!("0.0.0.0:{port}").into()]),
+        None => {
+            if far.port.is_some() {
+                words.extend(["--listen".into(), format!("127.0.0.1:{port}").into()]);
+            }
+            output::say(format!(
+                "netcliff: without a key only clients of this user on this host are admitted. For other hosts paste:\n  \
+                 netcliff agent --make-key netcliff.key   # once; copy it to the client by scp\n  \
+                 netcliff agent --listen 0.0.0.0:{port} --key netcliff.key"
+            ));
+        }
+    }
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Agent(args)) => run(&args, store),
+        Ok(_) => Err(anyhow::anyhow!("`agent` was not read as a command")),
+        Err(error) => Err(output::usage(error)),
+    }
 }
 
 fn settings(args: &AgentArgs) -> anyhow::Result<Settings> {

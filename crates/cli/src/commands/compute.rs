@@ -70,8 +70,10 @@ pub(super) fn answer(
     provenance: &Provenance,
     store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
+    super::refuse_unwritable(output::csv_file(&args.csv))?;
     let records = recorded(engine, kind, points(args, store)?, args, provenance, store, args.json)?;
-    match (args.json, args.csv) {
+    output::csv(&args.csv, || Ok(report::csv::records(&records)))?;
+    match (args.json, output::to_stdout(&args.csv)) {
         (true, _) => {}
         (_, true) => output::data(&report::csv::records(&records))?,
         _ => {
@@ -176,7 +178,7 @@ pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point
 
 /// The point at a load; a trace brings its own where none is given.
 pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<Point> {
-    let mut host = costs(args.host.as_deref(), &args.set, store, !(args.json || args.csv))?;
+    let mut host = costs(args.host.as_deref(), &args.set, store, !(args.json || output::to_stdout(&args.csv)))?;
     if let Some(QueuesArg(queues)) = &args.queues {
         host.queues = Some(queues.clone());
     }

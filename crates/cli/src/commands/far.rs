@@ -11,9 +11,9 @@ use std::path::Path;
 use anyhow::Context;
 use netcliff_core::Fingerprint;
 use netcliff_wire::WireError;
-use netcliff_wire::control::Limits;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Key;
+use netcliff_wire::control::{ControlError, Limits, PORT};
 use netcliff_wire::load::{Asked, Carrier, LoadReady, LoadReport, LoadRequest};
 
 use crate::args::FarArgs;
@@ -48,7 +48,7 @@ impl FarSession {
         let named = host.to_owned();
         let data_to = ssh.then(|| "127.0.0.1".to_owned());
         let (to, ssh) = if ssh { (Vec::new(), Some(named)) } else { (vec![named], None) };
-        let args = FarArgs { to, ssh, data_to, key: key.map(Path::to_owned) };
+        let args = FarArgs { to, port: None, ssh, data_to, key: key.map(Path::to_owned) };
         Self::within(&args, &[], Limits { silence_s: FIND_S, ..Limits::default() })
     }
 
@@ -62,10 +62,11 @@ impl FarSession {
 
     fn within(args: &FarArgs, devices: &[String], limits: Limits) -> anyhow::Result<Self> {
         let version = env!("CARGO_PKG_VERSION");
-        let (session, ssh) = match (args.to.first(), &args.ssh) {
+        let (session, ssh) = match (args.target(), &args.ssh) {
             (Some(target), _) => {
                 let key = args.key.as_deref().map(Key::read).transpose().map_err(output::usage)?;
-                (Session::connect(target, key.as_ref(), version, limits)?, None)
+                let session = Session::connect(&target, key.as_ref(), version, limits);
+                (session.map_err(|error| without_key(error, &args.to[0], key.is_none()))?, None)
             }
             (None, host) => {
                 let host = host.as_deref().unwrap_or_default();
@@ -142,6 +143,20 @@ impl Carrier for FarSession {
     fn peer(&self) -> String {
         Carrier::peer(&self.session)
     }
+}
+
+/// A refusal by an agent elsewhere, to a client without a key, with the lines to paste.
+fn without_key(error: ControlError, host: &str, keyless: bool) -> anyhow::Error {
+    let here = ["127.", "localhost", "::1", "[::1]"].iter().any(|name| host.starts_with(name));
+    if !keyless || here {
+        return error.into();
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    anyhow::anyhow!(
+        "{error}\nAn agent admits other hosts by a key only. Start one there by ssh: --ssh {name}. Or, for a private link, paste there:\n  \
+         netcliff agent --make-key netcliff.key; netcliff agent --listen 0.0.0.0:{PORT} --key netcliff.key\nand here:\n  \
+         scp {name}:netcliff.key . && netcliff stream --to {name} --key netcliff.key"
+    )
 }
 
 fn data_address(args: &FarArgs, session: &Session) -> anyhow::Result<IpAddr> {

@@ -58,7 +58,8 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         },
         partial: false,
     };
-    match (args.json, args.csv) {
+    output::csv(&args.csv, || Ok(report::csv::roofline(&found)))?;
+    match (args.json, output::to_stdout(&args.csv)) {
         (true, _) => output::json_line(&found)?,
         (_, true) => output::data(&report::csv::roofline(&found))?,
         _ => {

@@ -21,8 +21,8 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     if let ResultsAction::Trend(trend) = &args.action {
         return trend::run(trend, store_args);
     }
-    if let ResultsAction::Show { html, svg, .. } = &args.action {
-        [html, svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
+    if let ResultsAction::Show { html, svg, csv, .. } = &args.action {
+        [html.as_deref(), svg.as_deref(), output::csv_file(csv)].into_iter().try_for_each(refuse_unwritable)?;
     }
     // Runs that begin have a name, and the list has those of one; the others take a RUN.
     let takes_name = matches!(args.action, ResultsAction::List { .. } | ResultsAction::Import { .. });
@@ -32,16 +32,19 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         ResultsAction::List { json, .. } => list::list(&store, &args.action, store_args.name.as_ref(), *json)?,
         ResultsAction::Show { run, verbose, json, csv, html, svg } => {
             let run = pick(&store, run.as_deref())?;
-            if *csv {
+            let stored = stored(&store, &run)?;
+            if csv.is_some() {
                 // Of a `find`, too, the records are the rows; one that was imported has none.
                 let records = store.records(run.id)?;
-                if !records.is_empty() {
-                    return output::data(&csv::records(&records)).map(|()| ExitCode::SUCCESS);
+                let rows = if records.is_empty() { show::rows(&stored)? } else { csv::records(&records) };
+                if output::to_stdout(csv) {
+                    return output::data(&rows).map(|()| ExitCode::SUCCESS);
                 }
+                output::csv(csv, || Ok(rows))?;
+                return Ok(ExitCode::SUCCESS);
             }
-            let stored = stored(&store, &run)?;
             if html.is_none() && svg.is_none() {
-                return show::show(&run, &stored, *verbose, *json, *csv).map(|()| ExitCode::SUCCESS);
+                return show::show(&run, &stored, *verbose, *json).map(|()| ExitCode::SUCCESS);
             }
             // A run without a figure is refused before anything is written.
             let figure =

@@ -104,12 +104,13 @@ fn show(args: &Rfc2544Args, found: &Rfc2544Report) -> anyhow::Result<()> {
         output::json_line(found)?;
     } else if args.live {
         live::result(found, found.partial.is_some())?;
-    } else if args.csv {
+    } else if output::to_stdout(&args.csv) {
         output::data(&report::csv::rfc2544(found))?;
     } else {
         let page = if args.verbose { report::terminal::rfc2544 } else { report::terminal::rfc2544_brief };
         output::page(&page(found, output::style()))?;
     }
+    output::csv(&args.csv, || Ok(report::csv::rfc2544(found)))?;
     if let Some(path) = &args.html {
         write(path, &report::html::rfc2544(found))?;
         output::say(format!("netcliff: report written to {}", path.display()));

@@ -37,6 +37,9 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Measures and prints the results.
 pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    if args.server {
+        return super::agent::serve(&args.far, store_args);
+    }
     live::start(args.live, args.json, "rr")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
@@ -149,11 +152,11 @@ impl Live {
 
 /// Refuses options that would be ignored.
 fn refuse(args: &RrArgs) -> anyhow::Result<()> {
-    let no_link = args.transport == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Testbed::Loopback);
+    let no_link = args.carrier() == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Testbed::Loopback);
     args.bed.refuse_without(no_link)?;
     if args.ipv6 {
         args.bed.refuse_with_ipv6()?;
-        if args.transport == Transport::Unix {
+        if args.carrier() == Transport::Unix {
             return Err(output::usage("--ipv6 is for TCP and UDP: --transport unix does not have it; leave it out"));
         }
     }
@@ -215,7 +218,7 @@ fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
 fn settings(args: &RrArgs) -> Settings {
     let cpus = args.cpu.clone().unwrap_or_default();
     Settings {
-        transport: match args.transport {
+        transport: match args.carrier() {
             Transport::Tcp => rr::Transport::Tcp,
             Transport::Udp => rr::Transport::Udp,
             Transport::Unix => rr::Transport::Unix,
@@ -257,7 +260,7 @@ fn here(
     let options = RigOptions {
         place: match args.testbed {
             // Unix sockets need no network.
-            _ if args.transport == Transport::Unix => Place::Loopback,
+            _ if args.carrier() == Transport::Unix => Place::Loopback,
             Testbed::Best => Place::Best,
             Testbed::Netns => Place::Netns,
             Testbed::Loopback => Place::Loopback,
@@ -300,7 +303,7 @@ fn there(
     stop: &AtomicBool,
     live: Option<&Live>,
 ) -> anyhow::Result<RrRun> {
-    if args.transport == Transport::Unix {
+    if args.carrier() == Transport::Unix {
         return Err(output::usage("--transport unix has both ends on this host: leave out --to and --ssh"));
     }
     let (_lock, beside) = args.wait.hold()?;

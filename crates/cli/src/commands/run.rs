@@ -16,7 +16,7 @@ use netcliff_core::experiment::Experiment;
 use netcliff_core::{EngineKind, Provenance, Record};
 use netcliff_host::cpu::Preference;
 use netcliff_host::inventory::Inventory;
-use netcliff_lab::inputs;
+use netcliff_lab::inputs::{self, experiments};
 use netcliff_lab::rig::{Rig, RigOptions};
 use netcliff_lab::run::{Answer, Changes, Plan, compute, measure};
 use netcliff_lab::store::{Held, RunState, Store};
@@ -31,12 +31,17 @@ use crate::progress::Points;
 
 /// Runs an experiment and prints the results.
 pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    if args.list {
+        return list(args.json);
+    }
     live::start(args.live, args.json, "run")?;
     args.wait.begin();
-    let path = args.file.display().to_string();
+    let path = args.file().display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
-    [&args.svg, &args.html].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
+    [args.svg.as_deref(), args.html.as_deref(), output::csv_file(&args.csv)]
+        .into_iter()
+        .try_for_each(refuse_unwritable)?;
     let provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),
@@ -83,11 +88,26 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The experiments that come along: name and title.
+fn list(json: bool) -> anyhow::Result<ExitCode> {
+    let widest = experiments::KNOWN.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, text) in experiments::KNOWN {
+        let experiment = Experiment::from_toml(name, text)?;
+        let (title, paper) = (experiment.title(), experiment.paper());
+        if json {
+            output::json_line(&json!({"name": name, "title": title, "paper": (!paper.is_empty()).then_some(paper)}))?;
+        } else {
+            output::data(&format!("{name:widest$}  {title}\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Refuses the first of `flags` that was given: the experiment is of another kind, and `why` says which.
 fn refuse(args: &RunArgs, flags: &[(&str, bool)], why: &str) -> anyhow::Result<()> {
     match flags.iter().find(|(_, given)| *given) {
         None => Ok(()),
-        Some((flag, _)) => Err(output::usage(format!("{flag}: {} {why}", args.file.display()))),
+        Some((flag, _)) => Err(output::usage(format!("{flag}: {} {why}", args.file().display()))),
     }
 }
 
@@ -124,7 +144,7 @@ fn points(
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
-    let store = open_store(store_args)?.naming(inputs::experiment_name(&args.file));
+    let store = open_store(store_args)?.naming(inputs::experiment_name(args.file()));
     let (held, records) = take_up(args, &store, &plan, &provenance)?;
     let stop = stop_on_signal()?;
     let points = Points::new(plan.tasks.len(), records.len());

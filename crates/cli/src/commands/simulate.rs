@@ -101,7 +101,8 @@ fn in_detail(
     let records =
         recorded(&engine, "simulate", vec![one_point(args, store)?], &args.compute, provenance, store, false)?;
     let detail = engine.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if args.compute.csv {
+    output::csv(&args.compute.csv, || Ok(report::csv::series(&detail.series)))?;
+    if output::to_stdout(&args.compute.csv) {
         output::data(&report::csv::series(&detail.series))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -49,6 +49,9 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 
 /// Measures a sweep of transfers and prints the results.
 pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    if args.server {
+        return super::agent::serve(&args.far, store_args);
+    }
     live::start(args.live, args.json, "stream")?;
     args.wait.begin();
     refuse_name(store_args, args.save, "add --save")?;
@@ -135,7 +138,7 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
     let place = match args.testbed {
         None => return Ok(None),
         // Without a network there is nothing to be made.
-        Some(_) if matches!(args.channel, Carrier::Unix | Carrier::Pipe) => Place::Loopback,
+        Some(_) if matches!(args.carrier(), Carrier::Unix | Carrier::Pipe) => Place::Loopback,
         Some(Testbed::Best) => Place::Best,
         Some(Testbed::Netns) => Place::Netns,
         Some(Testbed::Loopback) => Place::Loopback,
@@ -165,7 +168,7 @@ fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Optio
         return Ok(Some(lines));
     }
     let Some(interval_s) = asked_s else { return Ok(None) };
-    let mut text = StreamLines::new(args.channel == Carrier::Udp);
+    let mut text = StreamLines::new(args.carrier() == Carrier::Udp);
     let (to, lines) = Lines::start(args.json, move |told| text.lines(told))?;
     options.live = Some(Live { every: Duration::from_secs_f64(interval_s), to });
     Ok(Some(lines))
@@ -207,7 +210,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     } else {
         IpAddr::V4(Ipv4Addr::LOCALHOST)
     });
-    let channel = match args.channel {
+    let channel = match args.carrier() {
         Carrier::Tcp => Channel::Tcp { address, multipath: false },
         Carrier::Mptcp => Channel::Tcp { address, multipath: true },
         Carrier::Udp => Channel::Udp { address, path: DatagramPath::Single },
@@ -218,8 +221,8 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
     template.options = SocketOptions {
         no_delay: args.nodelay,
         congestion: args.congestion.clone(),
-        send_buffer_bytes: args.send_buffer,
-        receive_buffer_bytes: args.receive_buffer,
+        send_buffer_bytes: args.send_buffer.or(args.window),
+        receive_buffer_bytes: args.receive_buffer.or(args.window),
         mss_bytes: args.mss,
         tos: args.tos,
         pacing_bps: args.rate,
@@ -293,7 +296,7 @@ fn direction(args: &StreamArgs) -> Option<Direction> {
 }
 
 fn paths(args: &StreamArgs) -> anyhow::Result<Vec<Path>> {
-    let udp = args.channel == Carrier::Udp;
+    let udp = args.carrier() == Carrier::Udp;
     let default = if udp { PathName::Single } else { PathName::Write };
     let names = if args.path.is_empty() { vec![default] } else { args.path.clone() };
     names.into_iter().map(|name| path(args, name, udp)).collect()

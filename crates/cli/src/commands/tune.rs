@@ -232,7 +232,7 @@ fn sentence(applied: &Applied) -> String {
 
 fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(output::usage("nobody can be asked here: look at `netcliff tune plan`, then give --yes"));
+        return Err(output::usage("no terminal to confirm: look at `netcliff tune plan`, then add --yes"));
     }
     output::page(&report::terminal::plan(&plan.sheet(), output::style()))?;
     output::say("Make these settings? [y/N]");

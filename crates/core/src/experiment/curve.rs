@@ -140,10 +140,30 @@ pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
         let inside = mark.interval.map(|(low, high)| (low..=high).contains(&value));
         let below = mark.bound.then_some(stated <= value);
         let within = tolerance.map(|tolerance| error.abs() <= tolerance).or(inside).or(below);
-        let name = (on.is_none() && names.len() > 1).then(|| curve.name.clone());
+        let several = on.map_or(names.len(), |on| names.iter().filter(|name| is_named(name, on, &names)).count()) > 1;
+        let name = several.then(|| curve.name.clone());
         Some(Check { curve: name, answerer: curve.answerer, value, error, within, of })
     };
-    curves.iter().filter(|curve| on.is_none_or(|name| curve.name == *name)).filter_map(check).collect()
+    let named = |curve: &&Curve| on.is_none_or(|on| is_named(&curve.name, on, &names));
+    curves.iter().filter(named).filter_map(check).collect()
+}
+
+/// Whether a curve is one that a mark calls `on`: it has that name, or no curve has it and [`is_called`] holds.
+fn is_named(name: &str, on: &str, names: &std::collections::BTreeSet<&str>) -> bool {
+    if names.contains(on) { name == on } else { is_called(name, on) }
+}
+
+/// Whether a curve's name holds the parts of `on` in their order, a scheme with or without its parameters: `interrupt` is any of the curves
+/// `interrupt:drops_interrupt=true, ring 64` and `.., ring 256` that `vary` makes of it.
+pub fn is_called(name: &str, on: &str) -> bool {
+    let mut parts = name.split(", ");
+    let is = |part: &str, wanted: &str| {
+        let rest = part.strip_prefix(wanted);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(':') || wanted.contains(':') && rest.starts_with(',')
+        })
+    };
+    on.split(", ").all(|wanted| parts.any(|part| is(part, wanted)))
 }
 
 /// The stated number, and what the curve has for it.
@@ -154,7 +174,8 @@ fn compared(mark: &Mark, curve: &Curve, curves: &[Curve]) -> Option<(f64, f64, C
     }
     let stated = mark.x?;
     let Some(other) = &mark.leaves else { return Some((stated, curve.steepest()?, Compared::Steepest)) };
-    let other = curves.iter().find(|one| one.name == *other && one.answerer == curve.answerer)?;
+    let names = curves.iter().map(|curve| curve.name.as_str()).collect();
+    let other = curves.iter().find(|one| is_named(&one.name, other, &names) && one.answerer == curve.answerer)?;
     Some((stated, curve.leaves(other)?, Compared::Leaves))
 }
 
@@ -218,6 +239,28 @@ mod tests {
         assert_eq!((found[0].value, found[0].within, found[0].of), (3.0, Some(false), Compared::Leaves));
         // One that was never on the other does not leave it.
         assert!(checks(&leaving, &[line("one", &[(1.0, 1.0)]), line("other", &[(1.0, 2.0)])]).is_empty());
+    }
+
+    /// What `vary` makes of a scheme is found by the scheme's name; each is told by its own.
+    #[test]
+    fn a_varied_curve_is_found_by_the_name_of_its_scheme() {
+        let varied = ["interrupt, ring 64", "interrupt, ring 256", "napi, ring 64"].map(|name| curve(name, 11.0));
+        let named = |on: &str| {
+            let found = checks(&at(Some(2.0), Some(10.0), on, None), &varied);
+            found.into_iter().map(|check| check.curve).collect::<Vec<_>>()
+        };
+        let both = ["interrupt, ring 64", "interrupt, ring 256"].map(|name| Some(name.to_owned()));
+        assert_eq!(named("interrupt"), both);
+        assert_eq!(named("interrupt, ring 256"), [None]);
+        assert_eq!(named("ring 256"), [None]);
+        assert!(named("inter").is_empty() && named("interrupt, ring 25").is_empty());
+        // A scheme is printed with its parameters.
+        let full = "napi:weight=64,budget=300, ring 64";
+        assert!(["napi", "napi:weight=64", "napi, ring 64", full].iter().all(|on| is_called(full, on)));
+        assert!(!is_called(full, "napi:weight=6") && !is_called("napi-2007:quota=3", "napi"));
+        // Where a curve has the very name, it alone is meant.
+        let exact = [curve("interrupt", 11.0), curve("interrupt, ring 64", 11.0)];
+        assert_eq!(checks(&at(Some(2.0), Some(10.0), "interrupt", None), &exact).len(), 1);
     }
 
     #[test]

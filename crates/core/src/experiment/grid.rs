@@ -73,6 +73,9 @@ pub struct Grid {
     /// What the experiment shows, one line.
     #[serde(default)]
     pub title: String,
+    /// The work whose figure this is: author, year, title.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub paper: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<KindTag>,
     /// Who answers.

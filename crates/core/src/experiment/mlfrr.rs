@@ -67,6 +67,9 @@ pub struct Mlfrr {
     /// What the experiment shows, one line.
     #[serde(default)]
     pub title: String,
+    /// The work whose figure this is: author, year, title.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub paper: String,
     kind: KindTag,
     /// The hosts.
     pub host: HostSection,

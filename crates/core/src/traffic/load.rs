@@ -18,14 +18,16 @@ impl std::str::FromStr for Load {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let load = if text.trim().ends_with("pps") {
+        // "100M" may be Mpps or, as iperf3 has it, Mbit/s; no link is loaded by kbit/s.
+        let load = if text.trim().ends_with("pps") || text.trim().ends_with('k') {
             units::parse_pps(text).map(Self::Pps)
         } else if text.trim().ends_with('%') {
             units::parse_share(text).map(Self::LineShare)
         } else {
             units::parse_bps(text).map(Self::Bps)
         };
-        let accepted = "expected a rate above zero such as \"100kpps\", \"300Mbit/s\" or \"40%\" of line rate";
+        let accepted =
+            "expected a rate above zero such as \"100kpps\" (or \"100k\"), \"300Mbit/s\" or \"40%\" of line rate";
         match load {
             Ok(load) if load.amount() > 0.0 => Ok(load),
             _ => Err(ParseError::new("rate", text, accepted)),

@@ -20,6 +20,7 @@ use netcliff_host::xdp::Mode;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial as WireTrial;
 use netcliff_wire::forward::frame::link_bytes;
+use netcliff_wire::forward::neighbours::Neighbours;
 use netcliff_wire::forward::run::{By, DirectionReport, Remote, TrialReport};
 use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::thread::{Placement, Priority};
@@ -33,6 +34,7 @@ use crate::stand::{self, Stand};
 mod held;
 mod ledger;
 mod measured;
+mod probe;
 mod sides;
 
 use held::HeldPorts;
@@ -56,6 +58,12 @@ pub enum DeviceError {
     /// A port went away, or the frames are invalid.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// Not one frame of the first ones came through.
+    #[error("{why}")]
+    NothingThrough {
+        /// The likely causes with what was seen.
+        why: String,
+    },
     /// Ctrl-C.
     #[error("stopped before it was done")]
     Stopped,
@@ -113,6 +121,10 @@ pub struct Kernel {
     tester_cpu: u32,
     real_time: bool,
     remote: Option<Remote>,
+    /// Answers who-has at two ports.
+    neighbours: Option<Neighbours>,
+    /// A frame came through, or none can be tried.
+    probed: bool,
     instruments: Instruments,
     scheme: Scheme,
     backlog: u64,
@@ -183,13 +195,15 @@ impl Kernel {
         let backlog = inventory.sysctls.get("net.core.netdev_max_backlog").and_then(|text| text.parse().ok());
         let native = bed.as_ref().and_then(ForwardBed::xdp_mode) == Some(Mode::Native);
         let backlog = if native { VETH_RING } else { backlog.unwrap_or(BACKLOG) };
-        Ok(Self {
+        let mut kernel = Self {
             settings,
             place,
             bed,
             tester_cpu,
             real_time,
             remote,
+            neighbours: None,
+            probed: false,
             instruments,
             scheme,
             backlog,
@@ -198,7 +212,9 @@ impl Kernel {
             limits,
             _held: held,
             _lock: lock,
-        })
+        };
+        kernel.neighbours = kernel.answer_neighbours()?;
+        Ok(kernel)
     }
 
     /// The device, in a line.
@@ -307,10 +323,10 @@ impl Device for Kernel {
         let stop = Arc::clone(&self.stop);
         let Settings { send_by: send, receive_by: receive, stamps, .. } = self.settings;
         let by = By { send, receive, stamps };
-        let remote = Remote::start(directions, by, MAX_BURST, placement, stop)?;
+        let remote = Remote::start(directions.clone(), by, MAX_BURST, placement, stop)?;
         self.instruments.note(remote.tester()).into_iter().for_each(|limit| self.limit(limit));
         self.remote = Some(remote);
-        Ok(())
+        self.probe(&directions)
     }
 
     fn sender_pps(&mut self) -> Result<f64, DeviceError> {

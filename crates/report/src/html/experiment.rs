@@ -48,6 +48,7 @@ fn stated(drawing: &Drawing) -> Markup {
     let row = |(index, mark): (usize, &Mark)| {
         let checks = drawing.checks(mark);
         let found = html! {
+            @if checks.is_empty() { "not compared: " (drawing.not_compared(mark)) }
             @for (index, check) in checks.iter().enumerate() {
                 @if index > 0 { br; }
                 (drawing.compared(check))

@@ -91,7 +91,7 @@ fn marks(page: &mut Page, drawing: &Drawing) {
         page.item(&format!("{}. ", index + 1), &text);
         let checks = drawing.checks(mark);
         if checks.is_empty() {
-            page.paragraph(5, Tone::Plain, "not compared: no curve that it names reaches this place");
+            page.paragraph(5, Tone::Plain, &format!("not compared: {}", drawing.not_compared(mark)));
         }
         for check in checks {
             let outside = check.within == Some(false);

@@ -89,6 +89,42 @@ fn scheme_keys() {
     insta::assert_snapshot!(page);
 }
 
+/// Sections of experiment files: the heading, the file of the type, the type.
+const EXPERIMENT: &[(&str, &str, &str)] = &[
+    ("At the top, of points (`kind = \"grid\"`, the default)", "grid", "Grid"),
+    ("`[host]`", "hosts", "HostSection"),
+    ("`[traffic]`", "grid", "TrafficSection"),
+    ("`[[device]]`, in place of `schemes` and `[host]`", "device", "DeviceSection"),
+    ("`[figure]`", "figure", "FigureSection"),
+    ("`[[mark]]`", "figure", "MarkSection"),
+    ("At the top, of transfers (`kind = \"transfer\"`)", "transfers", "Transfers"),
+    ("`[figure]` of transfers", "transfers", "TransferFigure"),
+    ("At the top, of forwarding (`kind = \"forwarding\"`)", "forwarding", "Forwarding"),
+    ("`[[setup]]` of forwarding", "forwarding", "SetUp"),
+    ("At the top, of bounds (`kind = \"roofline\"`)", "roofline", "Roofline"),
+    ("At the top, of the loss-free receive rate (`kind = \"mlfrr\"`)", "mlfrr", "Mlfrr"),
+    ("`[traffic]` of the loss-free receive rate", "mlfrr", "FluidTraffic"),
+    ("`[polling]` of the loss-free receive rate", "mlfrr", "PollingSection"),
+];
+
+/// The keys of experiment files are the fields of the types that read them.
+#[test]
+fn experiment_keys() {
+    let mut page = String::new();
+    for (heading, file, name) in EXPERIMENT {
+        let sources = read(&format!("core/src/experiment/{file}.rs"));
+        let item = sources.into_iter().find(|item| item.name == *name).unwrap_or_else(|| panic!("{name}"));
+        assert!(!item.fields.is_empty(), "{name} has no keys");
+        let _ = writeln!(page, "## {heading}\n\n| key | value | meaning |\n| --- | --- | --- |");
+        for field in item.fields {
+            let kind = cell(&json_type(&field.kind));
+            let _ = writeln!(page, "| `{}` | {kind} | {} |", field.key, cell(&field.doc));
+        }
+        page += "\n";
+    }
+    insta::assert_snapshot!(page);
+}
+
 /// The keys that the program itself names when it is given one that it does not know.
 fn known_keys(scheme: &str) -> BTreeSet<String> {
     let said = format!("{scheme}:no-such-key=1").parse::<Scheme>().expect_err("an unknown key").to_string();

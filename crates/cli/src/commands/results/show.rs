@@ -1,5 +1,6 @@
 //! `netcliff results show`: a stored run as page, data, document or figure.
 
+use netcliff_core::{Point, Record};
 use netcliff_lab::store::RunSummary;
 use netcliff_lab::stored::Stored;
 use netcliff_report as report;
@@ -13,12 +14,9 @@ use crate::output;
 const PAGE_COLUMNS: usize = 100;
 
 /// Prints a run to stdout.
-pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool, as_csv: bool) -> anyhow::Result<()> {
+pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(&stored.json()?);
-    }
-    if as_csv {
-        return output::data(&rows(stored)?);
     }
     output::page(&text(run, stored, verbose, output::style()))
 }
@@ -32,7 +30,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
             let drawing = Drawing::of_records(&title(run), records, run.state != "done");
             terminal::experiment(&drawing, style) + "\n" + &report::table::outcomes(records, style)
         }
-        Stored::Records(records) => report::table::outcomes(records, style),
+        Stored::Records(records) => report::table::outcomes(&in_order(records), style),
         Stored::Rfc2544(found) if verbose => terminal::rfc2544(found, style),
         Stored::Rfc2544(found) => terminal::rfc2544_brief(found, style),
         Stored::Forwarding(found) => terminal::forwarding(found, style),
@@ -44,7 +42,21 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
     }
 }
 
-fn rows(stored: &Stored) -> anyhow::Result<String> {
+/// Records by engine, host, scheme and traffic, each by rising load: a run keeps them in the order in which they were computed.
+fn in_order(records: &[Record]) -> Vec<Record> {
+    let rest = |record: &Record| {
+        let Point { host, scheme, traffic } = &record.point;
+        let host = serde_json::to_string(host).unwrap_or_default();
+        (record.engine, scheme.to_string(), host, traffic.arrivals.to_string(), traffic.size.to_string())
+    };
+    let mut records = records.to_vec();
+    // The bits of positive numbers are ordered as the numbers are.
+    records.sort_by_cached_key(|record| (rest(record), record.point.traffic.rate.amount().to_bits()));
+    records
+}
+
+/// The rows of CSV of a run that has no records.
+pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
     Ok(match stored {
         Stored::Records(records) => csv::records(records),
         Stored::Rfc2544(found) => csv::rfc2544(found),

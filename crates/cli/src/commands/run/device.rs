@@ -20,7 +20,7 @@ use crate::output;
 pub fn guests(args: &RunArgs, grid: &Grid) -> anyhow::Result<Vec<VmOptions>> {
     let one = |device: &DeviceSection| {
         let named = |error: netcliff_core::ParseError| {
-            output::usage(format!("{}: device {}: {error}", args.file.display(), device.name()))
+            output::usage(format!("{}: device {}: {error}", args.file().display(), device.name()))
         };
         let model = device.testbed.strip_prefix("vm:").unwrap_or_default().parse().map_err(named)?;
         device.settings.iter().try_for_each(|setting| setting.parse::<CheckSetup>().map(drop)).map_err(named)?;

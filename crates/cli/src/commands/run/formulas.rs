@@ -47,11 +47,12 @@ pub fn show(
     }
     let drawing = Drawing::of(experiment, curves, source, provenance).map_err(output::usage)?;
     let drawing = Drawing { asked: asked(experiment), ..drawing };
-    if args.csv {
+    if output::to_stdout(&args.csv) {
         output::data(&report::csv::curves(&drawing.curves, keys))?;
     } else if !args.json && !args.live {
         output::page(&report::terminal::experiment(&drawing, output::style()))?;
     }
+    output::csv(&args.csv, || Ok(report::csv::curves(&drawing.curves, keys)))?;
     files(args, &drawing, "the figure", report::html::experiment)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -77,7 +78,8 @@ fn asked(experiment: &Experiment) -> Vec<(String, String)> {
         let changes = if section.set.is_empty() { String::new() } else { format!(" with {}", section.set.join(", ")) };
         ("host".to_owned(), format!("{}{changes}", section.preset))
     };
-    match experiment {
+    let paper = (!experiment.paper().is_empty()).then(|| ("paper".to_owned(), experiment.paper().to_owned()));
+    let values = match experiment {
         Experiment::Grid(_) | Experiment::Transfers(_) | Experiment::Forwarding(_) => Vec::new(),
         Experiment::Mlfrr(mlfrr) => vec![host(&mlfrr.host), ("frames".to_owned(), mlfrr.traffic.size.to_string())],
         Experiment::Roofline(roofline) => {
@@ -93,5 +95,6 @@ fn asked(experiment: &Experiment) -> Vec<(String, String)> {
             asked.extend(roofline.host.iter().map(host));
             asked
         }
-    }
+    };
+    paper.into_iter().chain(values).collect()
 }

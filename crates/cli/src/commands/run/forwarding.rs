@@ -27,13 +27,13 @@ pub fn run(
     provenance: &Provenance,
 ) -> anyhow::Result<ExitCode> {
     refuse(args)?;
-    let path = args.file.display().to_string();
+    let path = args.file().display().to_string();
     let experiment = changed(args, experiment);
     experiment.check().map_err(output::usage)?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     let stop = stop_on_signal()?;
-    let store = open_store(store_args)?.naming(inputs::experiment_name(&args.file));
+    let store = open_store(store_args)?.naming(inputs::experiment_name(args.file()));
     let mut kept = take_up(args, &store, &experiment, text, provenance)?;
     let found = forwarding::run(&experiment, &path, text, &stop, provenance, &mut kept);
     let mut found = found.inspect_err(|_| kept.failed()).map_err(explain)?;
@@ -121,7 +121,7 @@ fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: 
     // The report says that it is partial.
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
     let drawing = drawing.map_err(output::usage)?;
-    match (args.json, args.csv) {
+    match (args.json, output::to_stdout(&args.csv)) {
         _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::forwarding(found))?,
@@ -130,5 +130,6 @@ fn show(args: &RunArgs, experiment: Forwarding, found: &ForwardingReport, text: 
             output::page(&report::terminal::forwarding(found, output::style()))?;
         }
     }
+    output::csv(&args.csv, || Ok(report::csv::forwarding(found)))?;
     files(args, &drawing, "the page", |drawing| report::html::forwarding(found, drawing))
 }

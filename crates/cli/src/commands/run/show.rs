@@ -15,15 +15,16 @@ use crate::output;
 /// Prints a run to stdout and into the files that the options name.
 pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow::Result<()> {
     let drawing = drawing(run, text, partial)?;
-    match (args.json, args.csv) {
+    match (args.json, output::to_stdout(&args.csv)) {
         _ if args.live && !args.json => live::result(&run.records.values().collect::<Vec<_>>(), partial)?,
         (true, _) => run.records.values().try_for_each(output::json_line)?,
         (_, true) => output::page(&report::csv::records(&run.records.values().cloned().collect::<Vec<_>>()))?,
         _ => output::page(&report::terminal::experiment(&drawing, output::style()))?,
     }
-    if args.json || args.csv {
+    if args.json || output::to_stdout(&args.csv) {
         drawing.not_had.iter().for_each(|not_had| output::say(format!("netcliff: not measured: {}", not_had.text())));
     }
+    output::csv(&args.csv, || Ok(report::csv::records(&run.records.values().cloned().collect::<Vec<_>>())))?;
     files(args, &drawing, "the figure", report::html::experiment)
 }
 
@@ -81,11 +82,13 @@ fn asked(run: &Run<'_>) -> Vec<(String, String)> {
             format!("{}, each calibrated in its guest", join(names.collect()))
         }
     };
-    let mut asked = vec![
+    let paper = (!grid.paper.is_empty()).then(|| ("paper".to_owned(), grid.paper.clone()));
+    let mut asked: Vec<(String, String)> = paper.into_iter().collect();
+    asked.extend([
         ("host".to_owned(), host),
         ("arrivals".to_owned(), join(grid.traffic.arrivals.0.iter().map(ToString::to_string).collect())),
         ("frames".to_owned(), join(grid.traffic.sizes.0.iter().map(ToString::to_string).collect())),
-    ];
+    ]);
     // A device's run simulates as `find` does.
     if grid.devices.is_empty() && grid.engines.iter().any(|engine| *engine != netcliff_core::EngineKind::Model) {
         asked.push(("sampling".to_owned(), format!("{effort}, {confidence} intervals, seed {}", run.plan.seed)));

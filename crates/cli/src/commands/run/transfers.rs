@@ -42,7 +42,7 @@ pub fn run(
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
     let stop = stop_on_signal()?;
-    let store = open_store(store_args)?.naming(inputs::experiment_name(&args.file));
+    let store = open_store(store_args)?.naming(inputs::experiment_name(args.file()));
     let mut kept = take_up(args, &store, &experiment, text, provenance)?;
     let found = measured(args, &experiment, text, stop, provenance, &mut kept).inspect_err(|_| kept.failed())?;
     kept.finish(&found, found.partial, &found.fingerprint)?;
@@ -59,7 +59,7 @@ fn measured(
     provenance: &Provenance,
     kept: &mut Kept<'_, TransferReport>,
 ) -> anyhow::Result<TransferReport> {
-    let path = args.file.display().to_string();
+    let path = args.file().display().to_string();
     let file = (path.as_str(), text);
     if !args.far.is_asked() {
         let rig = rig(args, experiment, stop)?;
@@ -206,7 +206,7 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
     let drawing = drawing.map_err(output::usage)?;
     let drawing = Drawing { asked: found.asked.clone(), partial: found.partial, ..drawing };
-    match (args.json, args.csv) {
+    match (args.json, output::to_stdout(&args.csv)) {
         _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::transfers(found))?,
@@ -217,6 +217,7 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
             output::page(&report::terminal::transfers(found, output::style()))?;
         }
     }
+    output::csv(&args.csv, || Ok(report::csv::transfers(found)))?;
     if args.svg.is_some() && drawing.curves.is_empty() {
         if let Some(path) = &args.html {
             write(path, &report::html::transfers(found, &drawing))?;

@@ -26,14 +26,14 @@ pub(super) fn all(
 
 /// Options that a channel does not have. They are refused, not ignored: a result is always that of the options given.
 fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
-    let (name, tcp) = match args.channel {
+    let (name, tcp) = match args.carrier() {
         Carrier::Tcp | Carrier::Mptcp => ("tcp", true),
         Carrier::Udp => ("udp", false),
         Carrier::Unix => ("unix", false),
         Carrier::Pipe => ("pipe", false),
     };
-    let network = tcp || args.channel == Carrier::Udp;
-    let socket = args.channel != Carrier::Pipe;
+    let network = tcp || args.carrier() == Carrier::Udp;
+    let socket = args.carrier() != Carrier::Pipe;
     let given = [
         ("--nodelay", args.nodelay && !tcp, "TCP"),
         ("--congestion", args.congestion.is_some() && !tcp, "TCP"),
@@ -88,7 +88,7 @@ fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
 fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     let has_none = match args.testbed {
         None | Some(Testbed::Loopback) => true,
-        Some(Testbed::Best | Testbed::Netns) => matches!(args.channel, Carrier::Unix | Carrier::Pipe),
+        Some(Testbed::Best | Testbed::Netns) => matches!(args.carrier(), Carrier::Unix | Carrier::Pipe),
     };
     args.bed.refuse_without(has_none)?;
     if args.ipv6 { args.bed.refuse_with_ipv6() } else { Ok(()) }
@@ -97,7 +97,7 @@ fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
 /// CPUs that do not exist, also those whose turn never comes; an agent checks its own.
 fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
     let Some((sender, receiver)) = &args.cpu else { return Ok(()) };
-    if matches!(args.channel, Carrier::Unix | Carrier::Pipe) && (sender.rx().is_some() || receiver.rx().is_some()) {
+    if matches!(args.carrier(), Carrier::Unix | Carrier::Pipe) && (sender.rx().is_some() || receiver.rx().is_some()) {
         return Err(output::usage(
             "--cpu rx: --channel unix and pipe have no packets to follow; give CPUs, such as 0,1",
         ));
@@ -114,7 +114,7 @@ fn of_cpus(args: &StreamArgs) -> anyhow::Result<()> {
 /// The receiver's low-water mark, if it can have one.
 pub(super) fn low_water(args: &StreamArgs) -> anyhow::Result<Option<u32>> {
     let Some(bytes) = args.low_water else { return Ok(None) };
-    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp) || args.receive != ReceiveName::Read {
+    if !matches!(args.carrier(), Carrier::Tcp | Carrier::Mptcp) || args.receive != ReceiveName::Read {
         return Err(output::usage("--low-water is for TCP that is received by read: leave it out"));
     }
     if args.method == Method::Acked {
@@ -182,7 +182,7 @@ fn of_method(args: &StreamArgs, direction: Option<Direction>) -> anyhow::Result<
     if method == Method::Default {
         return Ok(());
     }
-    if !matches!(args.channel, Carrier::Tcp | Carrier::Mptcp | Carrier::Unix) {
+    if !matches!(args.carrier(), Carrier::Tcp | Carrier::Mptcp | Carrier::Unix) {
         return Err(output::usage(format!("--method {method} measures TCP or a Unix socket")));
     }
     if direction.is_some() && method.direction() != direction {

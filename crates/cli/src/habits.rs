@@ -1,0 +1,139 @@
+//! Options as users of other tools write them: which word is meant, and what it is called here.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Options of other tools that have another name here: the commands, the option, and what to write.
+///
+/// | source | options |
+/// | --- | --- |
+/// | iperf3 | -Z, -A, -k, -B, -f, -D, -1, -4, -6, -T, -d, --logfile |
+/// | netperf | -H |
+/// | wrk, wrk2, hey | -d, -R, --duration, --connections, --threads, --latency |
+const OTHER: &[(&[&str], &[&str], &str)] = &[
+    (&["stream"], &["-Z", "--zerocopy"], "--path zerocopy (MSG_ZEROCOPY) or --path sendfile"),
+    (&["stream", "rr"], &["-A", "--affinity"], "--cpu SENDER,RECEIVER, such as --cpu 0,1"),
+    (&["stream"], &["-k", "--blockcount"], "--bytes SIZE (-n), such as -n 1G"),
+    (&["rr"], &["-n", "--num"], "-t TIME: a repeat has a time, not a number of requests"),
+    (&["stream"], &["--num"], "--bytes SIZE (-n)"),
+    (&["stream"], &["--set-mss"], "--mss SIZE (-M)"),
+    (
+        &["stream", "rr"],
+        &["-B", "--bind"],
+        "--data-to ADDRESS for data to an agent, --namespaces for ends on this host",
+    ),
+    (&["stream", "rr"], &["-f", "--format"], "chosen by size; --json has bit/s and bytes"),
+    (
+        &["stream", "rr"],
+        &["-D", "--daemon", "-1", "--one-off"],
+        "`netcliff agent`, by its systemd unit (docs/how-to/agent.md)",
+    ),
+    (&["stream", "rr"], &["-4", "--version4"], "the family of the address that --to names"),
+    (&["stream", "rr"], &["-6", "--version6"], "--ipv6 on this host; with --to the family of the address"),
+    (&["stream", "rr"], &["-T", "--title"], "--name NAME with --save"),
+    (&["stream", "rr"], &["-d", "--debug"], "NETCLIFF_LOG=debug; a time is -t"),
+    (&["stream", "rr"], &["--logfile"], "--json > FILE"),
+    (&["stream", "rr"], &["-H", "--host"], "--to HOST (-c)"),
+    (&["rr"], &["-R", "-b", "--bitrate"], "--rate N, requests a second, such as --rate 20k"),
+    (&["rr"], &["-l", "--length", "-r"], "--request SIZE and --response SIZE"),
+    (&["rr", "stream"], &["--duration"], "--time (-t), such as -t 10"),
+    (&["rr"], &["--connections", "--parallel"], "--flows N (-P)"),
+    (&["rr"], &["--threads"], "--flows N (-P): a thread each"),
+    (&["rr"], &["--latency"], "always measured; -v prints it in full"),
+    (&["rr"], &["--connect", "-C"], "--crr: a connection for each request"),
+];
+
+/// The words of a command line with `--csv NAME.csv` joined to `--csv=NAME.csv`: `--csv` alone prints, and any other word after it stays what it is
+/// (`run --csv fig-7a` has an experiment there).
+pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words {
+        let is_file = word.to_str().is_some_and(|word| word.ends_with(".csv") && !word.starts_with('-'));
+        match joined.last_mut().filter(|last| is_file && *last == "--csv") {
+            Some(flag) => {
+                flag.push("=");
+                flag.push(word);
+            }
+            None => joined.push(word),
+        }
+    }
+    joined
+}
+
+/// What an option is called here, for a command line that was refused for it; `None` for one of no other tool.
+pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
+    if let Some(at) = words.iter().position(|word| *word == "--csv")
+        && words.get(at + 1).is_some_and(|next| *next == **refused)
+    {
+        return Some(format!("--csv alone prints to stdout; for a file write --csv={refused}"));
+    }
+    let refused = refused.split('=').next().unwrap_or(refused);
+    let of = |commands: &&[&str]| words.iter().skip(1).any(|word| commands.iter().any(|command| *word == **command));
+    let row = OTHER.iter().find(|(commands, options, _)| of(commands) && options.contains(&refused))?;
+    Some(format!("{refused} of other tools is here: {}", row.2))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_csv_file_is_joined_and_nothing_else() {
+        for (line, expected) in [
+            ("netcliff run fig-7a --csv sw.csv", "netcliff run fig-7a --csv=sw.csv"),
+            ("netcliff run --csv sw.csv fig-7a", "netcliff run --csv=sw.csv fig-7a"),
+            ("netcliff run --csv fig-7a", "netcliff run --csv fig-7a"),
+            ("netcliff predict --csv --rate 1kpps", "netcliff predict --csv --rate 1kpps"),
+            ("netcliff predict --size sizes.csv", "netcliff predict --size sizes.csv"),
+        ] {
+            assert_eq!(joined(words(line)), words(expected), "{line}");
+            if !line.contains("sizes") {
+                Cli::try_parse_from(joined(words(line))).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+        }
+    }
+
+    /// Each habit works, or its refusal has the name of the option here.
+    #[test]
+    fn options_of_other_tools_work_or_are_named() {
+        for works in [
+            "stream -c 10.0.0.1 -p 5201 -t 10 -i 1 -P 4 -b 10M -R -J",
+            "stream -u -b 1G -l 1400 -w 256K -n 10M -C cubic -M 1400 -N -O 1 -S 16",
+            "stream -s",
+            "stream -s -p 5201 --key k",
+            "stream --client h --parallel 4 --bitrate 10M --length 64K",
+            "rr -c h -u -t 10 -P 8 -J",
+            "rr -s",
+        ] {
+            Cli::try_parse_from(words(&format!("netcliff {works}"))).unwrap_or_else(|error| panic!("{works}: {error}"));
+        }
+        for (commands, options, _) in OTHER {
+            for (command, option) in
+                commands.iter().flat_map(|command| options.iter().map(move |option| (command, option)))
+            {
+                let words = words(&format!("netcliff {command} {option}"));
+                let error = Cli::try_parse_from(&words).expect_err("no option of netcliff");
+                let hint = hint(&words, &error).unwrap_or_else(|| panic!("{command} {option}: {error}"));
+                assert!(hint.contains(option), "{hint}");
+            }
+        }
+        let line = words("netcliff run fig-7a --csv out.txt");
+        let error = Cli::try_parse_from(&line).expect_err("out.txt is not taken for a file");
+        assert!(hint(&line, &error).is_some_and(|hint| hint.contains("--csv=out.txt")));
+        let line = words("netcliff stream --no-such");
+        let error = Cli::try_parse_from(&line).expect_err("no option");
+        assert_eq!(hint(&line, &error), None);
+    }
+}
