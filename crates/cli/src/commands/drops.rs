@@ -222,7 +222,7 @@ impl Counting {
             },
         };
         let look = Look::now(&mut self.owners, &self.spaces);
-        let counted = self.counters.rows_until(&look);
+        let counted = self.counters.rows_until(&look, self.tracer.is_some());
         self.since = Instant::now();
         drops.limits.extend(look.limit());
         self.counters = look;

@@ -7,7 +7,7 @@ use super::{advice, sources::{NO_ANSWER, NO_ANSWER6, once}, symbols::Symbols};
 use crate::{nic::ioctl, procfs, rtnl::Rtnl, softnet::softnet_stats};
 use netcliff_core::drops::{DropRow, Drops, Method};
 use netcliff_core::ledger::{LedgerRow, Place};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Counters of drops by protocol: table, name, place, what it counts. Sources: Documentation/networking/snmp_counter.rst, net/ipv4/proc.c,
@@ -81,13 +81,15 @@ struct Name {
 pub struct Counters {
     at: Instant,
     values: BTreeMap<Name, u64>,
+    /// Devices without hardware.
+    made: BTreeSet<String>,
     /// Echo requests received and answers sent, of IPv4 and IPv6.
     echoes: [(u64, u64); 2],
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        Self { at: Instant::now(), values: BTreeMap::new(), echoes: [(0, 0); 2] }
+        Self { at: Instant::now(), values: BTreeMap::new(), made: BTreeSet::new(), echoes: [(0, 0); 2] }
     }
 }
 
@@ -172,6 +174,9 @@ impl Counters {
         let mut netlink = Rtnl::new();
         for link in netlink.links().unwrap_or_default() {
             let name = link.name.as_str();
+            if link.kind.is_some() || name == "lo" {
+                self.made.insert(name.to_owned());
+            }
             if let Some(stats) = link.stats {
                 for (reason, value) in [
                     ("rx_dropped", stats.rx_dropped),
@@ -207,6 +212,11 @@ impl Counters {
             (packets > 0).then_some(LedgerRow { place, reason, packets, source })
         });
         grown.chain(self.unanswered(later)).collect()
+    }
+
+    /// True for a device without hardware: the kernel frees what it drops, where eBPF sees it.
+    pub(super) fn is_made(&self, device: &str) -> bool {
+        self.made.contains(device)
     }
 
     /// Echo requests that had no answer: where the answer has no route the kernel counts nothing else.

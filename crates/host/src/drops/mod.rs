@@ -322,10 +322,10 @@ impl Tracer {
     }
 }
 
-/// Reasons of packets that were in a queue as it was emptied. Sources: include/net/dropreason-core.h, net/core/skbuff.c.
-const PURGED: &[&str] = &["QUEUE_PURGE", "SOCKET_CLOSE"];
+/// Reasons of packets that were in a queue as it was emptied, or came for a connection that was over. Sources: include/net/dropreason-core.h, net/core/skbuff.c.
+const PURGED: &[&str] = &["QUEUE_PURGE", "SOCKET_CLOSE", "TCP_CLOSE"];
 
-/// True where a packet was freed because its socket or queue was closed with it inside.
+/// True where a packet was freed because its socket, connection or queue was closed.
 fn is_close(reason: &str, function: &str) -> bool {
     PURGED.contains(&reason) || ledger::EMPTIED.contains(&function)
 }
@@ -364,6 +364,10 @@ impl Owner {
             _ => return None,
         };
         let Owner { protocol, port, socket: inode, .. } = *self;
+        // A connection that is over has neither.
+        if port == 0 && inode == 0 {
+            return None;
+        }
         Some(Socket { protocol, address, port, inode, process: None })
     }
 }

@@ -1,8 +1,10 @@
 //! Whose drops they are: network namespaces by name, sockets by process, processes by container ([`Owners`]).
 
-use crate::{procfs, rtnl::Rtnl};
+use crate::{procfs, rtnl::{RawLink, Rtnl}};
 use netcliff_core::drops::{DropAdvice, DropRow, Process, Socket, add_rows};
+use netcliff_core::quote::shell;
 use nix::sched::{CloneFlags, setns};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
@@ -20,6 +22,10 @@ const OWN: &str = "/proc/thread-self/ns/net";
 const FIRST: u64 = 0xEFFF_FFF9;
 /// Least time between two looks at all processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The same where one is unknown.
+const LOOK_FOR_ONE: Duration = Duration::from_millis(500);
+/// The name of this program's processes: their threads are in namespaces of their own.
+const OWN_PROGRAM: &str = "netcliff";
 /// Namespaces whose counters are read; more are named in the limits.
 pub const MOST_SPACES: usize = 64;
 /// Sockets of one reason and place that have a row each; further ones share a row.
@@ -128,14 +134,27 @@ impl Owners {
             let space = found.entry(inode).or_insert_with(|| Space { name: named(), path, process: None });
             space.process.get_or_insert(pid);
         }
+        for pid in procfs::names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok()) {
+            if procfs::text(format!("/proc/{pid}/comm")).as_deref() != Some(OWN_PROGRAM) {
+                continue;
+            }
+            for task in procfs::names(format!("/proc/{pid}/task")) {
+                let path = PathBuf::from(format!("/proc/{pid}/task/{task}/ns/net"));
+                if let Some(inode) = inode(&path) {
+                    let name = format!("{OWN_PROGRAM} ({pid})");
+                    found.entry(inode).or_insert(Space { name, path, process: Some(pid) });
+                }
+            }
+        }
         found.entry(self.own).or_insert(Space { name: "this".to_owned(), path: OWN.into(), process: None });
         self.spaces = found;
     }
 
     /// A namespace's name; its number where nobody is in it any more.
     pub fn name(&mut self, inode: u64) -> String {
-        if !self.spaces.contains_key(&inode) {
-            self.all();
+        let may_look = self.looked.is_none_or(|at| at.elapsed() >= LOOK_FOR_ONE);
+        if !self.spaces.contains_key(&inode) && may_look {
+            self.look();
         }
         self.spaces.get(&inode).map_or_else(|| format!("netns {inode}"), |space| space.name.clone())
     }
@@ -211,19 +230,25 @@ impl Owners {
             if !matches!(row.reason.as_str(), "NOT_SPECIFIED" | "-") || !forwards.contains(&super::function_of(&row.place)) {
                 continue;
             }
-            let Some((space, mtu_bytes, name, is_up)) = self.far_end(row) else { continue };
+            let (Some(inode), Some(device)) = (row.netns_inode, row.device.clone()) else { continue };
             let bytes = row.bytes.unwrap_or(0) / row.drops.max(1);
-            let (cause, meaning, remedy) = if bytes > u64::from(mtu_bytes) + BEYOND_MTU {
+            let Some(far) = self.far_end(inode, &device, bytes) else { continue };
+            let FarEnd { netns, name, mtu_bytes, is_up } = &far;
+            let (cause, meaning, remedy) = if bytes > far.longest_bytes() {
                 (
-                    format!("longer than the MTU {mtu_bytes} of {name} in {space}"),
-                    format!("frames of {bytes} bytes (mean), and the far end of the pair, {name} in {space}, has an MTU of {mtu_bytes}: it takes {}", u64::from(mtu_bytes) + BEYOND_MTU),
-                    format!("the same MTU at both ends: `ip link set dev {name} mtu ...` in {space}"),
+                    format!("longer than the MTU {mtu_bytes} of {name} in {netns}"),
+                    format!(
+                        "frames of {bytes} bytes (mean) are longer than the far end of {device} takes: {name} in {netns} has an MTU of \
+                         {mtu_bytes}, which takes frames of {}",
+                        far.longest_bytes()
+                    ),
+                    format!("the same MTU at both ends: `ip link set dev {} mtu ...` in {netns}", shell(name)),
                 )
             } else if !is_up {
                 (
-                    format!("{name} in {space} is down"),
-                    format!("the far end of the pair, {name} in {space}, is not up"),
-                    format!("`ip link set dev {name} up` in {space}"),
+                    format!("{name} in {netns} is down"),
+                    format!("the far end of {device}, {name} in {netns}, is not up"),
+                    format!("`ip link set dev {} up` in {netns}", shell(name)),
                 )
             } else {
                 continue;
@@ -242,25 +267,51 @@ impl Owners {
         advice
     }
 
-    /// Namespace, MTU and name of the other end of the row's veth, and whether it is up.
-    fn far_end(&mut self, row: &DropRow) -> Option<(String, u32, String, bool)> {
-        let (own, device) = (row.netns_inode?, row.device.as_ref()?);
+    /// The other end of a veth pair, in whichever namespace it is. With `frame_bytes` of several that fit by number the one that takes less.
+    pub fn far_end(&mut self, space: u64, device: &str, frame_bytes: u64) -> Option<FarEnd> {
         let spaces: Vec<(u64, Space)> = self.all().iter().map(|(inode, space)| (*inode, space.clone())).collect();
         let links = |space: &Space| inside(&space.path, || Rtnl::new().links()).ok()?.ok();
-        let near = spaces.iter().find(|(inode, _)| *inode == own)?;
-        let near = links(&near.1)?.into_iter().find(|link| link.name == *device)?;
-        let pair = |link: &crate::rtnl::RawLink| Some(link.index) == near.lower && link.lower == Some(near.index) && link.kind.as_deref() == Some("veth");
-        // Numbers of devices are given in each namespace anew: the end in another one first.
-        let (others, mine): (Vec<_>, Vec<_>) = spaces.iter().partition(|(inode, _)| *inode != own);
-        let mut far: Vec<(String, u32, String, bool)> = Vec::new();
-        for (_, space) in others.into_iter().chain(mine) {
+        let near = spaces.iter().find(|(inode, _)| *inode == space)?;
+        let near = links(&near.1)?.into_iter().find(|link| link.name == device)?;
+        if near.kind.as_deref() != Some("veth") {
+            return None;
+        }
+        let pair = |link: &RawLink| {
+            let linked = Some(link.index) == near.linked && link.linked == Some(near.index);
+            linked && link.kind.as_deref() == Some("veth")
+        };
+        // A veth whose end is here says so by having no number of another namespace.
+        let here = near.lower.is_some();
+        let mut far: Vec<FarEnd> = Vec::new();
+        for (_, space) in spaces.iter().filter(|(inode, _)| (*inode == space) == here) {
             for link in links(space).unwrap_or_default().into_iter().filter(pair) {
-                far.push((space.name.clone(), link.mtu_bytes?, link.name.clone(), link.is_up()));
+                let (netns, is_up) = (space.name.clone(), link.is_up());
+                far.push(FarEnd { netns, mtu_bytes: link.mtu_bytes?, name: link.name, is_up });
             }
         }
-        // Of several that fit by number the one that explains it.
-        let too_long = |(_, mtu, ..): &&(String, u32, String, bool)| row.bytes.unwrap_or(0) / row.drops.max(1) > u64::from(*mtu) + BEYOND_MTU;
+        let too_long = |end: &&FarEnd| frame_bytes > end.longest_bytes();
         far.iter().find(too_long).or(far.first()).cloned()
+    }
+}
+
+/// The far end of a veth pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FarEnd {
+    /// Its network namespace, by name.
+    pub netns: String,
+    /// Its name there.
+    pub name: String,
+    /// Its MTU (bytes).
+    pub mtu_bytes: u32,
+    /// True where it was set up.
+    pub is_up: bool,
+}
+
+impl FarEnd {
+    /// The longest frame that it takes (bytes).
+    fn longest_bytes(&self) -> u64 {
+        u64::from(self.mtu_bytes) + BEYOND_MTU
     }
 }
 

@@ -80,8 +80,8 @@ impl Look {
         })
     }
 
-    /// Each counter that grew until a later look, one loss once.
-    pub fn rows_until(&self, later: &Look) -> Vec<DropRow> {
+    /// Each counter that grew until a later look, one loss once. `traced`: without what a virtual device counts, which eBPF sees.
+    pub fn rows_until(&self, later: &Look, traced: bool) -> Vec<DropRow> {
         let mut rows: Vec<DropRow> = Vec::new();
         for (inode, (after, sockets)) in &later.spaces {
             let Some((before, sockets_before)) = self.spaces.get(inode) else { continue };
@@ -92,6 +92,9 @@ impl Look {
                     continue;
                 }
                 let mut all = row_of(row, (!of_host).then_some(*inode));
+                if traced && all.reason != "XDP drops" && all.device.as_ref().is_some_and(|name| after.is_made(name)) {
+                    continue;
+                }
                 rows.extend(by_socket(&mut all, sockets_before, sockets));
                 rows.extend((all.drops > 0).then_some(all));
             }

@@ -65,7 +65,7 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
     }
     let closed: u64 = drops.at_close.iter().map(|row| row.drops).sum();
     if closed > 0 {
-        let line = format!("No loss: {} freed as a socket or queue was closed.", format::counted(closed, "packet"));
+        let line = format!("No loss: {} freed as a socket, connection or queue was closed.", format::counted(closed, "packet"));
         page.paragraph(0, Tone::Faint, &line);
     }
     let causes: std::collections::BTreeSet<String> = shown
@@ -91,7 +91,7 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
 fn rows(rows: &[DropRow], columns: Option<usize>, style: Style) -> String {
     /// What goes first where there is no room.
     const LEAST: [&str; 3] = ["container", "share", "method"];
-    const GAP: usize = 2;
+    const GAP: usize = 3;
     type Cell = fn(&DropRow) -> Option<String>;
     let all: [(&str, Cell); 12] = [
         ("reason", |row| Some(row.reason.clone())),
