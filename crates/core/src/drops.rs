@@ -261,8 +261,11 @@ impl DropRow {
     /// A number of all but the counts: rows that count the same have the same.
     fn identity(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let DropRow { reason, place, method, netns, netns_inode, device, socket, container, flow, process, stack, .. } = self;
-        (reason, place, *method as u8, netns, netns_inode, device, socket, container, flow, process, stack).hash(&mut hasher);
+        let DropRow {
+            reason, place, method, netns, netns_inode, device, socket, container, flow, process, stack, ..
+        } = self;
+        (reason, place, *method as u8, netns, netns_inode, device, socket, container, flow, process, stack)
+            .hash(&mut hasher);
         hasher.finish()
     }
 }
@@ -303,7 +306,8 @@ impl Drops {
                 self.advice.push(advice.clone());
             }
         }
-        self.limits.extend(later.limits.iter().filter(|limit| !self.limits.contains(limit)).cloned().collect::<Vec<_>>());
+        self.limits
+            .extend(later.limits.iter().filter(|limit| !self.limits.contains(limit)).cloned().collect::<Vec<_>>());
         self.settle();
     }
 

@@ -108,7 +108,10 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if let Some(total) = total.filter(|_| intervals > 1) {
-        output::data(&format!("TOTAL\n{}", terminal::drops(&total, args.rows as usize, output::terminal_columns(), output::style())))?;
+        output::data(&format!(
+            "TOTAL\n{}",
+            terminal::drops(&total, args.rows as usize, output::terminal_columns(), output::style())
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -136,7 +139,10 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
     let by = |what: DropsBy| args.by.contains(&what);
     let mut owners = Owners::new();
     let (spaces, scope) = match &args.netns {
-        Some(name) => (vec![owners.find(name).map_err(|error| output::usage(format!("--netns {error}")))?], format!("netns {name}")),
+        Some(name) => (
+            vec![owners.find(name).map_err(|error| output::usage(format!("--netns {error}")))?],
+            format!("netns {name}"),
+        ),
         None if args.all || owners.in_host() => (Vec::new(), "all network namespaces".to_owned()),
         None => {
             let own = owners.own;
@@ -196,8 +202,7 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
     };
     let only = Only { device: args.device.clone(), process: args.pid };
     let counters = Look::now(&mut owners, &spaces);
-    let mut counting =
-        Counting { tracer, why, counters, since: Instant::now(), owners, columns, only, spaces, scope };
+    let mut counting = Counting { tracer, why, counters, since: Instant::now(), owners, columns, only, spaces, scope };
     if let Some(traced) = counting.tracer.as_mut() {
         *traced.before = traced.tracer.read()?;
     }
@@ -234,7 +239,11 @@ impl Counting {
                 sources::unseen(counted, &drops.rows, filtered)
             }
         };
-        if filtered { drops.not_filtered = added } else { drops.rows.extend(added) }
+        if filtered {
+            drops.not_filtered = added
+        } else {
+            drops.rows.extend(added)
+        }
         let causes = self.owners.explain(&mut drops.rows);
         for rows in [&mut drops.rows, &mut drops.not_filtered, &mut drops.at_close] {
             *rows = self.owners.tell(std::mem::take(rows), self.columns, &self.only);

@@ -273,8 +273,9 @@ impl<'a> Parser<'a> {
     fn length(&mut self) -> Result<Node, FilterError> {
         let greater = self.take() == Some("greater");
         let value = self.take().ok_or_else(|| self.error("the filter ends where a length in bytes is expected"))?;
-        let bytes = number(value)
-            .ok_or_else(|| self.error_before(format!("`{value}` is no length: write a number of bytes, such as 128")))?;
+        let bytes = number(value).ok_or_else(|| {
+            self.error_before(format!("`{value}` is no length: write a number of bytes, such as 128"))
+        })?;
         Ok(if greater { Node::within(Word::Length, bytes, u32::MAX) } else { Node::within(Word::Length, 0, bytes) })
     }
 

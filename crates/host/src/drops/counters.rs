@@ -3,7 +3,11 @@
 //! They tell places and some reasons, without flow, process or stack, and not what netfilter's rules, tc's filters or TCP dropped in most cases:
 //! `limits` of the answer say so. One packet may be in two of them (a device's and a protocol's).
 
-use super::{advice, sources::{NO_ANSWER, NO_ANSWER6, once}, symbols::Symbols};
+use super::{
+    advice,
+    sources::{NO_ANSWER, NO_ANSWER6, once},
+    symbols::Symbols,
+};
 use crate::{nic::ioctl, procfs, rtnl::Rtnl, softnet::softnet_stats};
 use netcliff_core::drops::{DropRow, Drops, Method};
 use netcliff_core::ledger::{LedgerRow, Place};
@@ -228,7 +232,12 @@ impl Counters {
             let packets = came.saturating_sub(went_later.saturating_sub(*went));
             // In a flood the two are never read at one moment.
             let (reason, source): (&str, &str) = (reason, source);
-            (packets > came / 1000).then(|| LedgerRow { place: Place::Ip, reason: reason.into(), packets, source: source.into() })
+            (packets > came / 1000).then(|| LedgerRow {
+                place: Place::Ip,
+                reason: reason.into(),
+                packets,
+                source: source.into(),
+            })
         };
         pairs.filter_map(row).collect()
     }

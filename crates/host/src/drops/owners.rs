@@ -1,6 +1,9 @@
 //! Whose drops they are: network namespaces by name, sockets by process, processes by container ([`Owners`]).
 
-use crate::{procfs, rtnl::{RawLink, Rtnl}};
+use crate::{
+    procfs,
+    rtnl::{RawLink, Rtnl},
+};
 use netcliff_core::drops::{DropAdvice, DropRow, Process, Socket, add_rows};
 use netcliff_core::quote::shell;
 use nix::sched::{CloneFlags, setns};
@@ -102,7 +105,10 @@ impl Owners {
         let error = |error: io::Error| {
             let named = procfs::names(NAMED).join(", ");
             let named = if named.is_empty() { "none".to_owned() } else { named };
-            format!("{name:?} is no network namespace ({}: {error}): write a name of `ip netns` (here {named}), a process's id, or a path such as /proc/PID/ns/net", path.display())
+            format!(
+                "{name:?} is no network namespace ({}: {error}): write a name of `ip netns` (here {named}), a process's id, or a path such as /proc/PID/ns/net",
+                path.display()
+            )
         };
         let inode = fs::metadata(&path).map_err(error)?.ino();
         self.spaces.entry(inode).or_insert_with(|| Space { name: name.to_owned(), path, process: None });
@@ -161,7 +167,8 @@ impl Owners {
 
     /// The process that has a socket.
     fn process_of(&mut self, sockets: &BTreeSet<u64>) -> BTreeMap<u64, u32> {
-        let unknown: BTreeSet<u64> = sockets.iter().copied().filter(|inode| !self.sockets.contains_key(inode)).collect();
+        let unknown: BTreeSet<u64> =
+            sockets.iter().copied().filter(|inode| !self.sockets.contains_key(inode)).collect();
         if !unknown.is_empty() {
             let found = holders(&unknown);
             self.sockets.extend(unknown.into_iter().map(|inode| (inode, found.get(&inode).copied())));
@@ -171,7 +178,8 @@ impl Owners {
 
     /// Names the owners of rows and joins rows that are not told apart.
     pub fn tell(&mut self, rows: Vec<DropRow>, columns: Columns, only: &Only) -> Vec<DropRow> {
-        let sockets = rows.iter().filter_map(|row| Some(row.socket.as_ref()?.inode)).filter(|inode| *inode > 0).collect();
+        let sockets =
+            rows.iter().filter_map(|row| Some(row.socket.as_ref()?.inode)).filter(|inode| *inode > 0).collect();
         let holders = self.process_of(&sockets);
         let mut named = Vec::with_capacity(rows.len());
         for mut row in rows {
@@ -227,12 +235,14 @@ impl Owners {
         let mut advice = Vec::new();
         for row in rows {
             let forwards = ["__dev_forward_skb2", "__dev_forward_skb", "dev_forward_skb", "____dev_forward_skb"];
-            if !matches!(row.reason.as_str(), "NOT_SPECIFIED" | "-") || !forwards.contains(&super::function_of(&row.place)) {
+            if !matches!(row.reason.as_str(), "NOT_SPECIFIED" | "-")
+                || !forwards.contains(&super::function_of(&row.place))
+            {
                 continue;
             }
             let (Some(inode), Some(device)) = (row.netns_inode, row.device.clone()) else { continue };
             let bytes = row.bytes.unwrap_or(0) / row.drops.max(1);
-            let Some(far) = self.far_end(inode, &device, bytes) else { continue };
+            let Some(far) = self.far_end(inode, &device) else { continue };
             let FarEnd { netns, name, mtu_bytes, is_up } = &far;
             let (cause, meaning, remedy) = if bytes > far.longest_bytes() {
                 (
@@ -258,7 +268,8 @@ impl Owners {
                 reason: format!("{} at {}", row.reason, super::function_of(&row.place)),
                 meaning,
                 remedies: vec![remedy],
-                source: "net/core/dev.c, __dev_forward_skb2; include/linux/netdevice.h, __is_skb_forwardable".to_owned(),
+                source: "net/core/dev.c, __dev_forward_skb2; include/linux/netdevice.h, __is_skb_forwardable"
+                    .to_owned(),
             };
             if !advice.contains(&told) {
                 advice.push(told);
@@ -267,11 +278,12 @@ impl Owners {
         advice
     }
 
-    /// The other end of a veth pair, in whichever namespace it is. With `frame_bytes` of several that fit by number the one that takes less.
-    pub fn far_end(&mut self, space: u64, device: &str, frame_bytes: u64) -> Option<FarEnd> {
+    /// The other end of a veth pair, in whichever namespace it is. `None` where the namespace has neither name nor process.
+    pub fn far_end(&mut self, space: u64, device: &str) -> Option<FarEnd> {
         let spaces: Vec<(u64, Space)> = self.all().iter().map(|(inode, space)| (*inode, space.clone())).collect();
         let links = |space: &Space| inside(&space.path, || Rtnl::new().links()).ok()?.ok();
         let near = spaces.iter().find(|(inode, _)| *inode == space)?;
+        let here = near.1.path.clone();
         let near = links(&near.1)?.into_iter().find(|link| link.name == device)?;
         if near.kind.as_deref() != Some("veth") {
             return None;
@@ -280,17 +292,16 @@ impl Owners {
             let linked = Some(link.index) == near.linked && link.linked == Some(near.index);
             linked && link.kind.as_deref() == Some("veth")
         };
-        // A veth whose end is here says so by having no number of another namespace.
-        let here = near.lower.is_some();
-        let mut far: Vec<FarEnd> = Vec::new();
-        for (_, space) in spaces.iter().filter(|(inode, _)| (*inode == space) == here) {
-            for link in links(space).unwrap_or_default().into_iter().filter(pair) {
-                let (netns, is_up) = (space.name.clone(), link.is_up());
-                far.push(FarEnd { netns, mtu_bytes: link.mtu_bytes?, name: link.name, is_up });
-            }
-        }
-        let too_long = |end: &&FarEnd| frame_bytes > end.longest_bytes();
-        far.iter().find(too_long).or(far.first()).cloned()
+        let number = |other: PathBuf| inside(&here, move || space_number(&other)).ok()?;
+        // Devices are numbered in each namespace anew: the pair's namespace has a number, too.
+        let is_there = |(inode, other): &&(u64, Space)| match near.linked_space {
+            None => *inode == space,
+            Some(there) => *inode != space && number(other.path.clone()) == Some(there),
+        };
+        let (_, there) = spaces.iter().find(is_there)?;
+        let link = links(there)?.into_iter().find(pair)?;
+        let (netns, is_up) = (there.name.clone(), link.is_up());
+        Some(FarEnd { netns, mtu_bytes: link.mtu_bytes?, name: link.name, is_up })
     }
 }
 
@@ -346,6 +357,50 @@ pub(crate) fn inside<T: Send + 'static>(path: &Path, work: impl FnOnce() -> T + 
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that looked into it ended early")))
 }
 
+/// The number that the calling thread's namespace has for another one. Source: net/core/net_namespace.c, rtnl_net_getid.
+#[cfg(target_os = "linux")]
+fn space_number(other: &Path) -> Option<i32> {
+    use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+    use std::os::fd::AsRawFd as _;
+    /// linux/rtnetlink.h, linux/net_namespace.h.
+    const RTM_GETNSID: u16 = 90;
+    const NETNSA_NSID: u16 = 1;
+    const NETNSA_FD: u16 = 3;
+    /// Of the message and `struct rtgenmsg`, padded.
+    const HEAD: usize = 16 + 4;
+
+    let file = File::open(other).ok()?;
+    let netlink = SockProtocol::NetlinkRoute;
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, netlink).ok()?;
+    let mut request = Vec::new();
+    request.extend((HEAD as u32 + 8).to_ne_bytes());
+    request.extend(RTM_GETNSID.to_ne_bytes());
+    request.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    // Sequence number, port and family.
+    request.extend([0; 12]);
+    request.extend(8u16.to_ne_bytes());
+    request.extend(NETNSA_FD.to_ne_bytes());
+    request.extend(file.as_raw_fd().to_ne_bytes());
+    send(socket.as_raw_fd(), &request, MsgFlags::empty()).ok()?;
+    let mut reply = [0; 512];
+    let length = recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty()).ok()?;
+    let mut attributes = reply.get(..length)?.get(HEAD..)?;
+    let is_answer = reply.get(4..6)? != (libc::NLMSG_ERROR as u16).to_ne_bytes();
+    while let (true, [a, b, c, d, rest @ ..]) = (is_answer, attributes) {
+        let (length, kind) = (usize::from(u16::from_ne_bytes([*a, *b])), u16::from_ne_bytes([*c, *d]));
+        if kind == NETNSA_NSID {
+            return Some(i32::from_ne_bytes(*rest.first_chunk()?)).filter(|number| *number >= 0);
+        }
+        attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
+    }
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn space_number(_: &Path) -> Option<i32> {
+    None
+}
+
 /// A process's name, without what would steer a terminal.
 fn comm(pid: u32) -> String {
     let name = procfs::text(format!("/proc/{pid}/comm")).unwrap_or_else(|| "?".to_owned());
@@ -360,7 +415,8 @@ fn holders(sockets: &BTreeSet<u64>) -> BTreeMap<u64, u32> {
     for pid in pids {
         for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             let Ok(target) = fs::read_link(entry.path()) else { continue };
-            let number = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+            let number =
+                target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
             if let Some(number) = number.filter(|number| sockets.contains(number)) {
                 found.entry(number).or_insert(pid);
             }

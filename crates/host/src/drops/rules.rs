@@ -297,19 +297,32 @@ const RULES: &[Rule] = &[
         source: "net/ipv4/icmp.c, icmp_reply",
     },
     Rule {
-        reasons: &["NOT_SPECIFIED at ip6_mc_input", "NOT_SPECIFIED at ip_mc_output", "NOT_SPECIFIED at ip6_mc_find_dev_rcu"],
+        reasons: &[
+            "NOT_SPECIFIED at ip6_mc_input",
+            "NOT_SPECIFIED at ip_mc_output",
+            "NOT_SPECIFIED at ip6_mc_find_dev_rcu",
+        ],
         meaning: "a multicast packet for a group that no program here joined (neighbour discovery and MLD send such all the time): harmless",
         remedies: &["which groups are joined: `ip maddress`"],
         source: "net/ipv6/ip6_input.c, ip6_mc_input",
     },
     Rule {
-        reasons: &["NOT_SPECIFIED at __dev_forward_skb2", "NOT_SPECIFIED at __dev_forward_skb", "NOT_SPECIFIED at veth_xmit"],
+        reasons: &[
+            "NOT_SPECIFIED at __dev_forward_skb2",
+            "NOT_SPECIFIED at __dev_forward_skb",
+            "NOT_SPECIFIED at veth_xmit",
+        ],
         meaning: "the far end of a veth pair did not take the frame: it is longer than that end's MTU, or that end is down",
         remedies: &["both ends: `ip -d link show DEVICE`, and the peer in its namespace; the same MTU at both"],
         source: "net/core/dev.c, __dev_forward_skb2; include/linux/netdevice.h, __is_skb_forwardable",
     },
     Rule {
-        reasons: &["NOT_SPECIFIED at br_dev_queue_push_xmit", "NOT_SPECIFIED at br_forward", "NOT_SPECIFIED at br_handle_frame", "NOT_SPECIFIED at br_handle_frame_finish"],
+        reasons: &[
+            "NOT_SPECIFIED at br_dev_queue_push_xmit",
+            "NOT_SPECIFIED at br_forward",
+            "NOT_SPECIFIED at br_handle_frame",
+            "NOT_SPECIFIED at br_handle_frame_finish",
+        ],
         meaning: "a bridge did not pass the frame on: it is longer than the MTU of the port, the port does not forward (STP), or it is a link-local address",
         remedies: &["ports with MTU and state: `bridge -d link`"],
         source: "net/bridge/br_forward.c, br_dev_queue_push_xmit; net/bridge/br_input.c",

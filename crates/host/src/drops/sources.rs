@@ -3,13 +3,21 @@
 //! A full accept queue, a NIC's ring, an XDP program in the driver and an answer without a route free no packet at skb:kfree_skb, or have none.
 //! Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply), net/ipv4/udp.c (udp_sendmsg).
 
-use super::{counters::Counters, ledger::RING, owners::{MOST_SPACES, Owners, Space, inside}};
+use super::{
+    counters::Counters,
+    ledger::RING,
+    owners::{MOST_SPACES, Owners, Space, inside},
+};
 use crate::rtnl::explained;
 use netcliff_core::drops::{DropRow, Method, Socket};
 use netcliff_core::ledger::{LedgerRow, Place};
 use netlink_bindings::inet_diag::{self, ReqV2, TcpState};
 use netlink_socket2::NetlinkSocket;
-use std::{collections::BTreeMap, io, net::{IpAddr, Ipv4Addr, Ipv6Addr}};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 /// Counters that may be in no row of eBPF, and the reasons under which eBPF sees what they count.
 const UNSEEN: &[(&str, &[&str])] = &[
@@ -147,7 +155,8 @@ pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     };
     let ring = |row: &LedgerRow| {
         let driver = ["missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer", "fifo"];
-        row.place == Place::Nic && (RING.contains(&row.reason.as_str()) || driver.iter().any(|part| row.reason.contains(part)))
+        row.place == Place::Nic
+            && (RING.contains(&row.reason.as_str()) || driver.iter().any(|part| row.reason.contains(part)))
     };
     let device = |row: &LedgerRow| row.source.split(' ').next().unwrap_or_default().to_owned();
     let mut kept: Vec<LedgerRow> = Vec::new();
@@ -155,7 +164,8 @@ pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
         let packets = row.packets.saturating_sub(parts(&row.reason));
         // Drivers show one loss at the ring, or in an XDP program, under several names: the largest.
         let same = |known: &&mut LedgerRow| {
-            device(known) == device(row) && (ring(known) && ring(row) || known.place == Place::Xdp && row.place == Place::Xdp)
+            device(known) == device(row)
+                && (ring(known) && ring(row) || known.place == Place::Xdp && row.place == Place::Xdp)
         };
         match kept.iter_mut().find(same) {
             Some(known) if known.packets >= packets => {}
@@ -171,7 +181,8 @@ pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
 pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
     let seen = |row: &DropRow, reasons: &[&str]| -> u64 {
         let here = |other: &&DropRow| {
-            let same_space = row.netns_inode.is_none() || other.netns_inode.is_none() || row.netns_inode == other.netns_inode;
+            let same_space =
+                row.netns_inode.is_none() || other.netns_inode.is_none() || row.netns_inode == other.netns_inode;
             same_space && reasons.contains(&other.reason.as_str())
         };
         traced.iter().filter(here).map(|row| row.drops).sum()
@@ -185,9 +196,14 @@ pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<Dro
         let is_ring = known.is_none() && row.device.is_some() && row.reason != "qdisc drops";
         let twice = match known {
             Some((_, [])) => 0,
-            _ if filtered && !is_ring => return (known.is_some_and(|(reason, _)| reason.starts_with("TcpExt") || reason.contains("NoRoutes"))).then_some(row),
+            _ if filtered && !is_ring => {
+                return (known.is_some_and(|(reason, _)| reason.starts_with("TcpExt") || reason.contains("NoRoutes")))
+                    .then_some(row);
+            }
             Some((_, reasons)) => seen(&row, reasons),
-            None if is_ring && ["rx_dropped", "tx_dropped", "tx_errors", "rx_nohandler"].contains(&row.reason.as_str()) => {
+            None if is_ring
+                && ["rx_dropped", "tx_dropped", "tx_errors", "rx_nohandler"].contains(&row.reason.as_str()) =>
+            {
                 if filtered {
                     return None;
                 }
@@ -197,7 +213,9 @@ pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<Dro
             None => return None,
         };
         let drops = row.drops.saturating_sub(twice);
-        (drops as f64 > SKEW * row.drops as f64 || twice == 0).then_some(DropRow { drops, ..row }).filter(|row| row.drops > 0)
+        (drops as f64 > SKEW * row.drops as f64 || twice == 0)
+            .then_some(DropRow { drops, ..row })
+            .filter(|row| row.drops > 0)
     };
     rows.into_iter().filter_map(left).collect()
 }
@@ -205,8 +223,10 @@ pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<Dro
 /// Which of netfilter's drops connection tracking made, by its counters.
 pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
     for row in traced.iter_mut().filter(|row| row.reason == "NETFILTER_DROP") {
-        let of_space = |counter: &&DropRow| TRACKING.contains(&counter.reason.as_str()) && counter.netns_inode == row.netns_inode;
-        let told: Vec<String> = rows.iter().filter(of_space).map(|counter| format!("{} {}", counter.reason, counter.drops)).collect();
+        let of_space =
+            |counter: &&DropRow| TRACKING.contains(&counter.reason.as_str()) && counter.netns_inode == row.netns_inode;
+        let told: Vec<String> =
+            rows.iter().filter(of_space).map(|counter| format!("{} {}", counter.reason, counter.drops)).collect();
         if !told.is_empty() {
             row.cause = Some(format!("among these of connection tracking: {}", told.join(", ")));
         }
@@ -245,7 +265,8 @@ fn list(family: u8, protocol: u8) -> io::Result<Vec<SocketDrops>> {
             libc::AF_INET => Ipv4Addr::new(a, b, c, d).into(),
             _ => Ipv6Addr::from(header.sockid.src).into(),
         };
-        let socket = Socket { protocol, address, port: header.sockid.sport(), inode: header.inode.into(), process: None };
+        let socket =
+            Socket { protocol, address, port: header.sockid.sport(), inode: header.inode.into(), process: None };
         found.push(SocketDrops { socket, listens, drops: u32::from_ne_bytes(*drops) });
     }
     Ok(found)
@@ -273,15 +294,35 @@ mod tests {
             counter(Place::Backlog, "softnet flow_limit", 30, "/proc/net/softnet_stat"),
         ]);
         let told: Vec<(&str, u64)> = rows.iter().map(|row| (row.reason.as_str(), row.packets)).collect();
-        assert_eq!(told, [("TcpExt ListenOverflows", 860), ("TcpExt TCPReqQFullDrop", 10), ("rx_missed_errors", 50), ("rx_fifo_errors", 7), ("softnet dropped", 30)]);
+        assert_eq!(
+            told,
+            [
+                ("TcpExt ListenOverflows", 860),
+                ("TcpExt TCPReqQFullDrop", 10),
+                ("rx_missed_errors", 50),
+                ("rx_fifo_errors", 7),
+                ("softnet dropped", 30)
+            ]
+        );
     }
 
     #[test]
     fn what_ebpf_has_seen_is_not_counted_again() {
-        let row = |reason: &str, drops: u64, space: u64| DropRow { reason: reason.into(), drops, netns_inode: Some(space), ..DropRow::default() };
-        let counters = vec![row("Udp RcvbufErrors", 100, 1), row("TcpExt ListenOverflows", 50, 1), row("Ip InHdrErrors", 9, 1), row("Ip OutNoRoutes", 5, 2)];
+        let row = |reason: &str, drops: u64, space: u64| DropRow {
+            reason: reason.into(),
+            drops,
+            netns_inode: Some(space),
+            ..DropRow::default()
+        };
+        let counters = vec![
+            row("Udp RcvbufErrors", 100, 1),
+            row("TcpExt ListenOverflows", 50, 1),
+            row("Ip InHdrErrors", 9, 1),
+            row("Ip OutNoRoutes", 5, 2),
+        ];
         let traced = [row("SOCKET_RCVBUFF", 100, 1), row("TCP_LISTEN_OVERFLOW", 20, 1), row("IP_OUTNOROUTES", 5, 1)];
-        let told: Vec<(String, u64)> = unseen(counters.clone(), &traced, false).into_iter().map(|row| (row.reason, row.drops)).collect();
+        let told: Vec<(String, u64)> =
+            unseen(counters.clone(), &traced, false).into_iter().map(|row| (row.reason, row.drops)).collect();
         assert_eq!(told, [("TcpExt ListenOverflows".to_owned(), 30), ("Ip OutNoRoutes".to_owned(), 5)]);
         let filtered = unseen(counters, &[], true);
         assert_eq!(filtered.len(), 2, "{filtered:?}");

@@ -99,7 +99,16 @@ impl Follower {
         // Where the kernel refuses functions, tracepoints remain.
         let with = |functions: bool| Ok((load(&btf, filter, per_s, names.is_some(), functions)?, functions));
         let ((skel, missing), functions) = with(true).or_else(|_: TracerError| with(false))?;
-        let mut follower = Self { links: Vec::new(), skel, names, places: BTreeMap::new(), missing, functions, wanted: packets, owners: RefCell::new(Owners::new()) };
+        let mut follower = Self {
+            links: Vec::new(),
+            skel,
+            names,
+            places: BTreeMap::new(),
+            missing,
+            functions,
+            wanted: packets,
+            owners: RefCell::new(Owners::new()),
+        };
         follower.attach()?;
         if let Some(bss) = follower.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a word of mapped memory; the programs change it by atomics only after this.

@@ -94,7 +94,7 @@ impl Inspection {
         inspection.host = Inventory::of_this_host();
         let mut owners = Owners::new();
         for port in inspection.ports.iter_mut().filter(|port| port.nic.driver.as_deref() == Some("veth")) {
-            port.far_end = owners.far_end(owners.own, &port.nic.name, 0);
+            port.far_end = owners.far_end(owners.own, &port.nic.name);
         }
         match paths::ask(&inspection.ports) {
             Ok(narrow) => inspection.network.narrow_paths = narrow,

@@ -246,8 +246,16 @@ fn time_squeeze() {
     let still = base().file(file, &softnet(1_000_000, 0, 4)).file(&format!("later/{file}"), &softnet(1_000_900, 0, 4));
     silent("time-squeeze", &still, Aim::default());
     // So many packets take longer than the time: more of them would change nothing.
-    let wide = rising.file("proc/sys/net/core/netdev_budget", "65535\n").file("proc/sys/net/core/netdev_budget_usecs", "2000\n");
-    triggers("time-squeeze", Severity::Warning, &wide, Aim::default(), &["only the time can bind", "netdev_budget_usecs=4000"]);
+    let wide = rising
+        .file("proc/sys/net/core/netdev_budget", "65535\n")
+        .file("proc/sys/net/core/netdev_budget_usecs", "2000\n");
+    triggers(
+        "time-squeeze",
+        Severity::Warning,
+        &wide,
+        Aim::default(),
+        &["only the time can bind", "netdev_budget_usecs=4000"],
+    );
     let findings = format!("{:?}", remarks(&wide, Aim::default()));
     assert!(!findings.contains("netdev_budget=131070"), "{findings}");
 }

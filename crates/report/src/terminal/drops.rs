@@ -65,13 +65,14 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
     }
     let closed: u64 = drops.at_close.iter().map(|row| row.drops).sum();
     if closed > 0 {
-        let line = format!("No loss: {} freed as a socket, connection or queue was closed.", format::counted(closed, "packet"));
+        let line = format!(
+            "No loss: {} freed as a socket, connection or queue was closed.",
+            format::counted(closed, "packet")
+        );
         page.paragraph(0, Tone::Faint, &line);
     }
-    let causes: std::collections::BTreeSet<String> = shown
-        .iter()
-        .filter_map(|row| Some(format!("{}: {}", row.reason, row.cause.as_ref()?)))
-        .collect();
+    let causes: std::collections::BTreeSet<String> =
+        shown.iter().filter_map(|row| Some(format!("{}: {}", row.reason, row.cause.as_ref()?))).collect();
     causes.iter().for_each(|cause| page.paragraph(0, Tone::Plain, cause));
     stacks(&mut page, shown);
     if !drops.advice.is_empty() {

@@ -120,10 +120,14 @@ fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 fn mtu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let (nic, own) = (&port.nic, port.nic.mtu_bytes?);
     if let Some(far) = port.far_end.as_ref().filter(|far| far.mtu_bytes != own) {
-        let (name, most, at) = if far.mtu_bytes < own { (&far.name, own, &far.netns) } else { (&nic.name, far.mtu_bytes, &"this".into()) };
+        let (name, most, at) =
+            if far.mtu_bytes < own { (&far.name, own, &far.netns) } else { (&nic.name, far.mtu_bytes, &"this".into()) };
         return seen(
             Severity::Warning,
-            format!("MTU {own} here, {} at {} in netns {} (the far end of the pair)", far.mtu_bytes, far.name, far.netns),
+            format!(
+                "MTU {own} here, {} at {} in netns {} (the far end of the pair)",
+                far.mtu_bytes, far.name, far.netns
+            ),
             [format!("ip link set dev {} mtu {most}  # in netns {at}", shell(name))],
         );
     }
