@@ -351,6 +351,11 @@ pub fn refuse(error: &clap::Error, hint: Option<&str>) -> ! {
 /// Columns that a page uses at most: longer lines are hard to read.
 const WIDEST: usize = 120;
 
+/// Columns of the terminal, if stdout is one.
+pub fn terminal_columns() -> Option<usize> {
+    columns(&std::io::stdout())
+}
+
 /// The style for whatever stdout is.
 pub fn style() -> Style {
     let terminal = std::io::stdout().is_terminal();

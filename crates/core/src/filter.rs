@@ -6,7 +6,7 @@
 //! over its bytes. Not understood, and refused with the place: names of hosts, networks and services (this crate asks nobody), the link layer's
 //! addresses, VLANs, and expressions on bytes such as `tcp[13]`.
 //!
-//! Other than in tcpdump `host` means IP's addresses only, not those inside ARP.
+//! A test in `netcliff-host` (drops/tests/filters.rs) compares generated filters with tcpdump over the same packets.
 
 mod ends;
 mod parse;
@@ -27,7 +27,7 @@ const REFUSE: usize = MOST_STEPS + 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Word {
-    /// Of IP: 4, 6, or 0 for neither.
+    /// Of IP: 4 or 6; 5 for ARP and RARP, which have addresses of IPv4; 0 for none of these.
     Version = 0,
     /// Ethernet's type.
     EtherType = 1,
@@ -43,6 +43,8 @@ pub enum Word {
     DestinationPort = 12,
     /// Length with the link layer's header (bytes).
     Length = 13,
+    /// The protocol behind IPv6's fragment header; else the same as [`Word::Protocol`].
+    Inner = 14,
 }
 
 /// How many words there are.

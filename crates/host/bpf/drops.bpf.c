@@ -29,10 +29,13 @@ char LICENSE[] SEC("license") = "GPL";
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
 
-enum { BY_FLOW = 1, BY_PROCESS = 2, BY_STACK = 4 };
+/* BY_RECEIVER: the socket that a packet was meant for, where the kernel gives it; BY_SOCKET: else the one that sent it. */
+enum { BY_FLOW = 1, BY_PROCESS = 2, BY_STACK = 4, BY_SPACE = 8, BY_DEVICE = 16, BY_RECEIVER = 32, BY_SOCKET = 64 };
 
 /* Set before the programs are loaded. */
 const volatile __u32 has_reason;
+/* Whether the tracepoint gives the receiving socket (since 6.11). */
+const volatile __u32 has_socket;
 const volatile __u32 counts_segments;
 const volatile __u32 by;
 /* Drops/s of one CPU from which on only one in a factor is looked at; 0: never. */
@@ -56,6 +59,7 @@ struct detail {
 	__u32 process;
 	__s32 stack;
 	char comm[COMM];
+	struct owner owner;
 };
 
 struct cpu_drops {
@@ -177,13 +181,18 @@ static __always_inline __u64 packets_of(struct sk_buff *skb)
 static __always_inline void look_at(__u64 *ctx, __u32 cpu, struct cpu_drops *c, __u64 factor)
 {
 	struct sk_buff *skb = (void *)ctx[0];
+	struct sock *sk = 0;
 	struct place place;
 	__u64 packets = 1;
 	struct header h;
 
-	if (!in_spaces(skb))
+	if (has_socket)
+		sk = (void *)ctx[3];
+	if (!sk && (spaces_count || by & (BY_SOCKET | BY_SPACE)))
+		sk = skb->sk;
+	if (!in_spaces(skb, sk))
 		return;
-	if (filter_length || by & BY_FLOW)
+	if (filter_length || by & (BY_FLOW | BY_RECEIVER | BY_SOCKET))
 		read_header(skb, &h);
 	if (filter_length && !accepts(&h))
 		return;
@@ -213,6 +222,14 @@ static __always_inline void look_at(__u64 *ctx, __u32 cpu, struct cpu_drops *c, 
 				detail.stack = -1;
 			}
 		}
+		if (by & BY_SPACE)
+			detail.owner.space = space_of(skb, sk);
+		if (by & BY_DEVICE)
+			read_device(skb, &detail.owner);
+		if (by & BY_SOCKET && sk)
+			read_socket(sk, &h, &detail.owner);
+		else if (by & BY_RECEIVER && has_socket && ctx[3])
+			read_socket((void *)ctx[3], &h, &detail.owner);
 		if (!count(&details, &detail, factor, factor * packets, factor * skb->len))
 			c->full_details += factor;
 	}

@@ -19,10 +19,12 @@
 #define ETH_P_IPV6 0x86DD
 #define UNSET 0xffff
 
-#define IPPROTO_ICMP 1
+#define ETH_P_ARP 0x0806
+#define ETH_P_RARP 0x8035
+
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
-#define IPPROTO_ICMPV6 58
+#define IPPROTO_FRAGMENT 44
 #define IPPROTO_SCTP 132
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -42,13 +44,48 @@ typedef struct {
 	struct net *net;
 } __attribute__((preserve_access_index)) possible_net_t;
 
+#define DEVICE_NAME 16
+
 struct net_device___link {
 	unsigned short type;
 	possible_net_t nd_net;
+	char name[DEVICE_NAME];
+} __attribute__((preserve_access_index));
+
+/* include/net/sock.h, include/linux/net.h, include/linux/fs.h: what a socket is known by. */
+struct in6_addr {
+	__u8 bytes[16];
+};
+
+struct sock_common {
+	unsigned short skc_family;
+	unsigned char skc_state;
+	__u16 skc_num;
+	__u32 skc_rcv_saddr;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_rcv_saddr;
+} __attribute__((preserve_access_index));
+
+struct inode {
+	unsigned long i_ino;
+} __attribute__((preserve_access_index));
+
+struct file {
+	struct inode *f_inode;
+} __attribute__((preserve_access_index));
+
+struct socket {
+	struct file *file;
+} __attribute__((preserve_access_index));
+
+struct sock {
+	struct sock_common __sk_common;
+	struct socket *sk_socket;
 } __attribute__((preserve_access_index));
 
 struct sk_buff {
 	struct net_device___link *dev;
+	struct sock *sk;
 	unsigned int len;
 	unsigned short protocol;
 	unsigned short network_header;
@@ -64,7 +101,7 @@ struct skb_shared_info {
 
 /* The words of a packet's header that a filter tests: crates/core/src/filter.rs has the same. */
 enum word {
-	W_VERSION,  /* 4, 6, or 0 for neither */
+	W_VERSION,  /* 4, 6, 5 for ARP and RARP (which have addresses of IPv4), or 0 for none of these */
 	W_ETHERTYPE,
 	W_PROTOCOL, /* of IP */
 	W_SRC,      /* four words; IPv4 has the first */
@@ -72,13 +109,11 @@ enum word {
 	W_SPORT = W_DST + 4, /* 0x10000 where the packet has none */
 	W_DPORT,
 	W_LENGTH,   /* from the link layer header on, as tcpdump counts */
-	W_ICMP,     /* type; 0x100 where it is not ICMP */
-	W_FLAGS,    /* of TCP; 0 where it is not TCP */
+	W_INNER,    /* the protocol behind IPv6's fragment header; else W_PROTOCOL */
 	WORDS = 16,
 };
 
 #define NO_PORT 0x10000
-#define NO_TYPE 0x100
 #define TESTS 64
 
 /* One step: does the word, masked, lie within low..high? If so go on at `yes`, else at `no`; TESTS: accepted, TESTS + 1: refused. */
@@ -119,10 +154,6 @@ static __always_inline void read_ports(struct header *h, const __u8 *next)
 	if (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_SCTP) {
 		h->w[W_SPORT] = next[0] << 8 | next[1];
 		h->w[W_DPORT] = next[2] << 8 | next[3];
-		if (protocol == IPPROTO_TCP)
-			h->w[W_FLAGS] = next[13];
-	} else if (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6) {
-		h->w[W_ICMP] = next[0];
 	}
 }
 
@@ -151,14 +182,13 @@ static __always_inline __u32 network_of(struct sk_buff *skb, __u32 *link)
 /* Reads what a filter may ask, and a flow is named by. */
 static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 {
-	__u8 bytes[LOOK] = {}, next[16] = {};
+	__u8 bytes[LOOK] = {}, next[4] = {};
 	unsigned char *head = skb->head;
 	__u32 link, at = network_of(skb, &link), data = skb->data - head, length;
 
 	__builtin_memset(h, 0, sizeof(*h));
 	h->w[W_SPORT] = NO_PORT;
 	h->w[W_DPORT] = NO_PORT;
-	h->w[W_ICMP] = NO_TYPE;
 	h->w[W_ETHERTYPE] = ntohs(skb->protocol);
 	/* The length from the data on, which may already be behind the headers. */
 	length = skb->len + (data - at);
@@ -172,7 +202,7 @@ static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 			return;
 		h->w[W_VERSION] = 4;
 		h->w[W_ETHERTYPE] = ETH_P_IP;
-		h->w[W_PROTOCOL] = bytes[9];
+		h->w[W_PROTOCOL] = h->w[W_INNER] = bytes[9];
 		__builtin_memcpy(&h->w[W_SRC], bytes + 12, 4);
 		__builtin_memcpy(&h->w[W_DST], bytes + 16, 4);
 		h->w[W_SRC] = ntohl(h->w[W_SRC]);
@@ -191,13 +221,21 @@ static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 			return;
 		h->w[W_VERSION] = 6;
 		h->w[W_ETHERTYPE] = ETH_P_IPV6;
-		h->w[W_PROTOCOL] = bytes[6];
+		h->w[W_PROTOCOL] = h->w[W_INNER] = bytes[6];
 		__builtin_memcpy(&h->w[W_SRC], bytes + 8, 16);
 		__builtin_memcpy(&h->w[W_DST], bytes + 24, 16);
 		for (int i = 0; i < 8; i++)
 			h->w[W_SRC + i] = ntohl(h->w[W_SRC + i]);
-		if (!bpf_probe_read_kernel(next, sizeof(next), head + at + 40))
-			read_ports(h, next);
+		if (bpf_probe_read_kernel(next, sizeof(next), head + at + 40))
+			return;
+		if (h->w[W_PROTOCOL] == IPPROTO_FRAGMENT)
+			h->w[W_INNER] = next[0];
+		read_ports(h, next);
+	} else if (h->w[W_ETHERTYPE] == ETH_P_ARP || h->w[W_ETHERTYPE] == ETH_P_RARP) {
+		/* Of IPv4 on Ethernet: the sender's and the target's address. */
+		h->w[W_VERSION] = 5;
+		h->w[W_SRC] = bytes[14] << 24 | bytes[15] << 16 | bytes[16] << 8 | bytes[17];
+		h->w[W_DST] = bytes[24] << 24 | bytes[25] << 16 | bytes[26] << 8 | bytes[27];
 	}
 }
 
@@ -205,26 +243,81 @@ static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 #define SPACES 4
 const volatile __u32 spaces[SPACES];
 const volatile __u32 spaces_count;
-/* include/uapi/linux/nsfs.h, fs/proc/generic.c: numbers of namespaces lie from here on. */
-#define FIRST_SPACE 0xefffffff
+/* include/uapi/linux/nsfs.h (the first namespaces since Linux 6.18), fs/proc/generic.c: numbers of namespaces lie from here on. */
+#define FIRST_SPACE 0xeffffff0
+
+/* include/net/tcp_states.h: sockets that are less than a socket. */
+#define TCP_TIME_WAIT 6
+#define TCP_NEW_SYN_RECV 12
+#define AF_INET6 10
+
+/* Whose a packet is: zero where that is not known. */
+struct owner {
+	__u64 socket; /* inode number */
+	__u32 space;  /* inode number of the network namespace */
+	__u16 port;   /* of the socket */
+	__u8 family;
+	__u8 protocol;
+	__u32 address[4];
+	char device[DEVICE_NAME];
+};
 
 /*
- * Whether the packet is in one of the namespaces that are asked for. Where it has no device any more (a socket's queue keeps other things
- * there) what is read is no namespace's number, and the packet is accepted.
+ * The namespace of the packet's device, else of its socket. Where a packet has no device any more (a socket's queue keeps other things
+ * there) what is read is no namespace's number.
  */
-static __always_inline bool in_spaces(struct sk_buff *skb)
+static __always_inline __u32 device_space(struct sk_buff *skb)
+{
+	__u32 space = BPF_CORE_READ(skb, dev, nd_net.net, ns.inum);
+
+	return space < FIRST_SPACE ? 0 : space;
+}
+
+static __always_inline __u32 space_of(struct sk_buff *skb, struct sock *sk)
+{
+	__u32 space = device_space(skb);
+
+	if (space || !sk)
+		return space;
+	space = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	return space < FIRST_SPACE ? 0 : space;
+}
+
+/* Whether the packet is in one of the namespaces that are asked for, or in none that is known. */
+static __always_inline bool in_spaces(struct sk_buff *skb, struct sock *sk)
 {
 	__u32 space;
 
 	if (!spaces_count)
 		return 1;
-	space = skb->dev->nd_net.net->ns.inum;
-	if (space < FIRST_SPACE)
+	space = space_of(skb, sk);
+	if (!space)
 		return 1;
 	for (int i = 0; i < SPACES; i++)
 		if (spaces[i] == space)
 			return 1;
 	return 0;
+}
+
+static __always_inline void read_device(struct sk_buff *skb, struct owner *owner)
+{
+	if (device_space(skb))
+		BPF_CORE_READ_INTO(&owner->device, skb, dev, name);
+}
+
+static __always_inline void read_socket(struct sock *sk, const struct header *h, struct owner *owner)
+{
+	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+
+	owner->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	owner->port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	owner->protocol = h->w[W_INNER];
+	if (owner->family != AF_INET6)
+		owner->address[0] = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
+	else if (bpf_core_field_exists(sk->__sk_common.skc_v6_rcv_saddr))
+		bpf_core_read(owner->address, sizeof(owner->address), &sk->__sk_common.skc_v6_rcv_saddr);
+	if (state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV)
+		owner->socket = BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino);
 }
 
 /* Whether the filter accepts the packet. */

@@ -2,7 +2,10 @@
 /*
  * The path of single packets: when each function that touches them begins, from the first that is seen until they are consumed or dropped.
  *
- * A packet is known by the address of its skb while that lives. Places are tracepoints, which every kernel has, and functions
+ * A packet is known by the address of its skb while that lives. Not each end is seen, and the kernel uses the address again: a path ends
+ * where another packet of its flow stands at the address, or where it comes to its first place and device again.
+ *
+ * Places are tracepoints, which every kernel has, and functions
  * (fentry, which needs neither kprobes nor debug symbols); userspace leaves out those that this kernel does not have.
  */
 #include "skb.h"
@@ -33,13 +36,23 @@ struct event {
 	__u32 reason;
 	__u32 ended;
 	struct flow flow;
+	struct owner owner;
+};
+
+/* What is known of a packet from where it was seen first. */
+struct following {
+	__u32 number;
+	__u32 first_place;
+	__u64 first_device;
+	__u64 mark;
+	struct flow flow;
 };
 
 struct {
 	__uint(type, 1 /* BPF_MAP_TYPE_HASH */);
 	__uint(max_entries, MOST_PACKETS);
 	__type(key, __u64);
-	__type(value, __u32);
+	__type(value, struct following);
 } followed SEC(".maps");
 
 struct {
@@ -48,12 +61,56 @@ struct {
 } events SEC(".maps");
 
 /* Places by number: crates/host/src/drops/trace.rs reads the names from the programs. */
-enum { DROPPED = 1, CONSUMED = 2 };
+enum { DROPPED = 1, CONSUMED = 2, COPIED = 8 };
+/* How a path ends: the packet was freed or given to a program; another one has its address. */
+enum { ENDED = 1, REUSED = 2 };
 
-static __noinline __u32 *begin(struct sk_buff *skb, __u64 now, struct flow *flow)
+static __always_inline bool is_end(__u32 place)
+{
+	return place == DROPPED || place == CONSUMED || place == COPIED;
+}
+
+/* IPv4's identification and TCP's sequence number: other ones in each packet of a flow, and the same along its way. 0: not known. */
+static __always_inline __u64 mark_of(struct sk_buff *skb, const struct header *h)
+{
+	unsigned char *head = skb->head;
+	__u32 link, at = network_of(skb, &link), sequence = 0, start = 40;
+	__u8 first[6] = {};
+
+	if (h->w[W_VERSION] == 4) {
+		bpf_probe_read_kernel(first, sizeof(first), head + at);
+		start = (first[0] & 15) * 4;
+	}
+	if (h->w[W_PROTOCOL] == IPPROTO_TCP && !(h->w[W_SPORT] & NO_PORT))
+		bpf_probe_read_kernel(&sequence, sizeof(sequence), head + at + start + 4);
+	return (__u64)sequence << 16 | first[4] << 8 | first[5];
+}
+
+/* Whether another packet has this address now. */
+static __noinline bool is_another(struct sk_buff *skb, const struct following *known, __u32 place)
+{
+	struct header h;
+	struct flow flow;
+	__u64 mark;
+
+	if (known->first_place == place && known->first_device == (__u64)skb->dev)
+		return 1;
+	read_header(skb, &h);
+	if (!h.w[W_VERSION])
+		return 0;
+	flow_of(&h, &flow);
+	for (int i = 0; i < 4; i++)
+		if (flow.src[i] != known->flow.src[i] || flow.dst[i] != known->flow.dst[i])
+			return 0;
+	if (flow.sport != known->flow.sport || flow.dport != known->flow.dport || flow.protocol != known->flow.protocol)
+		return 0;
+	mark = mark_of(skb, &h);
+	return mark && known->mark && mark != known->mark;
+}
+
+static __noinline bool begin(struct sk_buff *skb, __u64 now, __u32 place, struct following *new)
 {
 	__u64 key = (__u64)skb;
-	__u32 number;
 	struct header h;
 
 	if (wanted <= 0 || now - last_begin_ns < spacing_ns)
@@ -65,52 +122,67 @@ static __noinline __u32 *begin(struct sk_buff *skb, __u64 now, struct flow *flow
 	if (__sync_fetch_and_add(&wanted, -1) <= 0)
 		return 0;
 	last_begin_ns = now;
-	number = __sync_fetch_and_add(&next_number, 1);
-	if (bpf_map_update_elem(&followed, &key, &number, BPF_NOEXIST)) {
+	new->number = __sync_fetch_and_add(&next_number, 1);
+	new->first_place = place;
+	new->first_device = (__u64)skb->dev;
+	new->mark = mark_of(skb, &h);
+	flow_of(&h, &new->flow);
+	if (bpf_map_update_elem(&followed, &key, new, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&lost_packets, 1);
 		return 0;
 	}
-	flow_of(&h, flow);
-	return bpf_map_lookup_elem(&followed, &key);
+	return 1;
+}
+
+static __always_inline void tell(struct sk_buff *skb, const struct following *packet, __u64 now, __u32 place, __u64 location, __u32 reason,
+				 __u32 ended)
+{
+	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event) {
+		__sync_fetch_and_add(&lost_events, 1);
+		return;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->at_ns = now;
+	event->location = location;
+	event->packet = packet->number;
+	event->place = place;
+	event->cpu = bpf_get_smp_processor_id();
+	event->length = skb->len;
+	event->reason = reason;
+	event->ended = ended;
+	event->flow = packet->flow;
+	event->owner.space = device_space(skb);
+	read_device(skb, &event->owner);
+	bpf_ringbuf_submit(event, 0);
 }
 
 static __always_inline int touched(struct sk_buff *skb, __u32 place, __u64 location, __u32 reason)
 {
 	__u64 key = (__u64)skb, now;
-	struct flow flow = {};
-	struct event *event;
-	__u32 *number;
+	struct following new = {}, *known;
 
 	if (!skb)
 		return 0;
-	number = bpf_map_lookup_elem(&followed, &key);
-	if (!number && wanted <= 0)
+	known = bpf_map_lookup_elem(&followed, &key);
+	if (!known && wanted <= 0)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (!number) {
+	/* The end of a packet has been seen at its first place, too, where that is an end. */
+	if (known && !is_end(place) && is_another(skb, known, place)) {
+		tell(skb, known, now, place, 0, 0, REUSED);
+		bpf_map_delete_elem(&followed, &key);
+		known = 0;
+	}
+	if (!known) {
 		/* A packet's end is no begin. */
-		if (place == CONSUMED || place == DROPPED)
+		if (is_end(place) || !begin(skb, now, place, &new))
 			return 0;
-		number = begin(skb, now, &flow);
-		if (!number)
-			return 0;
+		known = &new;
 	}
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-	if (event) {
-		event->at_ns = now;
-		event->location = location;
-		event->packet = *number;
-		event->place = place;
-		event->cpu = bpf_get_smp_processor_id();
-		event->length = skb->len;
-		event->reason = reason;
-		event->ended = place == CONSUMED || place == DROPPED;
-		event->flow = flow;
-		bpf_ringbuf_submit(event, 0);
-	} else {
-		__sync_fetch_and_add(&lost_events, 1);
-	}
-	if (place == CONSUMED || place == DROPPED)
+	tell(skb, known, now, place, location, reason, is_end(place) ? ENDED : 0);
+	if (is_end(place))
 		bpf_map_delete_elem(&followed, &key);
 	return 0;
 }

@@ -73,6 +73,10 @@ pub(crate) struct RawLink {
     pub gro_max_bytes: Option<u32>,
     pub gso_max_bytes: Option<u32>,
     pub lower: Option<u32>,
+    /// The number of what it is linked to, in whichever namespace that is.
+    pub linked: Option<u32>,
+    /// The number that this namespace has for the one of that; `None`: it is here.
+    pub linked_space: Option<i32>,
     pub master: Option<u32>,
     pub stats: Option<rt_link::RtnlLinkStats64>,
     pub xdp_program: Option<u32>,
@@ -378,6 +382,8 @@ fn raw_link(header: &Ifinfomsg, attrs: &rt_link::IterableLinkAttrs<'_>) -> RawLi
         gso_max_bytes: attrs.get_gso_max_size().ok(),
         // A veth's peer is in another namespace, where the index means another link.
         lower: attrs.get_link().ok().filter(|_| attrs.get_link_netnsid().is_err()),
+        linked: attrs.get_link().ok(),
+        linked_space: attrs.get_link_netnsid().ok(),
         master: attrs.get_master().ok(),
         stats: attrs.get_stats64().ok(),
         xdp_program: attrs.get_xdp().ok().and_then(|xdp| xdp.get_prog_id().ok()),

@@ -14,13 +14,16 @@ use netcliff_core::filter::Filter;
   netcliff drops
   netcliff drops --filter 'udp port 53' --by flow
   netcliff drops --once --json --interval 10s | jq '.rows[0]'
+  netcliff drops --netns blue --if eth0
   netcliff drops --by stack --filter 'tcp and net 10.0.0.0/8' --time 60s
   netcliff drops --trace 5 --filter 'udp dst port 5201'  # paths of five packets
 
 A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and names of
 protocols, with src and dst, joined by and, or, not and brackets. It is applied in the kernel.
 Drops are counted at the kernel's tracepoint skb:kfree_skb by eBPF, which needs root (or CAP_BPF and
-CAP_PERFMON); without it the kernel's counters are shown, which say what they cannot tell."
+CAP_PERFMON), and what that does not see (full accept queues, rings, XDP, answers without a route) by the
+kernel's counters; without eBPF by counters alone, which say what they cannot tell.
+In the host's own network namespace drops of all namespaces are shown, in another one its own."
 )]
 pub struct DropsArgs {
     /// Only packets that this accepts, in tcpdump's language
@@ -41,9 +44,21 @@ pub struct DropsArgs {
     /// The same as events of --live, which a reader that is slow or gone does not hold up (docs/json.md)
     #[arg(long, conflicts_with = "json")]
     pub live: bool,
-    /// Also tell drops apart by this (repeatable)
+    /// Also tell drops apart by this (repeatable); without netns, device, socket and container by all four
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub by: Vec<DropsBy>,
+    /// Only of this network namespace: a name of `ip netns`, a process, or a path [default: all on the host, else its own]
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub netns: Option<String>,
+    /// Of all network namespaces, also from within one
+    #[arg(long)]
+    pub all: bool,
+    /// Only of this interface
+    #[arg(long = "if", value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Only for sockets of this process
+    #[arg(long, value_name = "PID", value_parser = numbers::whole::<1, 4_194_304>, allow_negative_numbers = true)]
+    pub pid: Option<u32>,
     /// Rows of a table
     #[arg(long, default_value_t = 20, value_parser = numbers::whole::<1, 10_000>, value_name = "N", allow_negative_numbers = true)]
     pub rows: u32,
@@ -51,7 +66,7 @@ pub struct DropsArgs {
     #[arg(long, value_enum, default_value_t = DropsMethod::Auto, value_name = "METHOD", hide_short_help = true)]
     pub method: DropsMethod,
     /// Show the paths of so many packets through the kernel instead, at most 100 new ones a second
-    #[arg(long, value_parser = numbers::whole::<1, 1000>, value_name = "N", conflicts_with_all = ["once", "by", "method"], allow_negative_numbers = true)]
+    #[arg(long, value_parser = numbers::whole::<1, 1000>, value_name = "N", conflicts_with_all = ["once", "by", "method", "netns", "all", "device", "pid"], allow_negative_numbers = true)]
     pub trace: Option<u32>,
 }
 
@@ -64,6 +79,14 @@ pub enum DropsBy {
     Process,
     /// The kernel's stack
     Stack,
+    /// Network namespace, of the four owners by this alone
+    Netns,
+    /// Interface
+    Device,
+    /// Socket with its process: the receiving one, else the sending one
+    Socket,
+    /// Control group
+    Container,
 }
 
 /// How drops are counted.

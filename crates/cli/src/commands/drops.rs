@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use netcliff_core::drops::Drops;
-use netcliff_host::drops::counters::{Counters, symbols};
+use netcliff_core::drops::{DropRow, Drops, Method};
+use netcliff_host::drops::counters::{self, symbols};
+use netcliff_host::drops::owners::{Columns, Only, Owners};
+use netcliff_host::drops::sources::{self, Look};
 use netcliff_host::drops::symbols::Symbols;
-use netcliff_host::drops::{Ask, BOUND_PER_S, By, Follower, Reading, Tracer};
+use netcliff_host::drops::{Ask, BOUND_PER_S, By, Follower, Reading, Tracer, advice};
 use netcliff_report::terminal;
 use serde::Serialize;
 use serde_json::json;
@@ -35,9 +37,25 @@ struct Line<'a, T> {
 }
 
 /// How this run counts.
-enum Counting {
-    Traced { tracer: Box<Tracer>, ask: Ask, symbols: Symbols, before: Box<Reading> },
-    Counted { before: Counters, why: Option<String> },
+struct Counting {
+    tracer: Option<Traced>,
+    /// Why nothing is traced.
+    why: Option<String>,
+    counters: Look,
+    since: Instant,
+    owners: Owners,
+    columns: Columns,
+    only: Only,
+    /// Namespaces; none: all.
+    spaces: Vec<u64>,
+    scope: String,
+}
+
+struct Traced {
+    tracer: Box<Tracer>,
+    ask: Ask,
+    symbols: Symbols,
+    before: Box<Reading>,
 }
 
 /// Shows drops until a signal, the time or the reader ends it.
@@ -58,10 +76,13 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
     let clears = std::io::stdout().is_terminal() && !args.json && !args.live && !args.once;
     let ends = args.time.map(|time| Instant::now() + time);
     let mut next = Instant::now();
+    let mut total: Option<Drops> = None;
+    let mut intervals = 0;
     loop {
         next += args.interval;
         let stopped = wait(ends.map_or(next, |ends| ends.min(next)), &stop);
-        let drops = counting.next()?;
+        let mut drops = counting.next()?;
+        intervals += 1;
         if args.live {
             live::tell("drops", || json!({"drops": drops}));
             if !live::is_read() {
@@ -70,16 +91,38 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         } else if args.json {
             output::json_line(&Line { unix_s: super::now_unix_s(), what: &drops })?;
         } else {
-            let page = terminal::drops(&drops, args.rows as usize, output::style());
+            let told = total.clone();
+            match total.as_mut() {
+                Some(total) => total.add(&drops),
+                None => total = Some(drops.clone()),
+            }
+            if !clears {
+                say_once(&mut drops, told.as_ref());
+            }
+            let page = terminal::drops(&drops, args.rows as usize, output::terminal_columns(), output::style());
             if clears {
                 output::clear()?;
             }
             output::page(&format!("{page}{}", if clears || args.once { "" } else { "\n" }))?;
         }
         if args.once || stopped || ends.is_some_and(|ends| Instant::now() >= ends) {
-            return Ok(ExitCode::SUCCESS);
+            break;
         }
     }
+    if let Some(total) = total.filter(|_| intervals > 1) {
+        output::page(&format!(
+            "TOTAL\n{}",
+            terminal::drops(&total, args.rows as usize, output::terminal_columns(), output::style())
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes out what a page before has said: a table a second is read for its figures.
+fn say_once(drops: &mut Drops, told: Option<&Drops>) {
+    let Some(told) = told else { return };
+    drops.advice.retain(|advice| !told.advice.iter().any(|known| known.meaning == advice.meaning));
+    drops.limits.retain(|limit| !told.limits.contains(limit));
 }
 
 /// True if a signal ended it.
@@ -96,54 +139,124 @@ fn wait(until: Instant, stop: &AtomicBool) -> bool {
 
 fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
     let by = |what: DropsBy| args.by.contains(&what);
+    let mut owners = Owners::new();
+    let (spaces, scope) = match &args.netns {
+        Some(name) => (
+            vec![owners.find(name).map_err(|error| output::usage(format!("--netns {error}")))?],
+            format!("netns {name}"),
+        ),
+        None if args.all || owners.in_host() => (Vec::new(), "all network namespaces".to_owned()),
+        None => {
+            let own = owners.own;
+            (vec![own], format!("netns {} (--all for the whole host)", owners.name(own)))
+        }
+    };
+    let asked = [DropsBy::Netns, DropsBy::Device, DropsBy::Socket, DropsBy::Container].iter().any(|what| by(*what));
+    let column = |what| !asked || by(what);
+    let columns = Columns {
+        netns: column(DropsBy::Netns),
+        device: column(DropsBy::Device),
+        socket: column(DropsBy::Socket),
+        container: column(DropsBy::Container),
+    };
     let ask = Ask {
         filter: args.filter.clone(),
-        by: By { flow: by(DropsBy::Flow), process: by(DropsBy::Process), stack: by(DropsBy::Stack) },
+        spaces: spaces.clone(),
+        by: By {
+            flow: by(DropsBy::Flow),
+            process: by(DropsBy::Process),
+            stack: by(DropsBy::Stack),
+            owner: true,
+            sender: by(DropsBy::Socket) || by(DropsBy::Container) || args.pid.is_some(),
+        },
         bound_per_s: Some(BOUND_PER_S),
         ..Ask::default()
     };
-    let needed = args.method == DropsMethod::Ebpf || args.filter.is_some() || !args.by.is_empty();
+    let details: Vec<&str> = [("flow", ask.by.flow), ("process", ask.by.process), ("stack", ask.by.stack)]
+        .into_iter()
+        .filter_map(|(name, asked)| asked.then_some(name))
+        .collect();
+    let needed = args.method == DropsMethod::Ebpf || args.filter.is_some() || !details.is_empty();
     if args.method == DropsMethod::Counters {
-        let option = args.filter.as_ref().map(|_| "--filter").or((!args.by.is_empty()).then_some("--by"));
+        let option = args.filter.as_ref().map(|_| "--filter".to_owned());
+        let option = option.or_else(|| details.first().map(|what| format!("--by {what}")));
         if let Some(option) = option {
             return Err(output::usage(format!(
                 "{option} with --method counters: counters are of all packets together; leave one out"
             )));
         }
-        return Ok(Counting::Counted { before: Counters::now(), why: None });
     }
-    match Tracer::start(&ask) {
-        Ok(tracer) => {
-            // It takes a while, which is no part of the first interval.
-            let symbols = symbols();
-            let before = Box::new(tracer.read()?);
-            Ok(Counting::Traced { tracer: Box::new(tracer), ask, symbols, before })
-        }
-        Err(error) if needed => {
-            let tail = "leave out --filter, --by and --method to see the kernel's counters";
-            Err(anyhow::anyhow!("{error}; {tail}"))
-        }
-        Err(error) => Ok(Counting::Counted { before: Counters::now(), why: Some(error.to_string()) }),
+    let (tracer, why) = match args.method {
+        DropsMethod::Counters => (None, None),
+        _ => match Tracer::start(&ask) {
+            Ok(tracer) => {
+                // It takes a while, which is no part of the first interval.
+                let symbols = symbols();
+                let before = Box::new(tracer.read()?);
+                (Some(Traced { tracer: Box::new(tracer), ask, symbols, before }), None)
+            }
+            Err(error) if needed => {
+                let tail = "leave out --filter, --by and --method to see the kernel's counters";
+                return Err(anyhow::anyhow!("{error}; {tail}"));
+            }
+            Err(error) => (None, Some(error.to_string())),
+        },
+    };
+    let only = Only { device: args.device.clone(), process: args.pid };
+    let counters = Look::now(&mut owners, &spaces);
+    let mut counting = Counting { tracer, why, counters, since: Instant::now(), owners, columns, only, spaces, scope };
+    if let Some(traced) = counting.tracer.as_mut() {
+        *traced.before = traced.tracer.read()?;
     }
+    Ok(counting)
 }
 
 impl Counting {
     /// What was dropped since the last call.
     fn next(&mut self) -> anyhow::Result<Drops> {
-        match self {
-            Counting::Traced { tracer, ask, symbols, before } => {
+        let mut drops = match &mut self.tracer {
+            Some(Traced { tracer, ask, symbols, before }) => {
                 let after = tracer.read()?;
                 let drops = tracer.drops(ask, before, &after, symbols);
                 **before = after;
-                Ok(drops)
+                drops
             }
-            Counting::Counted { before, why } => {
-                let after = Counters::now();
-                let drops = before.drops(&after, why.as_deref());
-                *before = after;
-                Ok(drops)
+            None => Drops {
+                seconds: self.since.elapsed().as_secs_f64(),
+                sampling_factor: 1.0,
+                limits: self.why.clone().into_iter().chain([counters::limits()]).collect(),
+                ..Drops::default()
+            },
+        };
+        let look = Look::now(&mut self.owners, &self.spaces);
+        let counted = self.counters.rows_until(&look, self.tracer.is_some());
+        self.since = Instant::now();
+        drops.limits.extend(look.limit());
+        self.counters = look;
+        let filtered = drops.filter.is_some();
+        let added = match drops.method {
+            Method::Counters => counted,
+            Method::Ebpf => {
+                sources::name_tracking(&counted, &mut drops.rows);
+                sources::unseen(counted, &drops.rows, filtered)
             }
+        };
+        if filtered {
+            drops.not_filtered = added
+        } else {
+            drops.rows.extend(added)
         }
+        let causes = self.owners.explain(&mut drops.rows);
+        for rows in [&mut drops.rows, &mut drops.not_filtered, &mut drops.at_close] {
+            *rows = self.owners.tell(std::mem::take(rows), self.columns, &self.only);
+        }
+        drops.scope = Some(self.scope.clone());
+        drops.settle();
+        let unexplained: Vec<DropRow> = drops.rows.iter().filter(|row| row.cause.is_none()).cloned().collect();
+        drops.advice = causes;
+        drops.advice.extend(advice(&unexplained));
+        drops.advice.extend(advice(&drops.not_filtered));
+        Ok(drops)
     }
 }
 

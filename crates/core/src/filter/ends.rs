@@ -42,22 +42,27 @@ pub(super) fn mask(prefix: u32) -> u32 {
     u32::MAX.checked_shl(32 - prefix).unwrap_or(0)
 }
 
-/// A protocol of IP, or of one version of it.
+/// A protocol of IP, or of one version of it; in IPv6 also behind a fragment header, as in libpcap's `gen_proto`.
 pub(super) fn protocol(version: Option<u32>, number: u32) -> Node {
-    let node = Node::is(Word::Protocol, number);
-    // 0 is also the protocol of what is not IP.
+    let four = || Node::is(Word::Version, 4).and(Node::is(Word::Protocol, number));
+    let six = || Node::is(Word::Version, 6).and(Node::is(Word::Protocol, number).or(Node::is(Word::Inner, number)));
     match version {
-        Some(version) => Node::is(Word::Version, version).and(node),
-        None => node,
+        Some(4) => four(),
+        Some(_) => six(),
+        // Each other protocol is in one of the two words, whichever version it is; these two are also what the words of other packets hold.
+        None if number == 0 || number == FRAGMENT => four().or(six()),
+        None => Node::is(Word::Inner, number),
     }
 }
 
-/// An end of IPv4 in a network.
-pub(super) fn net4(address: Ipv4Addr, prefix: u32, way: Way) -> Node {
-    let mask = mask(prefix);
+/// IPv6's fragment header.
+const FRAGMENT: u32 = 44;
+
+/// An end of IPv4 in a network, in packets of `version`.
+pub(super) fn net4(address: Ipv4Addr, mask: u32, way: Way, version: Node) -> Node {
     let value = address.to_bits() & mask;
     let end = |word: Word| Node::Is { word: word as u8, mask, low: value, high: value };
-    Node::is(Word::Version, 4).and(way.of(end(Word::Source), end(Word::Destination)))
+    version.and(way.of(end(Word::Source), end(Word::Destination)))
 }
 
 /// An end of IPv6 in a network.

@@ -1,7 +1,7 @@
 //! From text to [`Node`].
 
 use super::ends::{Way, mask, net4, net6, partial, protocol};
-use super::{FilterError, Node, Word};
+use super::{FilterError, NO_PORT, Node, Word};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const KINDS: &str =
@@ -42,11 +42,14 @@ struct Parser<'a> {
     end: usize,
     last: Qualifier<'a>,
     depth: usize,
+    /// Inside of `port (...)`: only values of that kind.
+    values_only: bool,
 }
 
 pub(super) fn expression(text: &str) -> Result<Node, FilterError> {
     let tokens = tokens(text);
-    let mut parser = Parser { tokens, at: 0, end: text.chars().count() + 1, last: Qualifier::default(), depth: 0 };
+    let end = text.chars().count() + 1;
+    let mut parser = Parser { tokens, at: 0, end, last: Qualifier::default(), depth: 0, values_only: false };
     let node = parser.alternatives()?;
     match parser.tokens.get(parser.at) {
         None => Ok(node),
@@ -176,6 +179,11 @@ impl<'a> Parser<'a> {
             qualifier.kind = self.take();
         }
         let bare = self.at == begins;
+        if self.values_only && !bare {
+            self.at = begins;
+            let kind = self.last.kind.unwrap_or("host");
+            return Err(self.error(format!("inside of `{kind} (...)` stand values only, such as `{kind} (A or B)`")));
+        }
         if bare {
             // A value alone takes what stood before the last one.
             if self.last.kind.is_none()
@@ -189,19 +197,49 @@ impl<'a> Parser<'a> {
         }
         let kind = *qualifier.kind.get_or_insert("host");
         self.last = qualifier;
+        if !bare && self.peek() == Some("(") {
+            self.values_only = true;
+            let values = self.unary();
+            self.values_only = false;
+            return values;
+        }
         let Some(value) = self.take() else {
             return Err(self.error(format!("the filter ends where the value of `{kind}` is expected")));
         };
         let node = match kind {
-            "host" => self.host(value, qualifier.way)?,
-            "net" => self.net(value, qualifier.way)?,
+            "host" => self.host(value, qualifier)?,
+            "net" => self.net(value, qualifier)?,
             "proto" => {
-                let number = self.number_of_protocol(value)?;
-                Node::is(Word::Protocol, number)
+                let version = match qualifier.protocol {
+                    Some("ip") => Some(4),
+                    Some("ip6") => Some(6),
+                    _ => None,
+                };
+                protocol(version, self.number_of_protocol(value)?)
             }
             _ => self.ports(kind, value, qualifier.way)?,
         };
         self.of_protocol(qualifier.protocol, kind, node)
+    }
+
+    /// An end of IPv4: in IP, ARP and RARP, or in the one that stands before it.
+    fn of_4(&mut self, address: Ipv4Addr, mask: u32, qualifier: Qualifier<'_>) -> Result<Node, FilterError> {
+        let version = match qualifier.protocol {
+            Some("ip") => Node::is(Word::Version, 4),
+            Some(name @ ("arp" | "rarp")) => self.protocol_alone(name)?,
+            Some("ip6") => return Err(self.error_before("an IPv4 address behind `ip6`: write ip, or an IPv6 address")),
+            _ => Node::within(Word::Version, 4, 5),
+        };
+        Ok(net4(address, mask, qualifier.way, version))
+    }
+
+    fn of_6(&mut self, address: Ipv6Addr, prefix: u32, qualifier: Qualifier<'_>) -> Result<Node, FilterError> {
+        match qualifier.protocol {
+            Some(name @ ("ip" | "arp" | "rarp")) => {
+                Err(self.error_before(format!("an IPv6 address behind `{name}`: write ip6, or an IPv4 address")))
+            }
+            _ => Ok(net6(address, prefix, qualifier.way)),
+        }
     }
 
     /// An address alone is a host.
@@ -210,7 +248,7 @@ impl<'a> Parser<'a> {
         if word.parse::<IpAddr>().is_ok() {
             self.at += 1;
             self.last = Qualifier { kind: Some("host"), ..Qualifier::default() };
-            return self.host(word, Way::Either);
+            return self.host(word, self.last);
         }
         Err(self.error(format!("`{word}` is not understood here; accepted are {KINDS}")))
     }
@@ -235,9 +273,9 @@ impl<'a> Parser<'a> {
     fn length(&mut self) -> Result<Node, FilterError> {
         let greater = self.take() == Some("greater");
         let value = self.take().ok_or_else(|| self.error("the filter ends where a length in bytes is expected"))?;
-        let bytes = value
-            .parse::<u32>()
-            .map_err(|_| self.error_before(format!("`{value}` is no length: write a number of bytes, such as 128")))?;
+        let bytes = number(value).ok_or_else(|| {
+            self.error_before(format!("`{value}` is no length: write a number of bytes, such as 128"))
+        })?;
         Ok(if greater { Node::within(Word::Length, bytes, u32::MAX) } else { Node::within(Word::Length, 0, bytes) })
     }
 
@@ -259,8 +297,9 @@ impl<'a> Parser<'a> {
         let Some(name) = name else { return Ok(node) };
         let ports = matches!(kind, "port" | "portrange");
         let fits = match name {
-            "ip" | "ip6" => true,
+            "ip" | "ip6" => !ports,
             "tcp" | "udp" | "sctp" => ports,
+            "arp" | "rarp" => matches!(kind, "host" | "net"),
             _ => false,
         };
         if !fits {
@@ -268,14 +307,18 @@ impl<'a> Parser<'a> {
                 "`{name} {kind}` means nothing: write `{name}` and `{kind} ...` joined by and"
             )));
         }
-        Ok(self.protocol_alone(name)?.and(node))
+        // Whoever knows of versions has tested for them.
+        if !ports {
+            return Ok(node);
+        }
+        let number = PROTOCOLS.iter().find(|(known, ..)| *known == name).map_or(0, |(.., number)| *number);
+        Ok(Node::is(Word::Protocol, number).and(node))
     }
 
     fn number_of_protocol(&mut self, value: &str) -> Result<u32, FilterError> {
         let value = value.trim_start_matches('\\');
         let named = PROTOCOLS.iter().find(|(name, ..)| *name == value).map(|(.., number)| *number);
-        let number = value.parse::<u8>().ok().map(u32::from);
-        named.or(number).ok_or_else(|| {
+        named.or(number(value).filter(|number| *number < 256)).ok_or_else(|| {
             self.error_before(format!(
                 "`{value}` is no protocol of IP: write 0 to 255, or tcp, udp, sctp, icmp, icmp6, gre, esp, ah"
             ))
@@ -283,36 +326,38 @@ impl<'a> Parser<'a> {
     }
 
     fn ports(&mut self, kind: &str, value: &str, way: Way) -> Result<Node, FilterError> {
+        let port = |text: Option<u32>| text.filter(|port| *port < NO_PORT);
+        // A range's ends are decimal whatever they begin with.
+        let end = |text: &str| port(digits(text).then(|| text.parse().ok()).flatten());
         let bounds = match (kind, value.split_once('-')) {
-            ("portrange", Some((low, high))) => low.parse::<u16>().ok().zip(high.parse::<u16>().ok()),
-            _ => value.parse::<u16>().ok().map(|port| (port, port)),
+            ("portrange", Some((low, high))) => end(low).zip(end(high)),
+            _ => port(number(value)).map(|port| (port, port)),
         };
-        let Some((low, high)) = bounds.filter(|(low, high)| low <= high) else {
+        let Some((low, high)) = bounds.map(|(one, other)| (one.min(other), one.max(other))) else {
             let form =
                 if kind == "port" { "a number from 0 to 65535, such as 53" } else { "two numbers, such as 8000-8080" };
             return Err(self.error_before(format!("`{value}` is no {kind}: write {form}")));
         };
-        let (low, high) = (u32::from(low), u32::from(high));
         Ok(way.of(Node::within(Word::SourcePort, low, high), Node::within(Word::DestinationPort, low, high)))
     }
 
-    fn host(&mut self, value: &str, way: Way) -> Result<Node, FilterError> {
+    fn host(&mut self, value: &str, qualifier: Qualifier<'_>) -> Result<Node, FilterError> {
         match value.parse() {
-            Ok(IpAddr::V4(address)) => Ok(net4(address, 32, way)),
-            Ok(IpAddr::V6(address)) => Ok(net6(address, 128, way)),
+            Ok(IpAddr::V4(address)) => self.of_4(address, u32::MAX, qualifier),
+            Ok(IpAddr::V6(address)) => self.of_6(address, 128, qualifier),
             Err(_) => Err(self.error_before(format!(
                 "`{value}` is no address: write 192.0.2.1 or 2001:db8::1 (names are not looked up; `getent hosts NAME` does)"
             ))),
         }
     }
 
-    fn net(&mut self, value: &str, way: Way) -> Result<Node, FilterError> {
+    fn net(&mut self, value: &str, qualifier: Qualifier<'_>) -> Result<Node, FilterError> {
         let (address, prefix) =
             value.split_once('/').map_or((value, None), |(address, prefix)| (address, Some(prefix)));
         if let Ok(address) = address.parse::<Ipv6Addr>() {
-            let prefix = prefix.map_or(Some(128), |prefix| prefix.parse().ok().filter(|prefix| *prefix <= 128));
+            let prefix = prefix.map_or(Some(128), |prefix| number(prefix).filter(|prefix| *prefix <= 128));
             return match prefix {
-                Some(prefix) => Ok(net6(address, prefix, way)),
+                Some(prefix) => self.of_6(address, prefix, qualifier),
                 None => Err(self.error_before(format!("`{value}`: the length of an IPv6 prefix is 0 to 128"))),
             };
         }
@@ -321,20 +366,18 @@ impl<'a> Parser<'a> {
                 self.error_before(format!("`{value}` is no network: write 10.0.0.0/8, 192.168 or 2001:db8::/32"))
             );
         };
-        let prefix = if prefix.is_none() && self.accept(&["mask"]) {
-            let mask = self.take().ok_or_else(|| self.error("the filter ends where a mask is expected"))?;
-            let bits = mask
+        if prefix.is_none() && self.accept(&["mask"]) {
+            let word = self.take().ok_or_else(|| self.error("the filter ends where a mask is expected"))?;
+            let bits = word
                 .parse::<Ipv4Addr>()
-                .ok()
-                .map(|mask| mask.to_bits())
-                .filter(|bits| bits.leading_ones() + bits.trailing_zeros() >= 32);
-            Some(
-                bits.ok_or_else(|| self.error_before(format!("`{mask}` is no mask: write 255.255.0.0")))?
-                    .leading_ones(),
-            )
-        } else {
-            prefix.map_or(Some(whole), |prefix| prefix.parse().ok().filter(|prefix| *prefix <= 32))
-        };
+                .map_err(|_| self.error_before(format!("`{word}` is no mask: write 255.255.0.0")))?
+                .to_bits();
+            if address.to_bits() & !bits != 0 {
+                return Err(self.error_before(format!("`{value}` has bits beyond the mask {word}")));
+            }
+            return self.of_4(address, bits, qualifier);
+        }
+        let prefix = prefix.map_or(Some(whole), |prefix| number(prefix).filter(|prefix| *prefix <= 32));
         let Some(prefix) = prefix else {
             return Err(self.error_before(format!("`{value}`: the length of an IPv4 prefix is 0 to 32")));
         };
@@ -345,6 +388,20 @@ impl<'a> Parser<'a> {
                 Ipv4Addr::from_bits(address.to_bits() & mask(prefix))
             )));
         }
-        Ok(net4(address, prefix, way))
+        self.of_4(address, mask(prefix), qualifier)
+    }
+}
+
+fn digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A number as tcpdump reads it: octal with a leading 0, hexadecimal with 0x, without a sign.
+fn number(text: &str) -> Option<u32> {
+    match (text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")), text.strip_prefix('0')) {
+        (Some(hex), _) if !hex.starts_with('+') => u32::from_str_radix(hex, 16).ok(),
+        (None, Some(octal)) if digits(octal) => u32::from_str_radix(octal, 8).ok(),
+        (None, _) if digits(text) => text.parse().ok(),
+        _ => None,
     }
 }

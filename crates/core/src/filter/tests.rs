@@ -10,6 +10,7 @@ fn packet(protocol: u32, source: [u8; 4], destination: [u8; 4], ports: (u32, u32
     header[Word::Version as usize] = 4;
     header[Word::EtherType as usize] = 0x0800;
     header[Word::Protocol as usize] = protocol;
+    header[Word::Inner as usize] = protocol;
     header[Word::Source as usize] = Ipv4Addr::from(source).to_bits();
     header[Word::Destination as usize] = Ipv4Addr::from(destination).to_bits();
     header[Word::SourcePort as usize] = ports.0;
@@ -71,6 +72,10 @@ fn a_filter_means_what_it_means_in_tcpdump() {
         ("less 60 and udp", [true, false, true, false, false]),
         // Alike in rank and from the left: (udp or tcp) and port 443.
         ("udp or tcp and port 443", [false, true, false, false, false]),
+        ("port (53 or 443)", [true, true, true, false, false]),
+        ("portrange 60-50", [true, false, true, false, false]),
+        ("less 074 and udp", [true, false, true, false, false]),
+        ("proto 0", [false, false, false, false, false]),
         ("udp or (tcp and port 443)", [true, true, true, false, false]),
         ("ip host 10.0.0.1 and not (port 53 or icmp)", [false, false, false, false, false]),
     ] {
@@ -86,7 +91,7 @@ fn what_does_not_compile_is_a_sentence_with_the_place() {
         ("udp prt 53", 5, "`prt`"),
         ("udp port domain", 10, "0 to 65535"),
         ("port 70000", 6, "`70000`"),
-        ("portrange 9-3", 11, "8000-8080"),
+        ("portrange 9-x", 11, "8000-8080"),
         ("host example.org", 6, "names are not looked up"),
         ("udp and", 8, "the filter ends"),
         ("(udp or tcp", 12, "`)` is missing"),
@@ -99,6 +104,13 @@ fn what_does_not_compile_is_a_sentence_with_the_place() {
         ("icmp port 5", 11, "`icmp port` means nothing"),
         ("proto 300", 7, "0 to 255"),
         ("less many", 6, "128"),
+        ("less 08", 6, "128"),
+        ("port +53", 6, "0 to 65535"),
+        ("net 10.0.0.0/08", 5, "0 to 32"),
+        ("ip host ::1", 9, "write ip6"),
+        ("ip6 host 10.0.0.1", 10, "write ip"),
+        ("ip port 53", 9, "`ip port` means nothing"),
+        ("port (53 or udp)", 13, "values only"),
         ("\u{20ac} udp", 1, "is not understood"),
     ] {
         let error = filter.parse::<Filter>().unwrap_err();

@@ -3,11 +3,15 @@
 //! They tell places and some reasons, without flow, process or stack, and not what netfilter's rules, tc's filters or TCP dropped in most cases:
 //! `limits` of the answer say so. One packet may be in two of them (a device's and a protocol's).
 
-use super::{advice, symbols::Symbols};
+use super::{
+    advice,
+    sources::{NO_ANSWER, NO_ANSWER6, once},
+    symbols::Symbols,
+};
 use crate::{nic::ioctl, procfs, rtnl::Rtnl, softnet::softnet_stats};
 use netcliff_core::drops::{DropRow, Drops, Method};
 use netcliff_core::ledger::{LedgerRow, Place};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Counters of drops by protocol: table, name, place, what it counts. Sources: Documentation/networking/snmp_counter.rst, net/ipv4/proc.c,
@@ -81,11 +85,15 @@ struct Name {
 pub struct Counters {
     at: Instant,
     values: BTreeMap<Name, u64>,
+    /// Devices without hardware.
+    made: BTreeSet<String>,
+    /// Echo requests received and answers sent, of IPv4 and IPv6.
+    echoes: [(u64, u64); 2],
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        Self { at: Instant::now(), values: BTreeMap::new() }
+        Self { at: Instant::now(), values: BTreeMap::new(), made: BTreeSet::new(), echoes: [(0, 0); 2] }
     }
 }
 
@@ -94,9 +102,11 @@ impl Counters {
     pub fn now() -> Counters {
         let mut counters = Counters::default();
         let root = "/proc/thread-self/net";
-        counters.pairs(&procfs::whole(format!("{root}/snmp")), "/proc/net/snmp");
+        let [snmp, snmp6] = [format!("{root}/snmp"), format!("{root}/snmp6")];
+        counters.pairs(&procfs::whole(&snmp), "/proc/net/snmp");
         counters.pairs(&procfs::whole(format!("{root}/netstat")), "/proc/net/netstat");
-        counters.version6(&procfs::whole(format!("{root}/snmp6")));
+        counters.version6(&procfs::whole(&snmp6));
+        counters.echoes = echoes(&snmp, &snmp6);
         counters.conntrack(&procfs::whole(format!("{root}/stat/nf_conntrack")));
         for cpu in softnet_stats().unwrap_or_default() {
             counters.add(Place::Backlog, "softnet dropped", "/proc/net/softnet_stat", cpu.dropped.into());
@@ -168,6 +178,9 @@ impl Counters {
         let mut netlink = Rtnl::new();
         for link in netlink.links().unwrap_or_default() {
             let name = link.name.as_str();
+            if link.kind.is_some() || name == "lo" {
+                self.made.insert(name.to_owned());
+            }
             if let Some(stats) = link.stats {
                 for (reason, value) in [
                     ("rx_dropped", stats.rx_dropped),
@@ -202,7 +215,31 @@ impl Counters {
             let Name { place, reason, source } = name.clone();
             (packets > 0).then_some(LedgerRow { place, reason, packets, source })
         });
-        grown.collect()
+        grown.chain(self.unanswered(later)).collect()
+    }
+
+    /// True for a device without hardware: the kernel frees what it drops, where eBPF sees it.
+    pub(super) fn is_made(&self, device: &str) -> bool {
+        self.made.contains(device)
+    }
+
+    /// Echo requests that had no answer: where the answer has no route the kernel counts nothing else.
+    fn unanswered(&self, later: &Counters) -> Vec<LedgerRow> {
+        let names = [(NO_ANSWER, "/proc/net/snmp"), (NO_ANSWER6, "/proc/net/snmp6")];
+        let pairs = self.echoes.iter().zip(&later.echoes).zip(names);
+        let row = |(((came, went), (came_later, went_later)), (reason, source)): ((&(u64, u64), &(u64, u64)), _)| {
+            let came: u64 = came_later.saturating_sub(*came);
+            let packets = came.saturating_sub(went_later.saturating_sub(*went));
+            // In a flood the two are never read at one moment.
+            let (reason, source): (&str, &str) = (reason, source);
+            (packets > came / 1000).then(|| LedgerRow {
+                place: Place::Ip,
+                reason: reason.into(),
+                packets,
+                source: source.into(),
+            })
+        };
+        pairs.filter_map(row).collect()
     }
 
     /// The same as a page shows it.
@@ -217,7 +254,7 @@ impl Counters {
             seconds: later.at.duration_since(self.at).as_secs_f64(),
             method: Method::Counters,
             sampling_factor: 1.0,
-            rows: self.until(later).into_iter().map(row).collect(),
+            rows: once(self.until(later)).into_iter().map(row).collect(),
             limits: why.map(str::to_owned).into_iter().chain([limits()]).collect(),
             ..Drops::default()
         };
@@ -228,10 +265,43 @@ impl Counters {
 }
 
 /// What counters do not tell.
-fn limits() -> String {
+pub fn limits() -> String {
     "counters tell neither flow nor process nor function, and not what rules of netfilter, filters of tc and most of TCP drop; one packet \
-     may be in two of them; they are of this network namespace, the backlog's of the whole host"
+     may be in a device's and in a protocol's; the backlog's are of the whole host"
         .to_owned()
+}
+
+/// Echo requests that came and answers that went, in IPv4 and IPv6; read again where an answer was on its way.
+fn echoes(snmp: &str, snmp6: &str) -> [(u64, u64); 2] {
+    /// A request is answered within its own softirq.
+    const TRIES: u32 = 5;
+    let read = || {
+        let text = procfs::whole(snmp);
+        let mut lines = text.lines().filter(|line| line.starts_with("Icmp:"));
+        let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        let of = |name: &str| {
+            let place = names.split_whitespace().position(|known| known == name)?;
+            values.split_whitespace().nth(place)?.parse().ok()
+        };
+        let text6 = procfs::whole(snmp6);
+        let of6 = |name: &str| {
+            let line = text6.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        };
+        [
+            (of("InEchos").unwrap_or(0), of("OutEchoReps").unwrap_or(0)),
+            (of6("Icmp6InEchos").unwrap_or(0), of6("Icmp6OutEchoReplies").unwrap_or(0)),
+        ]
+    };
+    let mut last = read();
+    for _ in 0..TRIES {
+        let next = read();
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    last
 }
 
 /// Whether a driver's counter is of packets that were lost, by its name.

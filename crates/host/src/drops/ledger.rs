@@ -9,11 +9,12 @@ use netcliff_core::ledger::{Ledger, LedgerRow, Place};
 use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// A queue that was emptied at its end: what was in it was still inside. Sources: net/ipv4/udp.c, udp_destruct_common; net/core/skbuff.c.
-const EMPTIED: &[&str] = &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
+pub(super) const EMPTIED: &[&str] =
+    &["udp_destruct_common", "inet_sock_destruct", "skb_queue_purge", "skb_queue_purge_reason"];
 /// Where copies for captures end: the packet itself goes on.
 const COPIES: &[&str] = &["packet_rcv", "tpacket_rcv", "packet_rcv_spkt", "deliver_clone"];
 /// Counters of packets that a NIC lost before there was an skb. Drivers show one loss under several of these names.
-const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+pub(super) const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
 /// How often both counts are read until nothing is dropped between them: a reading takes some 0.1 ms, and a host rarely drops so often.
 const STILL_TRIES: u32 = 10;

@@ -1,6 +1,6 @@
 //! Loads and attaches the program, and reads what it counted.
 
-use super::{Ask, Key, Reading, Site, Tally, TracerError, names::Names, symbols::Symbols};
+use super::{Ask, By, Key, Owner, Reading, Site, Tally, TracerError, names::Names, symbols::Symbols};
 use crate::bpf;
 use libbpf_rs::{
     Link, MapCore, MapFlags, libbpf_sys,
@@ -61,7 +61,8 @@ impl Tracer {
     /// # Errors
     /// This kernel has no BTF or no such tracepoint, the right is missing, or the kernel refuses the program.
     pub fn start(ask: &Ask) -> Result<Self, TracerError> {
-        let names = Names::of_tracepoint(&bpf::types().map_err(TracerError::new)?)?;
+        let types = bpf::types().map_err(TracerError::new)?;
+        let names = Names::of_tracepoint(&types)?;
         let names = names.filter(|_| !ask.without_reasons);
         let mut open = DropsSkelBuilder::default()
             .open(bpf::place())
@@ -70,7 +71,10 @@ impl Tracer {
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| TracerError::new("the program has no constants"))?;
         rodata.has_reason = u32::from(names.is_some());
         rodata.counts_segments = u32::from(ask.segments);
-        rodata.by = u32::from(ask.by.flow) | u32::from(ask.by.process) << 1 | u32::from(ask.by.stack) << 2;
+        rodata.has_socket = u32::from(names.is_some() && super::names::gives_socket(&types));
+        let By { flow, process, stack, owner, sender } = ask.by;
+        let by = [flow, process, stack, owner, owner, owner, sender];
+        rodata.by = by.iter().enumerate().map(|(place, asked)| u32::from(*asked) << place).sum();
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         rodata.bound_per_s = ask.bound_per_s.map_or(0, |bound| (bound / cpus).max(1));
         for (place, space) in rodata.spaces.iter_mut().zip(&ask.spaces) {
@@ -221,5 +225,6 @@ fn key(bytes: &[u8]) -> Option<Key> {
     debug_assert_eq!(bytes.len(), size_of::<types::detail>());
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let key = Key::of_flow(site(bytes)?, bytes.get(16..)?.first_chunk()?)?;
-    Some(Key { process: word(56)?, stack: word(60)? as i32, name: *bytes.get(64..)?.first_chunk()?, ..key })
+    let owner = Owner::of(bytes.get(80..)?)?;
+    Some(Key { process: word(56)?, stack: word(60)? as i32, name: *bytes.get(64..)?.first_chunk()?, owner, ..key })
 }

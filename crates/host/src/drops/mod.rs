@@ -9,7 +9,9 @@
 
 pub mod counters;
 pub mod ledger;
+pub mod owners;
 mod rules;
+pub mod sources;
 pub mod symbols;
 #[cfg(test)]
 mod tests;
@@ -32,7 +34,7 @@ pub use rules::{Rule, advice, all as all_rules};
 #[cfg(have_bpf)]
 pub use trace::Follower;
 
-use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process};
+use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process, Socket};
 use netcliff_core::filter::Filter;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -68,11 +70,15 @@ pub struct By {
     pub process: bool,
     /// The kernel's stack.
     pub stack: bool,
+    /// Network namespace, interface, and the socket that the packet was for.
+    pub owner: bool,
+    /// The socket that sent it, where it was for none that is known.
+    pub sender: bool,
 }
 
 impl By {
     fn any(self) -> bool {
-        self.flow || self.process || self.stack
+        self.flow || self.process || self.stack || self.owner || self.sender
     }
 }
 
@@ -112,6 +118,19 @@ pub struct Key {
     process: u32,
     stack: i32,
     name: [u8; 16],
+    owner: Owner,
+}
+
+/// `struct owner` of bpf/skb.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Owner {
+    socket: u64,
+    space: u32,
+    port: u16,
+    family: u8,
+    protocol: u8,
+    address: [u8; 16],
+    device: [u8; 16],
 }
 
 /// How many.
@@ -202,6 +221,18 @@ impl Reading {
         }
     }
 
+    /// What the sites count beyond the details; all of it where nothing else was asked for.
+    fn without_details(&self) -> BTreeMap<Site, Tally> {
+        let mut left = self.sites.clone();
+        for (key, tally) in &self.details {
+            if let Some(site) = left.get_mut(&key.site) {
+                *site = site.since(*tally);
+            }
+        }
+        left.retain(|_, tally| tally.drops > 0);
+        left
+    }
+
     /// Time to a later reading (s).
     fn seconds_to(&self, later: &Reading) -> f64 {
         later.at.duration_since(self.at).as_secs_f64()
@@ -252,6 +283,7 @@ impl Tracer {
         let site = |site: &Site, tally: &Tally| DropRow {
             reason: self.reason(site.reason),
             place: symbols.at(site.location),
+            method: Method::Ebpf,
             drops: tally.drops,
             bytes: Some(tally.bytes),
             ..DropRow::default()
@@ -260,13 +292,19 @@ impl Tracer {
             flow: ask.by.flow.then(|| key.flow()).flatten(),
             process: ask.by.process.then(|| key.process()),
             stack: if ask.by.stack { self.stack(key.stack, symbols) } else { Vec::new() },
+            netns_inode: Some(u64::from(key.owner.space)).filter(|inode| *inode > 0),
+            device: key.owner.device(),
+            socket: key.owner.socket(),
             ..site(&key.site, tally)
         };
-        let rows = if ask.by.any() {
-            grown.details.iter().map(detail).collect()
-        } else {
-            grown.sites.iter().map(|(key, tally)| site(key, tally)).collect()
-        };
+        let mut rows = Vec::new();
+        if ask.by.any() {
+            rows.extend(grown.details.iter().map(detail));
+        }
+        // All, or what found no room among the details: nothing is known of it but the place.
+        rows.extend(grown.without_details().iter().map(|(key, tally)| site(key, tally)));
+        let closed = |row: &DropRow| is_close(&row.reason, function_of(&row.place));
+        let (at_close, rows) = rows.into_iter().partition(closed);
         let mut drops = Drops {
             seconds: before.seconds_to(after),
             method: Method::Ebpf,
@@ -274,12 +312,63 @@ impl Tracer {
             seen: Some(grown.seen),
             sampling_factor: grown.factor(),
             rows,
+            at_close,
             limits: self.limits().iter().cloned().chain(symbols.limit()).chain(grown.limits()).collect(),
             ..Drops::default()
         };
         drops.settle();
         drops.advice = advice(&drops.rows);
         drops
+    }
+}
+
+/// Reasons of packets that were in a queue as it was emptied, or came for a connection that was over. Sources: include/net/dropreason-core.h, net/core/skbuff.c.
+const PURGED: &[&str] = &["QUEUE_PURGE", "SOCKET_CLOSE", "TCP_CLOSE"];
+
+/// True where a packet was freed because its socket, connection or queue was closed.
+fn is_close(reason: &str, function: &str) -> bool {
+    PURGED.contains(&reason) || ledger::EMPTIED.contains(&function)
+}
+
+/// Of `udp_destruct_common.part.0+0x1a`: the function as the source names it.
+pub(crate) fn function_of(place: &str) -> &str {
+    place.split(['+', '.']).next().unwrap_or_default()
+}
+
+impl Owner {
+    /// From the words of the programs.
+    #[cfg(have_bpf)]
+    fn of(bytes: &[u8]) -> Option<Owner> {
+        Some(Owner {
+            socket: u64::from_ne_bytes(*bytes.first_chunk()?),
+            space: u32::from_ne_bytes(*bytes.get(8..)?.first_chunk()?),
+            port: u16::from_ne_bytes(*bytes.get(12..)?.first_chunk()?),
+            family: *bytes.get(14)?,
+            protocol: *bytes.get(15)?,
+            address: *bytes.get(16..)?.first_chunk()?,
+            device: *bytes.get(32..)?.first_chunk()?,
+        })
+    }
+
+    fn device(&self) -> Option<String> {
+        let name: Vec<u8> = self.device.iter().copied().take_while(|byte| *byte != 0).collect();
+        let name = String::from_utf8(name).ok()?;
+        (!name.is_empty() && name.chars().all(|c| c.is_ascii_graphic())).then_some(name)
+    }
+
+    fn socket(&self) -> Option<Socket> {
+        let [a, b, c, d, ..] = self.address;
+        let address = match i32::from(self.family) {
+            libc::AF_INET => Ipv4Addr::new(a, b, c, d).into(),
+            libc::AF_INET6 => IpAddr::from(Ipv6Addr::from(self.address)),
+            _ => return None,
+        };
+        let Owner { protocol, port, socket: inode, .. } = *self;
+        // A connection that is over has neither.
+        if port == 0 && inode == 0 {
+            return None;
+        }
+        Some(Socket { protocol, address, port, inode, process: None })
     }
 }
 
@@ -295,7 +384,7 @@ impl Key {
         }
         let half = |at: usize| Some(u16::from_ne_bytes(*flow.get(at..)?.first_chunk()?));
         let flow = (addresses, flow[37], flow[36], half(32)?, half(34)?);
-        Some(Key { site, flow, process: 0, stack: 0, name: [0; 16] })
+        Some(Key { site, flow, process: 0, stack: 0, name: [0; 16], owner: Owner::default() })
     }
 
     /// The packet's flow; None where it was not IP.

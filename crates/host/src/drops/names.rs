@@ -106,6 +106,11 @@ fn members(btf: &Btf<'_>, name: &str, prefix: &str) -> BTreeMap<u32, String> {
         .collect()
 }
 
+/// Whether the tracepoint gives the socket that a packet was for (since Linux 6.11).
+pub(super) fn gives_socket(btf: &Btf<'_>) -> bool {
+    tracepoint_values(btf).is_some_and(|values| values >= 4)
+}
+
 /// How many values the tracepoint skb:kfree_skb gives; None where the kernel has none such.
 fn tracepoint_values(btf: &Btf<'_>) -> Option<usize> {
     let definition = btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb")?;

@@ -24,18 +24,26 @@ pub fn all() -> &'static [Rule] {
 
 /// What is said of the reasons of these rows, once each, in their order.
 pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
-    let mut found: Vec<&Rule> = Vec::new();
+    let mut found: Vec<(&Rule, Vec<String>)> = Vec::new();
     for row in rows {
-        if let Some(rule) = RULES.iter().find(|rule| rule.reasons.contains(&row.reason.as_str()))
-            && !found.iter().any(|known| std::ptr::eq(*known, rule))
-        {
-            found.push(rule);
+        // Where the kernel gives no reason the place may say it.
+        let at = format!("NOT_SPECIFIED at {}", super::function_of(&row.place));
+        let at = Some(at).filter(|_| matches!(row.reason.as_str(), "NOT_SPECIFIED" | "-"));
+        let of = |name: &str| RULES.iter().find(|rule| rule.reasons.contains(&name));
+        let by_place = at.as_deref().and_then(of).map(|rule| (rule, at.clone().unwrap_or_default()));
+        let Some((rule, name)) = by_place.or_else(|| Some((of(&row.reason)?, row.reason.clone()))) else { continue };
+        match found.iter_mut().find(|(known, _)| std::ptr::eq(*known, rule)) {
+            Some((_, names)) if !names.contains(&name) => names.push(name),
+            Some(_) => {}
+            None => found.push((rule, vec![name])),
         }
     }
-    let told = |rule: &&Rule| {
-        let of = |reason: &&&str| rows.iter().any(|row| row.reason == **reason);
+    let told = |(rule, names): &(&Rule, Vec<String>)| {
+        let place = |name: &String| rule.reasons.iter().position(|reason| reason == name);
+        let mut names = names.clone();
+        names.sort_by_key(place);
         DropAdvice {
-            reason: rule.reasons.iter().filter(of).copied().collect::<Vec<_>>().join(", "),
+            reason: names.join(", "),
             meaning: rule.meaning.to_owned(),
             remedies: rule.remedies.iter().map(|&remedy| remedy.to_owned()).collect(),
             source: rule.source.to_owned(),
@@ -278,6 +286,46 @@ const RULES: &[Rule] = &[
             "what limits the CPU: `netcliff watch`, `netcliff inspect`",
         ],
         source: "Documentation/networking/statistics.rst",
+    },
+    Rule {
+        reasons: &["Icmp echo without an answer", "Icmp6 echo without an answer"],
+        meaning: "pings came and this host sent no answer: it has no route back to the sender, or it is set to ignore them",
+        remedies: &[
+            "the way back: `ip route get SENDER` (in the namespace that the row names)",
+            "if answers are off: `sysctl net.ipv4.icmp_echo_ignore_all`",
+        ],
+        source: "net/ipv4/icmp.c, icmp_reply",
+    },
+    Rule {
+        reasons: &[
+            "NOT_SPECIFIED at ip6_mc_input",
+            "NOT_SPECIFIED at ip_mc_output",
+            "NOT_SPECIFIED at ip6_mc_find_dev_rcu",
+        ],
+        meaning: "a multicast packet for a group that no program here joined (neighbour discovery and MLD send such all the time): harmless",
+        remedies: &["which groups are joined: `ip maddress`"],
+        source: "net/ipv6/ip6_input.c, ip6_mc_input",
+    },
+    Rule {
+        reasons: &[
+            "NOT_SPECIFIED at __dev_forward_skb2",
+            "NOT_SPECIFIED at __dev_forward_skb",
+            "NOT_SPECIFIED at veth_xmit",
+        ],
+        meaning: "the far end of a veth pair did not take the frame: it is longer than that end's MTU, or that end is down",
+        remedies: &["both ends: `ip -d link show DEVICE`, and the peer in its namespace; the same MTU at both"],
+        source: "net/core/dev.c, __dev_forward_skb2; include/linux/netdevice.h, __is_skb_forwardable",
+    },
+    Rule {
+        reasons: &[
+            "NOT_SPECIFIED at br_dev_queue_push_xmit",
+            "NOT_SPECIFIED at br_forward",
+            "NOT_SPECIFIED at br_handle_frame",
+            "NOT_SPECIFIED at br_handle_frame_finish",
+        ],
+        meaning: "a bridge did not pass the frame on: it is longer than the MTU of the port, the port does not forward (STP), or it is a link-local address",
+        remedies: &["ports with MTU and state: `bridge -d link`"],
+        source: "net/bridge/br_forward.c, br_dev_queue_push_xmit; net/bridge/br_input.c",
     },
     Rule {
         reasons: &["PKT_TOO_BIG", "Ip FragFails", "Ip6InTooBigErrors"],

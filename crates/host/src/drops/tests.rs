@@ -2,6 +2,7 @@
 
 #[cfg(have_bpf)]
 mod bounds;
+mod filters;
 mod provoked;
 
 use super::{By, Reading, Site, Tally, all_rules, counters::Counters, symbols::Symbols};

@@ -1,6 +1,6 @@
 //! The path of single packets: [`Follower`] (bpf/trace.bpf.c).
 
-use super::{Key, Site, TracerError, names::Names, symbols::Symbols};
+use super::{Key, Owner, Site, TracerError, names::Names, owners::Owners, symbols::Symbols};
 use crate::bpf;
 use libbpf_rs::{
     Link, RingBufferBuilder,
@@ -43,6 +43,7 @@ pub struct Follower {
     /// Functions are followed, too.
     functions: bool,
     wanted: u32,
+    owners: RefCell<Owners>,
 }
 
 impl fmt::Debug for Follower {
@@ -98,8 +99,16 @@ impl Follower {
         // Where the kernel refuses functions, tracepoints remain.
         let with = |functions: bool| Ok((load(&btf, filter, per_s, names.is_some(), functions)?, functions));
         let ((skel, missing), functions) = with(true).or_else(|_: TracerError| with(false))?;
-        let mut follower =
-            Self { links: Vec::new(), skel, names, places: BTreeMap::new(), missing, functions, wanted: packets };
+        let mut follower = Self {
+            links: Vec::new(),
+            skel,
+            names,
+            places: BTreeMap::new(),
+            missing,
+            functions,
+            wanted: packets,
+            owners: RefCell::new(Owners::new()),
+        };
         follower.attach()?;
         if let Some(bss) = follower.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a word of mapped memory; the programs change it by atomics only after this.
@@ -147,7 +156,7 @@ impl Follower {
         symbols: &Symbols,
         stop: impl Fn() -> bool,
     ) -> Result<Vec<Path>, TracerError> {
-        let paths: RefCell<BTreeMap<u32, (u64, Path)>> = RefCell::default();
+        let paths: RefCell<BTreeMap<u32, Following>> = RefCell::default();
         let take = |bytes: &[u8]| {
             if let Some(event) = Event::of(bytes) {
                 self.add(&mut paths.borrow_mut(), &event, symbols);
@@ -166,7 +175,7 @@ impl Follower {
             if all.len() < self.wanted as usize {
                 continue;
             }
-            if all.values().all(|(_, path)| path.ended) {
+            if all.values().all(|one| one.is_over) {
                 break;
             }
             let since = *complete_since.get_or_insert_with(Instant::now);
@@ -176,21 +185,33 @@ impl Follower {
         }
         events.consume().map_err(failed)?;
         drop(events);
-        Ok(paths.into_inner().into_values().map(|(_, path)| path).collect())
+        Ok(paths.into_inner().into_values().map(|one| one.path).collect())
     }
 
-    fn add(&self, paths: &mut BTreeMap<u32, (u64, Path)>, event: &Event, symbols: &Symbols) {
-        let fresh = || (event.at_ns, Path { packet: event.packet, flow: event.flow(), ..Path::default() });
-        let (began, path) = paths.entry(event.packet).or_insert_with(fresh);
+    fn add(&self, paths: &mut BTreeMap<u32, Following>, event: &Event, symbols: &Symbols) {
+        let fresh = || Following {
+            began_ns: event.at_ns,
+            is_over: false,
+            path: Path { packet: event.packet, flow: event.flow(), ..Path::default() },
+        };
+        let Following { began_ns, is_over, path } = paths.entry(event.packet).or_insert_with(fresh);
+        *is_over |= event.ended != 0;
+        // What was seen then is another packet's.
+        if event.ended == REUSED {
+            return;
+        }
         let dropped = (event.place == 1).then(|| {
             let reason = self.names.as_ref().map_or_else(|| "-".to_owned(), |names| names.of(event.reason));
             format!("{reason} at {}", symbols.at(event.location))
         });
-        path.ended |= event.ended;
+        path.ended |= event.ended != 0;
+        let inode = Some(u64::from(event.owner.space)).filter(|inode| *inode > 0);
         path.steps.push(PathStep {
-            at_ns: event.at_ns.saturating_sub(*began),
+            at_ns: event.at_ns.saturating_sub(*began_ns),
             place: self.places.get(&event.place).cloned().unwrap_or_else(|| format!("place {}", event.place)),
             cpu: event.cpu,
+            device: event.owner.device(),
+            netns: inode.map(|inode| self.owners.borrow_mut().name(inode)),
             bytes: event.length,
             dropped,
         });
@@ -221,6 +242,17 @@ impl Follower {
     }
 }
 
+/// A packet under way.
+struct Following {
+    began_ns: u64,
+    /// Its end was seen, or another packet has its address.
+    is_over: bool,
+    path: Path,
+}
+
+/// `REUSED` of bpf/trace.bpf.c.
+const REUSED: u32 = 2;
+
 /// `struct event`.
 struct Event {
     at_ns: u64,
@@ -230,8 +262,9 @@ struct Event {
     cpu: u32,
     length: u32,
     reason: u32,
-    ended: bool,
+    ended: u32,
     flow: [u8; 40],
+    owner: Owner,
 }
 
 impl Event {
@@ -246,8 +279,9 @@ impl Event {
             cpu: word(24)?,
             length: word(28)?,
             reason: word(32)?,
-            ended: word(36)? != 0,
+            ended: word(36)?,
             flow: *bytes.get(40..)?.first_chunk()?,
+            owner: Owner::of(bytes.get(80..)?)?,
         })
     }
 

@@ -19,6 +19,7 @@ pub use network::Network;
 pub use paths::{Known, NarrowPath};
 
 use crate::{
+    drops::owners::{FarEnd, Owners},
     inventory::Inventory,
     nic::{self, Nic},
     procfs,
@@ -54,6 +55,9 @@ pub struct Port {
     pub irqs: Vec<Irq>,
     /// Its queues, each with the interrupt and the CPUs that serve it, as far as known.
     pub queues: Vec<QueuePath>,
+    /// The other end of a veth pair, in whichever network namespace.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub far_end: Option<FarEnd>,
 }
 
 impl Port {
@@ -88,6 +92,10 @@ impl Inspection {
         let nics = nic::ask_all()?;
         let mut inspection = Inspection::read(root, nics);
         inspection.host = Inventory::of_this_host();
+        let mut owners = Owners::new();
+        for port in inspection.ports.iter_mut().filter(|port| port.nic.driver.as_deref() == Some("veth")) {
+            port.far_end = owners.far_end(owners.own, &port.nic.name);
+        }
         match paths::ask(&inspection.ports) {
             Ok(narrow) => inspection.network.narrow_paths = narrow,
             Err(error) => {
@@ -126,7 +134,7 @@ impl Inspection {
             .map(|nic| {
                 let irqs = interrupts::of_device(root, &nic, &table);
                 let queues = interrupts::queue_paths(&nic, &irqs);
-                Port { nic, irqs, queues }
+                Port { nic, irqs, queues, far_end: None }
             })
             .collect();
         let names: Vec<String> = ports.iter().map(|port| port.nic.name.clone()).collect();

@@ -97,7 +97,7 @@ mod tests {
         let irqs: Vec<Irq> = (40..).zip(cpus).map(irq).collect();
         let rps_cpus = masks.iter().map(|mask| (*mask).to_owned()).collect();
         let nic = Nic { name: "eth0".into(), rps_cpus, ..Nic::default() };
-        Port { nic, queues: irqs.iter().map(path).collect(), irqs }
+        Port { nic, queues: irqs.iter().map(path).collect(), irqs, far_end: None }
     }
 
     fn pinned(name: &str, cpu: &str) -> Step {

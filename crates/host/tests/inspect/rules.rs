@@ -115,6 +115,23 @@ fn irq_one_cpu() {
     );
 }
 
+/// Masks that allow four CPUs, on a kernel that does not tell which one takes it: the counts do.
+#[test]
+fn irq_one_cpu_by_counts() {
+    let names = (0..16).map(|cpu| format!("CPU{cpu} ")).collect::<String>();
+    let table = |second: u32| {
+        let row = |queue: u32| {
+            let rest = "0 ".repeat(14);
+            format!("{}: {} {second} {rest} PCI-MSI eth0-TxRx-{queue}\n", 40 + queue, 5000 + queue)
+        };
+        format!("{names}\n{}", (0..4).map(row).collect::<String>())
+    };
+    let masks = (0..4).fold(base(), |base, queue| base.irq(40 + queue, "0-3"));
+    let one = masks.file("proc/interrupts", &table(0));
+    triggers("irq-one-cpu", Severity::Fault, &one, Aim::default(), &["4 queue interrupts all on CPU 0"]);
+    silent("irq-one-cpu", &masks.file("proc/interrupts", &table(4000)), Aim::default());
+}
+
 #[test]
 fn irq_remote_node() {
     let far = base().irq(43, "7");
@@ -228,6 +245,19 @@ fn time_squeeze() {
     triggers("time-squeeze", Severity::Warning, &rising, Aim::default(), &["2 in 1.0 s", "netdev_budget=600"]);
     let still = base().file(file, &softnet(1_000_000, 0, 4)).file(&format!("later/{file}"), &softnet(1_000_900, 0, 4));
     silent("time-squeeze", &still, Aim::default());
+    // So many packets take longer than the time: more of them would change nothing.
+    let wide = rising
+        .file("proc/sys/net/core/netdev_budget", "65535\n")
+        .file("proc/sys/net/core/netdev_budget_usecs", "2000\n");
+    triggers(
+        "time-squeeze",
+        Severity::Warning,
+        &wide,
+        Aim::default(),
+        &["only the time can bind", "netdev_budget_usecs=4000"],
+    );
+    let findings = format!("{:?}", remarks(&wide, Aim::default()));
+    assert!(!findings.contains("netdev_budget=131070"), "{findings}");
 }
 
 #[test]
@@ -269,7 +299,11 @@ fn conntrack_router() {
     triggers("conntrack-router", Severity::Warning, &tracking, Aim::default(), &["812 of 262144"]);
     let full = tracking.file("proc/sys/net/netfilter/nf_conntrack_count", "262000\n");
     triggers("conntrack-router", Severity::Fault, &full, Aim::default(), &["nf_conntrack_max=524288"]);
-    silent("conntrack-router", &full.file("proc/sys/net/ipv4/ip_forward", "0\n"), Aim::default());
+    // A full table drops a server's connections, too; one with room is no finding there.
+    let off = ("proc/sys/net/ipv4/ip_forward", "0\n");
+    triggers("conntrack-router", Severity::Fault, &full.file(off.0, off.1), Aim::default(), &["262000 of 262144"]);
+    let room = full.file("proc/sys/net/netfilter/nf_conntrack_count", "812\n");
+    silent("conntrack-router", &room.file(off.0, off.1), Aim::default());
 }
 
 #[test]

@@ -132,7 +132,7 @@ mod tests {
             irq: Some(40 + queue),
             cpus: vec![cpu],
         };
-        inspection.ports = vec![Port { nic, irqs: Vec::new(), queues: vec![path(0, 0), path(1, 1), path(2, 1)] }];
+        inspection.ports = vec![Port { nic, queues: vec![path(0, 0), path(1, 1), path(2, 1)], ..Port::default() }];
         inspection
     }
 

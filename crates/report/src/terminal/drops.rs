@@ -11,30 +11,49 @@ use crate::table;
 
 /// Pieces of advice that a page shows.
 const MOST_ADVICE: usize = 5;
+/// Drops that one stands for from which on sampling is reported: below it all were looked at.
+const SAMPLED: f64 = 1.05;
 /// Functions of a stack that a page shows.
 const MOST_FUNCTIONS: usize = 12;
 
-/// An interval's drops: what was counted and how, a row a reason and place, what to do, what limits the figures. At most `most` rows.
-pub fn drops(drops: &Drops, most: usize, style: Style) -> String {
+/// An interval's drops: what was counted and how, a row a reason and place, what to do, what limits the figures. At most `most` rows,
+/// in tables of the terminal's `columns`, or unbroken where there is no terminal.
+pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -> String {
     let mut page = Page::new(style);
     let all: u64 = drops.rows.iter().map(|row| row.drops).sum();
     let of = drops.filter.as_ref().map_or(String::new(), |filter| format!(" of \"{filter}\""));
     let rate = format::quantity(all as f64 / drops.seconds.max(1e-9), Unit::PerSecond);
     let seconds = format::quantity(drops.seconds, Unit::Seconds);
+    let more: u64 = drops.not_filtered.iter().map(|row| row.drops).sum();
+    let more = match more {
+        0 => String::new(),
+        more => format!(", and {more} of any packets by counters"),
+    };
+    let scope = drops.scope.as_ref().map_or(String::new(), |scope| format!("; {scope}"));
     page.paragraph(
         0,
         Tone::Strong,
-        &format!("{}{of} in {seconds}, {rate}; method: {}", format::counted(all, "drop"), drops.method),
+        &format!("{}{of}{more} in {seconds}, {rate}{scope}; method: {}", format::counted(all, "drop"), drops.method),
     );
-    if drops.sampling_factor > 1.001 {
-        let text = format!("Sampled: one drop in {:.1} was looked at; the rows are scaled.", drops.sampling_factor);
+    if drops.sampling_factor > SAMPLED {
+        let text = format!(
+            "Sampled: one drop in {} was looked at; the rows are scaled.",
+            format::significant(drops.sampling_factor)
+        );
         page.paragraph(0, Tone::Alarm, &text);
     }
     let shown = &drops.rows[..drops.rows.len().min(most)];
     let mut text = page.finish();
     if !shown.is_empty() {
         text.push('\n');
-        text.push_str(&format::printable(&rows(shown, style)));
+        text.push_str(&format::printable(&rows(shown, columns, style)));
+    }
+    if !drops.not_filtered.is_empty() {
+        let mut page = Page::new(style);
+        page.heading("NOT FILTERED (counters of all packets: no filter applies to them)");
+        text.push_str(&page.finish());
+        let shown = &drops.not_filtered[..drops.not_filtered.len().min(most)];
+        text.push_str(&format::printable(&rows(shown, columns, style)));
     }
     let mut page = Page::new(style);
     if drops.rows.len() > most {
@@ -44,6 +63,17 @@ pub fn drops(drops: &Drops, most: usize, style: Style) -> String {
             &format!("and {} more", format::counted((drops.rows.len() - most) as u64, "row")),
         );
     }
+    let closed: u64 = drops.at_close.iter().map(|row| row.drops).sum();
+    if closed > 0 {
+        let line = format!(
+            "No loss: {} freed as a socket, connection or queue was closed.",
+            format::counted(closed, "packet")
+        );
+        page.paragraph(0, Tone::Faint, &line);
+    }
+    let causes: std::collections::BTreeSet<String> =
+        shown.iter().filter_map(|row| Some(format!("{}: {}", row.reason, row.cause.as_ref()?))).collect();
+    causes.iter().for_each(|cause| page.paragraph(0, Tone::Plain, cause));
     stacks(&mut page, shown);
     if !drops.advice.is_empty() {
         page.heading("WHAT TO DO");
@@ -58,34 +88,59 @@ pub fn drops(drops: &Drops, most: usize, style: Style) -> String {
     text + &page.finish()
 }
 
-fn rows(rows: &[DropRow], style: Style) -> String {
-    let (flows, tasks) = (rows.iter().any(|row| row.flow.is_some()), rows.iter().any(|row| row.process.is_some()));
-    let numbered = rows.iter().any(|row| !row.stack.is_empty());
-    let mut table = table::empty(style);
-    let mut head = vec!["reason", "place", "drops/s", "drops", "share"];
-    head.extend(flows.then_some("flow"));
-    head.extend(tasks.then_some("process"));
-    head.extend(numbered.then_some("stack"));
-    table.set_header(head);
-    for (n, row) in rows.iter().enumerate() {
-        let mut cells = vec![
-            row.reason.clone(),
-            row.place.clone(),
-            format::significant(row.per_s),
-            row.drops.to_string(),
-            format::share(row.share),
-        ];
-        cells.extend(flows.then(|| row.flow.map_or("-".to_owned(), |flow| flow.to_string())));
-        cells.extend(
-            tasks.then(|| row.process.as_ref().map_or("-".to_owned(), |task| format!("{} ({})", task.name, task.id))),
-        );
-        cells.extend(numbered.then(|| format!("#{}", n + 1)));
-        table.add_row(cells);
+/// Columns that any of the rows has a value for; on a terminal without those that do not fit.
+fn rows(rows: &[DropRow], columns: Option<usize>, style: Style) -> String {
+    /// What goes first where there is no room.
+    const LEAST: [&str; 3] = ["container", "share", "method"];
+    const GAP: usize = 3;
+    type Cell = fn(&DropRow) -> Option<String>;
+    let all: [(&str, Cell); 12] = [
+        ("reason", |row| Some(row.reason.clone())),
+        ("place", |row| Some(row.place.clone())),
+        ("method", |row| Some(row.method.short().to_owned())),
+        ("drops/s", |row| Some(format::significant(row.per_s))),
+        ("drops", |row| Some(row.drops.to_string())),
+        ("share", |row| Some(percent(row.share))),
+        ("netns", |row| row.netns.clone()),
+        ("device", |row| row.device.clone()),
+        ("socket", |row| row.socket.as_ref().map(ToString::to_string)),
+        ("container", |row| row.container.clone()),
+        ("flow", |row| row.flow.as_ref().map(ToString::to_string)),
+        ("process", |row| row.process.as_ref().map(|task| format!("{} ({})", task.name, task.id))),
+    ];
+    let mut shown: Vec<(&str, Vec<String>)> = Vec::new();
+    for (name, cell) in all.into_iter().filter(|(_, cell)| rows.iter().any(|row| cell(row).is_some())) {
+        shown.push((name, rows.iter().map(|row| cell(row).unwrap_or_else(|| "-".to_owned())).collect()));
     }
-    for column in table.column_iter_mut().skip(2).take(3) {
-        column.set_cell_alignment(CellAlignment::Right);
+    if rows.iter().any(|row| !row.stack.is_empty()) {
+        shown.push(("stack", (1..=rows.len()).map(|n| format!("#{n}")).collect()));
+    }
+    let wide = |(name, cells): &(&str, Vec<String>)| {
+        GAP + cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0).max(name.len())
+    };
+    for least in LEAST {
+        if columns.is_some_and(|columns| shown.iter().map(wide).sum::<usize>() > columns) {
+            shown.retain(|(name, _)| *name != least);
+        }
+    }
+    // What a program reads is not broken.
+    let width = columns.unwrap_or_else(|| shown.iter().map(wide).sum::<usize>() + GAP);
+    let mut table = table::empty(Style { width, ..style });
+    table.set_header(shown.iter().map(|(name, _)| *name));
+    for n in 0..rows.len() {
+        table.add_row(shown.iter().filter_map(|(_, cells)| cells.get(n)));
+    }
+    for (column, (name, _)) in table.column_iter_mut().zip(&shown) {
+        if ["drops/s", "drops", "share"].contains(name) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     table::lines(&table)
+}
+
+/// A share of what was counted: what is less than a ten-thousandth is no figure that anybody needs.
+fn percent(share: f64) -> String {
+    if share > 0.0 && share < 1e-4 { "< 0.01 %".to_owned() } else { format::share(share) }
 }
 
 fn stacks(page: &mut Page, rows: &[DropRow]) {
@@ -111,7 +166,7 @@ pub fn paths(paths: &[Path], limits: &[String], style: Style) -> String {
         page.paragraph(0, Tone::Strong, &format!("packet {}: {flow}{end}", path.packet));
         text.push_str(&page.finish());
         let mut table = table::empty(style);
-        table.set_header(["at us", "after us", "CPU", "bytes", "place"]);
+        table.set_header(["at us", "after us", "CPU", "bytes", "netns", "device", "place"]);
         let mut before_ns = 0;
         for step in &path.steps {
             let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
@@ -120,7 +175,9 @@ pub fn paths(paths: &[Path], limits: &[String], style: Style) -> String {
                 None => step.place.clone(),
             };
             let after = us(step.at_ns.saturating_sub(before_ns));
-            table.add_row([us(step.at_ns), after, step.cpu.to_string(), step.bytes.to_string(), place]);
+            let or_none = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+            let (netns, device) = (or_none(&step.netns), or_none(&step.device));
+            table.add_row([us(step.at_ns), after, step.cpu.to_string(), step.bytes.to_string(), netns, device, place]);
             before_ns = step.at_ns;
         }
         for column in table.column_iter_mut().take(4) {
@@ -190,12 +247,12 @@ mod tests {
             limits: vec!["all of it".into()],
         };
         interval.settle();
-        let text = drops(&interval, 20, Style::default());
+        let text = drops(&interval, 20, Some(160), Style::default());
         for part in [
             "400 drops of \"udp port 53\" in 2.00 s",
             "75.0 %",
             "25.0 %",
-            "one drop in 2.0",
+            "one drop in 2.00",
             "WHAT TO DO",
             "netcliff watch",
             "LIMITS",
@@ -203,7 +260,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.find("CPU_BACKLOG") < text.find("NO_SOCKET"), "most first: {text}");
-        let one = drops(&interval, 1, Style::default());
+        let one = drops(&interval, 1, None, Style::default());
         assert!(one.contains("and 1 row more") && !one.contains("NO_SOCKET"), "{one}");
     }
 
@@ -218,7 +275,7 @@ mod tests {
             ..DropRow::default()
         };
         let interval = Drops { seconds: 1.0, rows: vec![row], sampling_factor: 1.0, ..Drops::default() };
-        let text = drops(&interval, 20, Style { width: 160, ..Style::default() });
+        let text = drops(&interval, 20, Some(160), Style { width: 160, ..Style::default() });
         for part in
             ["udp 10.0.0.1:4000 > 10.0.0.2:53", "worker (7)", "STACK #1: NO_SOCKET", "function0+0x1", "and 8 more"]
         {

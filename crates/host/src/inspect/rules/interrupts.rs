@@ -36,13 +36,24 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// Interrupts since boot from which on their counts show which CPU takes them, and the share of that CPU.
+const ENOUGH_COUNTS: u64 = 1000;
+const NEARLY_ALL: f64 = 0.99;
+
+/// The one CPU that takes an interrupt: by its mask, or by its counts where the mask allows several and the kernel chose (before Linux 4.15
+/// it does not tell which). `None` where several take it.
+fn taken_by(irq: &Irq) -> Option<u32> {
+    if let [cpu] = irq.cpus() {
+        return Some(*cpu);
+    }
+    let all: u64 = irq.counts.values().sum();
+    let (cpu, most) = irq.counts.iter().max_by_key(|(_, count)| **count)?;
+    (all >= ENOUGH_COUNTS && *most as f64 >= NEARLY_ALL * all as f64).then_some(*cpu)
+}
+
 /// Each queue interrupt and the one CPU that takes it; those with several CPUs are left out.
 fn placed(port: &Port) -> Vec<(&Irq, u32)> {
-    let single = |irq: &Irq| match irq.cpus() {
-        [cpu] => Some(*cpu),
-        _ => None,
-    };
-    port.queue_irqs().filter_map(|irq| Some((irq, single(irq)?))).collect()
+    port.queue_irqs().filter_map(|irq| Some((irq, taken_by(irq)?))).collect()
 }
 
 /// Commands that put the interrupts on these CPUs in turn; receive and transmit interrupts of a queue go together.

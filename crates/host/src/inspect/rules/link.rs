@@ -119,6 +119,18 @@ fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 
 fn mtu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let (nic, own) = (&port.nic, port.nic.mtu_bytes?);
+    if let Some(far) = port.far_end.as_ref().filter(|far| far.mtu_bytes != own) {
+        let (name, most, at) =
+            if far.mtu_bytes < own { (&far.name, own, &far.netns) } else { (&nic.name, far.mtu_bytes, &"this".into()) };
+        return seen(
+            Severity::Warning,
+            format!(
+                "MTU {own} here, {} at {} in netns {} (the far end of the pair)",
+                far.mtu_bytes, far.name, far.netns
+            ),
+            [format!("ip link set dev {} mtu {most}  # in netns {at}", shell(name))],
+        );
+    }
     let others = inspection.ports.iter().map(|other| &other.nic).filter(|other| other.index != nic.index && other.up);
     let differs = |other: &&crate::nic::Nic| match other.mtu_bytes {
         // The smaller end of a pair is named once, at the larger one; below a VLAN the larger is right.

@@ -16,7 +16,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "conntrack-router",
-        why: "this host forwards, and each packet is looked up in the connection table; a full table drops new flows",
+        why: "each packet is looked up in the connection table, on a router and on a server alike; a full table drops new flows",
         source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks; Documentation/networking/nf_conntrack-sysctl.rst",
         look: Look::Host(conntrack),
     },
@@ -60,14 +60,17 @@ fn gro(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 
 fn conntrack(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let network = &inspection.network;
-    if !inspection.routes() || !network.netfilter.iter().any(|part| part == "nf_conntrack") {
+    if !network.netfilter.iter().any(|part| part == "nf_conntrack") {
         return None;
     }
     let entries = network.conntrack_entries?;
     let most = network.conntrack_max.unwrap_or(0);
     let full = most > 0 && entries as f64 >= NEARLY_FULL * most as f64;
+    let routes = inspection.routes();
     let severity = match (full, entries) {
         (true, _) => Severity::Fault,
+        // On a server the lookup is a small part of a packet's cost: the table matters as it fills.
+        (false, _) if !routes => return None,
         (false, 0) => Severity::Note,
         (false, _) => Severity::Warning,
     };
@@ -75,7 +78,8 @@ fn conntrack(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     if full {
         commands.insert(0, format!("sysctl -w net.netfilter.nf_conntrack_max={}", most * 2));
     }
-    seen(severity, format!("forwarding is on and conntrack is loaded: {entries} of {most} connections"), commands)
+    let forwards = if routes { "forwarding is on and " } else { "" };
+    seen(severity, format!("{forwards}conntrack is loaded: {entries} of {most} connections"), commands)
 }
 
 fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {

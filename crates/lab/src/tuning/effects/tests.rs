@@ -45,7 +45,12 @@ fn host(queues: u32) -> Inspection {
         rps_cpus: vec!["0".into(); queues as usize],
         ..Nic::default()
     };
-    let port = Port { nic, irqs: (40..40 + queues).map(irq).collect(), queues: (0..queues).map(path).collect() };
+    let port = Port {
+        nic,
+        irqs: (40..40 + queues).map(irq).collect(),
+        queues: (0..queues).map(path).collect(),
+        far_end: None,
+    };
     Inspection { ports: vec![port], ..Inspection::default() }
 }
 

@@ -13,7 +13,7 @@ fn port(driver: &str, coalesce: &[(&str, u32)]) -> Port {
         napi_settings: napi_settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
         ..Nic::default()
     };
-    Port { nic, irqs: Vec::new(), queues: Vec::new() }
+    Port { nic, ..Port::default() }
 }
 
 fn commands(scheme: &str, device: Device<'_>) -> Result<Vec<String>, String> {

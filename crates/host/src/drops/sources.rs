@@ -1,0 +1,330 @@
+//! What eBPF does not see, by counters: [`Look`] reads them in each network namespace, [`unseen`] gives what is in no row of eBPF.
+//!
+//! A full accept queue, a NIC's ring, an XDP program in the driver and an answer without a route free no packet at skb:kfree_skb, or have none.
+//! Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply), net/ipv4/udp.c (udp_sendmsg).
+
+use super::{
+    counters::Counters,
+    ledger::RING,
+    owners::{MOST_SPACES, Owners, Space, inside},
+};
+use crate::rtnl::explained;
+use netcliff_core::drops::{DropRow, Method, Socket};
+use netcliff_core::ledger::{LedgerRow, Place};
+use netlink_bindings::inet_diag::{self, ReqV2, TcpState};
+use netlink_socket2::NetlinkSocket;
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// Counters that may be in no row of eBPF, and the reasons under which eBPF sees what they count.
+const UNSEEN: &[(&str, &[&str])] = &[
+    ("TcpExt ListenOverflows", &["TCP_LISTEN_OVERFLOW"]),
+    ("TcpExt TCPReqQFullDrop", &[]),
+    ("TcpExt ListenDrops", &[]),
+    ("Ip OutNoRoutes", &["IP_OUTNOROUTES"]),
+    ("Ip6OutNoRoutes", &["IP_OUTNOROUTES"]),
+    (NO_ANSWER, &[]),
+    (NO_ANSWER6, &[]),
+    ("softnet dropped", &["CPU_BACKLOG"]),
+    ("Udp RcvbufErrors", &["SOCKET_RCVBUFF"]),
+    ("Udp6RcvbufErrors", &["SOCKET_RCVBUFF"]),
+    ("Udp MemErrors", &["PROTO_MEM"]),
+    ("Udp6MemErrors", &["PROTO_MEM"]),
+    ("XDP drops", &["XDP"]),
+];
+/// Counters of what connection tracking let not through: eBPF sees them as NETFILTER_DROP.
+const TRACKING: [&str; 2] = ["conntrack drop", "conntrack insert_failed"];
+/// Echo requests that came and were not answered.
+pub(super) const NO_ANSWER: &str = "Icmp echo without an answer";
+pub(super) const NO_ANSWER6: &str = "Icmp6 echo without an answer";
+/// Both counts are read one after the other: below this share of a counter a difference is that.
+const SKEW: f64 = 0.01;
+
+/// All counters at one time, by namespace.
+#[derive(Debug, Default)]
+pub struct Look {
+    spaces: BTreeMap<u64, (Counters, Vec<SocketDrops>)>,
+    /// Namespaces that were not looked into.
+    left_out: usize,
+}
+
+/// What a socket has dropped.
+#[derive(Debug, Clone)]
+struct SocketDrops {
+    socket: Socket,
+    listens: bool,
+    drops: u32,
+}
+
+impl Look {
+    /// Reads them in these namespaces, or in all.
+    pub fn now(owners: &mut Owners, spaces: &[u64]) -> Look {
+        let own = owners.own;
+        let all: Vec<(u64, Space)> = owners
+            .all()
+            .iter()
+            .filter(|(inode, _)| spaces.is_empty() || spaces.contains(inode))
+            .map(|(inode, space)| (*inode, space.clone()))
+            .collect();
+        let mut look = Look { left_out: all.len().saturating_sub(MOST_SPACES), ..Look::default() };
+        for (inode, space) in all.into_iter().take(MOST_SPACES) {
+            let read = || (Counters::now(), sockets());
+            let read = if inode == own { Ok(read()) } else { inside(&space.path, read) };
+            match read {
+                Ok(read) => drop(look.spaces.insert(inode, read)),
+                Err(_) => look.left_out += 1,
+            }
+        }
+        look
+    }
+
+    /// What limits the counters, if anything does.
+    pub fn limit(&self) -> Option<String> {
+        (self.left_out > 0).then(|| {
+            format!("counters of {} network namespaces were not read: no right, or more than {MOST_SPACES}; `--netns NAME` reads one", self.left_out)
+        })
+    }
+
+    /// Each counter that grew until a later look, one loss once. `traced`: without what a virtual device counts, which eBPF sees.
+    pub fn rows_until(&self, later: &Look, traced: bool) -> Vec<DropRow> {
+        let mut rows: Vec<DropRow> = Vec::new();
+        for (inode, (after, sockets)) in &later.spaces {
+            let Some((before, sockets_before)) = self.spaces.get(inode) else { continue };
+            for row in once(before.until(after)) {
+                // Of the whole host, and read in each namespace.
+                let of_host = row.place == Place::Backlog;
+                if of_host && rows.iter().any(|known| known.reason == row.reason) {
+                    continue;
+                }
+                let mut all = row_of(row, (!of_host).then_some(*inode));
+                if traced && all.reason != "XDP drops" && all.device.as_ref().is_some_and(|name| after.is_made(name)) {
+                    continue;
+                }
+                rows.extend(by_socket(&mut all, sockets_before, sockets));
+                rows.extend((all.drops > 0).then_some(all));
+            }
+        }
+        rows
+    }
+}
+
+fn row_of(row: LedgerRow, netns_inode: Option<u64>) -> DropRow {
+    let on_device = matches!(row.place, Place::Nic | Place::Xdp | Place::Qdisc);
+    DropRow {
+        reason: row.reason,
+        device: on_device.then(|| row.source.split(' ').next().unwrap_or_default().to_owned()),
+        place: row.source,
+        drops: row.packets,
+        netns_inode,
+        method: Method::Counters,
+        ..DropRow::default()
+    }
+}
+
+/// What sockets have dropped of a counter's growth: a row each, taken from it.
+fn by_socket(row: &mut DropRow, before: &[SocketDrops], after: &[SocketDrops]) -> Vec<DropRow> {
+    let listens = match row.reason.as_str() {
+        "TcpExt ListenOverflows" | "TcpExt ListenDrops" | "TcpExt TCPReqQFullDrop" => true,
+        "Udp RcvbufErrors" | "Udp6RcvbufErrors" => false,
+        _ => return Vec::new(),
+    };
+    let mut rows = Vec::new();
+    for SocketDrops { socket, drops, .. } in after.iter().filter(|one| one.listens == listens) {
+        let earlier = before.iter().find(|one| one.socket == *socket).map_or(0, |one| one.drops);
+        let grown = u64::from(drops.wrapping_sub(earlier)).min(row.drops);
+        if grown > 0 {
+            row.drops -= grown;
+            rows.push(DropRow { drops: grown, socket: Some(socket.clone()), ..row.clone() });
+        }
+    }
+    rows
+}
+
+/// One loss under one name: its widest name that says the cause.
+pub(super) fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
+    let of = |reason: &str| rows.iter().filter(|row| row.reason == reason).map(|row| row.packets).sum::<u64>();
+    // net/ipv4/tcp_input.c, tcp_conn_request: each of these is a ListenDrop, too. net/core/dev.c, enqueue_to_backlog: as is the flow limit.
+    let parts = |reason: &str| match reason {
+        "TcpExt ListenDrops" => of("TcpExt ListenOverflows") + of("TcpExt TCPReqQFullDrop"),
+        "softnet flow_limit" => of("softnet dropped"),
+        "Tcp InErrs" => of("Tcp InCsumErrors"),
+        _ => 0,
+    };
+    let ring = |row: &LedgerRow| {
+        let driver = ["missed", "no_buf", "nobuf", "no_dma", "overrun", "out_of_buffer", "fifo"];
+        row.place == Place::Nic
+            && (RING.contains(&row.reason.as_str()) || driver.iter().any(|part| row.reason.contains(part)))
+    };
+    let device = |row: &LedgerRow| row.source.split(' ').next().unwrap_or_default().to_owned();
+    let mut kept: Vec<LedgerRow> = Vec::new();
+    for row in &rows {
+        let packets = row.packets.saturating_sub(parts(&row.reason));
+        // Drivers show one loss at the ring, or in an XDP program, under several names: the largest.
+        let same = |known: &&mut LedgerRow| {
+            device(known) == device(row)
+                && (ring(known) && ring(row) || known.place == Place::Xdp && row.place == Place::Xdp)
+        };
+        match kept.iter_mut().find(same) {
+            Some(known) if known.packets >= packets => {}
+            Some(known) => *known = row.clone(),
+            None if packets > 0 => kept.push(LedgerRow { packets, ..row.clone() }),
+            None => {}
+        }
+    }
+    kept
+}
+
+/// The counters' rows without what eBPF's rows have. `filtered`: eBPF counted some packets only, so that nothing can be taken off.
+pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
+    let seen = |row: &DropRow, reasons: &[&str]| -> u64 {
+        let here = |other: &&DropRow| {
+            let same_space =
+                row.netns_inode.is_none() || other.netns_inode.is_none() || row.netns_inode == other.netns_inode;
+            same_space && reasons.contains(&other.reason.as_str())
+        };
+        traced.iter().filter(here).map(|row| row.drops).sum()
+    };
+    let at_device = |row: &DropRow| -> u64 {
+        let here = |other: &&DropRow| other.device == row.device && other.netns_inode == row.netns_inode;
+        traced.iter().filter(here).map(|row| row.drops).sum()
+    };
+    let left = |row: DropRow| {
+        let known = UNSEEN.iter().find(|(reason, _)| *reason == row.reason);
+        let is_ring = known.is_none() && row.device.is_some() && row.reason != "qdisc drops";
+        let twice = match known {
+            Some((_, [])) => 0,
+            _ if filtered && !is_ring => {
+                return (known.is_some_and(|(reason, _)| reason.starts_with("TcpExt") || reason.contains("NoRoutes")))
+                    .then_some(row);
+            }
+            Some((_, reasons)) => seen(&row, reasons),
+            None if is_ring
+                && ["rx_dropped", "tx_dropped", "tx_errors", "rx_nohandler"].contains(&row.reason.as_str()) =>
+            {
+                if filtered {
+                    return None;
+                }
+                at_device(&row)
+            }
+            None if is_ring => 0,
+            None => return None,
+        };
+        let drops = row.drops.saturating_sub(twice);
+        (drops as f64 > SKEW * row.drops as f64 || twice == 0)
+            .then_some(DropRow { drops, ..row })
+            .filter(|row| row.drops > 0)
+    };
+    rows.into_iter().filter_map(left).collect()
+}
+
+/// Which of netfilter's drops connection tracking made, by its counters.
+pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
+    for row in traced.iter_mut().filter(|row| row.reason == "NETFILTER_DROP") {
+        let of_space =
+            |counter: &&DropRow| TRACKING.contains(&counter.reason.as_str()) && counter.netns_inode == row.netns_inode;
+        let told: Vec<String> =
+            rows.iter().filter(of_space).map(|counter| format!("{} {}", counter.reason, counter.drops)).collect();
+        if !told.is_empty() {
+            row.cause = Some(format!("among these of connection tracking: {}", told.join(", ")));
+        }
+    }
+}
+
+/// `struct sk_meminfo` (include/uapi/linux/sock_diag.h): where the drops stand, and the bit that asks for it (INET_DIAG_SKMEMINFO).
+const DROPS_AT: usize = 8 * 4;
+const MEMORY: u8 = 1 << 6;
+
+/// Sockets of this namespace that listen by TCP or receive by UDP; none where the kernel does not list them.
+fn sockets() -> Vec<SocketDrops> {
+    let mut found = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for protocol in [libc::IPPROTO_TCP, libc::IPPROTO_UDP] {
+            found.extend(list(family as u8, protocol as u8).unwrap_or_default());
+        }
+    }
+    found
+}
+
+fn list(family: u8, protocol: u8) -> io::Result<Vec<SocketDrops>> {
+    let listens = i32::from(protocol) == libc::IPPROTO_TCP;
+    let states = if listens { 1 << TcpState::Listen as u32 } else { u32::MAX };
+    let header = ReqV2 { family, protocol, ext: MEMORY, states, ..Default::default() };
+    let request = inet_diag::Request::new().op_tcp_diag_dump(&header);
+    let mut socket = NetlinkSocket::new();
+    let mut replies = socket.request(&request)?;
+    let mut found = Vec::new();
+    while let Some(reply) = replies.recv() {
+        let (header, attrs) = reply.map_err(explained)?;
+        let memory = attrs.get_skmeminfo().unwrap_or_default();
+        let Some(drops) = memory.get(DROPS_AT..).and_then(|bytes| bytes.first_chunk()) else { continue };
+        let [a, b, c, d, ..] = header.sockid.src;
+        let address: IpAddr = match i32::from(header.family) {
+            libc::AF_INET => Ipv4Addr::new(a, b, c, d).into(),
+            _ => Ipv6Addr::from(header.sockid.src).into(),
+        };
+        let socket =
+            Socket { protocol, address, port: header.sockid.sport(), inode: header.inode.into(), process: None };
+        found.push(SocketDrops { socket, listens, drops: u32::from_ne_bytes(*drops) });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(place: Place, reason: &str, packets: u64, source: &str) -> LedgerRow {
+        LedgerRow { place, reason: reason.into(), packets, source: source.into() }
+    }
+
+    #[test]
+    fn one_loss_has_one_name() {
+        let rows = once(vec![
+            counter(Place::Transport, "TcpExt ListenOverflows", 860, "/proc/net/netstat"),
+            counter(Place::Transport, "TcpExt ListenDrops", 870, "/proc/net/netstat"),
+            counter(Place::Transport, "TcpExt TCPReqQFullDrop", 10, "/proc/net/netstat"),
+            counter(Place::Nic, "rx_missed_errors", 50, "eth0"),
+            counter(Place::Nic, "rx_no_buffer_count", 49, "eth0 rx_no_buffer_count"),
+            counter(Place::Nic, "rx_fifo_errors", 50, "eth0"),
+            counter(Place::Nic, "rx_fifo_errors", 7, "eth1"),
+            counter(Place::Backlog, "softnet dropped", 30, "/proc/net/softnet_stat"),
+            counter(Place::Backlog, "softnet flow_limit", 30, "/proc/net/softnet_stat"),
+        ]);
+        let told: Vec<(&str, u64)> = rows.iter().map(|row| (row.reason.as_str(), row.packets)).collect();
+        assert_eq!(
+            told,
+            [
+                ("TcpExt ListenOverflows", 860),
+                ("TcpExt TCPReqQFullDrop", 10),
+                ("rx_missed_errors", 50),
+                ("rx_fifo_errors", 7),
+                ("softnet dropped", 30)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_ebpf_has_seen_is_not_counted_again() {
+        let row = |reason: &str, drops: u64, space: u64| DropRow {
+            reason: reason.into(),
+            drops,
+            netns_inode: Some(space),
+            ..DropRow::default()
+        };
+        let counters = vec![
+            row("Udp RcvbufErrors", 100, 1),
+            row("TcpExt ListenOverflows", 50, 1),
+            row("Ip InHdrErrors", 9, 1),
+            row("Ip OutNoRoutes", 5, 2),
+        ];
+        let traced = [row("SOCKET_RCVBUFF", 100, 1), row("TCP_LISTEN_OVERFLOW", 20, 1), row("IP_OUTNOROUTES", 5, 1)];
+        let told: Vec<(String, u64)> =
+            unseen(counters.clone(), &traced, false).into_iter().map(|row| (row.reason, row.drops)).collect();
+        assert_eq!(told, [("TcpExt ListenOverflows".to_owned(), 30), ("Ip OutNoRoutes".to_owned(), 5)]);
+        let filtered = unseen(counters, &[], true);
+        assert_eq!(filtered.len(), 2, "{filtered:?}");
+    }
+}

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Repeats the rows of a review of `drops` and `inspect`, in network namespaces of its own. Argument: the program.
+# One line a row: ok, WRONG or SKIPPED. Exit code 1 when any is WRONG. Needs root, ip, python3.
+set -u
+program=$(realpath "${1:?usage: d.sh NETCLIFF}")
+here=$(mktemp -d /tmp/d-review.XXXXXX)
+export XDG_DATA_HOME=$here/data NETCLIFF_STATE_DIR=$here/state
+mkdir -m 700 "$XDG_DATA_HOME" "$NETCLIFF_STATE_DIR"
+wrong=0
+started=()
+
+# shellcheck disable=SC2317 # the trap calls it
+end() {
+    for pid in "${started[@]}"; do kill "$pid" 2>/dev/null; done
+    for name in da db dc; do ip netns delete "$name-$$" 2>/dev/null; done
+    rm -rf "$here"
+}
+trap end EXIT
+
+ok() { echo "ok $1: $2"; }
+bad() { echo "WRONG $1: $2"; wrong=1; }
+# check ROW PATTERN TEXT: the text has the pattern.
+check() {
+    local seen
+    if seen=$(grep -m1 -E -- "$2" <<<"$3"); then ok "$1" "$(tr -s ' ' <<<"$seen")"; else bad "$1" "no /$2/ in: $(head -c 600 <<<"$3" | tr -s ' \n' ' ')"; fi
+}
+# without ROW PATTERN TEXT: the text lacks the pattern.
+without() {
+    local seen
+    if seen=$(grep -m1 -E -- "$2" <<<"$3"); then bad "$1" "$seen"; else ok "$1" "no /$2/"; fi
+}
+
+if [ "$(id -u)" != 0 ] || ! ip netns add "da-$$" 2>/dev/null; then
+    echo "SKIPPED all: needs root and network namespaces"
+    exit 0
+fi
+a=da-$$ b=db-$$ c=dc-$$
+ip netns add "$b"
+ip netns add "$c"
+ip link add d-v0 netns "$a" type veth peer name d-v1 netns "$b"
+ip link add d-w0 netns "$b" type veth peer name d-w1 netns "$c"
+ip -n "$a" addr add 10.210.1.1/24 dev d-v0
+ip -n "$b" addr add 10.210.1.2/24 dev d-v1
+ip -n "$b" addr add 10.210.2.1/24 dev d-w0
+ip -n "$c" addr add 10.210.2.2/24 dev d-w1
+for end in "$a d-v0" "$b d-v1" "$b d-w0" "$c d-w1" "$a lo" "$b lo" "$c lo"; do
+    read -r space device <<<"$end"
+    ip -n "$space" link set "$device" up
+done
+ip netns exec "$b" sysctl -qw net.ipv4.ip_forward=1
+ip -n "$a" route add 10.210.2.0/24 via 10.210.1.2
+ip -n "$c" route add default via 10.210.2.1
+
+cat >"$here/send.py" <<'P'
+import socket, sys, time
+to, port, size, count, pause = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+one.connect((to, port))
+time.sleep(1.2)
+for _ in range(count):
+    try:
+        one.send(b"x" * size)
+    except OSError:
+        pass
+    time.sleep(pause)
+P
+cat >"$here/hold.py" <<'P'
+import socket, sys, time
+if sys.argv[1] == "tcp":
+    one = socket.socket()
+    one.bind(("0.0.0.0", 8889))
+    one.listen(2)
+else:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+    one.bind(("0.0.0.0", 5353))
+time.sleep(60)
+P
+cat >"$here/connect.py" <<'P'
+import socket, time
+time.sleep(1.2)
+held = []
+for _ in range(20):
+    one = socket.socket()
+    one.setblocking(False)
+    try:
+        one.connect(("10.210.1.2", 8889))
+    except BlockingIOError:
+        pass
+    held.append(one)
+time.sleep(1.5)
+P
+inside() { ip netns exec "$@" & started+=("$!"); }
+
+inside "$b" python3 "$here/hold.py" tcp
+inside "$b" python3 "$here/hold.py" udp
+sleep 0.3
+inside "$a" python3 "$here/connect.py"
+page=$("$program" drops --once --interval 3s --filter 'port 8889')
+check "rank 4, full accept queue with a filter" 'TcpExt ListenOverflows .* tcp 0.0.0.0:8889 python3' "$page"
+without "rank 4, one name" 'TcpExt ListenDrops' "$page"
+check "rank 4, no bare 0" '^[0-9]+ drops of "port 8889", and [1-9]' "$page"
+inside "$a" python3 "$here/connect.py"
+page=$("$program" drops --once --interval 3s --method counters --netns "$b")
+check "rank 4, by counters" 'TcpExt ListenOverflows' "$page"
+without "rank 4, one name by counters" 'TcpExt ListenDrops' "$page"
+
+inside "$a" python3 "$here/send.py" 10.210.1.2 5353 100 200 0.002
+page=$(ip netns exec "$b" "$program" drops --once --interval 2500ms)
+check "rank 5, in a namespace its own" "; netns $b" "$page"
+check "rank 5, whose" "SOCKET_RCVBUFF.* $b .*d-v1 .*udp 0.0.0.0:5353 python3" "$page"
+inside "$a" python3 "$here/send.py" 10.210.1.2 5353 100 200 0.002
+page=$(ip netns exec "$a" "$program" drops --once --interval 2500ms)
+without "rank 5, not another's" 'SOCKET_RCVBUFF' "$page"
+inside "$a" python3 "$here/send.py" 10.210.1.2 5353 100 200 0.002
+page=$("$program" drops --once --interval 2500ms --all --if d-v1 --by netns)
+check "rank 5, --by and --if" "SOCKET_RCVBUFF.* $b" "$page"
+
+ip -n "$b" link set d-v1 mtu 1450
+inside "$a" python3 "$here/send.py" 10.210.1.2 9 1472 100 0.002
+page=$("$program" drops --once --interval 2500ms --netns "$a")
+check "case, MTU of a far veth" "longer than the MTU 1450 of d-v1 in $b" "$page"
+page=$(ip netns exec "$a" "$program" inspect 2>&1)
+check "case, inspect across namespaces" 'MTU 1500 here, 1450 at d-v1' "$page"
+ip -n "$b" link set d-v1 mtu 1500
+
+ip -n "$a" addr add 10.99.0.1/32 dev lo
+inside "$a" sh -c 'sleep 1; ping -I 10.99.0.1 -c 5 -i 0.2 -W 1 10.210.1.2 >/dev/null'
+page=$("$program" drops --once --interval 3s --netns "$b")
+check "provoked, no way back" 'Icmp echo without an' "$page"
+
+inside "$a" python3 "$here/send.py" 10.210.2.2 5353 200 2000 0.0005
+paths=$(timeout 20 "$program" drops --trace 4 --filter 'udp and dst host 10.210.2.2' --time 4s)
+most=$(awk '/^packet/ {n = 0} /d-[vw][01]/ {n++; if (n > most) most = n} END {print most + 0}' <<<"$paths")
+if [ "$most" -ge 4 ] && [ "$most" -le 24 ]; then ok "rank 7, a packet is one" "$most places of the longest"; else bad "rank 7, a packet is one" "$most places: $(head -c 400 <<<"$paths")"; fi
+check "rank 7, device and namespace" "$b +d-v1 " "$paths"
+
+inside "$a" python3 "$here/send.py" 10.210.1.2 9 100 400 0.005
+page=$("$program" drops --netns "$b" --by flow --time 4s --interval 1s)
+advice=$(grep -c 'WHAT TO DO' <<<"$page")
+# Once as it happens, once with the total.
+if [ "$advice" -ge 1 ] && [ "$advice" -le 2 ]; then ok "rank 22, advice once" "$advice"; else bad "rank 22, advice once" "$advice times"; fi
+check "rank 22, total" '^TOTAL' "$page"
+check "rank 22, flows unbroken" 'udp 10.210.1.1:[0-9]+ > 10.210.1.2:9$' "$page"
+without "rank 22, no sampling of 1.0" 'Sampled' "$page"
+
+page=$("$program" drops --once --interval 100ms --filter 'ip host ::1' 2>&1)
+check "P11, contradictions" 'ip6' "$page"
+page=$("$program" drops --once --interval 100ms --filter 'less 08' 2>&1)
+check "P11, octal" 'is no length' "$page"
+page=$("$program" drops --once --interval 100ms --filter 'udp port (53 or 0x1bb) or portrange 90-80' 2>&1)
+check "P11, values in brackets" 'drops of ' "$page"
+exit "$wrong"
