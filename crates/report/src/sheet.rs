@@ -312,19 +312,26 @@ pub fn suggestion(suggestion: &Suggestion) -> String {
         Some(cliff) => format!("simulated cliff {}", format::figure(cliff, Unit::Pps)),
         None => "not simulated".to_owned(),
     };
-    let gain = suggestion
-        .gain
-        .map_or(String::new(), |gain| format!(", {} against the same engine without it", with_ends(&gain, "")));
+    let gain = against(suggestion).map_or(String::new(), |gain| format!(", {gain}"));
     let tried = suggestion.tried.as_ref().map_or(String::new(), |tried| format!(". {}", measured(tried)));
     format!("{}: {} [{cliff}{gain}]{tried}", suggestion.setting, suggestion.why)
 }
 
 /// What a suggestion is expected to give and what it gave, a sentence each.
 pub fn gains(suggestion: &Suggestion) -> Vec<String> {
-    let expected =
-        suggestion.gain.map(|gain| format!("Gain against the same engine without it: {}.", with_ends(&gain, "")));
+    let expected = against(suggestion).map(|gain| format!("Simulated gain: {gain}."));
     let tried = suggestion.tried.as_ref().map(|tried| format!("{}.", measured(tried)));
     expected.into_iter().chain(tried).collect()
+}
+
+/// The gain with the cliff that it is against, simulated like the one with the setting: `+113 % over the 52.1 kpps without it`.
+fn against(suggestion: &Suggestion) -> Option<String> {
+    let gain = suggestion.gain?;
+    let without = suggestion.expected_cliff_pps.map(|with| with.value / (1.0 + gain.value));
+    let over = without.filter(|pps| pps.is_finite()).map_or("the simulated cliff".to_owned(), |pps| {
+        format!("the {} simulated", format::quantity(pps, Unit::Pps))
+    });
+    Some(format!("{} over {over} without it", with_ends(&gain, "")))
 }
 
 /// Result of a suggestion that was measured.

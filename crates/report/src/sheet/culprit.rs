@@ -1,15 +1,18 @@
 //! [`culprit`]: what made trials void, and what to do about it.
 
 use netcliff_core::Finding;
-use netcliff_core::finding::{Disturbance, Pauses, TaskTime};
+use netcliff_core::finding::{Disturbance, LatencyAt, Pauses, TaskTime};
 
-use crate::format;
+use crate::format::{self, Unit};
 
 /// Tasks that are named.
 const NAMED: usize = 3;
 /// Share of the time from which a cause is named (a tenth of the share of trials from which their number is a doubt: a trial is void by a
 /// fraction of its time).
 const LEAST: f64 = 0.001;
+
+/// How many times as long a p99 at a lower load must be to be other work's.
+const LONGER: f64 = 2.0;
 
 /// A cause of void trials.
 struct Cause {
@@ -67,6 +70,27 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
         ),
     });
     causes
+}
+
+/// Whose time the p99 is, where it is longer at a lower load: then other work had the CPU, not the packets.
+pub fn tail(finding: &Finding) -> Option<String> {
+    let told = finding.disturbance.as_ref()?;
+    let p99 = |at: &LatencyAt| Some((at.share, at.latency_s.wire?.p99?.value));
+    let loads: Vec<(f64, f64)> = finding.latency.iter().filter_map(p99).collect();
+    let (low, high) = loads.iter().zip(loads.iter().skip(1)).find(|(low, high)| low.1 > LONGER * high.1)?;
+    let times = |what: &str, pauses: &Pauses| {
+        let longest = pauses.max_s.map_or(String::new(), |max_s| format!(", up to {} at a time", format::quantity(max_s, Unit::Seconds)));
+        (pauses.count > 0).then(|| format!("{what} had the host's CPU {} of the time{longest}", format::share_short(pauses.share)))
+    };
+    let whose = [
+        told.other_tasks.as_ref().and_then(|pauses| Some(times("other tasks", pauses)? + &tasks(told))),
+        told.host.as_ref().and_then(|pauses| times("the hypervisor", pauses)),
+    ];
+    let whose: Vec<String> = whose.into_iter().flatten().collect();
+    let [low_p99, high_p99] = [low.1, high.1].map(|p99_s| format::quantity(p99_s, Unit::Seconds));
+    let [low, high] = [low.0, high.0].map(format::share_short);
+    let cause = if whose.is_empty() { "what had the CPU was not measured".to_owned() } else { whose.join("; ") };
+    Some(format!("p99 is {low_p99} at {low} of the cliff and {high_p99} at {high}, so it is not the packets' work: {cause}"))
 }
 
 /// ` (cc1 8 %, rustc 3 %)`.

@@ -120,6 +120,13 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let what = if pauses_are_told(finding) { "pauses from outside" } else { "stalls of the sender" };
     Some(if overlap && apart.abs() < NOTHING {
         format!("Plan with {}: {what} did not move the cliff.", value(&experienced))
+    } else if overlap && apart < 0.0 {
+        // Nothing that takes a CPU raises a cliff: what is left is chance.
+        format!(
+            "Plan with {}: {what} did not lower the cliff; the searches with and without them differ by {}, within the interval.",
+            value(&own),
+            format::share(-apart)
+        )
     } else if overlap {
         format!(
             "Plan with {}: {what} moved the cliff by {}, within its interval.",

@@ -86,6 +86,8 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
             said.push(format!("{void} of {} trials do not count (void): {why}", searches.trials));
         }
     }
+    said.extend(excluding(finding));
+    said.extend(super::culprit::tail(finding));
     if !finding.contradictions.is_empty() {
         said.push(match finding.contradictions.len() {
             1 => "1 load of the sweep does not fit it".to_owned(),
@@ -93,6 +95,30 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
         });
     }
     said
+}
+
+/// A computed cliff with outside pauses whose interval holds neither the measurement nor the other engine's: its pauses are not this host's.
+fn excluding(finding: &Finding) -> Option<String> {
+    let cliffs = &finding.cliff_experienced_pps;
+    let measured = cliffs.wire?;
+    let outside = |ends: netcliff_core::Interval, figure: &Figure| {
+        let (low, high) = figure.interval.map_or((figure.value, figure.value), |of| (of.low, of.high));
+        high < ends.low || low > ends.high
+    };
+    let pair = [(EngineKind::Sim, EngineKind::Model), (EngineKind::Model, EngineKind::Sim)];
+    pair.into_iter().find_map(|(engine, other)| {
+        let (figure, other) = (cliffs.get(engine)?, cliffs.get(other)?);
+        let ends = figure.interval?;
+        let excluded = outside(ends, &Figure::exact(measured.value)) && outside(ends, &Figure::exact(other.value));
+        excluded.then(|| {
+            format!(
+                "the {} cliff with outside pauses, {}, fits neither the measured nor the {} one: do not plan with it",
+                if engine == EngineKind::Sim { "simulated" } else { "predicted" },
+                value(figure),
+                if engine == EngineKind::Sim { "predicted" } else { "simulated" }
+            )
+        })
+    })
 }
 
 /// Confidence of the intervals of cliffs and peak: the usual one, and those that have another; None without intervals.

@@ -5,6 +5,9 @@ use netcliff_core::finding::{
     VoidTrials,
 };
 
+use netcliff_core::Latency;
+use netcliff_core::ledger::{Ledger, TrialLedger};
+
 use super::super::*;
 use super::setup;
 use crate::terminal::{self, Style};
@@ -128,4 +131,55 @@ fn latency_at_shares_of_a_computed_cliff_says_so() {
     finding.cliff_pps.wire = Some(Figure::exact(1e5));
     let brief = terminal::brief(&finding, Style::default());
     assert!(brief.contains("p99 at 90 % ") && !brief.contains("90 %*"), "{brief}");
+}
+
+/// A p99 that falls with the load is other work's, whose share of the CPU and longest turn stand beside it.
+#[test]
+fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
+    let at = |share: f64, p99_s: f64| {
+        let latency = Latency { p99: Some(Figure::exact(p99_s)), ..Latency::default() };
+        let mut by_engine = netcliff_core::finding::ByEngine::default();
+        by_engine.wire = Some(latency);
+        LatencyAt { share, load_pps: 1e5 * share, latency_s: by_engine }
+    };
+    let tasks = vec![TaskTime { task: "dockerd".into(), count: 9, total_s: 0.7 }];
+    let other_tasks = Some(Pauses { share: 0.07, ..Pauses::of(&[2.9e-3], 10.0, 2.5e-4) });
+    let disturbance = Some(Disturbance { measured_s: 10.0, other_tasks, tasks, ..Disturbance::default() });
+    let finding = |low_s, high_s| Finding {
+        latency: vec![at(0.5, low_s), at(0.9, high_s)],
+        disturbance: disturbance.clone(),
+        ..finding(3, 0)
+    };
+    let said = doubts(&finding(13.3e-3, 542e-6)).join("; ");
+    for part in ["p99 is 13.3 ms at 50 % of the cliff and 542 us at 90 %", "other tasks had the host's CPU 7 %", "up to 2.90 ms", "dockerd 7 %"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!doubts(&finding(100e-6, 542e-6)).join("; ").contains("p99"));
+}
+
+/// Where the sweep has no trial at twice the cliff, the trial that accounts for each packet says what is delivered there.
+#[test]
+fn the_ledgers_trial_goes_before_the_simulation() {
+    let mut one = finding(3, 0);
+    one.cliff_pps.wire = Some(Figure::exact(342e3));
+    one.peak_pps.wire = Some(Figure::exact(340e3));
+    one.livelock.sim = Some(Figure::exact(0.513));
+    let ledger = Ledger { sent: 1000, delivered: 108, tracing_ns: Some(112), ..Ledger::default() };
+    one.ledger = Some(TrialLedger { load_pps: 683e3, ledger });
+    let said = livelock(&one).unwrap().text;
+    assert!(said.starts_with("Receive livelock: at twice the cliff 21.7 %") && said.contains("112 ns a drop"), "{said}");
+    one.ledger = None;
+    assert!(livelock(&one).unwrap().text.contains("simulated, not measured"));
+}
+
+#[test]
+fn a_computed_interval_that_fits_nothing_is_a_doubt() {
+    let mut one = finding(3, 0);
+    one.cliff_experienced_pps.wire = Some(Figure::between(211e3, 124e3, 388e3, 0.94));
+    one.cliff_experienced_pps.model = Some(Figure::exact(249e3));
+    one.cliff_experienced_pps.sim = Some(Figure::between(89.5e3, 82.6e3, 122.7e3, 0.9));
+    let said = doubts(&one).join("; ");
+    assert!(said.contains("the simulated cliff with outside pauses, 89.5 kpps, fits neither"), "{said}");
+    one.cliff_experienced_pps.sim = Some(Figure::between(180e3, 170e3, 260e3, 0.9));
+    assert!(!doubts(&one).join("; ").contains("fits neither"));
 }
