@@ -137,7 +137,7 @@ check "rank 7, device and namespace" "$b +d-v1 " "$paths"
 
 inside "$a" python3 "$here/send.py" 10.210.1.2 9 100 400 0.005
 page=$("$program" drops --netns "$b" --by flow --time 4s --interval 1s)
-advice=$(grep -c 'WHAT TO DO' <<<"$page")
+advice=$(grep -c 'no program listens' <<<"$page")
 # Once as it happens, once with the total.
 if [ "$advice" -ge 1 ] && [ "$advice" -le 2 ]; then ok "rank 22, advice once" "$advice"; else bad "rank 22, advice once" "$advice times"; fi
 check "rank 22, total" '^TOTAL' "$page"

@@ -323,3 +323,29 @@ impl Drops {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_add_up_by_reason_place_and_owner() {
+        let row = |netns: &str, drops: u64| DropRow {
+            reason: "NO_SOCKET".into(),
+            netns: Some(netns.into()),
+            drops,
+            bytes: Some(100 * drops),
+            ..DropRow::default()
+        };
+        let interval = |rows: Vec<DropRow>| {
+            let limits = vec!["one".to_owned()];
+            Drops { seconds: 1.0, seen: Some(10), sampling_factor: 1.0, rows, limits, ..Drops::default() }
+        };
+        let mut total = interval(vec![row("a", 3), row("b", 1)]);
+        total.add(&interval(vec![row("b", 5)]));
+        let told: Vec<(Option<&str>, u64)> = total.rows.iter().map(|row| (row.netns.as_deref(), row.drops)).collect();
+        assert_eq!(told, [(Some("b"), 6), (Some("a"), 3)]);
+        assert_eq!((total.seconds, total.seen, total.limits.len(), total.rows[0].bytes), (2.0, Some(20), 1, Some(600)));
+        assert_eq!(total.rows[0].per_s, 3.0);
+    }
+}

@@ -21,8 +21,8 @@ use netcliff_core::filter::Filter;
 A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and names of
 protocols, with src and dst, joined by and, or, not and brackets. It is applied in the kernel.
 Drops are counted at the kernel's tracepoint skb:kfree_skb by eBPF, which needs root (or CAP_BPF and
-CAP_PERFMON), and what that does not see (full accept queues, rings, XDP, answers without a route) by the
-kernel's counters; without eBPF by counters alone, which say what they cannot tell.
+CAP_PERFMON), and what that does not see (full accept queues, rings, XDP, answers without a route)
+by the kernel's counters; without eBPF by counters alone, which say what they cannot tell.
 In the host's own network namespace drops of all namespaces are shown, in another one its own."
 )]
 pub struct DropsArgs {

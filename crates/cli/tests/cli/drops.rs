@@ -50,8 +50,10 @@ fn what_cannot_be_asked_is_a_sentence() {
         (&["--filter", ""], "column 1"),
         (&["--interval", "10ms"], "100ms to 60s"),
         (&["--by", "colour"], "flow"),
-        (&["--method", "counters", "--by", "flow"], "--by with --method counters"),
+        (&["--method", "counters", "--by", "flow"], "--by flow with --method counters"),
         (&["--method", "counters", "--filter", "udp"], "--filter with --method counters"),
+        (&["--netns", "no-such"], "is no network namespace"),
+        (&["--netns", "no-such", "--all"], "--all"),
         (&["--trace", "0"], "1"),
         (&["--once", "--time", "5s"], "--time"),
     ] {
