@@ -179,7 +179,7 @@ pub struct StreamArgs {
     #[arg(long, value_name = "NAME", short = 'C', help_heading = "Socket")]
     pub congestion: Option<String>,
     /// Send and receive buffer of both ends
-    #[arg(long, value_parser = buffer, value_name = "SIZE", short = 'w', conflicts_with_all = ["send_buffer", "receive_buffer"], help_heading = "Socket", hide_short_help = true)]
+    #[arg(long, value_parser = window, value_name = "SIZE", short = 'w', conflicts_with_all = ["send_buffer", "receive_buffer"], help_heading = "Socket", hide_short_help = true)]
     pub window: Option<u32>,
     /// Send buffer (SO_SNDBUF)
     #[arg(long, value_parser = buffer, value_name = "SIZE", help_heading = "Socket", hide_short_help = true)]
@@ -349,7 +349,11 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 fn buffer(text: &str) -> Result<u32, String> {
-    socket_size(text, 1..=1 << 30, "4MiB")
+    numbers::size(text, 1..=1 << 30, "4MiB")
+}
+
+fn window(text: &str) -> Result<u32, String> {
+    socket_size(text, 1..=1 << 30, "256K")
 }
 
 /// A size in a range (bytes); K, M and a number alone as iperf3 has them.
