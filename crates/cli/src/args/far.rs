@@ -12,7 +12,7 @@ use crate::output;
 #[derive(Debug, Clone, Args)]
 pub struct FarArgs {
     /// An agent, HOST or HOST:PORT [default port: 9940]; several start together
-    #[arg(long, short = 'c', visible_alias = "client", value_name = "HOST[:PORT]", help_heading = "Far end")]
+    #[arg(long, short = 'c', alias = "client", value_name = "HOST[:PORT]", help_heading = "Far end")]
     pub to: Vec<String>,
     /// Port of the agents whose --to names none
     #[arg(long, short = 'p', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Far end", hide_short_help = true)]

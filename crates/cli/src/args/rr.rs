@@ -37,10 +37,10 @@ pub struct RrArgs {
     #[arg(long, value_enum, default_value_t = Transport::Tcp, help_heading = "Transactions")]
     pub transport: Transport,
     /// UDP: --transport udp
-    #[arg(long, short = 'u', conflicts_with = "transport", help_heading = "Transactions")]
+    #[arg(long, short = 'u', conflicts_with = "transport", help_heading = "Transactions", hide_short_help = true)]
     pub udp: bool,
     /// Be the far end: `netcliff agent`, with --key for other hosts
-    #[arg(long, short = 's', conflicts_with_all = ["to", "ssh"], help_heading = "Far end")]
+    #[arg(long, short = 's', conflicts_with_all = ["to", "ssh"], help_heading = "Far end", hide_short_help = true)]
     pub server: bool,
     /// Connect, request, response: a new TCP connection for each
     #[arg(long, help_heading = "Transactions")]

@@ -28,7 +28,7 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
   netcliff stream --channel udp --block 1KiB --rate 100Mbit/s
   netcliff stream --precision 2%  # repeats until the mean is known so well
   netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
-  # against `netcliff agent` there; -c, -u, -s, -p, -t, -P, -R, -b as iperf3 has them
+  # against `netcliff agent` there; the options of iperf3 work, too
   netcliff stream --to 192.0.2.7 --key netcliff.key --bidir
   netcliff stream --ssh root@db1 --reverse  # starts the agent by ssh; it sends
   # many to one: agents send, and start together; incast
@@ -53,10 +53,10 @@ pub struct StreamArgs {
     #[arg(long, value_enum, default_value_t = Carrier::Tcp, help_heading = "Transfer")]
     pub channel: Carrier,
     /// UDP: --channel udp
-    #[arg(long, short = 'u', conflicts_with = "channel", help_heading = "Transfer")]
+    #[arg(long, short = 'u', conflicts_with = "channel", help_heading = "Transfer", hide_short_help = true)]
     pub udp: bool,
     /// Be the far end: `netcliff agent`, with --key for other hosts
-    #[arg(long, short = 's', conflicts_with_all = ["to", "ssh"], help_heading = "Far end")]
+    #[arg(long, short = 's', conflicts_with_all = ["to", "ssh"], help_heading = "Far end", hide_short_help = true)]
     pub server: bool,
     /// Address of the far end [default: 127.0.0.1; ::1 with --ipv6]
     #[arg(long, value_name = "ADDRESS", value_parser = numbers::address, conflicts_with_all = ["to", "ssh"], help_heading = "Ends", hide_short_help = true)]
@@ -90,7 +90,7 @@ pub struct StreamArgs {
     #[arg(long, conflicts_with_all = ["direction", "reverse"], help_heading = "Ends")]
     pub bidir: bool,
     /// Flows of each direction
-    #[arg(long, visible_alias = "parallel", default_value_t = 1, value_parser = whole::<1, MOST_FLOWS>, allow_negative_numbers = true, short = 'P', help_heading = "Transfer")]
+    #[arg(long, alias = "parallel", default_value_t = 1, value_parser = whole::<1, MOST_FLOWS>, allow_negative_numbers = true, short = 'P', help_heading = "Transfer")]
     pub flows: u32,
     /// Threads of each end, which serve its flows by turns (epoll) [default: a thread for each flow]
     #[arg(long, value_name = "N", value_parser = whole::<1, { 2 * MOST_FLOWS }>, allow_negative_numbers = true, help_heading = "Transfer", hide_short_help = true)]
@@ -104,7 +104,7 @@ pub struct StreamArgs {
     #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpus_or_any, help_heading = "Transfer")]
     pub cpu: Option<(numbers::Cpus, numbers::Cpus)>,
     /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: 1472B, IPv6 1452B; old methods: 64KiB]
-    #[arg(long, visible_alias = "length", value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
+    #[arg(long, alias = "length", value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
     pub block: Option<Blocks>,
     /// Size of one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
     #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
@@ -137,7 +137,7 @@ pub struct StreamArgs {
     #[arg(long, value_parser = bytes, value_name = "SIZE", short = 'n', help_heading = "Measurement", hide_short_help = true)]
     pub bytes: Option<u64>,
     /// Warm-up, not measured [default: 500ms; 5s for lmbench2 and lmbench3; none for ttcp and acked]
-    #[arg(long, visible_alias = "omit", value_parser = numbers::seconds, allow_hyphen_values = true, short = 'O', help_heading = "Measurement", hide_short_help = true)]
+    #[arg(long, alias = "omit", value_parser = numbers::seconds, allow_hyphen_values = true, short = 'O', help_heading = "Measurement", hide_short_help = true)]
     pub warmup: Option<f64>,
     /// How often each configuration is measured.
     #[command(flatten)]
@@ -173,13 +173,13 @@ pub struct StreamArgs {
     #[arg(long, default_value = "5s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub stall: f64,
     /// Send small blocks at once (TCP_NODELAY)
-    #[arg(long, visible_alias = "no-delay", short = 'N', help_heading = "Socket")]
+    #[arg(long, alias = "no-delay", short = 'N', help_heading = "Socket")]
     pub nodelay: bool,
     /// Congestion control, such as cubic or bbr [default: the kernel's]
     #[arg(long, value_name = "NAME", short = 'C', help_heading = "Socket")]
     pub congestion: Option<String>,
     /// Send and receive buffer of both ends
-    #[arg(long, value_parser = buffer, value_name = "SIZE", short = 'w', conflicts_with_all = ["send_buffer", "receive_buffer"], help_heading = "Socket", hide_short_help = true)]
+    #[arg(long, value_parser = window, value_name = "SIZE", short = 'w', conflicts_with_all = ["send_buffer", "receive_buffer"], help_heading = "Socket", hide_short_help = true)]
     pub window: Option<u32>,
     /// Send buffer (SO_SNDBUF)
     #[arg(long, value_parser = buffer, value_name = "SIZE", help_heading = "Socket", hide_short_help = true)]
@@ -194,7 +194,7 @@ pub struct StreamArgs {
     #[arg(long, value_parser = numbers::byte, allow_negative_numbers = true, short = 'S', help_heading = "Socket", hide_short_help = true)]
     pub tos: Option<u8>,
     /// Pacing of each flow: by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP
-    #[arg(long, visible_aliases = ["bitrate", "bandwidth"], value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true, short = 'b', help_heading = "Transfer")]
+    #[arg(long, aliases = ["bitrate", "bandwidth"], value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true, short = 'b', help_heading = "Transfer")]
     pub rate: Option<u64>,
     /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one [default: kernel]
     #[arg(long, value_enum, value_name = "WHO", requires = "rate", help_heading = "Transfer", hide_short_help = true)]
@@ -349,7 +349,11 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 fn buffer(text: &str) -> Result<u32, String> {
-    socket_size(text, 1..=1 << 30, "4MiB")
+    numbers::size(text, 1..=1 << 30, "4MiB")
+}
+
+fn window(text: &str) -> Result<u32, String> {
+    socket_size(text, 1..=1 << 30, "256K")
 }
 
 /// A size in a range (bytes); K, M and a number alone as iperf3 has them.

@@ -118,7 +118,8 @@ fn experiment_keys() {
         let _ = writeln!(page, "## {heading}\n\n| key | value | meaning |\n| --- | --- | --- |");
         for field in item.fields {
             let kind = cell(&json_type(&field.kind));
-            let _ = writeln!(page, "| `{}` | {kind} | {} |", field.key, cell(&field.doc));
+            let key = field.key.trim_start_matches("pub(super) ");
+            let _ = writeln!(page, "| `{key}` | {kind} | {} |", cell(&field.doc));
         }
         page += "\n";
     }
