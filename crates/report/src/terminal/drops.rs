@@ -245,6 +245,9 @@ mod tests {
                 source: "net/core/dev.c".into(),
             }],
             limits: vec!["all of it".into()],
+            scope: None,
+            not_filtered: Vec::new(),
+            at_close: Vec::new(),
         };
         interval.settle();
         let text = drops(&interval, 20, Some(160), Style::default());
