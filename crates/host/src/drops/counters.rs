@@ -226,20 +226,17 @@ impl Counters {
     /// Echo requests that had no answer: where the answer has no route the kernel counts nothing else.
     fn unanswered(&self, later: &Counters) -> Vec<LedgerRow> {
         let names = [(NO_ANSWER, "/proc/net/snmp"), (NO_ANSWER6, "/proc/net/snmp6")];
-        let pairs = self.echoes.iter().zip(&later.echoes).zip(names);
-        let row = |(((came, went), (came_later, went_later)), (reason, source)): ((&(u64, u64), &(u64, u64)), _)| {
-            let came: u64 = came_later.saturating_sub(*came);
-            let packets = came.saturating_sub(went_later.saturating_sub(*went));
+        let mut rows = Vec::new();
+        for ((before, after), (reason, source)) in self.echoes.iter().zip(&later.echoes).zip(names) {
+            let came = after.0.saturating_sub(before.0);
+            let packets = came.saturating_sub(after.1.saturating_sub(before.1));
             // In a flood the two are never read at one moment.
-            let (reason, source): (&str, &str) = (reason, source);
-            (packets > came / 1000).then(|| LedgerRow {
-                place: Place::Ip,
-                reason: reason.into(),
-                packets,
-                source: source.into(),
-            })
-        };
-        pairs.filter_map(row).collect()
+            if packets > came / 1000 {
+                let (reason, source) = (reason.to_owned(), source.to_owned());
+                rows.push(LedgerRow { place: Place::Ip, reason, packets, source });
+            }
+        }
+        rows
     }
 
     /// The same as a page shows it.

@@ -202,7 +202,9 @@ impl Owners {
             row.container = holder.or_else(of_space).and_then(container);
             named.push(row);
         }
-        let mut seen: BTreeMap<(String, String, Option<u64>, Option<String>), BTreeSet<u64>> = BTreeMap::new();
+        /// Reason, place, namespace and device.
+        type Of = (String, String, Option<u64>, Option<String>);
+        let mut seen: BTreeMap<Of, BTreeSet<u64>> = BTreeMap::new();
         named.sort_by_key(|row| std::cmp::Reverse(row.drops));
         for row in &mut named {
             if let Some(Socket { inode, port, .. }) = &row.socket {

@@ -245,14 +245,14 @@ mod tests {
                 source: "net/core/dev.c".into(),
             }],
             limits: vec!["all of it".into()],
-            scope: None,
-            not_filtered: Vec::new(),
-            at_close: Vec::new(),
+            not_filtered: vec![row("TcpExt ListenOverflows", 860)],
+            ..Drops::default()
         };
         interval.settle();
         let text = drops(&interval, 20, Some(160), Style::default());
         for part in [
-            "400 drops of \"udp port 53\" in 2.00 s",
+            "400 drops of \"udp port 53\", and 860 of any packets by counters in 2.00 s",
+            "NOT FILTERED",
             "75.0 %",
             "25.0 %",
             "one drop in 2.00",
