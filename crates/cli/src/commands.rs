@@ -34,7 +34,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use netcliff_core::Host;
 use netcliff_core::quote::shell;
 use netcliff_core::units::print_pps;
 use netcliff_host::inventory::Load;
