@@ -8,6 +8,7 @@ mkdir -m 700 "$dir/state"
 space=b-srv-$$
 wrong=0
 pids=()
+# shellcheck disable=SC2317 # called by trap
 clean() {
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done
     ip netns delete "$space" 2>/dev/null
