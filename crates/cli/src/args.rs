@@ -249,6 +249,20 @@ pub enum ResultsAction {
         #[arg(value_name = "NAME", value_parser = numbers::run_name)]
         to: String,
     },
+    /// Which `find` is this host's calibration, and why; with a RUN, use that one from now on
+    #[command(
+        after_help = "headroom, watch --metrics, limits, tune and predict compute with it unless --host names another. By itself it is
+the newest `find` of this machine that measured a cliff with standard settings: no what-if (--work), not stopped
+early, and not one of which most trials do not count."
+    )]
+    Calibrate {
+        /// Which: a number, a name or last
+        #[arg(value_name = "RUN")]
+        run: Option<String>,
+        /// Let netcliff choose again
+        #[arg(long, visible_alias = "none", conflicts_with = "run")]
+        auto: bool,
+    },
     /// Remove runs for good
     Rm {
         /// Which

@@ -32,7 +32,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use netcliff_core::Host;
 use netcliff_core::quote::shell;
 use netcliff_core::units::print_pps;
 use netcliff_host::files::{self, Form};
@@ -78,12 +77,12 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 
 /// The host that `--host` names with the changes of `--set`; if none is named and people read it, reports the origin of the costs,
 /// unless they are a preset's: [`preset_caution`] is at the top of the page then.
-pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Host> {
+pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Costs> {
     let costs = origin_and_costs(name, set, store)?;
-    if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset) {
+    if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset(_)) {
         output::say(format!("netcliff: costs: {}", costs.origin));
     }
-    Ok(costs.host)
+    Ok(costs)
 }
 
 /// The same with where the costs are from; of a run that was disturbed it says so.
@@ -93,7 +92,7 @@ pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -
     let cautioned = match &costs.origin {
         Origin::Found(found) => caution(found),
         Origin::Named(file) => inputs::finding(file).and_then(|finding| report::sheet::caution(&finding, file)),
-        Origin::Preset => None,
+        Origin::Preset(_) => None,
     };
     if let Some(caution) = cautioned {
         output::say(format!("netcliff: {caution}"));
@@ -115,14 +114,18 @@ fn warn_of_load() {
 
 /// What speaks against relying on a `find`, as its own page has it.
 pub fn caution(found: &Found) -> Option<String> {
-    report::sheet::caution(&found.finding, &format!("find run {}", found.run))
+    // Costs that were given have nothing measured to doubt.
+    if found.run.is_none() && found.finding.provenance.started_unix_s == 0.0 {
+        return None;
+    }
+    report::sheet::caution(&found.finding, &found.name)
 }
 
 /// What stands on top of a page for people whose costs are a preset's because this machine has none; else nothing.
 pub fn preset_caution(name: Option<&str>, store: &StoreArgs) -> String {
     let path = || store_path(store).map_err(|error| error.to_string());
     match costs::named(name, path).map(|costs| costs.origin) {
-        Ok(origin @ Origin::Preset) => {
+        Ok(origin @ Origin::Preset(_)) => {
             let text = format!("Caution: not this machine's costs, but those of {origin}.\n");
             let width = output::columns(&std::io::stdout()).unwrap_or(output::style().width);
             report::format::sentences(&text, width) + "\n"

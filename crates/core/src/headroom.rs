@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
 use crate::outcome::{Figure, Latency};
+use crate::watch::{LossMoment, ProgramMoment};
 
-/// What the share of a CPU's cliff is taken from: the larger of the two.
+/// What the share of a CPU is taken from: the largest of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -14,6 +15,9 @@ pub enum Nearest {
     Packets,
     /// Its time in interrupts and softirqs over that at the cliff: packets that cost more than the calibrated ones.
     Softirq,
+    /// Its time that is not idle, or the time of the busiest thread of a program with sockets there: nothing is left for the programs that
+    /// read the packets.
+    Programs,
 }
 
 /// A CPU's load against the cliff.
@@ -26,7 +30,10 @@ pub struct CpuHeadroom {
     pub packets_per_s: f64,
     /// Share of its time in interrupts and softirqs.
     pub softirq: f64,
-    /// Its load over that at the cliff: 1 is the cliff.
+    /// Share of its time that is not idle; niced programs, which give way to others, count as idle.
+    #[serde(default)]
+    pub busy: f64,
+    /// Its load over that at the cliff, or over all that it can do: 1 is the limit.
     pub share: f64,
     /// What that is taken from.
     pub by: Nearest,
@@ -63,8 +70,18 @@ pub struct QueueHeadroom {
 pub struct Headroom {
     /// Time over which the load was counted (s).
     pub seconds: f64,
-    /// Number of the `find` run in the store that the cliff is of.
-    pub run: i64,
+    /// Number of the `find` run in the store that the cliff is of; absent: of a file or of given costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<i64>,
+    /// What the cliff is of: `find run 3`, a file or a preset.
+    #[serde(default)]
+    pub cliff_of: String,
+    /// Why it is that one and not the newest; absent: it is the newest, or was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliff_why: Option<String>,
+    /// False: something speaks against relying on the cliff, see `cautions`.
+    #[serde(default)]
+    pub cliff_valid: bool,
     /// When that began, seconds since the epoch (UTC).
     pub calibrated_unix_s: f64,
     /// The cliff of one CPU (pps).
@@ -85,8 +102,17 @@ pub struct Headroom {
     pub cpus: Vec<CpuHeadroom>,
     /// Receive queues, where drivers count them.
     pub queues: Vec<QueueHeadroom>,
-    /// Lost by the kernel or a NIC meanwhile (packets/s): any loss means the cliff was passed, whatever the share says.
+    /// Lost by sockets, protocols, the kernel or a NIC meanwhile (packets/s): any loss means the limit was passed, whatever the share says.
     pub lost_per_s: f64,
+    /// What was lost where, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// The same of sockets and protocols as values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<LossMoment>,
+    /// The programs with most CPU time, at most three a CPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramMoment>,
     /// What speaks against relying on this, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<String>,

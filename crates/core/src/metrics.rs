@@ -62,6 +62,8 @@ pub struct Counters {
     pub cpus: Vec<CpuCounters>,
     /// By interface.
     pub interfaces: Vec<InterfaceCounters>,
-    /// Datagrams dropped at a full socket buffer, for want of memory, with a bad checksum; None: not counted.
-    pub udp_drops: Option<[u64; 3]>,
+    /// What sockets and protocols lost for want of room, by reason: `udp_receive_buffer`, `listen_queue`, ..
+    pub sockets_lost: Vec<(&'static str, u64)>,
+    /// Datagrams of IPv4 dropped for a bad checksum; None: not counted.
+    pub udp_checksum: Option<u64>,
 }

@@ -21,6 +21,121 @@ pub struct Moment {
     pub interrupts: Vec<InterruptMoment>,
     /// By interface.
     pub interfaces: Vec<InterfaceMoment>,
+    /// The programs with most CPU time: at most three a CPU, by CPU, the greatest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramMoment>,
+    /// What sockets and protocols of the network namespace lost; rings and backlogs are with interfaces and CPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<LossMoment>,
+}
+
+/// A program on a CPU. A thread counts on the CPU that it ran on last.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProgramMoment {
+    /// The CPU.
+    pub cpu: u32,
+    /// Number of the process.
+    pub pid: u32,
+    /// Its name, as the kernel has it.
+    pub name: String,
+    /// CPU time of its threads there, as a share of one CPU.
+    pub share: f64,
+    /// CPU time of its busiest thread there; 1 is the most that a thread can have.
+    pub busiest_thread: f64,
+    /// Its sockets of TCP and UDP, the listening ones first, at most three: `udp 0.0.0.0:53`. Absent: not looked up, or not allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<Vec<String>>,
+    /// Sockets beyond those.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_sockets: u64,
+    /// True: it is in another network namespace than the one that is watched.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl ProgramMoment {
+    /// True: it has sockets of TCP or UDP in the network namespace that is watched.
+    pub fn serves(&self) -> bool {
+        !self.elsewhere && self.sockets.as_ref().is_some_and(|sockets| !sockets.is_empty())
+    }
+
+    /// `dnsmasq (pid 123, udp 0.0.0.0:53): 94 % of CPU 1`.
+    pub fn sentence(&self) -> String {
+        format!("{}: {:.0} % of CPU {}", self.title(), 100.0 * self.share, self.cpu)
+    }
+
+    /// `dnsmasq (pid 123, udp 0.0.0.0:53)`.
+    pub fn title(&self) -> String {
+        let sockets = match &self.sockets {
+            _ if self.elsewhere => ", in another network namespace".to_owned(),
+            None => String::new(),
+            Some(sockets) if sockets.is_empty() => ", no socket of TCP or UDP".to_owned(),
+            Some(sockets) => format!(", {}", sockets.join(", ")),
+        };
+        let more = if self.more_sockets > 0 { format!(" and {} more", self.more_sockets) } else { String::new() };
+        format!("{} (pid {}{sockets}{more})", self.name, self.pid)
+    }
+}
+
+/// Packets, or connections, that sockets or a protocol lost for want of room.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LossMoment {
+    /// The reason that the metrics have: `udp_receive_buffer`, `udp_memory`, `listen_queue`, `tcp_backlog`, `tcp_receive_buffer`,
+    /// `ip_discards` or `device`.
+    pub reason: String,
+    /// What that is.
+    pub words: String,
+    /// Lost a second.
+    pub per_s: f64,
+    /// The sockets that lost most, at most three; empty where none is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<SocketLoss>,
+}
+
+impl LossMoment {
+    /// `receive buffers of UDP sockets: 31000 a second: udp 0.0.0.0:53 of dnsmasq (pid 123), 31000`.
+    pub fn sentence(&self) -> String {
+        let each: Vec<String> = self.sockets.iter().map(SocketLoss::title).collect();
+        let who = if each.is_empty() { String::new() } else { format!(" ({})", each.join("; ")) };
+        format!("{}: {} a second{who}", self.words, rounded(self.per_s))
+    }
+}
+
+/// A socket that lost packets.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SocketLoss {
+    /// Protocol and address: `udp 0.0.0.0:53`.
+    pub socket: String,
+    /// Lost a second.
+    pub per_s: f64,
+    /// The process that has it; absent: not found, or not allowed to look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+}
+
+impl SocketLoss {
+    fn title(&self) -> String {
+        let of = match (&self.program, self.pid) {
+            (Some(program), Some(pid)) => format!(" of {program} (pid {pid})"),
+            _ => String::new(),
+        };
+        format!("{}{of}: {}", self.socket, rounded(self.per_s))
+    }
+}
+
+/// A rate for a sentence: whole, or with a digit below 10.
+fn rounded(per_s: f64) -> String {
+    if per_s < 10.0 { format!("{:.1}", per_s.max(0.1)) } else { format!("{per_s:.0}") }
 }
 
 /// A CPU; times as shares of what was counted on it.
@@ -31,6 +146,9 @@ pub struct CpuMoment {
     pub cpu: u32,
     /// User mode, niced included.
     pub user: f64,
+    /// Part of it that is niced: programs that give way to others.
+    #[serde(default)]
+    pub niced: f64,
     /// Kernel mode.
     pub system: f64,
     /// Hard interrupts.
@@ -133,10 +251,41 @@ pub struct QueueMoment {
 }
 
 impl Moment {
-    /// Packets lost at rings and backlogs (packets/s).
+    /// Lost at rings, backlogs, devices, sockets and protocols (packets/s): each loss once. A connection that no accept queue took is one.
     pub fn lost_per_s(&self) -> f64 {
         let rings: f64 = self.interfaces.iter().map(|one| one.ring_lost_per_s).sum();
-        rings + self.cpus.iter().map(|cpu| cpu.dropped_per_s).sum::<f64>()
+        let sockets: f64 = self.losses.iter().map(|loss| loss.per_s).sum();
+        rings + self.backlogs_lost_per_s() + self.devices_lost_per_s() + sockets
+    }
+
+    fn backlogs_lost_per_s(&self) -> f64 {
+        self.cpus.iter().map(|cpu| cpu.dropped_per_s).sum()
+    }
+
+    /// Dropped at devices (packets/s), without what backlogs lost: the kernel counts such a packet at its device, too.
+    fn devices_lost_per_s(&self) -> f64 {
+        let devices: f64 = self.interfaces.iter().map(|one| one.dropped_per_s).sum();
+        (devices - self.backlogs_lost_per_s()).max(0.0)
+    }
+
+    /// What is lost now and where, a sentence each; empty if nothing is.
+    pub fn lost(&self) -> Vec<String> {
+        let rings = self.interfaces.iter().filter(|one| one.ring_lost_per_s > 0.0);
+        let rings = rings.map(|one| format!("ring of {}: {} a second", one.whole_name(), rounded(one.ring_lost_per_s)));
+        let backlogs = self.cpus.iter().filter(|cpu| cpu.dropped_per_s > 0.0);
+        let backlogs =
+            backlogs.map(|cpu| format!("backlog of CPU {}: {} a second", cpu.cpu, rounded(cpu.dropped_per_s)));
+        let at_devices = self.devices_lost_per_s() > 0.0;
+        let devices = self.interfaces.iter().filter(|one| at_devices && one.dropped_per_s > 0.0);
+        let devices =
+            devices.map(|one| format!("device {}: {} a second", one.whole_name(), rounded(one.dropped_per_s)));
+        let sockets = self.losses.iter().map(LossMoment::sentence);
+        sockets.chain(rings).chain(backlogs).chain(devices).collect()
+    }
+
+    /// The programs of a CPU, the one with most of its time first.
+    pub fn programs_of(&self, cpu: u32) -> impl Iterator<Item = &ProgramMoment> {
+        self.programs.iter().filter(move |program| program.cpu == cpu)
     }
 
     /// The bottleneck, as a sentence: losses first, then what is full.
@@ -172,13 +321,25 @@ impl Moment {
             ));
         }
         let cpu = self.cpus.iter().filter(|cpu| cpu.dropped_per_s > 0.0);
-        let cpu = cpu.max_by(|a, b| a.dropped_per_s.total_cmp(&b.dropped_per_s))?;
-        Some(format!(
-            "the backlog of CPU {} loses {:.0} packets/s: protocol work gets too little of it ({:.0} % softirq)",
-            cpu.cpu,
-            cpu.dropped_per_s,
-            100.0 * cpu.softirq
-        ))
+        if let Some(cpu) = cpu.max_by(|a, b| a.dropped_per_s.total_cmp(&b.dropped_per_s)) {
+            return Some(format!(
+                "the backlog of CPU {} loses {:.0} packets/s: protocol work gets too little of it ({:.0} % softirq)",
+                cpu.cpu,
+                cpu.dropped_per_s,
+                100.0 * cpu.softirq
+            ));
+        }
+        let most = self.losses.iter().max_by(|a, b| a.per_s.total_cmp(&b.per_s));
+        if let Some(loss) = most {
+            let reader = loss.sockets.first().and_then(|socket| socket.pid);
+            let reader = reader.and_then(|pid| self.programs.iter().find(|program| program.pid == pid));
+            let reader = reader.map(|it| format!("; {} has {:.0} % of CPU {}", it.name, 100.0 * it.share, it.cpu));
+            return Some(format!("packets are lost at {}{}", loss.sentence(), reader.unwrap_or_default()));
+        }
+        let device = self.interfaces.iter().max_by(|a, b| a.dropped_per_s.total_cmp(&b.dropped_per_s));
+        let device = device.filter(|_| self.devices_lost_per_s() > 0.0)?;
+        let name = device.whole_name();
+        Some(format!("the device {name} drops {} packets/s: `netcliff drops` says why", rounded(device.dropped_per_s)))
     }
 
     fn full(&self) -> Option<String> {
@@ -204,13 +365,26 @@ impl Moment {
                 cpu.cpu, cpu.squeezed_per_s
             ));
         }
-        let cpu = self.cpus.iter().find(|cpu| cpu.busy() >= FULL)?;
-        Some(format!(
-            "CPU {} is full, mostly with programs ({:.0} % user, {:.0} % kernel)",
-            cpu.cpu,
-            100.0 * cpu.user,
-            100.0 * cpu.system
-        ))
+        let thread = self.programs.iter().filter(|program| program.serves() && program.busiest_thread >= FULL);
+        let thread = thread.max_by(|a, b| a.busiest_thread.total_cmp(&b.busiest_thread));
+        // Of several full CPUs that of a program with sockets here says more.
+        let serves = |cpu: &&&CpuMoment| self.programs_of(cpu.cpu).next().is_some_and(ProgramMoment::serves);
+        let full: Vec<&CpuMoment> = self.cpus.iter().filter(|cpu| cpu.busy() >= FULL).collect();
+        match full.iter().find(serves).or(full.first()) {
+            Some(cpu) => {
+                let programs: Vec<String> = self.programs_of(cpu.cpu).map(ProgramMoment::sentence).collect();
+                let programs = if programs.is_empty() { String::new() } else { format!(": {}", programs.join("; ")) };
+                Some(format!(
+                    "CPU {} is full, mostly with programs ({:.0} % user, {:.0} % kernel){programs}",
+                    cpu.cpu,
+                    100.0 * cpu.user,
+                    100.0 * cpu.system
+                ))
+            }
+            None => thread.map(|program| {
+                format!("a thread of {} has all that one thread can have ({})", program.name, program.sentence())
+            }),
+        }
     }
 }
 
@@ -223,7 +397,67 @@ mod tests {
         let interface = InterfaceMoment { name: "eth0".into(), link_bps: Some(1e9), ..InterfaceMoment::default() };
         let irq =
             InterruptMoment { interface: "eth0".into(), number: 40, per_s: 9.0, cpu: Some(1), ..Default::default() };
-        Moment { seconds: 1.0, cpus: vec![cpu(0), cpu(1)], interrupts: vec![irq], interfaces: vec![interface] }
+        let (cpus, interrupts, interfaces) = (vec![cpu(0), cpu(1)], vec![irq], vec![interface]);
+        Moment { seconds: 1.0, cpus, interrupts, interfaces, ..Moment::default() }
+    }
+
+    fn dnsmasq(cpu: u32, share: f64) -> ProgramMoment {
+        let sockets = Some(vec!["udp 0.0.0.0:53".to_owned()]);
+        ProgramMoment {
+            cpu,
+            pid: 7,
+            name: "dnsmasq".into(),
+            share,
+            busiest_thread: share,
+            sockets,
+            ..Default::default()
+        }
+    }
+
+    /// 31 000 a second that dnsmasq's socket lost.
+    fn at_the_socket() -> LossMoment {
+        let socket =
+            SocketLoss { socket: "udp 0.0.0.0:53".into(), per_s: 31e3, pid: Some(7), program: Some("dnsmasq".into()) };
+        let words = "receive buffers of UDP sockets".to_owned();
+        LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, sockets: vec![socket] }
+    }
+
+    #[test]
+    fn losses_at_sockets_are_named_and_counted_once() {
+        let mut moment = moment();
+        moment.losses = vec![at_the_socket()];
+        moment.programs = vec![dnsmasq(1, 0.97)];
+        let said = moment.bottleneck();
+        for word in
+            ["receive buffers of UDP sockets: 31000 a second", "udp 0.0.0.0:53 of dnsmasq (pid 7)", "97 % of CPU 1"]
+        {
+            assert!(said.contains(word), "{said}");
+        }
+        // The kernel counts a packet that the backlog refused at its device, too.
+        moment.cpus[0].dropped_per_s = 40.0;
+        moment.interfaces[0].dropped_per_s = 50.0;
+        assert!((moment.lost_per_s() - 31_050.0).abs() < 1e-6, "{}", moment.lost_per_s());
+        assert_eq!(moment.lost().len(), 3, "{:?}", moment.lost());
+        moment.interfaces[0].dropped_per_s = 40.0;
+        assert_eq!(moment.lost().len(), 2, "{:?}", moment.lost());
+    }
+
+    #[test]
+    fn full_cpus_and_threads_have_a_name() {
+        let mut moment = moment();
+        (moment.cpus[0].user, moment.cpus[1].user) = (0.9, 0.85);
+        moment.programs =
+            vec![ProgramMoment { cpu: 0, name: "gen".into(), elsewhere: true, ..dnsmasq(0, 0.98) }, dnsmasq(1, 0.94)];
+        let said = moment.bottleneck();
+        assert!(
+            said.contains("CPU 1 is full") && said.contains("dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1"),
+            "{said}"
+        );
+        // One thread that moves between two half idle CPUs.
+        let cpu = |cpu| CpuMoment { cpu, user: 0.5, idle: 0.5, ..CpuMoment::default() };
+        moment.cpus = vec![cpu(0), cpu(1)];
+        let said = moment.bottleneck();
+        assert!(said.contains("a thread of dnsmasq has all"), "{said}");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The host between two readings, for `netcliff watch`: [`Look`].
 
 mod counters;
+mod losses;
+mod programs;
+mod sockets;
 mod spaces;
 
 use crate::{
@@ -24,6 +27,8 @@ pub struct Look {
     interrupts: PerCpu,
     reading: Reading,
     queues: Vec<(String, Vec<netdev::QueueCounts>)>,
+    threads: programs::Threads,
+    losses: losses::Losses,
     /// Devices of other namespaces, with these.
     elsewhere: Vec<(String, Counted)>,
 }
@@ -46,6 +51,8 @@ impl Look {
             queues: queues.collect(),
             interrupts: interrupts().unwrap_or_default(),
             softirqs: softirqs().unwrap_or_default(),
+            threads: programs::Threads::now(),
+            losses: losses::Losses::now(),
             elsewhere: Vec::new(),
             reading: Reading::read(Path::new("/"), &names),
             system: SystemStamp::now()?,
@@ -77,6 +84,8 @@ impl Look {
                 let here = ports.iter().map(|port| self.interface(later, port, seconds));
                 here.chain(self.elsewhere(later, seconds)).collect()
             },
+            programs: self.threads.until(&later.threads, seconds),
+            losses: self.losses.until(&later.losses, seconds),
         }
     }
 
@@ -89,6 +98,7 @@ impl Look {
             CpuMoment {
                 cpu,
                 user: split.user + split.nice,
+                niced: split.nice,
                 system: split.system,
                 irq: split.irq,
                 softirq: split.softirq,

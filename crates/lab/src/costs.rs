@@ -1,15 +1,22 @@
 //! The costs a command computes with: a preset's, a file's, or those that `find` calibrated on this machine.
 
+mod choice;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use netcliff_core::experiment::FileError;
-use netcliff_core::finding::Calibration;
-use netcliff_core::{EngineKind, Figure, Finding, Host, units};
+use netcliff_core::finding::{Calibration, Setup};
+use netcliff_core::{EngineKind, Figure, Finding, Host, Latency, Napi, Scheme, Traffic, units};
 use netcliff_host::inventory::Inventory;
+use netcliff_model::ModelEngine;
 
 use crate::store::{Store, StoreError};
 use crate::{find, inputs};
+
+pub use choice::{unfit, unusual};
 
 /// The preset where nothing was calibrated, with the year of its measurements.
 const PRESET: (&str, u32) = ("pentium4-2530mhz", 2003);
@@ -20,11 +27,15 @@ const FIND: &str = "find:";
 /// Loads, as shares of the cliff, from which packets an interrupt are taken.
 const NEAR_CLIFF: std::ops::RangeInclusive<f64> = 0.89..=1.11;
 
-/// Results of a `find` in the store that describe its host.
+/// Results of a `find`, in the store or a file, that describe its host; or costs that were given, with nothing measured.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Its number in the store.
-    pub run: i64,
+    /// Its number in the store; `None` if it is a file's or a preset's.
+    pub run: Option<i64>,
+    /// What sentences call it: `find run 3`, `my.json`.
+    pub name: String,
+    /// Why it is this one and not the newest; `None` if it is the newest, or the command names it.
+    pub why: Option<String>,
     /// Its costs.
     pub calibration: Calibration,
     /// Packets an interrupt that were measured near the cliff, lowest and highest.
@@ -35,14 +46,23 @@ pub struct Found {
     pub frame_bytes: Option<u32>,
     /// The whole finding, with what speaks against relying on it.
     pub finding: Box<Finding>,
+    /// The model's latencies by step of the load, as `headroom` computes them.
+    pub(crate) latencies: Arc<Mutex<BTreeMap<i32, Option<Latency>>>>,
 }
 
 impl Found {
-    /// None if the run has no calibration.
-    fn of(run: i64, finding: &Finding) -> Option<Self> {
+    /// Of a run of the store; `None` if it has no calibration.
+    fn of_run(run: i64, finding: &Finding) -> Option<Self> {
+        Some(Self { run: Some(run), ..Self::of(format!("find run {run}"), finding)? })
+    }
+
+    /// Of a finding by this name; `None` if it has no calibration.
+    fn of(name: String, finding: &Finding) -> Option<Self> {
         let cliff_pps = finding.cliff_pps.wire;
         Some(Self {
-            run,
+            run: None,
+            name,
+            why: None,
             calibration: finding.calibration.clone()?,
             packets_per_interrupt: cliff_pps.and_then(|cliff| packets_per_interrupt(finding, cliff.value)),
             cliff_pps,
@@ -51,29 +71,53 @@ impl Found {
                 _ => None,
             },
             finding: Box::new(finding.clone()),
+            latencies: Arc::default(),
         })
     }
 
     /// Of 64-byte frames, with nothing measured but its costs.
     #[cfg(test)]
     pub(crate) fn bare(run: i64, calibration: Calibration) -> Self {
-        let setup = netcliff_core::finding::Setup {
-            scheme: netcliff_core::Scheme::Ideal,
-            traffic: netcliff_core::Traffic::poisson(1.0),
-            application_work_s: 0.0,
-            socket_buffer_bytes: 1 << 20,
-            repeats: 1,
-            trial_s: 0.4,
-            quick: true,
+        let finding = blank(calibration, netcliff_core::Scheme::Ideal);
+        Self::of_run(run, &finding).expect("it has costs")
+    }
+
+    /// Given costs under NAPI as the kernel has it; the cliff is the model's.
+    fn given(name: &str, host: Host) -> Result<Self, String> {
+        let scheme = Scheme::Napi(Napi::default());
+        let calibration = Calibration {
+            costs: Vec::new(),
+            host: host.clone(),
+            cpu_method: "given".to_owned(),
+            r_squared: None,
+            correlated: Vec::new(),
         };
-        let finding = Finding { calibration: Some(calibration), ..Finding::blank(setup, 1e-4) };
-        Self::of(run, &finding).expect("it has costs")
+        let mut finding = blank(calibration, scheme.clone());
+        let (engine, traffic) = (ModelEngine::default(), Traffic::poisson(1.0));
+        let cliff = netcliff_model::cliff(&engine.without_quantiles(), &host, &scheme, &traffic, finding.loss_target)
+            .map_err(|error| format!("the model finds no cliff of it: {error}"))?;
+        finding.cliff_pps.model = Some(Figure::exact(cliff.pps));
+        Self::of(name.to_owned(), &finding).ok_or_else(|| "it has no costs".to_owned())
     }
 
     /// Packets an interrupt at the cliff: the middle of what was measured near it; None: not measured.
     pub fn packets_per_interrupt(&self) -> Option<f64> {
         self.packets_per_interrupt.map(|(low, high)| (low * high).sqrt())
     }
+}
+
+/// A finding of 64-byte frames without figures but these costs.
+fn blank(calibration: Calibration, scheme: Scheme) -> Finding {
+    let setup = Setup {
+        scheme,
+        traffic: Traffic::poisson(1.0),
+        application_work_s: 0.0,
+        socket_buffer_bytes: 1 << 20,
+        repeats: 1,
+        trial_s: 0.4,
+        quick: true,
+    };
+    Finding { calibration: Some(calibration), ..Finding::blank(setup, 1e-4) }
 }
 
 /// Lowest and highest ratio of packets to interrupts over the measured loads near a cliff.
@@ -89,12 +133,48 @@ fn packets_per_interrupt(finding: &Finding, cliff_pps: f64) -> Option<(f64, f64)
     })
 }
 
-/// The newest `find` of this machine in a store that has costs.
+/// This host's calibration in a store: the run that `results calibrate` named, else the newest `find` of this machine that measured a cliff
+/// with standard settings and passed its own checks.
 ///
 /// # Errors
 /// Why there is none: a part of a sentence.
-pub fn newest(store: &Path) -> Result<Found, String> {
-    newest_of(store, &find::cpu_name(&Inventory::of_this_host()))
+pub fn calibration(store: &Path) -> Result<Found, String> {
+    choice::choose(store, &this_cpu())
+}
+
+/// The CPUs of this machine, as a finding names them.
+pub fn this_cpu() -> String {
+    find::cpu_name(&Inventory::of_this_host())
+}
+
+/// What `--host` names for a command that holds this host against a cliff: a run of the store, what `find --json` wrote, or a preset or
+/// TOML file of costs, whose cliff is the model's. Without a name this host's [`calibration`].
+///
+/// # Errors
+/// There is no such host, or it was not calibrated: a sentence.
+pub fn cliff_of(
+    name: Option<&str>,
+    store: impl FnOnce() -> Result<std::path::PathBuf, String>,
+) -> Result<Found, String> {
+    let Some(name) = name else { return calibration(&store()?) };
+    if name != LAST_FIND
+        && !name.starts_with(FIND)
+        && let Some(finding) = inputs::finding(name)
+    {
+        return Found::of(name.to_owned(), &finding).ok_or_else(|| format!("--host {name}: that `find` has no costs"));
+    }
+    let costs = named(Some(name), store).map_err(|error| format!("--host {error}"))?;
+    match costs.origin {
+        Origin::Found(found) => Ok(*found),
+        Origin::Named(_) | Origin::Preset(_) => {
+            Found::given(name, costs.host).map_err(|why| format!("--host {name}: {why}"))
+        }
+    }
+}
+
+/// The newest `find` of this machine in a store that has costs, whatever its settings.
+fn newest(store: &Path) -> Result<Found, String> {
+    newest_of(store, &this_cpu())
 }
 
 /// The same of a machine with these CPUs.
@@ -106,7 +186,7 @@ fn newest_of(store: &Path, cpu: &str) -> Result<Found, String> {
         let store = Store::open(store)?;
         for run in store.runs()?.iter().filter(|run| run.kind == "find") {
             let finding = store.finding(run.id)?.filter(|finding| finding.host.cpu == cpu && finding.host.at.is_none());
-            if let Some(found) = finding.and_then(|finding| Found::of(run.id, &finding)) {
+            if let Some(found) = finding.and_then(|finding| Found::of_run(run.id, &finding)) {
                 return Ok(Some(found));
             }
         }
@@ -131,7 +211,7 @@ fn run(store: &Path, number: &str) -> Result<Found, String> {
         return Err(format!("run {id} is a `{}`, not a `find`; {listed}", run.kind));
     }
     let finding = store.finding(id).map_err(|error| error.to_string())?;
-    finding.and_then(|finding| Found::of(id, &finding)).ok_or_else(|| format!("run {id} has no calibration"))
+    finding.and_then(|finding| Found::of_run(id, &finding)).ok_or_else(|| format!("run {id} has no calibration"))
 }
 
 /// A host to compute with.
@@ -156,8 +236,8 @@ pub enum Origin {
     Named(String),
     /// A `find` in the store.
     Found(Box<Found>),
-    /// A preset, since this machine was not calibrated.
-    Preset,
+    /// A preset, since this machine was not calibrated; why.
+    Preset(String),
 }
 
 impl Origin {
@@ -165,7 +245,7 @@ impl Origin {
     pub fn run(&self) -> Option<&Found> {
         match self {
             Self::Found(found) => Some(found),
-            Self::Named(_) | Self::Preset => None,
+            Self::Named(_) | Self::Preset(_) => None,
         }
     }
 }
@@ -176,22 +256,24 @@ impl fmt::Display for Origin {
         match self {
             Self::Named(name) => f.write_str(name),
             Self::Found(found) => {
-                write!(f, "find run {}", found.run)?;
-                found.cliff_pps.map_or(Ok(()), |cliff| {
+                f.write_str(&found.name)?;
+                if let Some(cliff) = found.cliff_pps {
                     let cliff_pps = units::print_pps((cliff.value / 1e3).round() * 1e3);
-                    write!(f, ", whose measured cliff is {cliff_pps}")
-                })
+                    write!(f, ", whose measured cliff is {cliff_pps}")?;
+                }
+                found.why.as_ref().map_or(Ok(()), |why| write!(f, " ({why})"))
             }
-            Self::Preset => {
+            Self::Preset(why) => {
                 let (name, year) = PRESET;
-                write!(f, "preset {name} ({year}); `netcliff find` measures this machine's")
+                let why = if why.contains("not used") { format!(": {why}") } else { String::new() };
+                write!(f, "preset {name} ({year}){why}; `netcliff find` measures this machine's")
             }
         }
     }
 }
 
-/// The host that `--host` names: a preset, a TOML file, what `find --json` wrote, `find:3` or `last-find` of the store. Without a name the
-/// newest `find` of this machine, else a preset.
+/// The host that `--host` names: a preset, a TOML file, what `find --json` wrote, `find:3` or `last-find` of the store. Without a name
+/// this machine's [`calibration`], else a preset.
 ///
 /// # Errors
 /// No such host: the name, why, and what there is.
@@ -203,9 +285,9 @@ pub fn named(
         found.map(Costs::from).map_err(|message| FileError { path: name.to_owned(), message })
     };
     match name {
-        None => Ok(match store().and_then(|store| newest(&store)) {
+        None => Ok(match store().and_then(|store| calibration(&store)) {
             Ok(found) => found.into(),
-            Err(_) => Costs { host: inputs::host(PRESET.0)?, origin: Origin::Preset },
+            Err(why) => Costs { host: inputs::host(PRESET.0)?, origin: Origin::Preset(why) },
         }),
         Some(LAST_FIND) => {
             let why = |why: String| format!("{why}; `netcliff find` measures them");

@@ -32,12 +32,32 @@ pub struct Read {
     pub headroom: Option<Headroom>,
 }
 
+/// Which cliff loads are held against.
+#[derive(Debug, Clone, Default)]
+pub struct Calibration {
+    /// What `--host` names; `None`: this host's calibration.
+    pub named: Option<String>,
+    /// The store.
+    pub store: Option<PathBuf>,
+}
+
+impl Calibration {
+    /// The cliff as it is now: another run may have been made or named since.
+    ///
+    /// # Errors
+    /// There is none: a sentence.
+    pub fn read(&self) -> Result<Found, String> {
+        let store = || self.store.clone().ok_or_else(|| "no directory for a store is known".to_owned());
+        costs::cliff_of(self.named.as_deref(), store)
+    }
+}
+
 /// Reads this host for as long as it lives.
 pub struct Monitor {
     host: Inspection,
     /// The interfaces that are read, by name; empty: the main ones.
     interfaces: Vec<String>,
-    store: Option<PathBuf>,
+    calibration: Calibration,
     kernel: String,
     state: Mutex<State>,
 }
@@ -52,16 +72,20 @@ struct State {
 }
 
 impl Monitor {
-    /// Of these interfaces (empty: the main ones) and the cliff of the newest `find` of this machine in the store.
+    /// Of these interfaces (empty: the main ones) against a cliff that was read; `None`: there is none yet.
     ///
     /// # Errors
     /// /proc/stat cannot be read or has another form.
-    pub fn new(host: Inspection, interfaces: Vec<String>, store: Option<PathBuf>) -> Result<Self, MeterError> {
+    pub fn new(
+        host: Inspection,
+        interfaces: Vec<String>,
+        calibration: Calibration,
+        found: Option<Found>,
+    ) -> Result<Self, MeterError> {
         let before = Look::now(&ports(&host, &interfaces))?;
-        let found = store.as_deref().and_then(|store| costs::newest(store).ok());
         let (at, kernel) = (Instant::now(), kernel_name(&Inventory::of_this_host()));
         let state = State { before, at, moment: None, headroom: None, found, asked: at };
-        Ok(Self { host, interfaces, store, kernel, state: Mutex::new(state) })
+        Ok(Self { host, interfaces, calibration, kernel, state: Mutex::new(state) })
     }
 
     /// Whether there is a cliff to hold loads against.
@@ -81,7 +105,7 @@ impl Monitor {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.asked.elapsed() >= CALIBRATION_AGE {
             state.asked = Instant::now();
-            if let Some(found) = self.store.as_deref().and_then(|store| costs::newest(store).ok()) {
+            if let Ok(found) = self.calibration.read() {
                 state.found = Some(found);
             }
         }
@@ -110,7 +134,7 @@ mod tests {
     #[test]
     fn counters_come_at_once_and_shares_after_a_second() {
         let host = Inspection::of_this_host(Duration::ZERO).expect("this host");
-        let monitor = Monitor::new(host, Vec::new(), None).expect("a monitor");
+        let monitor = Monitor::new(host, Vec::new(), Calibration::default(), None).expect("a monitor");
         let first = monitor.read(0.0).expect("a reading");
         assert!(!first.counters.cpus.is_empty() && first.moment.is_none() && !monitor.is_calibrated());
         std::thread::sleep(LEAST);

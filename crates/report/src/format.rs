@@ -135,10 +135,16 @@ pub fn loss(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-4 { format!("{value:.1e}").replace(".0e", "e") } else { share_short(value) }
 }
 
-/// A share without trailing zeros: `50 %`, `0.01 %`.
+/// Below it a share has no digits that anyone acts on.
+const LEAST_SHARE: f64 = 1e-4;
+
+/// A share without trailing zeros: `50 %`, `0.01 %`, `below 0.01 %`.
 pub fn share_short(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
+    }
+    if value > 0.0 && value < LEAST_SHARE {
+        return format!("below {} %", LEAST_SHARE * 100.0);
     }
     let percent = units::three_digits(value * 100.0);
     format!("{percent} %")

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use netcliff_core::headroom::Headroom;
+use netcliff_core::headroom::{Headroom, Nearest};
 use netcliff_core::metrics::{AgentCounters, Counters};
 use netcliff_core::watch::Moment;
 
@@ -133,11 +133,11 @@ fn drops(text: &mut Text, counters: &Counters) {
             dropped.iter().for_each(|count| lost("queue", format!("{}-rx-{queue}", interface.name), *count));
         }
     }
-    if let Some(counts) = counters.udp_drops {
-        for (reason, count) in ["udp_receive_buffer", "udp_memory", "udp_checksum"].into_iter().zip(counts) {
-            lost(reason, "udp".to_owned(), count);
-        }
+    for (reason, count) in &counters.sockets_lost {
+        let place = reason.split_once('_').map_or(*reason, |(place, _)| place);
+        lost(reason, if place == "listen" { "tcp" } else { place }.to_owned(), *count);
     }
+    counters.udp_checksum.into_iter().for_each(|count| lost("udp_checksum", "udp".to_owned(), count));
     let help = "Packets dropped by reason and place. A loss may be counted at several: do not add reasons.";
     text.family("netcliff_dropped_packets_total", Kind::Counter, help, samples);
 }
@@ -182,6 +182,31 @@ fn shares(text: &mut Text, moment: &Moment) {
 fn cliff(text: &mut Text, headroom: &Headroom) {
     let help = "Load of the nearest CPU over that at the calibrated cliff: 0.62 is at 62 % of the cliff.";
     text.family("netcliff_host_cliff_ratio", Kind::Gauge, help, [(Vec::new(), headroom.share)]);
+    let by = |by: Nearest| match by {
+        Nearest::Packets => "packets",
+        Nearest::Softirq => "softirq",
+        Nearest::Programs => "programs",
+    };
+    let shares = headroom.cpus.iter().map(|cpu| {
+        let labels = vec![("cpu", cpu.cpu.to_string()), ("by", by(cpu.by).to_owned())];
+        (labels, 1.0)
+    });
+    let help =
+        "What the ratio of each CPU is taken from: packets, time in softirqs, or time that is not idle (programs).";
+    text.family("netcliff_cpu_nearest_info", Kind::Gauge, help, shares);
+    let programs = headroom.programs.iter().map(|program| {
+        let labels = vec![
+            ("cpu", program.cpu.to_string()),
+            ("pid", program.pid.to_string()),
+            ("program", program.name.clone()),
+            ("sockets", program.sockets.as_deref().unwrap_or_default().join(", ")),
+        ];
+        (labels, program.share)
+    });
+    let help = "Share of each CPU that its three busiest programs had.";
+    text.family("netcliff_program_cpu_ratio", Kind::Gauge, help, programs);
+    let help = "Packets and connections lost a second by sockets, protocols, backlogs, devices and rings, each once.";
+    text.family("netcliff_lost_per_second", Kind::Gauge, help, [(Vec::new(), headroom.lost_per_s)]);
     let cpus = headroom.cpus.iter().map(|cpu| (of_cpu(cpu.cpu), cpu.share));
     text.family("netcliff_cpu_cliff_ratio", Kind::Gauge, "Load of each CPU over that at the calibrated cliff.", cpus);
     let queues = headroom
@@ -200,12 +225,18 @@ fn cliff(text: &mut Text, headroom: &Headroom) {
     let help = "The calibrated cliff of one CPU (packets a second).";
     text.family("netcliff_cliff_packets_per_second", Kind::Gauge, help, [(Vec::new(), headroom.cliff_pps.value)]);
     let help = "When the cliff was calibrated.";
-    text.family(
-        "netcliff_cliff_calibrated_timestamp_seconds",
-        Kind::Gauge,
-        help,
-        [(Vec::new(), headroom.calibrated_unix_s)],
-    );
+    // Costs that were given have no date.
+    let date = Some(headroom.calibrated_unix_s).filter(|date| *date > 0.0).map(|date| (Vec::new(), date));
+    text.family("netcliff_cliff_calibrated_timestamp_seconds", Kind::Gauge, help, date);
+    let labels = vec![
+        ("engine", headroom.engine.name().to_owned()),
+        ("calibration", headroom.cliff_of.clone()),
+        ("why", headroom.cliff_why.clone().unwrap_or_default()),
+    ];
+    let help = "Which calibration the cliff is of, which engine answered for it (wire: measured), and why it is not the newest.";
+    text.family("netcliff_cliff_info", Kind::Gauge, help, [(labels, 1.0)]);
+    let help = "1: nothing speaks against relying on the cliff. 0: `netcliff headroom` says what does.";
+    text.family("netcliff_cliff_valid", Kind::Gauge, help, [(Vec::new(), f64::from(headroom.cliff_valid))]);
 }
 
 fn of_agent(text: &mut Text, agent: &AgentCounters) {
@@ -243,7 +274,12 @@ mod tests {
             queues: vec![(0, 10, Some(1)), (1, 0, None)],
             ..InterfaceCounters::default()
         };
-        Counters { cpus: vec![cpu(0), cpu(1)], interfaces: vec![interface], udp_drops: Some([9, 0, 0]) }
+        Counters {
+            cpus: vec![cpu(0), cpu(1)],
+            interfaces: vec![interface],
+            sockets_lost: vec![("udp_receive_buffer", 9), ("listen_queue", 4)],
+            udp_checksum: None,
+        }
     }
 
     fn text(open_metrics: bool) -> String {
@@ -263,6 +299,7 @@ mod tests {
             "netcliff_dropped_packets_total{reason=\"backlog\",place=\"cpu1\"} 2",
             "netcliff_dropped_packets_total{reason=\"ring\",place=\"odd\\\"name\\\\\"} 4",
             "netcliff_dropped_packets_total{reason=\"udp_receive_buffer\",place=\"udp\"} 9",
+            "netcliff_dropped_packets_total{reason=\"listen_queue\",place=\"tcp\"} 4",
             "netcliff_agent_tests_running 1",
             "netcliff_agent_clients 2",
             "netcliff_agent_clients_most 10",
@@ -296,7 +333,7 @@ mod tests {
     #[test]
     fn contrib_names_only_metrics_that_exist() {
         let headroom = serde_json::json!({
-            "seconds": 1.0, "run": 1, "calibrated_unix_s": 1e9, "cliff_pps": 1e5, "engine": "wire", "share": 0.62, "cpu": 0,
+            "seconds": 1.0, "run": 1, "cliff_of": "find run 1", "cliff_valid": true, "calibrated_unix_s": 1e9, "cliff_pps": 1e5, "engine": "wire", "share": 0.62, "cpu": 0,
             "cpus": [{"cpu": 0, "packets_per_s": 6.2e4, "softirq": 0.5, "share": 0.62, "by": "packets", "dropped_per_s": 0.0,
                 "latency_s": {"mean": 2e-5}}],
             "queues": [{"interface": "eth0", "queue": 0, "packets_per_s": 6.2e4, "share": 0.62}], "lost_per_s": 0.0,

@@ -10,17 +10,17 @@ use netcliff_model::Fidelity;
 /// The point or the sweep.
 #[derive(Debug, Args)]
 pub struct ComputeArgs {
-    /// Costs and sizes: a preset, a TOML file, find:3 (a run of the store) or last-find [default: the newest find of this machine, else
-    /// pentium4-2530mhz]
+    /// Costs and sizes: a preset, a TOML file, find:3 (a run of the store) or last-find [default: this host's calibration, see
+    /// `netcliff results calibrate`, else pentium4-2530mhz]
     #[arg(long, value_name = "PRESET|FILE|find:N", help_heading = "Host")]
     pub host: Option<String>,
     /// Change one cost or size of the host, such as application=2us (repeatable)
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Host")]
     pub set: Vec<String>,
     /// How packets reach the CPU: ideal, interrupt, disable-enable, polling, napi-2007, napi, coalesce, hybrid
-    /// or dim, with parameters after a colon
-    #[arg(long, default_value = "napi", value_name = "NAME[:key=value,...]", help_heading = "Host")]
-    pub scheme: Scheme,
+    /// or dim, with parameters after a colon [default: that of the host's `find`, else napi]
+    #[arg(long, value_name = "NAME[:key=value,...]", help_heading = "Host")]
+    pub scheme: Option<Scheme>,
     /// Offered load: 100kpps, 300Mbit/s or 40% of line rate
     #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true, help_heading = "Load")]
     pub rate: Option<Load>,

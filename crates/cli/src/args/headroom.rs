@@ -14,11 +14,16 @@ use netcliff_core::units;
   netcliff headroom
   netcliff headroom --if eth0 --interval 10s
   netcliff headroom --fail-above 80%  # exit code 1 above it, or with losses
+  netcliff headroom --host find:3  # against the cliff of that run
   netcliff headroom --json | jq .share
 
-The cliff is that of the newest `find` of this machine in the store. A CPU's share of it is the larger of its
-packets/s over the cliff, and its time in interrupts and softirqs over that time at the cliff: packets that
-cost more than the calibrated ones count by their time. `watch --metrics` answers with the same shares."
+The cliff is that of the newest `find` of this machine in the store that measured one with standard settings, or
+of the run that `netcliff results calibrate` names. A CPU's share is the largest of three: its packets/s over the
+cliff; its time in interrupts and softirqs over that time at the cliff (packets that cost more than the calibrated
+ones count by their time); and its time that is not idle, which programs use, too. A thread cannot have more than
+one CPU: one of a program with sockets that has all of it is at 100 %. The programs with most CPU time are named with
+their sockets. Losses are those of sockets, protocols, backlogs, devices and rings of this network namespace.
+`watch --metrics` answers with the same shares."
 )]
 pub struct HeadroomArgs {
     /// Interface whose queues are counted (repeatable) [default: hardware that is up, else every link that is up]
@@ -27,6 +32,10 @@ pub struct HeadroomArgs {
     /// Time over which the load is counted, 500ms to 1h
     #[arg(long, default_value = "2s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
     pub interval: Duration,
+    /// The cliff: a run of the store, last-find, what `find --json` wrote, or a preset or TOML file of costs (the model's
+    /// cliff) [default: this host's calibration, see `netcliff results calibrate`]
+    #[arg(long, value_name = "find:N|FILE|PRESET")]
+    pub host: Option<String>,
     /// Exit with 1 where the nearest CPU is above this share of its cliff, or packets are lost
     #[arg(long, value_name = "80%", value_parser = share, allow_hyphen_values = true)]
     pub fail_above: Option<f64>,

@@ -117,7 +117,7 @@ fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow
     if loads.is_empty() {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 20kpps..160kpps:8"));
     }
-    let host = costs(args.host.as_deref(), &args.set, store, !args.json)?;
+    let host = costs(args.host.as_deref(), &args.set, store, !args.json)?.host;
     host.validate().map_err(output::usage)?;
     let (goal, constraints) = args.objective()?;
     let settings = Settings {

@@ -107,7 +107,7 @@ pub fn run(args: &AgentArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         output::say(format!("netcliff: agent listens on {address}"));
     }
     let metrics = args.metrics.metrics;
-    let scrapes = metrics.map(|address| metrics::scrapes(address, &[], store, Some(counts))).transpose()?;
+    let scrapes = metrics.map(|address| metrics::scrapes(address, &[], None, store, Some(counts))).transpose()?;
     std::thread::scope(|scope| {
         if let Some(scrapes) = &scrapes {
             scope.spawn(|| scrapes.run(&stop));

@@ -5,7 +5,10 @@ use std::process::ExitCode;
 
 use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::warning::PREFIX;
-use netcliff_core::{Analysis, Arrivals, Engine, EngineFailure, FrameSizes, Load, Point, Provenance, Record, Traffic};
+use netcliff_core::{
+    Analysis, Arrivals, Engine, EngineFailure, FrameSizes, Load, Napi, Point, Provenance, Record, Scheme, Traffic,
+};
+use netcliff_lab::costs::Costs;
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
 use netcliff_model::{ModelEngine, Question};
@@ -178,7 +181,15 @@ pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point
 
 /// The point at a load; a trace brings its own where none is given.
 pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<Point> {
-    let mut host = costs(args.host.as_deref(), &args.set, store, !(args.json || output::to_stdout(&args.csv)))?;
+    let for_people = !(args.json || output::to_stdout(&args.csv));
+    let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people)?;
+    let scheme = args.scheme.clone().unwrap_or_else(|| {
+        let scheme = origin.run().map(|found| found.finding.setup.scheme.clone());
+        if let Some(scheme) = scheme.as_ref().filter(|_| for_people) {
+            output::say(format!("netcliff: scheme: {scheme}, that of the run; --scheme names another"));
+        }
+        scheme.unwrap_or_else(|| Scheme::Napi(Napi::default()))
+    });
     if let Some(QueuesArg(queues)) = &args.queues {
         host.queues = Some(queues.clone());
     }
@@ -192,7 +203,7 @@ pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -
     let traffic = inputs::traffic(&args.arrivals, size, rate, link_bps).map_err(output::usage)?;
     let flows = args.flows.as_ref().map(inputs::flows).transpose().map_err(output::usage)?;
     let traffic = Traffic { flows, ..traffic };
-    checked(Point { host, scheme: args.scheme.clone(), traffic }, args.link.is_some())
+    checked(Point { host, scheme, traffic }, args.link.is_some())
 }
 
 /// Refuses a point that cannot be, and a load above the link that the user named.

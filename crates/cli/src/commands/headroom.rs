@@ -18,8 +18,9 @@ use crate::output;
 pub fn run(args: &HeadroomArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     super::refuse_name(store, false, "headroom keeps nothing")?;
     let path = store_path(store)?;
-    let found = costs::newest(&path).map_err(|why| {
-        output::usage(format!("no calibrated cliff in {}: {why}; `netcliff find` measures it", path.display()))
+    let found = costs::cliff_of(args.host.as_deref(), || Ok(path.clone())).map_err(|why| match &args.host {
+        Some(_) => output::usage(why),
+        None => output::usage(format!("no calibrated cliff in {}: {why}; `netcliff find` measures it", path.display())),
     })?;
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
     let ports = ports(&args.interfaces, &host)?;

@@ -87,10 +87,13 @@ fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> 
         Some(_) => None,
         None => store_path(store)
             .map_err(|error| error.to_string())
-            .and_then(|path| costs::newest(&path))
+            .and_then(|path| costs::calibration(&path))
             .map_err(|why| output::say(format!("netcliff: CPU not calibrated ({why}); `netcliff find` calibrates")))
             .ok(),
     };
+    if let Some((found, why)) = costs.as_ref().and_then(|found| Some((found, found.why.as_ref()?))) {
+        output::say(format!("netcliff: costs are those of {}: {why}", found.name));
+    }
     if let Some(caution) = costs.as_ref().and_then(super::caution) {
         output::say(format!("netcliff: {caution}"));
     }

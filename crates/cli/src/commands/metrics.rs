@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use netcliff_core::metrics::AgentCounters;
 use netcliff_host::inspect::Inspection;
-use netcliff_lab::monitor::Monitor;
+use netcliff_lab::monitor::{Calibration, Monitor};
 use netcliff_report::metrics::{Told, metrics};
 use netcliff_wire::scrape::{Format, Scrapes, Source};
 
@@ -25,16 +25,23 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub type Counts = Arc<Mutex<AgentCounters>>;
 
 /// A monitor of this host, with the cliff of the store that the options name.
-fn monitor(interfaces: &[String], store: &StoreArgs) -> anyhow::Result<Monitor> {
+fn monitor(interfaces: &[String], named: Option<&str>, store: &StoreArgs) -> anyhow::Result<Monitor> {
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
     // A name that does not exist is refused before anything is served.
     super::headroom::ports(interfaces, &host)?;
-    let monitor = Monitor::new(host, interfaces.to_vec(), store_path(store).ok())?;
-    if !monitor.is_calibrated() {
-        output::say(
-            "netcliff: no `netcliff find` of this machine in the store: metrics without the distance to its cliff",
-        );
+    let calibration = Calibration { named: named.map(str::to_owned), store: store_path(store).ok() };
+    // A host that was named has to be there; without one metrics come without the cliff.
+    let found = calibration.read();
+    match (&found, named) {
+        (Err(why), Some(_)) => return Err(output::usage(why)),
+        (Err(why), None) => output::say(format!("netcliff: metrics without the distance to the cliff: {why}")),
+        (Ok(found), _) => {
+            let why = found.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+            output::say(format!("netcliff: against the cliff of {}{why}", found.name));
+            super::caution(found).into_iter().for_each(|caution| output::say(format!("netcliff: {caution}")));
+        }
     }
+    let monitor = Monitor::new(host, interfaces.to_vec(), calibration, found.ok())?;
     Ok(monitor)
 }
 
@@ -55,10 +62,11 @@ fn text(monitor: &Monitor, agent: Option<&Counts>, format: Format) -> Result<Str
 pub fn scrapes(
     address: SocketAddr,
     interfaces: &[String],
+    host: Option<&str>,
     store: &StoreArgs,
     agent: Option<Counts>,
 ) -> anyhow::Result<Scrapes> {
-    let monitor = monitor(interfaces, store)?;
+    let monitor = monitor(interfaces, host, store)?;
     let source: Source = Arc::new(move |format| text(&monitor, agent.as_ref(), format));
     let scrapes =
         Scrapes::bind(address, source).map_err(|error| output::usage(format!("--metrics {address}: {error}")))?;
@@ -68,7 +76,7 @@ pub fn scrapes(
 
 /// Answers until a signal.
 pub fn serve(address: SocketAddr, args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
-    let scrapes = scrapes(address, &args.interfaces, store, None)?;
+    let scrapes = scrapes(address, &args.interfaces, args.host.as_deref(), store, None)?;
     scrapes.run(&*stop_on_signal()?);
     Ok(ExitCode::SUCCESS)
 }
@@ -76,7 +84,7 @@ pub fn serve(address: SocketAddr, args: &WatchArgs, store: &StoreArgs) -> anyhow
 /// Writes the file at each interval until a signal, or once.
 pub fn write_file(path: &Path, args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     super::refuse_unwritable(Some(path))?;
-    let monitor = monitor(&args.interfaces, store)?;
+    let monitor = monitor(&args.interfaces, args.host.as_deref(), store)?;
     let stop = stop_on_signal()?;
     // Shares are of a second at least.
     let interval = args.interval.max(Duration::from_secs(1));

@@ -1,5 +1,6 @@
 //! `netcliff results`.
 
+mod calibrate;
 mod export;
 mod list;
 pub(super) mod show;
@@ -61,6 +62,9 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         ResultsAction::Export { run, output, force, .. } => export::export(&store, run.as_deref(), output, *force)?,
         ResultsAction::Import { files } => export::import(&store, files, store_args.name.is_some())?,
         ResultsAction::Rename { run, to } => store.rename(pick(&store, Some(run))?.id, Some(to))?,
+        ResultsAction::Calibrate { run, auto } => {
+            calibrate::calibrate(&store, run.as_deref(), *auto)?;
+        }
         ResultsAction::Rm { runs } => {
             let runs = runs.iter().map(|run| pick(&store, Some(run))).collect::<anyhow::Result<Vec<_>>>()?;
             for run in &runs {

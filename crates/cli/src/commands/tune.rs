@@ -73,8 +73,9 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     };
     let mut plan = planned(&args.wish, &host)?;
     // The costs in the store are this host's.
-    if args.from.is_none() {
-        expect(&mut plan, &host, store_path(store).map_err(|error| error.to_string()));
+    if args.from.is_none() || args.host.is_some() {
+        let path = store_path(store).map_err(|error| error.to_string());
+        expect(&mut plan, &host, args.host.as_deref(), path).map_err(output::usage)?;
     }
     match form(args, &plan, &host)? {
         Some(text) => output::page(&text)?,
@@ -137,24 +138,35 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
     Ok(told)
 }
 
-/// Effects by the newest calibration in the store.
-fn expect(plan: &mut Plan, host: &Inspection, store: Result<PathBuf, String>) {
-    match store.and_then(|path| costs::newest(&path)) {
+/// Effects by the costs that `--host` names, else by this host's calibration in the store.
+///
+/// # Errors
+/// There are no such costs.
+fn expect(
+    plan: &mut Plan,
+    host: &Inspection,
+    named: Option<&str>,
+    store: Result<PathBuf, String>,
+) -> Result<(), String> {
+    match costs::cliff_of(named, || store) {
         Ok(found) => {
             tuning::effects(plan, host, &found);
-            plan.notes.splice(0..0, super::caution(&found));
+            let why = found.why.as_ref().map(|why| format!("effects are by {}: {why}", found.name));
+            plan.notes.splice(0..0, super::caution(&found).into_iter().chain(why));
         }
+        Err(error) if named.is_some() => return Err(error),
         Err(error) => {
             plan.notes.push(format!("effects are not predicted: not calibrated ({error}); `netcliff find` calibrates"))
         }
     }
+    Ok(())
 }
 
 /// The plan of `tune plan --objective` for this host, to look at.
 pub fn sheet(objective: Objective, store: PathBuf) -> Result<PlanSheet, String> {
     let host = Inspection::of_this_host(Duration::ZERO).map_err(|error| error.to_string())?;
     let mut plan = plan(&host, &Wish::new(objective)).map_err(|error| error.to_string())?;
-    expect(&mut plan, &host, Ok(store));
+    expect(&mut plan, &host, None, Ok(store))?;
     Ok(plan.sheet())
 }
 

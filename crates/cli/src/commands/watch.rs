@@ -55,6 +55,11 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.metrics_file {
         return super::metrics::write_file(path, args, store);
     }
+    if let Some(host) = &args.host {
+        return Err(output::usage(format!(
+            "--host {host}: the screen has no cliff; give --metrics or --metrics-file, or use `netcliff headroom --host {host}`"
+        )));
+    }
     live::start(args.live, false, "watch")?;
     let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
     let ports = super::headroom::ports(&args.interfaces, &host)?;

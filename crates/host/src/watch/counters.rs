@@ -42,7 +42,8 @@ impl Look {
         Counters {
             cpus: cpus.collect(),
             interfaces: interfaces.collect(),
-            udp_drops: udp.map(|udp| [udp.rcvbuf_errors, udp.mem_errors.unwrap_or(0), udp.in_csum_errors]),
+            sockets_lost: self.losses.by_reason().collect(),
+            udp_checksum: udp.map(|udp| udp.in_csum_errors),
         }
     }
 }

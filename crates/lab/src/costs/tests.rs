@@ -1,5 +1,5 @@
 use netcliff_core::finding::{Setup, SweepPoint};
-use netcliff_core::{Outcome, Scheme, Traffic};
+use netcliff_core::{FrameSizes, Outcome, Scheme, Traffic};
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn the_newest_of_this_machine_counts() {
     let dir = tempfile::tempdir().unwrap();
     let path = store(dir.path());
     let found = newest_of(&path, HERE).unwrap();
-    assert_eq!((found.run, found.calibration.host.protocol_s), (3, 2e-6));
+    assert_eq!((found.run, found.calibration.host.protocol_s), (Some(3), 2e-6));
     assert_eq!((found.packets_per_interrupt, found.packets_per_interrupt()), (Some((4.0, 9.0)), Some(6.0)));
     assert_eq!(Origin::Found(Box::new(found)).to_string(), "find run 3, whose measured cliff is 200kpps");
     assert!(newest_of(&path, "1 x Third CPU").unwrap_err().contains("this machine"));
@@ -97,4 +97,72 @@ fn without_a_find_the_preset_says_its_year() {
     let costs = named(None, || Err("no home".to_owned())).unwrap();
     assert_eq!(costs.host, Host::pentium4_2530mhz());
     assert!(costs.origin.to_string().starts_with("preset pentium4-2530mhz (2003)"), "{}", costs.origin);
+}
+
+/// Keeps a finding of this machine: its run.
+fn keep(store: &Store, change: impl Fn(&mut Finding)) -> i64 {
+    let mut one = finding(HERE, 1e-6);
+    change(&mut one);
+    let run = store.begin("find", "netcliff find", 1.0).unwrap();
+    store.finish(run, false, Some(&one)).unwrap();
+    run
+}
+
+/// What-if runs, runs without a measured cliff and runs of which most trials do not count never are the calibration by themselves; a run of
+/// another machine in a shared store says nothing.
+#[test]
+fn only_runs_to_rely_on_calibrate_a_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("records.db");
+    let store = Store::open(&path).unwrap();
+    type Change = fn(&mut Finding);
+    let unfit: [(Change, &str); 4] = [
+        (|one| one.setup.application_work_s = 7e-6, "a what-if (--work 7us)"),
+        (|one| one.cliff_pps.wire = None, "it measured no cliff"),
+        (|one| one.partial = true, "stopped early"),
+        (
+            |one| {
+                let void = vec![netcliff_core::finding::VoidTrials { why: "late".into(), trials: 159 }];
+                let (own, experienced) = Default::default();
+                one.searches = Some(netcliff_core::finding::CliffSearches { own, experienced, trials: 160, void });
+            },
+            "159 of its 160 trials",
+        ),
+    ];
+    let runs = unfit.map(|(change, _)| keep(&store, change));
+    let why = choice::choose(&path, HERE).unwrap_err();
+    assert!(unfit.iter().all(|(_, says)| why.contains(says)) && why.contains("results calibrate N"), "{why}");
+    let (good, larger) = (keep(&store, |_| ()), keep(&store, |one| one.setup.traffic.size = FrameSizes::Fixed(512)));
+    keep(&store, |one| one.host.cpu = "64 x Another CPU".into());
+    let found = choice::choose(&path, HERE).unwrap();
+    assert_eq!(found.run, Some(good));
+    assert_eq!(found.why.as_deref(), Some(format!("run {larger} is not used: it was made with --size 512B").as_str()));
+    // Frames of another size are measured all the same: better than nothing.
+    store.remove(&[good]).unwrap();
+    let found = choice::choose(&path, HERE).unwrap();
+    assert!(found.run == Some(larger) && found.why.unwrap().contains("no run has standard settings"));
+    // What the user names counts, with the doubt; and no longer once it is gone.
+    store.calibrate(Some(runs[0])).unwrap();
+    let found = choice::choose(&path, HERE).unwrap();
+    let why = found.why.unwrap();
+    assert!(found.run == Some(runs[0]) && why.contains("named it") && why.contains("--work 7us"), "{why}");
+    store.remove(&[runs[0]]).unwrap();
+    let found = choice::choose(&path, HERE).unwrap();
+    assert!(found.run == Some(larger) && found.why.unwrap().contains("is gone"));
+    store.calibrate(None).unwrap();
+    assert_eq!(store.calibration().unwrap(), None);
+}
+
+/// Costs that are given have the model's cliff, a file that of its run.
+#[test]
+fn any_host_has_a_cliff() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("find.json");
+    std::fs::write(&path, serde_json::to_string(&finding(HERE, 2e-6)).unwrap()).unwrap();
+    let none = || Err("no store is asked".to_owned());
+    let of_file = cliff_of(path.to_str(), none).unwrap();
+    assert_eq!((of_file.run, of_file.cliff_pps.map(|cliff| cliff.value)), (None, Some(200e3)));
+    let given = cliff_of(Some(PRESET.0), none).unwrap();
+    assert!(given.cliff_pps.is_none() && given.finding.cliff_pps.model.is_some_and(|cliff| cliff.value > 1e3));
+    assert!(cliff_of(Some("pentium5"), none).unwrap_err().contains("pentium5"));
 }

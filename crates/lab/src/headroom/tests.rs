@@ -29,7 +29,13 @@ fn found() -> Found {
 }
 
 fn moment() -> Moment {
-    let cpu = |cpu, packets_per_s, softirq| CpuMoment { cpu, packets_per_s, softirq, ..CpuMoment::default() };
+    let cpu = |cpu, packets_per_s, softirq| CpuMoment {
+        cpu,
+        packets_per_s,
+        softirq,
+        idle: 1.0 - softirq,
+        ..CpuMoment::default()
+    };
     let irq = |number, name: &str, cpu| InterruptMoment {
         interface: "eth0".into(),
         number,
@@ -47,6 +53,7 @@ fn moment() -> Moment {
             queues: vec![queue(0, true, 50e3), queue(1, true, 100e3), queue(1, false, 9.0)],
             ..InterfaceMoment::default()
         }],
+        ..Moment::default()
     }
 }
 
@@ -54,7 +61,7 @@ fn moment() -> Moment {
 fn the_larger_of_packets_and_time_counts() {
     let now = headroom(&moment(), &found(), NOW_S, KERNEL).expect("a headroom");
     // CPU 1: 100 of 200 kpps, but 0.31 of the 0.5 that softirqs take at the cliff.
-    assert_eq!((now.run, now.engine, now.cpu, now.cpus[1].by), (3, EngineKind::Wire, 1, Nearest::Softirq));
+    assert_eq!((now.run, now.engine, now.cpu, now.cpus[1].by), (Some(3), EngineKind::Wire, 1, Nearest::Softirq));
     assert!((now.share - 0.62).abs() < 1e-9, "{}", now.share);
     assert_eq!((now.cpus[0].by, now.cpus[0].share), (Nearest::Packets, 0.25));
     assert_eq!((now.cpus[2].share, now.cpus[2].latency_s), (0.0, None));
@@ -78,4 +85,55 @@ fn what_speaks_against_it_is_said() {
     assert!(error.contains("find run 3"), "{error}");
     let error = headroom(&Moment::default(), &found(), NOW_S, KERNEL).expect_err("no CPU");
     assert!(error.contains("no CPU"), "{error}");
+}
+
+/// A program with a socket that has this share of a CPU.
+fn program(cpu: u32, name: &str, share: f64) -> ProgramMoment {
+    let sockets = Some(vec!["udp 0.0.0.0:53".to_owned()]);
+    ProgramMoment { cpu, pid: 7, name: name.into(), share, busiest_thread: share, sockets, ..ProgramMoment::default() }
+}
+
+/// A service that has its CPU is at its limit, whatever packets and softirqs say; of two full CPUs that of the service is named.
+#[test]
+fn a_cpu_without_idle_time_is_at_its_limit() {
+    let mut full = moment();
+    for cpu in &mut full.cpus[..2] {
+        (cpu.user, cpu.idle) = (0.6, 0.02);
+    }
+    full.cpus[0].idle = 0.0;
+    full.programs = vec![ProgramMoment { elsewhere: true, ..program(0, "dnsperf", 0.97) }, program(1, "dnsmasq", 0.66)];
+    let now = headroom(&full, &found(), NOW_S, KERNEL).expect("a headroom");
+    assert_eq!((now.cpu, now.cpus[1].by), (1, Nearest::Programs));
+    assert!((now.share - 0.98).abs() < 1e-9 && now.programs.len() == 2, "{}", now.share);
+    // What gives way leaves the CPU to others.
+    full.cpus[0].niced = 0.9;
+    full.cpus[1].niced = 0.9;
+    let now = headroom(&full, &found(), NOW_S, KERNEL).expect("a headroom");
+    assert!(now.share < 0.7, "{}", now.share);
+}
+
+/// A thread cannot have more than one CPU, wherever it runs.
+#[test]
+fn a_thread_that_moves_between_idle_cpus_is_at_its_limit() {
+    let mut moved = moment();
+    for cpu in &mut moved.cpus[..2] {
+        (cpu.user, cpu.softirq, cpu.idle, cpu.packets_per_s) = (0.5, 0.0, 0.5, 0.0);
+    }
+    moved.programs = vec![program(1, "memcached", 0.97)];
+    let now = headroom(&moved, &found(), NOW_S, KERNEL).expect("a headroom");
+    assert!(now.cpu == 1 && (now.share - 0.97).abs() < 1e-9, "{}", now.share);
+    moved.programs[0].sockets = Some(Vec::new());
+    let now = headroom(&moved, &found(), NOW_S, KERNEL).expect("a headroom");
+    assert!((now.share - 0.5).abs() < 1e-9, "no socket, no packets to lose: {}", now.share);
+}
+
+/// Packets that cost less than the calibrated ones do not pass a cliff on a CPU that is partly idle and loses nothing.
+#[test]
+fn cheap_packets_pass_no_cliff() {
+    let mut cheap = moment();
+    cheap.cpus[1].packets_per_s = 400e3;
+    let share = |moment: &Moment| headroom(moment, &found(), NOW_S, KERNEL).expect("a headroom").share;
+    assert_eq!(share(&cheap), 1.0);
+    cheap.cpus[2].dropped_per_s = 1.0;
+    assert_eq!(share(&cheap), 2.0);
 }

@@ -58,9 +58,9 @@ pub fn describe(
         say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(units::three_digits(rate))));
     }
     let cpus = port.map_or(1, takers);
-    if let Some(Found { run, calibration, .. }) = found {
+    if let Some(Found { name, calibration, .. }) = found {
         let of = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs that take its interrupts") };
-        say("CPU", format!("costs of find run {run} ({}), {of}", calibration.cpu_method));
+        say("CPU", format!("costs of {name} ({}), {of}", calibration.cpu_method));
     }
     let works = port.filter(|port| port.nic.is_physical());
     let works = works.map(|port| port.nic.napi_scheme(&inspection.host.napi(port.nic.uses_backlog())));

@@ -1,6 +1,6 @@
 //! Naming, finding and removing what is kept.
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use super::{RunSummary, Store, StoreError};
 
@@ -49,6 +49,29 @@ impl Store {
     pub fn newest_numbers(&self) -> Result<String, StoreError> {
         let ids: Vec<String> = self.runs()?.iter().take(10).map(|run| run.id.to_string()).collect();
         Ok(if ids.is_empty() { "the store is empty".to_owned() } else { format!("the newest are {}", ids.join(", ")) })
+    }
+
+    /// A setting of the whole store.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let query = "SELECT value FROM setting WHERE name = ?1";
+        self.connection.query_row(query, params![name], |row| row.get(0)).optional().map_err(|error| self.sql(error))
+    }
+
+    /// Sets it, or removes it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub(crate) fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), StoreError> {
+        let done = match value {
+            Some(value) => {
+                self.connection.execute("INSERT OR REPLACE INTO setting VALUES (?1, ?2)", params![name, value])
+            }
+            None => self.connection.execute("DELETE FROM setting WHERE name = ?1", params![name]),
+        };
+        done.map(|_| ()).map_err(|error| self.sql(error))
     }
 
     /// Gives a run another name, or none.

@@ -43,6 +43,8 @@ const MIGRATIONS: &[&str] = &[
     // Results of other kinds, whole.
     "ALTER TABLE run ADD COLUMN document TEXT;",
     "ALTER TABLE run ADD COLUMN name TEXT;",
+    // What the user set for the whole store, such as the run that is the host's calibration.
+    "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;",
 ];
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {

@@ -28,10 +28,10 @@ const FRAME_BYTES: f64 = 64.0;
 /// Fills in what each step is expected to change on `host`, by the costs that were found. What the plan says
 /// itself stays.
 pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
-    let run = format!("find run {}", found.run);
+    let run = &found.name;
     let costs = costs(&found.calibration);
     let packets_per_interrupt = found.packets_per_interrupt().unwrap_or(f64::INFINITY);
-    let known = Known { host, steps: &plan.steps, costs, packets_per_interrupt, run: &run };
+    let known = Known { host, steps: &plan.steps, costs, packets_per_interrupt, run };
     let told: Vec<String> = plan.steps.iter().map(|step| known.effect(step)).collect();
     for (step, told) in plan.steps.iter_mut().zip(told) {
         step.proposal.effect.get_or_insert(told);

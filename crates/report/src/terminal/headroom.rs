@@ -1,11 +1,16 @@
 //! [`headroom`]: what `netcliff headroom` prints.
 
+use std::cmp::Ordering;
+
 use netcliff_core::headroom::{CpuHeadroom, Headroom, Nearest, QueueHeadroom};
+use netcliff_core::watch::ProgramMoment;
 
 use super::Style;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
+/// CPUs whose programs are listed: those with the largest shares.
+const MOST_CPUS: usize = 4;
 /// Queues without a packet are left out where there are more than so many.
 const MOST_QUEUES: usize = 16;
 
@@ -15,7 +20,9 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     let tone = if headroom.share >= 1.0 || headroom.lost_per_s > 0.0 { Tone::Alarm } else { Tone::Strong };
     page.paragraph(0, tone, &answer(headroom));
     page.paragraph(0, Tone::Faint, &basis(headroom));
+    page.list("LOST NOW", &headroom.lost);
     page.block(&cpus(headroom));
+    page.list("PROGRAMS", &programs(headroom));
     let queues: Vec<&QueueHeadroom> = headroom.queues.iter().collect();
     if !queues.is_empty() {
         page.block(&of_queues(&queues));
@@ -28,18 +35,46 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
 fn answer(headroom: &Headroom) -> String {
     let nearest = headroom.cpus.iter().find(|cpu| cpu.cpu == headroom.cpu);
     let by = nearest.map_or("", |cpu| by(cpu.by));
+    let first = headroom.programs.iter().find(|program| program.cpu == headroom.cpu);
+    let who = match (nearest.map(|cpu| cpu.by), first) {
+        (Some(Nearest::Programs), Some(program)) => format!(", most by {}", format::printable(&program.title())),
+        _ => String::new(),
+    };
     let lost = match headroom.lost_per_s {
         lost if lost > 0.0 => format!(" It loses {} now.", format::quantity(lost, Unit::Pps)),
         _ => String::new(),
     };
     let share = format::share_short(headroom.share);
-    format!("This host is at {share} of its cliff: CPU {}, by {by}.{lost}", headroom.cpu)
+    let of =
+        if matches!(nearest.map(|cpu| cpu.by), Some(Nearest::Programs)) { "what its CPU can do" } else { "its cliff" };
+    format!("This host is at {share} of {of}: CPU {}, by {by}{who}.{lost}", headroom.cpu)
+}
+
+/// The programs of the CPUs with the largest shares, a sentence each.
+fn programs(headroom: &Headroom) -> Vec<String> {
+    let mut cpus: Vec<&CpuHeadroom> = headroom.cpus.iter().collect();
+    cpus.sort_by(|a, b| {
+        (b.cpu == headroom.cpu, b.share).partial_cmp(&(a.cpu == headroom.cpu, a.share)).unwrap_or(Ordering::Equal)
+    });
+    let numbers = cpus.into_iter().take(MOST_CPUS).map(|cpu| cpu.cpu);
+    let of = |cpu: u32| headroom.programs.iter().filter(move |program| program.cpu == cpu);
+    let sentence = |program: &ProgramMoment| format::printable(&program.sentence());
+    numbers.flat_map(of).map(sentence).collect()
 }
 
 fn by(by: Nearest) -> &'static str {
     match by {
         Nearest::Packets => "packets",
         Nearest::Softirq => "time in softirqs",
+        Nearest::Programs => "time that is not idle",
+    }
+}
+
+fn column(by: Nearest) -> &'static str {
+    match by {
+        Nearest::Packets => "packets",
+        Nearest::Softirq => "softirqs",
+        Nearest::Programs => "programs",
     }
 }
 
@@ -48,11 +83,15 @@ fn basis(headroom: &Headroom) -> String {
     let softirq = headroom
         .softirq_at_cliff
         .map_or(String::new(), |share| format!(", {} of the CPU in softirqs there", format::share(share)));
+    let date = match headroom.calibrated_unix_s {
+        date if date > 0.0 => format!(", {}", format::date_utc(date)),
+        _ => String::new(),
+    };
+    let why = headroom.cliff_why.as_ref().map_or(String::new(), |why| format!("; {why}"));
     format!(
-        "Cliff of a CPU: {}{frames}{softirq} (find run {}, {}). Counted over {}.",
+        "Cliff of a CPU: {}{frames}{softirq} ({}{date}{why}). Counted over {}.",
         format::figure(&headroom.cliff_pps, Unit::Pps),
-        headroom.run,
-        format::date_utc(headroom.calibrated_unix_s),
+        headroom.cliff_of,
         format::quantity(headroom.seconds, Unit::Seconds)
     )
 }
@@ -67,13 +106,14 @@ fn cpus(headroom: &Headroom) -> String {
             format!("CPU {}", cpu.cpu),
             format::quantity(cpu.packets_per_s, Unit::Pps),
             format::share(cpu.softirq),
+            format::share(cpu.busy),
             format::share_short(cpu.share),
-            by(cpu.by).to_owned(),
+            column(cpu.by).to_owned(),
             latency(|latency| latency.mean),
             latency(|latency| latency.p99),
         ]
     };
-    let heads = ["", "load", "softirq", "of cliff", "by", "mean (model)", "p99 (model)"].map(str::to_owned);
+    let heads = ["", "load", "softirq", "busy", "at", "by", "mean (model)", "p99 (model)"].map(str::to_owned);
     columns([heads].into_iter().chain(headroom.cpus.iter().map(row)))
 }
 
@@ -121,6 +161,7 @@ mod tests {
             cpu,
             packets_per_s,
             softirq,
+            busy: softirq,
             share,
             by,
             dropped_per_s: 0.0,
@@ -129,7 +170,10 @@ mod tests {
         let latency = Latency { mean: Some(34e-6.into()), p99: Some(120e-6.into()), ..Latency::default() };
         Headroom {
             seconds: 2.0,
-            run: 3,
+            run: Some(3),
+            cliff_of: "find run 3".into(),
+            cliff_why: None,
+            cliff_valid: false,
             calibrated_unix_s: 1_764_000_000.0,
             cliff_pps: Figure::between(216e3, 191e3, 242e3, 0.938),
             engine: EngineKind::Wire,
@@ -150,6 +194,9 @@ mod tests {
                 dropped_per_s: Some(0.0),
             }],
             lost_per_s: 0.0,
+            lost: Vec::new(),
+            losses: Vec::new(),
+            programs: Vec::new(),
             cautions: vec!["The cliff was measured 40 days ago: repeat `netcliff find`.".into()],
         }
     }
@@ -164,5 +211,33 @@ mod tests {
         }
         let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);
         assert!(lost.contains("It loses 1.00 kpps now."), "{lost}");
+        let idle = headroom(&Headroom { share: 9.86e-7, ..example() }, STYLE);
+        assert!(idle.starts_with("This host is at below 0.01 % of"), "{idle}");
+    }
+
+    /// The program that has the CPU is in the first sentence, and those of every CPU below; what is lost has a list.
+    #[test]
+    fn programs_and_losses_are_named() {
+        let mut full = example();
+        let sockets = Some(vec!["udp 0.0.0.0:53".to_owned()]);
+        let dnsmasq =
+            ProgramMoment { cpu: 1, pid: 7, name: "dnsmasq".into(), share: 0.94, sockets, ..Default::default() };
+        let client =
+            ProgramMoment { cpu: 0, pid: 8, name: "dnsperf".into(), share: 0.9, elsewhere: true, ..dnsmasq.clone() };
+        (full.cpus[1].by, full.cpus[1].share, full.share) = (Nearest::Programs, 0.98, 0.98);
+        full.programs = vec![client, dnsmasq];
+        full.lost = vec!["receive buffers of UDP sockets: 31000 a second".into()];
+        full.cliff_why = Some("run 10 is not used: it is a what-if (--work 7us)".into());
+        let page = headroom(&full, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+        for says in [
+            "at 98 % of what its CPU can do: CPU 1, by time that is not idle, most by dnsmasq (pid 7, udp 0.0.0.0:53).",
+            "LOST NOW",
+            "31000 a second",
+            "dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1",
+            "dnsperf (pid 8, in another network namespace): 90 % of CPU 0",
+            "run 10 is not used",
+        ] {
+            assert!(page.contains(says), "{says} in:\n{page}");
+        }
     }
 }

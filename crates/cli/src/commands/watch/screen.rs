@@ -106,7 +106,7 @@ impl View {
 /// Lines that a view needs.
 pub fn height(view: &View) -> u16 {
     let below = below(&view.moment);
-    let rows = view.moment.cpus.len() + view.moment.interfaces.len().max(1) + below;
+    let rows = view.moment.cpus.len() + view.moment.interfaces.len().max(1) + below + named(&view.moment).len();
     // Three tables' heads.
     u16::try_from(HEAD_LINES + 3 + rows).unwrap_or(u16::MAX).max(LEAST.1)
 }
@@ -146,30 +146,57 @@ fn tables(frame: &mut Frame<'_>, body: Rect, view: &View) {
     let (cpus, interfaces) = (view.cpus(), view.interfaces());
     // The verdict, and three tables' heads.
     let room = usize::from(body.height).saturating_sub(HEAD_LINES - 1 + 3);
+    let mut named = named(&view.moment);
+    // On a small screen the tables come first.
+    let tables = cpus.len() + interfaces.len().max(1) + below(&view.moment);
+    named.truncate(room.saturating_sub(tables).max(room / 3));
+    let room = room - named.len();
     let links = interfaces_shown(interfaces.len(), cpus.len() + below(&view.moment), room);
     let room = room - links;
     let shown = cpus_shown(cpus.len(), below(&view.moment), room);
     let rows = |count: usize| Constraint::Length(u16::try_from(count + 1).unwrap_or(u16::MAX));
-    let areas = [Constraint::Length(2), rows(shown), rows(links), Constraint::Min(0)];
-    let [verdict, cpu_area, interface_area, rest] = Layout::vertical(areas).areas(body);
+    let names = Constraint::Length(u16::try_from(named.len()).unwrap_or(u16::MAX));
+    let areas = [Constraint::Length(2), names, rows(shown), rows(links), Constraint::Min(0)];
+    let [verdict, name_area, cpu_area, interface_area, rest] = Layout::vertical(areas).areas(body);
+    frame.render_widget(Paragraph::new(named.join("\n")), name_area);
     let words = view.moment.bottleneck();
     frame.render_widget(Paragraph::new(words).bold().wrap(Wrap { trim: true }), verdict);
     let window = Window::of(cpus.len(), shown, view.scrolled);
-    with_notes(frame, cpu_area, cpu_table(window.cut(&cpus), body.width), window.more.as_slice());
+    with_notes(frame, cpu_area, cpu_table(window.cut(&cpus), body.width), window.rows, window.more.as_slice());
     let window = Window::of(interfaces.len(), links, view.scrolled);
     let none = interfaces.is_empty().then(|| no_interface(view));
     let notes: Vec<String> = window.more.iter().cloned().chain(none).collect();
-    with_notes(frame, interface_area, interface_table(window.cut(&interfaces), body.width), &notes);
+    with_notes(frame, interface_area, interface_table(window.cut(&interfaces), body.width), window.rows, &notes);
+    if view.moment.interrupts.is_empty() && queue_rows(&view.moment).is_empty() {
+        // Two tables without rows would be heads over nothing.
+        let untold: Vec<String> =
+            queues_untold(&view.moment).into_iter().map(|said| format!("queues of {said}")).collect();
+        return frame.render_widget(Paragraph::new(untold.join("\n")).dim(), rest);
+    }
     let side = [Constraint::Length(body.width * 23 / 40), Constraint::Min(0)];
     let [left, right] = Layout::horizontal(side).areas(rest);
     let room = usize::from(rest.height.saturating_sub(1));
     let interrupts = view.interrupts();
     let window = Window::of(interrupts.len(), room, view.scrolled);
-    with_notes(frame, left, interrupt_table(window.cut(&interrupts), left.width), window.more.as_slice());
+    let more = window.more.as_slice();
+    with_notes(frame, left, interrupt_table(window.cut(&interrupts), left.width), window.rows, more);
     let (queues, untold) = (queue_rows(&view.moment), queues_untold(&view.moment));
     let window = Window::of(queues.len(), room.saturating_sub(untold.len()), view.scrolled);
     let notes: Vec<String> = window.more.iter().cloned().chain(untold).collect();
-    with_notes(frame, right, queue_table(window.cut(&queues)), &notes);
+    with_notes(frame, right, queue_table(window.cut(&queues)), window.rows, &notes);
+}
+
+/// What is lost where, and the programs with most CPU time, a line each; of each kind the first three.
+fn named(moment: &Moment) -> Vec<String> {
+    /// Lines of a kind.
+    const MOST: usize = 3;
+    /// Share of a CPU from which a program is named.
+    const NAMED: f64 = 0.05;
+    let mut programs: Vec<_> = moment.programs.iter().filter(|program| program.share >= NAMED).collect();
+    programs.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let programs = programs.into_iter().take(MOST).map(|program| format!("  {}", program.sentence()));
+    let lost = moment.lost().into_iter().take(MOST).map(|lost| format!("  lost at {lost}"));
+    lost.chain(programs).map(|line| netcliff_report::format::printable(&line).to_string()).collect()
 }
 
 fn no_interface(view: &View) -> String {
@@ -183,10 +210,11 @@ fn interfaces_shown(interfaces: usize, others: usize, room: usize) -> usize {
     interfaces.clamp(1, (room / 3).max(room.saturating_sub(others)).max(1)).min(room)
 }
 
-/// A table, and lines below it that have its whole width.
-fn with_notes(frame: &mut Frame<'_>, area: Rect, table: Table<'static>, notes: &[String]) {
-    let lines = u16::try_from(notes.len()).unwrap_or(u16::MAX);
-    let [above, below] = Layout::vertical([Constraint::Min(0), Constraint::Length(lines)]).areas(area);
+/// A table of `rows` rows, and lines right below it that have its whole width.
+fn with_notes(frame: &mut Frame<'_>, area: Rect, table: Table<'static>, rows: usize, notes: &[String]) {
+    let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+    let areas = [Constraint::Max(lines(rows + 1)), Constraint::Length(lines(notes.len())), Constraint::Min(0)];
+    let [above, below, _] = Layout::vertical(areas).areas(area);
     frame.render_widget(table, above);
     frame.render_widget(Paragraph::new(notes.join("\n")).dim(), below);
 }

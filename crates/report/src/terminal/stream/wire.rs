@@ -127,7 +127,7 @@ pub(super) fn datagrams(page: &mut Page, report: &StreamReport) {
             name(row),
             counts.sent,
             counts.received,
-            format::share_short(lost),
+            format::loss(lost),
             counts.reordered,
             counts.duplicates,
         ));

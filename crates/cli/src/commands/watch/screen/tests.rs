@@ -39,6 +39,7 @@ fn view() -> View {
         cpus: vec![cpu(0, 0.0), cpu(1, 0.5)],
         interrupts: vec![interrupt(40, 0.0), interrupt(41, 12_345.0)],
         interfaces: vec![interface],
+        ..Moment::default()
     };
     View { moment, ..View::default() }
 }
@@ -99,6 +100,31 @@ fn the_help_fits() {
     let mut view = view;
     assert!(view.press(KeyCode::Esc) && !view.help, "it closes the help, not the watch");
     assert!(view.press(KeyCode::Char('?')) && view.help);
+}
+
+/// Programs and what sockets lose have lines of their own; without interrupts and queues there are no heads over nothing.
+#[test]
+fn programs_and_losses_have_lines() {
+    use netcliff_core::watch::{LossMoment, ProgramMoment};
+    let mut bare = view();
+    bare.moment.interrupts.clear();
+    bare.moment.interfaces.iter_mut().for_each(|one| one.queues.clear());
+    let sockets = Some(vec!["udp 0.0.0.0:53".to_owned()]);
+    let program = ProgramMoment { cpu: 1, pid: 7, name: "dnsmasq".into(), share: 0.94, sockets, ..Default::default() };
+    bare.moment.programs = vec![program];
+    let words = "receive buffers of UDP sockets".into();
+    bare.moment.losses =
+        vec![LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, sockets: Vec::new() }];
+    let seen = text(&bare, 100, height(&bare));
+    for says in [
+        "  dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1",
+        "  lost at receive buffers of UDP sockets: 31000 a second",
+        "queues of eth0: not reported by this driver",
+    ] {
+        assert!(seen.contains(says), "{says} in:\n{seen}");
+    }
+    assert!(!seen.contains(" irq"), "{seen}");
+    assert!(seen.lines().skip(3).all(|line| !line.is_empty()), "{seen}");
 }
 
 /// A CPU's bar is as long as it is busy, whatever it is busy with.

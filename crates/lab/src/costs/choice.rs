@@ -1,0 +1,155 @@
+//! Which `find` of a store is this host's calibration: the one that the user names (`results calibrate N`), else the newest that measured a
+//! cliff with standard settings and passed its own checks.
+
+use std::path::Path;
+
+use netcliff_core::{Arrivals, Finding, FrameSizes, units};
+
+use super::Found;
+use crate::store::{RunSummary, Store, StoreError};
+
+/// Key of the store's setting that names a run.
+const CALIBRATION: &str = "calibration";
+/// Standard settings of `find`: frame size (bytes), SO_RCVBUF (bytes) and the loss that defines the cliff.
+const FRAME_BYTES: u32 = 64;
+const SOCKET_BUFFER_BYTES: u64 = 1 << 20;
+const LOSS: f64 = 1e-4;
+/// Share of the trials from which a run with void ones does not count.
+const MOSTLY: f64 = 0.5;
+
+/// Why a finding never is the calibration of a host with these CPUs unless the user names it; `None` if it can be.
+pub fn unfit(finding: &Finding, cpu: &str) -> Option<String> {
+    if let Some(at) = &finding.host.at {
+        return Some(format!("it is of another host ({at})"));
+    }
+    if finding.host.cpu != cpu {
+        return Some(format!("it is of another machine ({})", finding.host.cpu));
+    }
+    if finding.calibration.is_none() {
+        return Some("it has no costs".to_owned());
+    }
+    if finding.setup.application_work_s > 0.0 {
+        let work = units::print_time_s(finding.setup.application_work_s);
+        return Some(format!("it is a what-if (--work {work})"));
+    }
+    if finding.partial {
+        return Some("it was stopped early".to_owned());
+    }
+    if finding.cliff_pps.wire.is_none_or(|cliff| cliff.value <= 0.0) {
+        return Some("it measured no cliff".to_owned());
+    }
+    let searches = finding.searches.as_ref()?;
+    let void: u32 = searches.void.iter().map(|void| void.trials).sum();
+    let most = f64::from(void) > MOSTLY * f64::from(searches.trials);
+    most.then(|| format!("{void} of its {} trials do not count", searches.trials))
+}
+
+/// Settings other than the standard ones, as options; `None` if there are none.
+pub fn unusual(finding: &Finding) -> Option<String> {
+    let setup = &finding.setup;
+    let mut options = Vec::new();
+    match &setup.traffic.size {
+        FrameSizes::Fixed(FRAME_BYTES) => {}
+        FrameSizes::Fixed(bytes) => options.push(format!("--size {bytes}B")),
+        _ => options.push("frames of several sizes".to_owned()),
+    }
+    if setup.traffic.arrivals != Arrivals::Poisson {
+        options.push(format!("arrivals {}", setup.traffic.arrivals));
+    }
+    if setup.socket_buffer_bytes != SOCKET_BUFFER_BYTES {
+        options.push(format!("--socket-buffer {}", setup.socket_buffer_bytes));
+    }
+    if finding.loss_target != LOSS {
+        options.push(format!("--loss {}", finding.loss_target));
+    }
+    (!options.is_empty()).then(|| format!("it was made with {}", options.join(", ")))
+}
+
+/// The calibration of a host with these CPUs.
+///
+/// # Errors
+/// Why there is none: a part of a sentence that names the runs that do not count, and what to do.
+pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
+    if !path.exists() {
+        return Err("there is no store yet".to_owned());
+    }
+    let store = Store::open(path).map_err(|error| error.to_string())?;
+    let (named, gone) = match store.calibration().map_err(|error| error.to_string())? {
+        None => (None, None),
+        Some(run) => match of_run(&store, run)? {
+            Some(found) => (Some(found), None),
+            None => (None, Some(format!("run {run}, which `results calibrate` named, is gone or has no costs"))),
+        },
+    };
+    if let Some((found, finding)) = named {
+        let doubt = unfit(&finding, cpu).map_or(String::new(), |why| format!(", although {why}"));
+        return Ok(Found { why: Some(format!("`netcliff results calibrate` named it{doubt}")), ..found });
+    }
+    let mut newer: Vec<String> = gone.into_iter().collect();
+    let mut unusual_one: Option<(Found, usize)> = None;
+    for run in finds(&store).map_err(|error| error.to_string())? {
+        let Some((found, finding)) = of_run(&store, run.id)? else { continue };
+        match unfit(&finding, cpu).map(|why| (why, false)).or_else(|| unusual(&finding).map(|why| (why, true))) {
+            None => return Ok(Found { why: explained(&newer), ..found }),
+            // Runs of other machines in a shared store say nothing here.
+            Some(_) if finding.host.cpu != cpu || finding.host.at.is_some() => {}
+            Some((why, usable)) => {
+                newer.push(format!("run {} is not used: {why}", run.id));
+                if usable && unusual_one.is_none() {
+                    unusual_one = Some((found, newer.len()));
+                }
+            }
+        }
+    }
+    // No run has standard settings throughout: the newest that measured a cliff otherwise.
+    if let Some((found, place)) = unusual_one {
+        let why = unusual(&found.finding).map(|why| format!("{why}; no run has standard settings"));
+        let before = newer[..place - 1].iter().cloned().chain(why).collect::<Vec<_>>();
+        return Ok(Found { why: explained(&before), ..found });
+    }
+    let none = "no `netcliff find` of this machine in the store measured a cliff";
+    match newer.is_empty() {
+        true => Err(none.to_owned()),
+        false => Err(format!(
+            "{none} that can be relied on ({}); `netcliff results calibrate N` uses one all the same",
+            newer.join("; ")
+        )),
+    }
+}
+
+fn explained(newer: &[String]) -> Option<String> {
+    /// Runs that are named; a store may have hundreds.
+    const MOST: usize = 3;
+    let more = newer.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("{more} more are not used either"));
+    let each: Vec<String> = newer.iter().take(MOST).cloned().chain(more).collect();
+    (!each.is_empty()).then(|| each.join("; "))
+}
+
+fn finds(store: &Store) -> Result<Vec<RunSummary>, StoreError> {
+    Ok(store.runs()?.into_iter().filter(|run| run.kind == "find").collect())
+}
+
+/// A run with costs; `None` if there is no such run, or it has none.
+fn of_run(store: &Store, run: i64) -> Result<Option<(Found, Finding)>, String> {
+    let finding = store.finding(run).map_err(|error| error.to_string())?;
+    Ok(finding.and_then(|finding| Some((Found::of_run(run, &finding)?, finding))))
+}
+
+impl Store {
+    /// The run that the user named as this host's calibration; `None` if netcliff chooses.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn calibration(&self) -> Result<Option<i64>, StoreError> {
+        Ok(self.setting(CALIBRATION)?.and_then(|run| run.parse().ok()))
+    }
+
+    /// Names a run, or none: netcliff chooses.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn calibrate(&self, run: Option<i64>) -> Result<(), StoreError> {
+        self.set_setting(CALIBRATION, run.map(|run| run.to_string()).as_deref())
+    }
+}

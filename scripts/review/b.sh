@@ -1,0 +1,53 @@
+#!/bin/bash
+# Rows 1, 2, 3, 21 and 25 of the review: losses at sockets, programs, calibration. Argument: the netcliff program. Needs root.
+set -u
+program=$(realpath "${1:?usage: b.sh NETCLIFF}")
+dir=$(mktemp -d /tmp/b-review-XXXXXX)
+export XDG_DATA_HOME=$dir NETCLIFF_STATE_DIR=$dir/state
+mkdir -m 700 "$dir/state"
+space=b-srv-$$
+wrong=0
+pids=()
+# shellcheck disable=SC2317 # called by trap
+clean() {
+    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done
+    ip netns delete "$space" 2>/dev/null
+    rm -rf "$dir"
+}
+trap clean EXIT
+say() { # row, true or false, what was seen
+    if [ "$2" = true ]; then echo "ok $1: $3"; else echo "WRONG $1: $3"; wrong=1; fi
+}
+has() { case "$1" in *"$2"*) echo true ;; *) echo false ;; esac; }
+
+if [ "$(id -u)" != 0 ] || ! command -v python3 >/dev/null || ! ip netns add "$space" 2>/dev/null; then
+    echo "SKIPPED 1, 2, 3, 21: needs root, namespaces and python3"
+    exit 0
+fi
+ip -n "$space" link set lo up
+within() { ip netns exec "$space" "$@"; }
+
+# A socket that nobody reads, and a sender of bounded time.
+within timeout 40 python3 -c '
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 5353))
+time.sleep(40)' &
+pids+=($!)
+within timeout 40 python3 -c '
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end = time.time() + 40
+while time.time() < end:
+    s.sendto(b"x" * 200, ("127.0.0.1", 5353))' &
+pids+=($!)
+sleep 1
+seen=$(within "$program" headroom --host pentium4-2530mhz --fail-above 1000% --interval 2s 2>&1)
+code=$?
+say 1 "$([ $code = 1 ] && has "$seen" "udp 127.0.0.1:5353 of python3" || echo false)" "exit $code, $(echo "$seen" | grep -A3 LOST | tr -s ' \n' ' ')"
+say 2 "$(has "$seen" "python3 (pid")" "$(echo "$seen" | head -2 | tr -s ' \n' ' ')"
+seen=$(within "$program" watch --once 2>&1)
+say 21 "$([ "$(has "$seen" "python3 (pid")" = true ] && ! echo "$seen" | tail -n +4 | grep -q '^$' && echo true || echo false)" "$(echo "$seen" | sed -n 2,5p | tr -s ' \n' ' ')"
+seen=$(within "$program" results calibrate 2>&1)
+say 3 "$(has "$seen" "No calibration of this host")" "$seen"
+exit $wrong
