@@ -7,7 +7,7 @@ use super::page;
 use super::stack::{Cell, figure as number, stack, words};
 use crate::drawing::unit_of;
 use crate::format;
-use crate::terminal::comparison::{bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
+use crate::terminal::comparison::{answer, bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
 
 /// Both runs, every figure with its change, the bar, what else changed, on one page that needs nothing else.
 pub fn compare(comparison: &Comparison) -> String {
@@ -30,6 +30,9 @@ fn body(comparison: &Comparison) -> Markup {
                     p { strong { "Slower by more than " (format::share_short(share)) ": " (verdict) } }
                     @for row in open_rows(comparison) { p { (bar_line(row)) } }
                 }
+            } @else {
+                @let (worse, said) = answer(comparison);
+                div .callout .alarm[worse] { p { strong { (said) } } }
             }
         }
         main {

@@ -61,7 +61,7 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
     causes.push(Cause {
         share: stalls,
         said: format!(
-            "the sender was held up for {} of the time, as by other programs on its CPU: end them (top shows them) or give it another CPU \
+            "the sender was delayed {} of the time, probably by other programs on its CPU: stop them (top shows them) or give it another CPU \
              (--sender-cpu), then repeat",
             format::share_short(stalls.max(0.0))
         ),

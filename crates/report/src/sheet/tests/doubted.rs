@@ -4,6 +4,7 @@ use netcliff_core::finding::{
     CliffBounds, CliffSearches, Contradiction, Disturbance, LatencyAt, Missing, Pauses, SearchBounds, TaskTime,
     VoidTrials,
 };
+use netcliff_core::ledger::{Ledger, TrialLedger};
 
 use super::super::*;
 use super::setup;
@@ -60,7 +61,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
     let void = |told: Disturbance| {
         let finding = Finding { disturbance: Some(told), ..finding(3, 11) };
         let said = doubts(&finding).join("; ");
-        assert!(said.starts_with("11 of 20 trials were void: "), "{said}");
+        assert!(said.starts_with("11 of 20 trials do not count: "), "{said}");
         said
     };
     let said = void(told.clone());
@@ -74,7 +75,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
         "{said}"
     );
     let said = void(Disturbance { sender_stalls: pauses(0.4), ..told });
-    assert!(said.contains("the sender was held up for 38 % of the time") && said.contains("--sender-cpu"), "{said}");
+    assert!(said.contains("the sender was delayed 38 % of the time") && said.contains("--sender-cpu"), "{said}");
     // Without a measurement the trials' own reason.
     let said = void(Disturbance::default());
     assert!(said.contains("the sender fell behind; end other programs"), "{said}");
@@ -128,4 +129,26 @@ fn latency_at_shares_of_a_computed_cliff_says_so() {
     finding.cliff_pps.wire = Some(Figure::exact(1e5));
     let brief = terminal::brief(&finding, Style::default());
     assert!(brief.contains("p99 at 90 % ") && !brief.contains("90 %*"), "{brief}");
+}
+
+/// A trial with the ledger at twice the cliff is a measurement: the verdict is not the simulation's.
+#[test]
+fn livelock_is_that_of_the_measured_ledger_before_the_simulated_one() {
+    let trial = |load_pps: f64| TrialLedger { load_pps, ledger: Ledger::balance(1000, 108, 0, []) };
+    let mut said = finding(3, 0);
+    (said.cliff_pps.wire, said.peak_pps.wire) = (Some(Figure::exact(340e3)), Some(Figure::exact(336e3)));
+    said.livelock.sim = Some(Figure::exact(0.513));
+    said.ledger = Some(trial(683e3));
+    let measured = livelock(&said).unwrap();
+    assert_eq!(measured.verdict, Verdict::Livelock);
+    assert!(
+        measured.text.contains("22.0 % of the peak") && measured.text.contains("ledger at 683 kpps"),
+        "{}",
+        measured.text
+    );
+    // A sender that cannot reach twice the cliff shows nothing of it.
+    said.ledger = Some(trial(400e3));
+    assert!(livelock(&said).unwrap().text.contains("simulated, not measured"));
+    said.livelock.wire = Some(Figure::exact(0.95));
+    assert_eq!(livelock(&said).unwrap().verdict, Verdict::Flat);
 }
