@@ -63,7 +63,8 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}\nnetcliff: the whole finding is in {}", place.display()));
         return Ok(ExitCode::from(1));
     }
-    if let Some(why) = report::sheet::no_cliff(&finding).filter(|_| !finding.partial) {
+    let failed = finding.missing.iter().any(|missing| missing.figure == "wire");
+    if let Some(why) = report::sheet::no_cliff(&finding).filter(|_| failed || !finding.partial) {
         output::say(format!("netcliff: {why}"));
     }
     Ok(ExitCode::from(u8::from(finding.partial || finding.cliff_pps.wire.is_none())))

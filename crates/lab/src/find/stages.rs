@@ -81,8 +81,7 @@ impl Run<'_, '_> {
             Ok(calibrated) => Ok(calibrated),
             Err(Halt::Unresolved(unresolved)) => Err(unresolved),
             Err(halt) => {
-                // A stop while a stage fails counts as a stop.
-                self.finding.partial = !matches!(halt, Halt::Failed(_)) || self.stop.load(Ordering::Relaxed);
+                self.finding.partial = true;
                 if let Halt::Failed(why) | Halt::Changed(why) = halt {
                     missing(self.finding, "wire", why);
                 }

@@ -4,7 +4,7 @@ use netcliff_core::finding::ByEngine;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
 
 use super::CPU_PARTS;
-use crate::format;
+use crate::format::{self, Unit};
 
 /// Below this share of the peak at twice the cliff a host is said to livelock.
 const LIVELOCK_BELOW: f64 = 0.5;
@@ -52,19 +52,34 @@ pub struct Livelock {
     pub why: Option<String>,
 }
 
-/// What happens at twice the cliff, from the measurement, or else the simulation, or else the model.
-/// None: no engine got that far.
-pub fn livelock(finding: &Finding) -> Option<Livelock> {
-    let order = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
-    let (engine, figure) =
-        order.into_iter().find_map(|e| finding.livelock.get(e).filter(|f| f.value.is_finite()).map(|f| (e, f)))?;
-    let by = match engine {
-        EngineKind::Wire => "measured",
-        EngineKind::Sim => "simulated, not measured",
-        EngineKind::Model => "predicted, not measured",
+/// Share of twice the cliff from which the load of the ledger's trial counts as twice the cliff.
+const NEARLY_TWICE: f64 = 0.95;
+
+/// Share of the measured peak that the ledger's trial delivered, and how that trial differs from one of the sweep; None: it has no ledger, no
+/// measured peak or cliff, or the sender was too slow for twice the cliff.
+fn by_ledger(finding: &Finding) -> Option<(f64, String)> {
+    let trial = finding.ledger.as_ref()?;
+    let (peak, cliff) = (finding.peak_pps.wire?, finding.cliff_pps.wire?);
+    let share = trial.load_pps * trial.ledger.delivered as f64 / trial.ledger.sent as f64 / peak.value;
+    let slowed = match trial.ledger.tracing_ns {
+        Some(tracing_ns) => format!("counting slows it by {tracing_ns} ns a drop"),
+        None => "counting drops slows it".to_owned(),
     };
-    let share = format::share(figure.value);
-    let verdict = match figure.value {
+    let by =
+        format!("measured in the trial of the ledger at {}: {slowed}", format::quantity(trial.load_pps, Unit::Pps));
+    (share.is_finite() && trial.load_pps >= NEARLY_TWICE * 2.0 * cliff.value).then_some((share, by))
+}
+
+/// What happens at twice the cliff, from the measurement, or else the trial of the ledger, the simulation, the model. None: no engine got that far.
+pub fn livelock(finding: &Finding) -> Option<Livelock> {
+    let of = |engine| finding.livelock.get(engine).map(|figure| figure.value).filter(|share| share.is_finite());
+    let by_engine = |engine, by: &str| of(engine).map(|share| (engine, share, by.to_owned()));
+    let (engine, value, by) = by_engine(EngineKind::Wire, "measured")
+        .or_else(|| by_ledger(finding).map(|(share, by)| (EngineKind::Wire, share, by)))
+        .or_else(|| by_engine(EngineKind::Sim, "simulated, not measured"))
+        .or_else(|| by_engine(EngineKind::Model, "predicted, not measured"))?;
+    let share = format::share(value);
+    let verdict = match value {
         value if value < LIVELOCK_BELOW => Verdict::Livelock,
         value if value < FLAT_FROM => Verdict::Falls,
         _ => Verdict::Flat,
