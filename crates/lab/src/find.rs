@@ -397,7 +397,7 @@ fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
 enum Halt {
     /// The user stopped the run.
     Stopped,
-    /// The stage failed; the run goes on without its figures.
+    /// A trial failed: the run ends here.
     Failed(String),
     /// The testbed or its CPUs changed during the run.
     Changed(String),

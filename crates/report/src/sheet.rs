@@ -200,16 +200,18 @@ pub fn cpu_note(finding: &Finding) -> Option<String> {
     let measured = finding.cpu_measured.as_ref()?;
     let time = |time_s: f64| format::quantity(time_s, Unit::Seconds);
     // Behind a NIC the application's row of the engines holds what interrupts take from it.
-    let hit = (measured.hidden_s > 0.0)
-        .then(|| format!("{} that it hides in the application or idle time it hits", time(measured.hidden_s)));
-    let softirq = measured.hidden_softirq_s.filter(|hidden_s| *hidden_s > 0.0);
-    let softirq = softirq.map(|hidden_s| format!("{} that it hides in the softirq it hits", time(hidden_s)));
-    let hidden: Vec<String> = hit.into_iter().chain(softirq).collect();
-    let interrupts =
-        if hidden.is_empty() { String::new() } else { format!("of each interrupt {}, and ", hidden.join(" and ")) };
+    let hit = (measured.hidden_s > 0.0).then(|| time(measured.hidden_s));
+    let softirq = measured.hidden_softirq_s.filter(|hidden_s| *hidden_s > 0.0).map(time);
+    let interrupts = match (hit, softirq) {
+        (Some(hit), Some(softirq)) if hit != softirq => {
+            format!("{hit} of each interrupt ({softirq} in a softirq) and ")
+        }
+        (Some(hit), _) => format!("{hit} of each interrupt and "),
+        (None, Some(softirq)) => format!("{softirq} of each interrupt in a softirq and "),
+        (None, None) => String::new(),
+    };
     Some(format!(
-        "measured: {interrupts}of each poll {}, stand in the rows of the engines; other work is none of theirs, and the meter's own time is in \
-         the rows above",
+        "measured: {interrupts}{} of each poll are counted as interrupts and polls, not as the work that they interrupt",
         time(measured.poll_s)
     ))
 }
@@ -328,9 +330,9 @@ pub fn gains(suggestion: &Suggestion) -> Vec<String> {
 fn against(suggestion: &Suggestion) -> Option<String> {
     let gain = suggestion.gain?;
     let without = suggestion.expected_cliff_pps.map(|with| with.value / (1.0 + gain.value));
-    let over = without.filter(|pps| pps.is_finite()).map_or("the simulated cliff".to_owned(), |pps| {
-        format!("the {} simulated", format::quantity(pps, Unit::Pps))
-    });
+    let over = without
+        .filter(|pps| pps.is_finite())
+        .map_or("the simulated cliff".to_owned(), |pps| format!("the {} simulated", format::quantity(pps, Unit::Pps)));
     Some(format!("{} over {over} without it", with_ends(&gain, "")))
 }
 

@@ -101,10 +101,10 @@ pub fn outcomes(records: &[Record], style: Style) -> String {
 /// Cliff and livelock index, then a line a cost, the most important for the cliff first.
 pub fn analysis(analysis: &Analysis, style: Style) -> String {
     let mut text = format!(
-        "cliff       {} (loss {})\nlivelock    {} (throughput at twice the cliff over the peak)\n",
+        "cliff       {} (loss {})\nlivelock    at twice the cliff {} of the peak is delivered\n",
         format::quantity(analysis.cliff_pps, Unit::Pps),
         format::loss(analysis.loss_target),
-        format::significant(analysis.livelock)
+        format::share(analysis.livelock)
     );
     if analysis.sensitivities.is_empty() {
         return text;

@@ -66,7 +66,7 @@ fn predictions_from_a_disturbed_find_say_so_in_one_line() {
             assert!(output.status.success(), "{said}");
             let lines: Vec<&str> = said.lines().filter(|line| line.contains("aution")).collect();
             let begins =
-                format!("netcliff: Caution: find run 1: no cliff was measured: {WHY}; 11 of 20 trials were void: ");
+                format!("netcliff: Caution: find run 1: no cliff was measured: {WHY}; 11 of 20 trials do not count: ");
             match cautioned {
                 true => assert!(lines.len() == 1 && lines[0].starts_with(&begins), "{args:?}: {said}"),
                 false => assert!(lines.is_empty(), "{args:?}: {said}"),

@@ -12,7 +12,7 @@ use crate::common::Home;
 const NAMESPACE: &str = "practice";
 
 /// What a `find` says of a machine whose other work took the sender's CPU.
-const NO_CLIFF: [&str; 2] = ["No cliff was measured", "trials were void: "];
+const NO_CLIFF: [&str; 2] = ["No cliff was measured", "trials do not count: "];
 
 /// A block of commands with the output that the page shows of it.
 struct Step {

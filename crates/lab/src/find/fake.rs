@@ -4,6 +4,7 @@
 //! be stalled and then sends at once what became due.
 
 use netcliff_core::{Figure, Loss, Outcome};
+use netcliff_host::cpu::{MeterError, Method};
 use netcliff_wire::void::Sides;
 
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Slot, Slots, Span};
@@ -51,6 +52,8 @@ pub struct Fake {
     pub costs: Option<Costs>,
     /// What the sender reaches (pps).
     pub ceiling_pps: f64,
+    /// Every trial after so many fails, as if its agent had died.
+    pub dies_after: Option<u32>,
     /// Trials made.
     pub trials: u32,
     /// The random numbers.
@@ -72,6 +75,7 @@ impl Fake {
             low_state: None,
             costs: None,
             ceiling_pps: 2e6,
+            dies_after: None,
             trials: 0,
             chance: Chance::new(seed),
         }
@@ -195,6 +199,10 @@ fn counts(costs: Costs, speed: f64, elapsed_s: f64, packets: f64) -> Counts {
 
 impl Bench for Fake {
     fn observe(&mut self, spec: &TrialSpec, _: bool) -> Result<Observation, TrialError> {
+        if self.dies_after.is_some_and(|trials| self.trials >= trials) {
+            let (method, reason) = (Method::Ebpf, "the agent is gone".to_owned());
+            return Err(MeterError::Unavailable { method, reason }.into());
+        }
         let load_pps = spec.rate_pps.min(self.ceiling_pps);
         let speed = self.speed();
         let turns_per_s = Some(TURNS_PER_S * speed);

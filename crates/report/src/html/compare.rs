@@ -31,6 +31,9 @@ fn body(comparison: &Comparison) -> Markup {
                     p { strong { "Slower by more than " (format::share_short(share)) ": " (verdict) } }
                     @for row in open_rows(comparison) { p { (bar_line(row)) } }
                 }
+            } @else {
+                @let (worse, said) = answer(comparison);
+                div .callout .alarm[worse] { p { strong { (said) } } }
             }
         }
         main {

@@ -15,8 +15,7 @@ use crate::drawing::Drawing;
 use crate::drawing::stored::{axis, stored};
 use crate::format::{self, Unit};
 use crate::svg;
-use crate::terminal::rfc2544::brief::{doubt, verdict};
-use crate::terminal::rfc2544::{ended_early, missing, notes, tables, throughput_of};
+use crate::terminal::rfc2544::{doubt, ended_early, missing, notes, tables, throughput_of, verdict};
 
 /// Distance of the points of a line's rate, in frame size.
 const LINE_STEP_BYTES: usize = 16;
@@ -50,6 +49,8 @@ fn body(report: &Rfc2544Report) -> Markup {
             @if let Some(why) = ended_early(report) {
                 p.banner role="status" { strong { "Partial:" } " " (why) }
             }
+            p { strong { (verdict(report)) } }
+            @if let Some(doubt) = doubt(report) { div .callout .alarm { p { (doubt) } } }
         }
         main {
             (throughput_table(report))

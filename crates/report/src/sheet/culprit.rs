@@ -64,7 +64,7 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
     causes.push(Cause {
         share: stalls,
         said: format!(
-            "the sender was delayed for {} of the time, probably by other programs on its CPU: stop them (top shows them) or give it another CPU \
+            "the sender was delayed {} of the time, probably by other programs on its CPU: stop them (top shows them) or give it another CPU \
              (--sender-cpu), then repeat",
             format::share_short(stalls.max(0.0))
         ),
@@ -79,8 +79,11 @@ pub fn tail(finding: &Finding) -> Option<String> {
     let loads: Vec<(f64, f64)> = finding.latency.iter().filter_map(p99).collect();
     let (low, high) = loads.iter().zip(loads.iter().skip(1)).find(|(low, high)| low.1 > LONGER * high.1)?;
     let times = |what: &str, pauses: &Pauses| {
-        let longest = pauses.max_s.map_or(String::new(), |max_s| format!(", up to {} at a time", format::quantity(max_s, Unit::Seconds)));
-        (pauses.count > 0).then(|| format!("{what} had the host's CPU {} of the time{longest}", format::share_short(pauses.share)))
+        let longest = pauses
+            .max_s
+            .map_or(String::new(), |max_s| format!(", up to {} at a time", format::quantity(max_s, Unit::Seconds)));
+        (pauses.count > 0)
+            .then(|| format!("{what} had the host's CPU {} of the time{longest}", format::share_short(pauses.share)))
     };
     let whose = [
         told.other_tasks.as_ref().and_then(|pauses| Some(times("other tasks", pauses)? + &tasks(told))),
@@ -90,7 +93,9 @@ pub fn tail(finding: &Finding) -> Option<String> {
     let [low_p99, high_p99] = [low.1, high.1].map(|p99_s| format::quantity(p99_s, Unit::Seconds));
     let [low, high] = [low.0, high.0].map(format::share_short);
     let cause = if whose.is_empty() { "what had the CPU was not measured".to_owned() } else { whose.join("; ") };
-    Some(format!("p99 is {low_p99} at {low} of the cliff and {high_p99} at {high}, so it is not the packets' work: {cause}"))
+    Some(format!(
+        "p99 is {low_p99} at {low} of the cliff and {high_p99} at {high}, so it is not the packets' work: {cause}"
+    ))
 }
 
 /// ` (cc1 8 %, rustc 3 %)`.

@@ -55,7 +55,7 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     let confidence = match searches.experienced.confidence {
         0.0 if count > 1 => {
             format!(
-                "{confidence}; that of the cliff as experienced has none stated: over a wide range of loads chance decides a trial"
+                "{confidence}; no confidence is given for the cliff as experienced: near it, chance decides a trial"
             )
         }
         _ => confidence,
@@ -65,7 +65,7 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     let void: u32 = searches.void.iter().map(|void| void.trials).sum();
     if void > 0 {
         let why: Vec<String> = searches.void.iter().map(|void| format!("{}: {}", void.trials, void.why)).collect();
-        said.push(format!("{void} trials were void ({})", why.join("; ")));
+        said.push(format!("{void} trials do not count ({})", why.join("; ")));
     }
     said.extend(open("the host's own cliff", &searches.own));
     said.extend(open("the cliff as experienced", &searches.experienced));
@@ -129,9 +129,8 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         )
     } else if overlap {
         format!(
-            "Plan with {}: {what} moved the cliff by {}, within its interval.",
-            value(&experienced),
-            format::signed(-apart, Unit::Share)
+            "Plan with {} ({what} included): its interval and that of the host's own cliff overlap, so no effect of them is shown.",
+            value(&experienced)
         )
     } else if apart > 0.0 {
         format!(

@@ -83,7 +83,7 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
         let void: u32 = searches.void.iter().map(|void| void.trials).sum();
         if f64::from(void) > MANY_VOID * f64::from(searches.trials.max(1)) {
             let why = super::culprit(finding);
-            said.push(format!("{void} of {} trials do not count (void): {why}", searches.trials));
+            said.push(format!("{void} of {} trials do not count: {why}", searches.trials));
         }
     }
     said.extend(excluding(finding));

@@ -12,6 +12,7 @@ use super::page::Page;
 use crate::format::{self, Unit};
 use crate::sheet;
 use brief::answer;
+pub(crate) use brief::{doubt, verdict};
 
 pub use brief::rfc2544_brief;
 

@@ -334,3 +334,20 @@ fn a_search_that_ended_early_shows_its_bounds_and_trials_and_no_throughput() {
     }
     assert!(!rows.contains(",throughput,,lower_pps"), "{rows}");
 }
+
+/// The page says what the terminal says first, and doubts it where the terminal does.
+#[test]
+fn the_page_has_the_answer_and_its_doubt() {
+    let mut report = report();
+    let sure = html::rfc2544(&report);
+    assert!(sure.contains("<strong>Throughput without loss: 64B"), "{sure}");
+    assert!(!sure.contains("In doubt"), "{sure}");
+    for size in &mut report.sizes {
+        size.seen.trials = 3;
+        size.seen.void_trials = 2;
+    }
+    let page = html::rfc2544(&report);
+    let words = page.split("In doubt: ").nth(1).expect("a doubt");
+    assert!(words.contains("trials are void"), "{words}");
+    assert!(terminal::rfc2544(&report, Style::default()).contains("In doubt: "));
+}

@@ -82,3 +82,12 @@ pub fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
     };
     compare(&run("before.json", [0.999, 1.001]), &run("after.json", factors), fail_if_slower).expect("the same kind")
 }
+
+/// Without a bar the page of a comparison has the answer of the terminal.
+#[test]
+fn the_page_of_a_comparison_has_its_answer() {
+    let worse = netcliff_report::html::compare(&compared([0.799, 0.801], None));
+    assert!(worse.contains("B is worse in "), "{worse}");
+    let with_bar = netcliff_report::html::compare(&compared([0.799, 0.801], Some(0.05)));
+    assert!(with_bar.contains("Slower by more than ") && !with_bar.contains("B is worse in "), "{with_bar}");
+}

@@ -108,6 +108,22 @@ fn a_run_measures_the_cliff_and_does_not_contradict_itself() {
 }
 
 #[test]
+fn a_run_whose_trials_fail_in_the_middle_is_partial_and_says_why() {
+    let whole = {
+        let mut fake = host(7);
+        let _ = run(&mut fake, &options());
+        fake.trials
+    };
+    for trials in [1, whole / 2, whole - 1] {
+        let (finding, outcome) = run(&mut Fake { dies_after: Some(trials), ..host(7) }, &options());
+        assert_eq!(outcome, Ok(()));
+        assert!(finding.partial, "after {trials} of {whole} trials");
+        let said = |missing: &netcliff_core::finding::Missing| missing.why.contains("the agent is gone");
+        assert!(finding.missing.iter().any(said), "{:?}", finding.missing);
+    }
+}
+
+#[test]
 fn a_sender_that_is_too_slow_gives_a_bound_and_no_cliff() {
     let (finding, _) = run(&mut Fake { ceiling_pps: 150e3, ..host(7) }, &options());
     assert_eq!(finding.cliff_pps.wire, None);

@@ -47,7 +47,7 @@ pub(super) fn answer(page: &mut Page, report: &Rfc2544Report) {
 
 /// Throughput by frame size in a line, with its limits: `Throughput without loss: 64B 400 kpps, 1518B >= 350 kpps (limit: the
 /// tester).`
-pub fn verdict(report: &Rfc2544Report) -> String {
+pub(crate) fn verdict(report: &Rfc2544Report) -> String {
     if !report.asked.tests.throughput {
         let clean = |size: &SizeReport| {
             let curve = size.loss.as_ref()?;
@@ -90,7 +90,7 @@ pub fn verdict(report: &Rfc2544Report) -> String {
 const MANY_VOID: f64 = 0.25;
 
 /// Why the figures are in doubt; None: they are not.
-pub fn doubt(report: &Rfc2544Report) -> Option<String> {
+pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
     let (void, all) =
         report.sizes.iter().fold((0, 0), |(void, all), size| (void + size.seen.void_trials, all + size.seen.trials));
     (void as f64 > MANY_VOID * all as f64).then(|| {
