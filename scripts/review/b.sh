@@ -44,8 +44,10 @@ pids+=($!)
 sleep 1
 seen=$(within "$program" headroom --host pentium4-2530mhz --fail-above 1000% --interval 2s 2>&1)
 code=$?
-say 1 "$([ $code = 1 ] && has "$seen" "udp 127.0.0.1:5353 of python3" || echo false)" "exit $code, $(echo "$seen" | grep -A3 LOST | tr -s ' \n' ' ')"
-say 2 "$(has "$seen" "python3 (pid")" "$(echo "$seen" | head -2 | tr -s ' \n' ' ')"
+# Long sentences wrap.
+seen=$(echo "$seen" | tr -s " \n" " ")
+say 1 "$([ $code = 1 ] && has "$seen" "udp 127.0.0.1:5353 of python3" || echo false)" "exit $code, ${seen%%Cliff of*}"
+say 2 "$(has "$seen" "python3 (pid")" "${seen%%Cliff of*}"
 seen=$(within "$program" watch --once 2>&1)
 say 21 "$([ "$(has "$seen" "python3 (pid")" = true ] && ! echo "$seen" | tail -n +4 | grep -q '^$' && echo true || echo false)" "$(echo "$seen" | sed -n 2,5p | tr -s ' \n' ' ')"
 seen=$(within "$program" results calibrate 2>&1)
