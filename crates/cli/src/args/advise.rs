@@ -44,8 +44,9 @@ pub struct AdviseArgs {
     /// Frame sizes, FCS included: 64B, imix, mci1998-like or a CSV file of bytes,weight
     #[arg(long, default_value = "64B", help_heading = "Load")]
     pub size: FrameSizes,
-    /// Link speed, which no load may exceed: each frame takes 20 B more on it, for preamble and gap [default: 1Gbit/s, for
-    /// shares of line rate]
+    /// Link speed, which no load may exceed [default: 1Gbit/s, for shares]
+    ///
+    /// Each frame takes 20 B more on the link, for preamble and gap.
     #[arg(long, value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, hide_short_help = true, help_heading = "Load")]
     pub link: Option<f64>,
     /// A policy: latency is --minimise p99 and cpu is --maximise available, both --subject-to 'loss<=1e-4' where nothing

@@ -35,8 +35,9 @@ pub struct ComputeArgs {
     /// (.pcap, .pcapng), or trace: the captured packets' own (the default with trace arrivals)
     #[arg(long, help_heading = "Load")]
     pub size: Option<FrameSizes>,
-    /// Link speed, which no load may exceed: each frame takes 20 B more on it, for preamble and gap [default: 1Gbit/s, for
-    /// shares of line rate]
+    /// Link speed, which no load may exceed [default: 1Gbit/s, for shares]
+    ///
+    /// Each frame takes 20 B more on the link, for preamble and gap.
     #[arg(long, value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, help_heading = "Load")]
     pub link: Option<f64>,
     /// Receive queues: how many, with a core each or options such as 4:map=spread,cold=1.3,transmit=1us or 4:on=0/0/1/1

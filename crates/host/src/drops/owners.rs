@@ -176,7 +176,7 @@ impl Owners {
         sockets.iter().filter_map(|inode| Some((*inode, (*self.sockets.get(inode)?)?))).collect()
     }
 
-    /// Names the owners of rows and joins rows that are not told apart.
+    /// Names the owners of rows and joins rows that nothing distinguishes.
     pub fn tell(&mut self, rows: Vec<DropRow>, columns: Columns, only: &Only) -> Vec<DropRow> {
         let sockets =
             rows.iter().filter_map(|row| Some(row.socket.as_ref()?.inode)).filter(|inode| *inode > 0).collect();

@@ -291,7 +291,7 @@ const RULES: &[Rule] = &[
         reasons: &["Icmp echo without an answer", "Icmp6 echo without an answer"],
         meaning: "pings came and this host sent no answer: it has no route back to the sender, or it is set to ignore them",
         remedies: &[
-            "the way back: `ip route get SENDER` (in the namespace that the row names)",
+            "the route to the sender: `ip route get SENDER` (in the namespace that the row names)",
             "if answers are off: `sysctl net.ipv4.icmp_echo_ignore_all`",
         ],
         source: "net/ipv4/icmp.c, icmp_reply",
