@@ -110,7 +110,7 @@ check_lockfile() {
 check_scripts() {
     if command -v shellcheck >/dev/null; then
         step "shell scripts" shellcheck -x .ci/run scripts/*.sh scripts/lib/*.sh scripts/checks/*.sh scripts/dist/*.sh \
-            packaging/*.sh
+            scripts/review/*.sh packaging/*.sh
     else
         skip "shell scripts" "shellcheck is not installed"
     fi
