@@ -562,8 +562,10 @@ export class Explore {
               {},
               h("th", { scope: "row" }, name),
               ...near.map((point) => {
-                const found = point ? value(read(point.outcome)) : null;
-                return h("td", {}, found === null ? "-" : print(found));
+                const figure = point ? read(point.outcome) : null;
+                const [found, sampled] = [value(figure), ends(figure)];
+                const between = sampled === null ? "" : ` (${print(sampled[0])} to ${print(sampled[1])})`;
+                return h("td", {}, found === null ? "-" : print(found), h("span", { class: "hint" }, between));
               }),
             ),
           ),
@@ -595,7 +597,7 @@ export class Explore {
             });
           },
         },
-        `Ask for ${short(one)}`,
+        `Compute for ${short(one)}`,
       );
       if (this.bars.dataset.asked === one.scheme && this.bars.querySelector("button") && this.answers.busy) return;
       this.bars.dataset.asked = one.scheme;

@@ -150,6 +150,7 @@ function start(): void {
     event.preventDefault();
     byId("main").focus();
   });
+  const fresh = location.hash === "";
   theme();
   show();
   // For the browser tests: how long changes took to be drawn, whether work is under way, and an engine.
@@ -159,6 +160,8 @@ function start(): void {
   });
   const asked = new URLSearchParams(location.search).get("run");
   if (asked !== null) void results.fetchRun(asked);
+  // An address that says nothing begins with this host.
+  else if (fresh) void results.openNewest();
 }
 
 function theme(): void {
@@ -167,7 +170,7 @@ function theme(): void {
   const set = (name: string): void => {
     if (name === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = name;
-    say(button, name === "auto" ? "Auto" : name === "light" ? "Light" : "Dark");
+    say(button, `Theme: ${name}`);
     button.setAttribute("aria-label", `Colours: ${name === "auto" ? "as the system" : name}`);
     try {
       localStorage.setItem("netcliff-theme", name);

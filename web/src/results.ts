@@ -181,10 +181,23 @@ export class Results {
       h("td", {}, run.kind),
       h("td", {}, run.state),
       h("td", {}, new Date(run.started_unix_s * 1000).toISOString().slice(0, 16).replace("T", " ")),
-      h("td", {}, found === null ? "" : rate(found)),
+      h("td", {}, found !== null ? rate(found) : run.kind === "find" ? "none measured" : ""),
       h("td", {}, run.host),
       h("td", {}, h("code", {}, run.command.length > 80 ? `${run.command.slice(0, 79)}…` : run.command)),
     );
+  }
+
+  /** Opens the newest run of the store that measured a cliff; a page without a server, or a store without one, stays as it is. */
+  async openNewest(): Promise<void> {
+    if (location.protocol === "file:") return;
+    try {
+      const response = await fetch("api/runs");
+      if (!response.ok || !(response.headers.get("content-type") ?? "").includes("json")) return;
+      const newest = ((await response.json()) as Run[]).find((run) => run.kind === "find" && value(run.cliff_pps) !== null);
+      if (newest) await this.fetchRun(String(newest.id));
+    } catch {
+      // No server: the page has its starting point.
+    }
   }
 
   /** Opens a run of the store in Explore. */

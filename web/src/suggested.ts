@@ -20,7 +20,7 @@ function effect({ expected_cliff_pps: expected, gain, tried }: Suggestion): stri
   const more = value(gain);
   const said = [];
   if (cliff !== null)
-    said.push(`cliff ${rate(cliff)} expected${more === null ? "" : ` (+${digits(100 * more, 2)} %)`}`);
+    said.push(`cliff ${rate(cliff)} expected${more === null ? "" : ` (+${digits(100 * more, 3)} %)`}`);
   if (tried)
     said.push(`measured: ${rate(value(tried.without_pps) ?? 0)} without, ${rate(value(tried.with_pps) ?? 0)} with`);
   return said.join("; ");

@@ -17,6 +17,8 @@ pub struct Progress<'a> {
     bar: ProgressBar,
     terminal: bool,
     stage: String,
+    /// When the time left was last said where no bar is drawn.
+    said: Option<std::time::Instant>,
     store: Option<(&'a Store, i64)>,
     /// Records so far.
     pub records: u64,
@@ -36,7 +38,7 @@ impl<'a> Progress<'a> {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(500));
-        Self { bar, terminal, stage: String::new(), store, records: 0, store_failure: None }
+        Self { bar, terminal, stage: String::new(), said: None, store, records: 0, store_failure: None }
     }
 
     /// Removes the bar.
@@ -63,6 +65,10 @@ impl Observer for Progress<'_> {
         let left_s = (planned_s - elapsed_s).max(1.0).round();
         let load = units::print_pps((load_pps / 100.0).round() * 100.0);
         self.bar.set_message(format!("{} at {load}, about {left_s:.0} s left", self.stage));
+        if !self.terminal && self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+            self.said = Some(std::time::Instant::now());
+            output::say_plainly(&format!("netcliff: about {left_s:.0} s left"));
+        }
     }
 
     fn record(&mut self, record: &Record) {

@@ -420,9 +420,10 @@ impl Recording {
         };
         let span_ns = u64::try_from(last.0 - first.0).map_err(|_| "spans more than 584 years".to_owned())?;
         if span_ns == 0 {
+            let cut = self.aside.cut.map_or(String::new(), |cut| format!(" ({cut})"));
             return Err(format!(
-                "holds {} packet(s) over no time; expected two at least, at different times",
-                self.packets.len()
+                "holds {} over no time{cut}; expected two at least, at different times",
+                counted(self.packets.len() as u64)
             ));
         }
         let mean_ns = span_ns / (self.packets.len() as u64 - 1);

@@ -1,5 +1,6 @@
 //! Plans made true on a real veth in namespaces that the test makes, and taken back.
 
+use crate::common::journal;
 use crate::live::{bed, mtu, offload, plan_of, queue_file, values};
 use netcliff_core::inspection::Objective;
 use netcliff_host::{
@@ -89,7 +90,7 @@ fn a_step_that_fails_takes_the_others_back() {
         .unwrap();
     assert!(journal::kept(lock.state()).unwrap().is_empty());
     drop((lock, testbed));
-    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(journal(&dir)).unwrap().count(), 0);
 }
 
 #[test]
@@ -255,10 +256,10 @@ fn a_router_is_set_as_planned_and_set_back() {
         assert!(names.contains(&format!("/sys/class/net/{port}/queues/rx-0/rps_cpus").as_str()), "{names:?}");
     }
     // Written down while it holds, undone without an error, nothing left.
-    assert!(fs::read_dir(dir.path().join("journal")).unwrap().count() >= 2);
+    assert!(fs::read_dir(journal(&dir)).unwrap().count() >= 2);
     let undone = bed.close();
     assert!(undone.len() >= 2 && undone.iter().all(|outcome| outcome.error.is_none()), "{undone:#?}");
-    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(journal(&dir)).unwrap().count(), 0);
 }
 
 /// What belonged to it is gone with it, the rest is set back, and nothing stays written down.
@@ -279,7 +280,7 @@ fn an_interface_that_goes_away_in_the_middle_is_told() {
                 assert!(told.contains(part), "{part}: {told}");
             }
             assert_eq!(buffers.read().unwrap(), before);
-            let open = fs::read_dir(dir.path().join("journal")).unwrap();
+            let open = fs::read_dir(journal(&dir)).unwrap();
             assert!(
                 !open.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).any(|text| text.contains("MTU"))
             );
@@ -295,7 +296,7 @@ fn what_cannot_be_set_back_stays_written_down() {
     testbed.run_in_hut(|| session.apply(&plan_of(&[(mtu(), "1400")])).unwrap()).unwrap();
     let outcomes = session.set_back();
     assert!(outcomes[0].error.as_ref().unwrap().contains("another network namespace"), "{outcomes:#?}");
-    let files = fs::read_dir(dir.path().join("journal")).unwrap();
+    let files = fs::read_dir(journal(&dir)).unwrap();
     let left = files
         .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
         .filter(|text| text.contains("setting_changed"));
@@ -334,5 +335,5 @@ fn a_device_holds_settings_until_it_is_let_go() {
         })
         .unwrap();
     drop((lock, testbed));
-    assert_eq!(fs::read_dir(dir.path().join("journal")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(journal(&dir)).unwrap().count(), 0);
 }

@@ -95,3 +95,8 @@ pub fn files(dir: &Path) -> Vec<(String, String)> {
     found.sort();
     found
 }
+
+/// The journal of a state directory: a temporary directory is open to others, so that it lies one below.
+pub fn journal(dir: &tempfile::TempDir) -> std::path::PathBuf {
+    netcliff_host::journal::StateDir::at(dir.path()).unwrap().path().join("journal")
+}

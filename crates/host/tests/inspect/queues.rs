@@ -100,7 +100,7 @@ fn an_offload_that_was_on_is_on_again() {
             gro.write("on").unwrap();
             scatter.write("off").unwrap();
             let held = KeptOffloads::hold(&lock, &["veth1", "nosuch0"], &["rx-gro", "tx-scatter-gather-fraglist"]);
-            let files = || fs::read_dir(dir.path().join("journal")).unwrap().count();
+            let files = || fs::read_dir(crate::common::journal(&dir)).unwrap().count();
             let with = files();
             gro.write("off").unwrap();
             scatter.write("on").unwrap();

@@ -1,8 +1,9 @@
 //! Figures of stored runs, whose experiment's file is not at hand: axes as the report gives them.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
-use netcliff_core::{Dimension, Fidelity, Provenance, Record};
+use netcliff_core::{Dimension, Fidelity, Figure, Provenance, Record};
 use netcliff_lab::forwarding::ForwardingReport;
+use netcliff_lab::rr::{RrRecord, RrRun};
 use netcliff_lab::transfers::TransferReport;
 
 use super::Drawing;
@@ -31,6 +32,39 @@ impl Drawing {
             Axes { x: axis(x.0, x.1, scale(&curves)), y: axis(report.y.label(), report.y.dimension(), Scale::Linear) };
         let drawing = stored(&report.title, axes, curves, &report.provenance);
         Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
+    }
+
+    /// The share of answers that took longer, over the time: 1 % is at p99. A curve a configuration of `rr` with answers.
+    pub fn of_rr(title: &str, run: &RrRun) -> Self {
+        let curve = |record: &RrRecord| {
+            let counts_ns = &record.report.latency.as_ref()?.counts_ns;
+            let all: u64 = counts_ns.iter().map(|(_, count)| count).sum();
+            let mut left = all;
+            let dots = counts_ns.iter().filter_map(|(ns, count)| {
+                left -= count;
+                // The longest has none above it: a logarithm has no place for it.
+                (left > 0).then(|| Dot { x: *ns as f64 * 1e-9, y: Figure::exact(left as f64 / all as f64) })
+            });
+            let settings = &record.report.settings;
+            let name = format!(
+                "{} B asked, {} B answered, {} flows",
+                settings.request_bytes, settings.response_bytes, settings.flows
+            );
+            Some(Curve { name, answerer: None, dots: dots.collect() })
+        };
+        let mut curves: Vec<Curve> = run.rows.iter().filter_map(curve).filter(|curve| !curve.dots.is_empty()).collect();
+        // Configurations that differ otherwise are told apart by their place.
+        for place in 1..curves.len() {
+            if curves[..place].iter().any(|other| other.name == curves[place].name) {
+                curves[place].name += &format!(" ({})", place + 1);
+            }
+        }
+        let axes = Axes {
+            x: axis("latency", Dimension::Seconds, Scale::Log),
+            y: axis("share that took longer", Dimension::Share, Scale::Log),
+        };
+        let provenance = run.rows.first().map(|record| record.provenance.clone()).unwrap_or_default();
+        Self { partial: run.partial, ..stored(title, axes, curves, &provenance) }
     }
 
     /// Throughput over the offered load, a curve a host, scheme, traffic and engine.

@@ -79,9 +79,16 @@ pub fn page(run: &RunSummary, stored: &Stored) -> String {
         Stored::Stream(_) | Stored::Rr(_) => {
             let style = Style { width: PAGE_COLUMNS, ..Style::default() };
             let provenance = stored.provenance().cloned().unwrap_or_default();
-            html::text(&title(run), &text(run, stored, true, style), &provenance)
+            let drawing = of_answers(run, stored);
+            html::text(&title(run), &text(run, stored, true, style), drawing.as_ref(), &provenance)
         }
     }
+}
+
+/// How long the answers of `rr` took.
+fn of_answers(run: &RunSummary, stored: &Stored) -> Option<Drawing> {
+    let Stored::Rr(answers) = stored else { return None };
+    Some(Drawing::of_rr(&title(run), answers))
 }
 
 /// The figure of a run.
@@ -96,7 +103,8 @@ pub(super) fn figure(run: &RunSummary, stored: &Stored) -> anyhow::Result<String
         Stored::Forwarding(found) => drawn(Drawing::of_forwarding(found)),
         Stored::Transfers(found) => drawn(Drawing::of_transfers(found)),
         Stored::Records(records) => drawn(Drawing::of_records(&title(run), records, run.state != "done")),
-        Stored::Stream(_) | Stored::Rr(_) => None,
+        Stored::Rr(_) => of_answers(run, stored).and_then(drawn),
+        Stored::Stream(_) => None,
     };
     let kind = &run.kind;
     figure.ok_or_else(|| {

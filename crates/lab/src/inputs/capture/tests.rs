@@ -161,7 +161,7 @@ fn what_is_wrong_is_told_with_its_place() {
         (b"hello, this is text and no capture at all".to_vec(), "neither pcap nor pcapng"),
         (Vec::new(), "neither pcap nor pcapng"),
         (pcap(order, MICROSECONDS, 1, &[]), "holds no packet"),
-        (pcap(order, MICROSECONDS, 1, &good[..1]), "1 packet(s) over no time"),
+        (pcap(order, MICROSECONDS, 1, &good[..1]), "1 packet over no time"),
         (whole[..60].to_vec(), "damaged after packet 0: the file ends"),
         (pcap(order, MICROSECONDS, 105, &good), "2 packets of link type 105 (IEEE 802.11); Ethernet,"),
         (ng(&[interface(order, 1, None), simple]), "holds simple packets only (1), which have no time"),

