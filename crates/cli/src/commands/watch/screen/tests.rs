@@ -164,7 +164,7 @@ fn what_does_not_fit_is_counted_and_reached_by_keys() {
     many.press(KeyCode::Down);
     many.press(KeyCode::PageDown);
     let seen = text(&many, 80, 24);
-    assert!(seen.contains(" 110 ") && seen.contains("10 more above, 17 below"), "{seen}");
+    assert!(seen.contains(" 111 ") && seen.contains("11 more above, 16 below"), "{seen}");
     assert!((0..9).all(|_| many.press(KeyCode::PageDown)));
     let seen = text(&many, 80, 24);
     assert!(seen.contains(" 139 ") && seen.contains("27 more above"), "{seen}");
