@@ -138,9 +138,8 @@ fn latency_at_shares_of_a_computed_cliff_says_so() {
 fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
     let at = |share: f64, p99_s: f64| {
         let latency = Latency { p99: Some(Figure::exact(p99_s)), ..Latency::default() };
-        let mut by_engine = netcliff_core::finding::ByEngine::default();
-        by_engine.wire = Some(latency);
-        LatencyAt { share, load_pps: 1e5 * share, latency_s: by_engine }
+        let latency_s = netcliff_core::finding::ByEngine { wire: Some(latency), ..Default::default() };
+        LatencyAt { share, load_pps: 1e5 * share, latency_s }
     };
     let tasks = vec![TaskTime { task: "dockerd".into(), count: 9, total_s: 0.7 }];
     let other_tasks = Some(Pauses { share: 0.07, ..Pauses::of(&[2.9e-3], 10.0, 2.5e-4) });
