@@ -50,7 +50,7 @@ fn what_is_applied_stays_and_is_undone() {
             assert!(apply::undo(&lock).unwrap().outcomes.is_empty(), "nothing is undone twice");
         })
         .unwrap();
-    assert_eq!(fs::read_dir(dir.path().join("tuned")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(journal(&dir).with_file_name("tuned")).unwrap().count(), 0);
 }
 
 #[test]
