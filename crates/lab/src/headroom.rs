@@ -7,8 +7,7 @@
 //! program with sockets has more of one than its CPU is busy (it moves between CPUs), that is the share. /proc/stat counts most kernels'
 //! softirq time by ticks: over a second it is right to a few hundredths.
 //!
-//! The first two are of other packets than the present ones: a CPU that loses nothing and is partly idle is not past its cliff, so that they
-//! say at most 1 there.
+//! The first two are of other packets than the present ones, and a cliff is where losses begin: while nothing is lost they say at most 1.
 
 use std::sync::PoisonError;
 
@@ -62,8 +61,7 @@ pub fn headroom(moment: &Moment, found: &Found, now_unix_s: f64, kernel: &str) -
         let softirq = cpu.irq + cpu.softirq;
         let busy = (1.0 - cpu.idle - cpu.niced).clamp(0.0, 1.0);
         let programs = busiest_thread(moment, cpu.cpu).max(busy);
-        // Time that is taken from niced programs is left, too.
-        let most = if loses || busy >= 1.0 - ALIKE { f64::INFINITY } else { 1.0 };
+        let most = if loses { f64::INFINITY } else { 1.0 };
         let by_packets = (cpu.packets_per_s / cliff_pps.value).min(most);
         let by_softirq = at_cliff.map_or(0.0, |at_cliff| softirq / at_cliff).min(most);
         let shares = [(by_packets, Nearest::Packets), (by_softirq, Nearest::Softirq), (programs, Nearest::Programs)];

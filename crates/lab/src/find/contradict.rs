@@ -75,14 +75,16 @@ fn contradiction(
     // Near the cliff chance decides whether the target is kept, but not by how much it is missed.
     let far_missed = failed && mean > FAR_MISSED * goal.loss_ratio.max(1e-5);
     let is_at = cliff_pps.is_some_and(|cliff_pps| at.load_pps <= cliff_pps * (1.0 + 1e-6));
-    if !(is_below && failed || is_above && !failed || is_at && far_missed) {
+    let by_chance = chance(at, searched, goal).is_some();
+    if !(is_below && failed || is_above && !failed || is_at && far_missed && !by_chance) {
         return None;
     }
     Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
 }
 
-/// The first of these that the measurements support.
-fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &Goal) -> String {
+/// Trials of the searches near this load that lost more than the target, and all of them, where both kinds are so frequent that one trial of
+/// the sweep is chance.
+fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Option<(usize, usize)> {
     let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
     let neighbours: Vec<f64> = searched
         .iter()
@@ -91,11 +93,15 @@ fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &
         .collect();
     let exceeding = neighbours.iter().filter(|loss| **loss > goal.loss_ratio).count();
     let share = exceeding as f64 / neighbours.len().max(1) as f64;
-    if !neighbours.is_empty() && (CHANCE..=1.0 - CHANCE).contains(&share) {
+    (CHANCE..=1.0 - CHANCE).contains(&share).then_some((exceeding, neighbours.len()))
+}
+
+/// The first of these that the measurements support.
+fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &Goal) -> String {
+    if let Some((exceeding, all)) = chance(at, searched, goal) {
         return format!(
-            "{exceeding} of {} trials of the searches within 10 % of this load lost more than the target: the host differs from trial to \
+            "{exceeding} of {all} trials of the searches within 10 % of this load lost more than the target: the host differs from trial to \
              trial, and the sweep has {} here",
-            neighbours.len(),
             at.trials.len()
         );
     }
