@@ -6,7 +6,7 @@
 //! segmentation or after GRO, is cut into the frames that it was on the wire. What is not read is counted, by kind, in [`Capture::notes`].
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ const MOST_FLOWS: usize = 1_000_000;
 const BUFFER: usize = 1 << 20;
 const MOST_BUFFER: usize = 64 << 20;
 /// The most that is read of what a file unpacks to (bytes).
+#[cfg(feature = "packed")]
 const MOST_UNPACKED: u64 = 64 << 30;
 const FCS: u32 = 4;
 const SMALLEST_FRAME: u32 = 64;
@@ -216,14 +217,22 @@ fn unpacked<'a>(mut from: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Se
     from.by_ref().take(4).read_to_end(&mut first)?;
     let (gzip, zstd) = (first.starts_with(&[0x1f, 0x8b]), first == [0x28, 0xb5, 0x2f, 0xfd]);
     let whole = Cursor::new(first).chain(from);
-    Ok(if gzip {
+    #[cfg(feature = "packed")]
+    return Ok(if gzip {
         Box::new(flate2::read::MultiGzDecoder::new(whole).take(MOST_UNPACKED))
     } else if zstd {
-        let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(whole)).map_err(io::Error::other)?;
+        let packed = std::io::BufReader::new(whole);
+        let decoder = ruzstd::decoding::StreamingDecoder::new(packed).map_err(io::Error::other)?;
         Box::new(decoder.take(MOST_UNPACKED))
     } else {
         Box::new(whole)
-    })
+    });
+    #[cfg(not(feature = "packed"))]
+    if gzip || zstd {
+        Err(io::Error::other("it is packed by gzip or zstd; unpack it first"))
+    } else {
+        Ok(Box::new(whole))
+    }
 }
 
 /// Fills what it is given: decoders hand out less at a time, and the parser asks once for a header. What cannot be read further ends there.
