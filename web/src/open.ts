@@ -28,10 +28,11 @@ export function isCapture(bytes: Uint8Array): boolean {
 /** What a capture does to the present question: its times and sizes are the traffic. */
 export function openCapture(name: string, reply: Reply<Captured>, state: State): Taken {
   if ("error" in reply) return { message: reply.error.text, state: null, finding: null };
-  const { packets, rate_pps, mean_bytes, flows } = reply.ok;
+  const { packets, rate_pps, mean_bytes, flows, notes } = reply.ok;
+  const left = notes.map((note) => ` ${note}.`).join("");
   const from = { ...state, view: "explore" as const, queues: "", flows: "" };
   return {
-    message: `${name}: ${packets} packets, ${rate(rate_pps)} as recorded, ${mean_bytes.toFixed(0)} B a frame, ${flows} flows. Its times, stretched to each load, and its sizes are the traffic; the simulator answers.`,
+    message: `${name}: ${packets} packets, ${rate(rate_pps)} as recorded, ${mean_bytes.toFixed(0)} B a frame, ${flows} flows. Its times, stretched to each load, and its sizes are the traffic; the simulator answers.${left}`,
     state: { ...from, arrivals: `trace:${name}`, size: "trace" },
     finding: null,
   };

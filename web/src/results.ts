@@ -193,7 +193,9 @@ export class Results {
     try {
       const response = await fetch("api/runs");
       if (!response.ok || !(response.headers.get("content-type") ?? "").includes("json")) return;
-      const newest = ((await response.json()) as Run[]).find((run) => run.kind === "find" && value(run.cliff_pps) !== null);
+      const newest = ((await response.json()) as Run[]).find(
+        (run) => run.kind === "find" && value(run.cliff_pps) !== null,
+      );
       if (newest) await this.fetchRun(String(newest.id));
     } catch {
       // No server: the page has its starting point.

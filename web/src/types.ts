@@ -163,6 +163,7 @@ export interface Captured {
   rate_pps: number;
   mean_bytes: number;
   flows: number;
+  notes: string[];
 }
 
 export interface Refused {

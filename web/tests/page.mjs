@@ -307,7 +307,9 @@ await test("a capture that is dropped is the traffic, and a new engine has it, t
   const file = join(folder, "mine.pcap");
   writeFileSync(file, capture().subarray(0, 9000));
   await page.setInputFiles("#file", file);
-  await page.waitForFunction(() => document.querySelector("#message").textContent.includes("damaged after packet"));
+  await page.waitForFunction(() =>
+    document.querySelector("#message").textContent.includes("packets count: the file ends"),
+  );
   writeFileSync(file, capture());
   await page.goto(`${origin}/#v1/explore?scheme=napi`);
   await page.setInputFiles("#file", file);

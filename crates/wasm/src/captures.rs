@@ -25,6 +25,8 @@ pub struct Taken {
     mean_bytes: f64,
     /// Pairs of source and destination.
     flows: usize,
+    /// What of the file was left out or counted otherwise.
+    notes: Vec<String>,
 }
 
 /// Reads a capture and keeps it.
@@ -38,6 +40,7 @@ pub fn take(name: &str, bytes: &[u8]) -> Result<Taken, Refused> {
         rate_pps: capture.rate_pps(),
         mean_bytes: FrameSizes::Mixture(capture.sizes()).mean_bytes().unwrap_or_default(),
         flows: capture.flows.len(),
+        notes: capture.notes.clone(),
     };
     KEPT.with_borrow_mut(|kept| kept.insert(name.to_owned(), Arc::new(capture)));
     Ok(taken)
