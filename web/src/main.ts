@@ -3,9 +3,11 @@
 import { byId, fill, h, say } from "./dom";
 import { Explore } from "./explore";
 import { takeCapture } from "./engine";
+import { rate } from "./format";
 import { isCapture, open, openCapture } from "./open";
 import { Results } from "./results";
 import { VIEWS, fromFragment, toFragment, type State, type View } from "./state";
+import { value } from "./types";
 import { Watch } from "./watch";
 
 const TITLES: Record<View, string> = { explore: "Explore", watch: "Watch one host work", results: "Results" };
@@ -95,7 +97,11 @@ function start(): void {
     const { reply } = await explore.answers.ask("read", { name, text });
     const taken = open(name, reply, state);
     say(message, taken.message);
-    if (taken.finding) explore.finding = { name, finding: taken.finding };
+    if (taken.finding) {
+      explore.finding = { name, finding: taken.finding };
+      const cliff = value(taken.finding.cliff_pps.wire);
+      document.title = `${taken.finding.host.cpu}${cliff === null ? "" : `, measured ${rate(cliff)}`}`;
+    }
     if (taken.state) change(taken.state);
     results.opened(name, reply);
     explore.draw();
@@ -158,10 +164,11 @@ function start(): void {
   Object.assign(globalThis, {
     netcliffPage: { took_ms: answers.took_ms, busy: () => answers.busy, ask: answers.ask.bind(answers) },
   });
+  const begun = location.hash;
   const asked = new URLSearchParams(location.search).get("run");
   if (asked !== null) void results.fetchRun(asked);
   // An address that says nothing begins with this host.
-  else if (fresh) void results.openNewest();
+  else if (fresh) void results.openNewest(() => location.hash === begun);
 }
 
 function theme(): void {

@@ -178,25 +178,37 @@ export class Results {
       {},
       h("td", {}, box),
       h("td", {}, h("a", { href: `run/${run.id}`, target: "_blank", rel: "noopener" }, title), " ", what),
-      h("td", {}, run.kind),
-      h("td", {}, run.state),
-      h("td", {}, new Date(run.started_unix_s * 1000).toISOString().slice(0, 16).replace("T", " ")),
-      h("td", {}, found !== null ? rate(found) : run.kind === "find" ? "none measured" : ""),
-      h("td", {}, run.host),
-      h("td", {}, h("code", {}, run.command.length > 80 ? `${run.command.slice(0, 79)}…` : run.command)),
+      h("td", { "data-label": "Kind" }, run.kind),
+      h("td", { "data-label": "State" }, run.state),
+      h(
+        "td",
+        { "data-label": "Begun" },
+        new Date(run.started_unix_s * 1000).toISOString().slice(0, 16).replace("T", " "),
+      ),
+      h(
+        "td",
+        { "data-label": "Cliff" },
+        found !== null ? rate(found) : run.kind === "find" && run.state === "done" ? "none measured" : "",
+      ),
+      h("td", { "data-label": "Host" }, run.host),
+      h(
+        "td",
+        { "data-label": "Command" },
+        h("code", {}, run.command.length > 80 ? `${run.command.slice(0, 79)}…` : run.command),
+      ),
     );
   }
 
   /** Opens the newest run of the store that measured a cliff; a page without a server, or a store without one, stays as it is. */
-  async openNewest(): Promise<void> {
+  async openNewest(untouched: () => boolean): Promise<void> {
     if (location.protocol === "file:") return;
     try {
       const response = await fetch("api/runs");
       if (!response.ok || !(response.headers.get("content-type") ?? "").includes("json")) return;
       const newest = ((await response.json()) as Run[]).find(
-        (run) => run.kind === "find" && value(run.cliff_pps) !== null,
+        (run) => run.kind === "find" && run.state === "done" && value(run.cliff_pps) !== null,
       );
-      if (newest) await this.fetchRun(String(newest.id));
+      if (newest && untouched()) await this.fetchRun(String(newest.id));
     } catch {
       // No server: the page has its starting point.
     }

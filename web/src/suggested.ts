@@ -20,7 +20,9 @@ function effect({ expected_cliff_pps: expected, gain, tried }: Suggestion): stri
   const more = value(gain);
   const said = [];
   if (cliff !== null)
-    said.push(`cliff ${rate(cliff)} expected${more === null ? "" : ` (+${digits(100 * more, 3)} %)`}`);
+    said.push(
+      `cliff ${rate(cliff)} expected${more === null ? "" : ` (${more < 0 ? "" : "+"}${digits(100 * more, 3)} %)`}`,
+    );
   if (tried)
     said.push(`measured: ${rate(value(tried.without_pps) ?? 0)} without, ${rate(value(tried.with_pps) ?? 0)} with`);
   return said.join("; ");
@@ -113,10 +115,10 @@ export class Plan {
       h(
         "tr",
         {},
-        ...[one.name, one.old, one.new, one.effect ?? "not known: not calibrated", one.reason].map((text) =>
-          h("td", {}, text),
+        ...[one.name, one.old, one.new, one.effect ?? "not known: not calibrated", one.reason].map((text, i) =>
+          h("td", { "data-label": columns[i] ?? "" }, text),
         ),
-        h("td", {}, h("code", {}, one.command)),
+        h("td", { "data-label": "Command" }, h("code", {}, one.command)),
       ),
     );
     const head = h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)));

@@ -134,8 +134,6 @@ struct Aside {
     links: BTreeMap<Link, u64>,
     /// Packets without a time.
     simple: u64,
-    /// Packets of no flow: neither IPv4 nor IPv6 is at their start.
-    no_flow: u64,
     /// Buffers longer than the MTU, and the frames they were.
     long: (u64, u64),
     /// Why the file ends before its end.
@@ -383,7 +381,6 @@ impl Recording {
         };
         let at_ns = units * 1_000_000_000 / interface.units_per_s + i128::from(interface.offset_s) * 1_000_000_000;
         let flow = sliced.as_ref().and_then(tuple).and_then(|tuple| self.flow(tuple));
-        self.aside.no_flow += u64::from(flow.is_none());
         let header = if headed.ethernet { 0 } else { ETHERNET_HEADER };
         let frame = (length.saturating_sub(interface.fcs + headed.strip as u32)).saturating_add(header);
         let long = sliced.as_ref().and_then(|sliced| Long::of(sliced, behind, header, frame, self.mtu));
@@ -503,9 +500,6 @@ impl Aside {
                  wire; add ,mtu=9000 to the file's name for another MTU",
                 counted(buffers)
             ));
-        }
-        if self.no_flow > 0 {
-            notes.push(format!("{} of no flow (no IP header), which NICs put into queue 0", counted(self.no_flow)));
         }
         notes
     }

@@ -1,8 +1,8 @@
 //! Captures written byte by byte, as the formats say.
 
 use super::*;
-use netcliff_core::Flows;
 use netcliff_core::queues::rss::Table;
+use netcliff_core::{Flows, Host, Traffic};
 
 /// An Ethernet frame of `length` bytes without FCS: IPv4 and UDP from 10.0.0.1:`port` to 10.0.0.2:9.
 fn frame(port: u16, length: usize) -> Vec<u8> {
@@ -294,17 +294,27 @@ fn what_is_left_out_is_counted_and_named() {
     let capture = read_bytes(&bytes[..bytes.len() - 20]).unwrap();
     assert_eq!(capture.packets.len(), 2);
     let notes = capture.notes.join("; ");
-    for part in [
-        "2 packets of link type 127 (IEEE 802.11 with radiotap)",
-        "1 packet of simple blocks",
-        "the first 2 packets",
-        "1 packet of no flow",
-    ] {
+    for part in
+        ["2 packets of link type 127 (IEEE 802.11 with radiotap)", "1 packet of simple blocks", "the first 2 packets"]
+    {
         assert!(notes.contains(part), "{part}: {notes}");
     }
+    assert!(!notes.contains("flow"), "one queue takes all: {notes}");
     // Packets without a flow are the first queue's.
     let flows = super::super::flows(&Flows::Capture { file: written_at(&bytes), capture: None }).unwrap();
     let shares = flows.shares(&Table::new(&[], 4));
+    let point = |queues: Option<&str>| netcliff_core::Point {
+        host: Host { queues: queues.map(|text| text.parse().unwrap()), ..Host::pentium4_2530mhz() },
+        scheme: "napi".parse().unwrap(),
+        traffic: Traffic { flows: Some(flows.clone()), ..Traffic::poisson(1e5) },
+    };
+    let warned = |queues| point(queues).warnings().join("; ");
+    assert!(
+        warned(Some("4")).contains("1 of 3 packets have no IP header: they go to queue 0"),
+        "{}",
+        warned(Some("4"))
+    );
+    assert!(!warned(None).contains("queue 0"));
     assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares[0] >= 1.0 / 3.0 - 1e-9, "{shares:?}");
 }
 
