@@ -68,7 +68,7 @@ fn every_kind_of_run_has_a_page_a_table_and_comes_back_from_a_file() {
             assert!(!home.stdout(args).is_empty(), "{kind}");
         }
         let svg = home.text("figure.svg");
-        if matches!(kind, "stream" | "rr") {
+        if kind == "stream" {
             refusal(&home, &["results", "show", kind, "--svg", &svg], 2, &["no figure", "--html"]).unwrap();
         } else {
             let told = home.netcliff(["results", "show", kind, "--svg", &svg]).output().unwrap();
