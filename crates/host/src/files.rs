@@ -1,4 +1,4 @@
-//! Files that others may have written: [`open`], [`bytes`], [`text`]; and every file that a user names to be written: [`write`],
+//! Files that others may have written: [`open`], [`bytes`], [`text`]; and every file that a user names to be written: [`write()`],
 //! [`append`], [`check`]. Their paths may name anything.
 //!
 //! Only a regular file is read, and no more of it than requested: reading a FIFO would block, a device never ends, and the
@@ -69,7 +69,7 @@ pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
     })
 }
 
-/// What [`write`] makes of a file.
+/// What [`write()`] makes of a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Form {
     /// Permissions; `None`: those of the file that is replaced, or what the umask leaves of 0666.
@@ -95,7 +95,7 @@ enum Target {
 /// written, and gets its content back if that fails. `gives_up`: a stop was requested; then a pipe is not waited for.
 ///
 /// # Errors
-/// It cannot be written, is refused by what it is, or a pipe has no reader for [`PATIENCE`].
+/// It cannot be written, is refused by what it is, or a pipe has no reader for ten seconds.
 pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool) -> io::Result<()> {
     if form.is_own_name && fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
         return replace(path, None, bytes, form);
@@ -117,10 +117,10 @@ pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool)
     }
 }
 
-/// Whether [`write`] can be expected to succeed, before the work; changes nothing that stays.
+/// Whether [`write()`] can be expected to succeed, before the work; changes nothing that stays.
 ///
 /// # Errors
-/// As [`write`], without those of a full disk and of a pipe.
+/// As [`write()`], without those of a full disk and of a pipe.
 pub fn check(path: &Path) -> io::Result<()> {
     match target(path)? {
         Target::Stream => Ok(()),
@@ -132,10 +132,10 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file to add to it: a regular or new one at its end, a pipe or character device as [`write`] does.
+/// Opens a file to add to it: a regular or new one at its end, a pipe or character device as [`write()`] does.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn append(path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<Appender> {
     let to = match target(path)? {
         Target::Stream => To::Stream(Stream::open(path, gives_up)?),
