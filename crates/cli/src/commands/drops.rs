@@ -91,13 +91,13 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         } else if args.json {
             output::json_line(&Line { unix_s: super::now_unix_s(), what: &drops })?;
         } else {
-            let told = total.clone();
+            let before = total.clone();
             match total.as_mut() {
                 Some(total) => total.add(&drops),
                 None => total = Some(drops.clone()),
             }
             if !clears {
-                say_once(&mut drops, told.as_ref());
+                say_once(&mut drops, before.as_ref());
             }
             let page = terminal::drops(&drops, args.rows as usize, output::terminal_columns(), output::style());
             if clears {
@@ -119,10 +119,10 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Takes out what a page before has said: a table a second is read for its figures.
-fn say_once(drops: &mut Drops, told: Option<&Drops>) {
-    let Some(told) = told else { return };
-    drops.advice.retain(|advice| !told.advice.iter().any(|known| known.meaning == advice.meaning));
-    drops.limits.retain(|limit| !told.limits.contains(limit));
+fn say_once(drops: &mut Drops, before: Option<&Drops>) {
+    let Some(before) = before else { return };
+    drops.advice.retain(|advice| !before.advice.iter().any(|known| known.meaning == advice.meaning));
+    drops.limits.retain(|limit| !before.limits.contains(limit));
 }
 
 /// True if a signal ended it.
