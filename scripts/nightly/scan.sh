@@ -3,4 +3,4 @@
 # fails if a figure that is said to be exact differs, or one by more than its note tells. POINTS=100 SEED=7 scripts/nightly/scan.sh takes others.
 set -eu
 cd "$(dirname "$0")/../.."
-exec cargo test --release -p netcliff-lab --test scan -- --ignored --nocapture
+exec cargo test --release -p netcliff-lab --test lab scan:: -- --ignored --nocapture

@@ -23,7 +23,7 @@ use crate::tally::{Account, Counts};
 
 /// Autocorrelation times that a replication lasts at least. An integrated time is estimated well from fifty of it and too
 /// low by a tenth or two from five (Sokal 1997, section 3), far from twenty either way: what is too short is found
-/// out. `cargo test -p netcliff-sim --release --test coverage -- --ignored` repeats what intervals hold with it.
+/// out. `cargo test -p netcliff-sim --release --test sim coverage:: -- --ignored` repeats what intervals hold with it.
 const STRETCHES: f64 = 20.0;
 /// The autocorrelation is summed up to so many times its own integral (Sokal's automatic window).
 const WINDOW: f64 = 5.0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Which drops a tracing program is not shown: not-shown.sh TEST-BINARY [TRIALS]. TEST-BINARY is that of `cargo test -p netcliff-lab --test ledgers --no-run`.
+# Which drops a tracing program is not shown: not-shown.sh TEST-BINARY [TRIALS]. TEST-BINARY is that of `cargo test -p netcliff-lab --test lab ledgers:: --no-run`.
 #
 # Needs root, bpftrace and a kernel with tracefs. Counts the drops without a route by the task that had the CPU, twice: by a program of bpftrace and by
 # the event of tracefs at the same tracepoint. Prints the tasks at which they differ. Everything is in a mount namespace of its own.

@@ -1,0 +1,102 @@
+//! Captures made of a base and what a test lays over it.
+
+use serde_json::Value;
+use std::{fs, path::Path};
+
+/// A capture to be laid out.
+#[derive(Clone)]
+pub struct Overlay {
+    files: Vec<(String, String)>,
+    answers: Value,
+}
+
+/// A router: two packages of four cores with two threads (CPU n and n + 8), two 10 Gbit/s ports with four queues each,
+/// on node 0, one interrupt a queue and a core.
+pub fn base() -> Overlay {
+    let router = captured(include_str!("../../fixtures/router.tree"), include_str!("../../fixtures/router.netlink.json"));
+    router.equal_rss("eth0", 4).equal_rss("eth1", 4)
+}
+
+/// A capture that is kept as one file, with its netlink answers beside it.
+pub fn captured(tree: &str, answers: &str) -> Overlay {
+    let files = tree.split("== ").skip(1).map(|section| {
+        let (path, text) = section.split_once('\n').unwrap();
+        (path.to_owned(), text.to_owned())
+    });
+    Overlay { files: files.collect(), answers: serde_json::from_str(answers).unwrap() }
+}
+
+impl Overlay {
+    /// A file with other text, or one more file.
+    pub fn file(&self, path: &str, text: &str) -> Overlay {
+        let mut overlay = self.clone();
+        overlay.files.push((path.to_owned(), text.to_owned()));
+        overlay
+    }
+
+    /// Without a file.
+    pub fn without(&self, path: &str) -> Overlay {
+        let mut overlay = self.clone();
+        overlay.files.retain(|(file, _)| file != path);
+        overlay
+    }
+
+    /// A netlink answer about an interface, by JSON pointer; a missing last key is added.
+    pub fn nic(&self, name: &str, pointer: &str, value: impl Into<Value>) -> Overlay {
+        let mut overlay = self.clone();
+        let nics = overlay.answers.as_array_mut().unwrap();
+        let nic = nics.iter_mut().find(|nic| nic["name"] == name).unwrap();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        nic.pointer_mut(parent).unwrap()[key] = value.into();
+        overlay
+    }
+
+    /// Both CPU lists of an interrupt.
+    pub fn irq(&self, irq: u32, cpus: &str) -> Overlay {
+        let effective = if cpus.contains('-') { "" } else { cpus };
+        self.file(&format!("proc/irq/{irq}/smp_affinity_list"), &format!("{cpus}\n"))
+            .file(&format!("proc/irq/{irq}/effective_affinity_list"), &format!("{effective}\n"))
+    }
+
+    /// 128 entries over queues, round robin.
+    pub fn equal_rss(&self, name: &str, queues: u32) -> Overlay {
+        self.nic(name, "/rss/indirection", (0..128).map(|entry| entry % queues).collect::<Vec<_>>())
+    }
+
+    /// The directory.
+    pub fn lay(&self) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        self.files.iter().for_each(|(path, text)| write(path, text));
+        write("netlink.json", &self.answers.to_string());
+        dir
+    }
+}
+
+/// All files below a directory, relative to it, with their text.
+pub fn files(dir: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(next) = dirs.pop() {
+        for entry in fs::read_dir(next).unwrap().map(Result::unwrap) {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                dirs.push(entry.path());
+            } else if kind.is_file() {
+                let text = fs::read_to_string(entry.path()).unwrap();
+                found.push((entry.path().strip_prefix(dir).unwrap().to_string_lossy().into_owned(), text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The journal of a state directory: a temporary directory is open to others, so that it lies one below.
+pub fn journal(dir: &tempfile::TempDir) -> std::path::PathBuf {
+    netcliff_host::journal::StateDir::at(dir.path()).unwrap().path().join("journal")
+}

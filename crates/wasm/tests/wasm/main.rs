@@ -1,0 +1,4 @@
+//! The page's engine. One binary: a module is a file.
+
+mod damaged;
+mod page;
