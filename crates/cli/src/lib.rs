@@ -26,6 +26,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use netcliff_core::Point;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Cli, Command};
 
@@ -35,8 +38,8 @@ pub fn run() -> ExitCode {
     let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
         output::refuse(&error, habits::hint(&words, &error).as_deref());
     });
-    let filter = tracing_subscriber::EnvFilter::from_env("NETCLIFF_LOG");
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Messages).init();
+    let messages = tracing_subscriber::fmt::layer().with_writer(|| output::Messages).with_filter(logged());
+    tracing_subscriber::registry().with(messages).init();
     let outcome = match commands::linux_only::refusal(&cli.command, std::env::consts::OS) {
         Some(why) => Err(output::usage(why)),
         None => done(&cli),
@@ -48,6 +51,19 @@ pub fn run() -> ExitCode {
     };
     output::settle();
     code
+}
+
+/// What NETCLIFF_LOG asks for: a level, or targets with levels (`debug`, `netcliff_lab=trace`). Errors alone without it.
+fn logged() -> Targets {
+    let wanted = std::env::var("NETCLIFF_LOG").unwrap_or_default();
+    let errors = || Targets::new().with_default(LevelFilter::ERROR);
+    if wanted.is_empty() {
+        return errors();
+    }
+    wanted.parse().unwrap_or_else(|_| {
+        output::say(&format!("NETCLIFF_LOG is {wanted:?}: expected off, error, warn, info, debug or trace, or TARGET=LEVEL; only errors are logged"));
+        errors()
+    })
 }
 
 fn done(cli: &Cli) -> anyhow::Result<ExitCode> {

@@ -4,7 +4,6 @@
 //! interval misses the truth once in a hundred times; how many misses all points together may have is a binomial bound
 //! that chance exceeds less than once in 10 000 runs. Elsewhere its error is held below what its note says.
 
-
 use crate::against::{CONFIDENCE, Dice, bound};
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
 

@@ -2,7 +2,6 @@
 //! `netcliff_model::bounds`. `POINTS` in the environment takes more points of each kind (40 were used to set the table);
 //! of eight a bound that is exceeded at one point in three is seen 96 times in 100, and rarer ones by `scripts/nightly/scan.sh`.
 
-
 use crate::against::compared::{COMPARED, Compared};
 use crate::against::{CONFIDENCE, Dice};
 use netcliff_core::{Engine, Point, Scheme, Traffic};

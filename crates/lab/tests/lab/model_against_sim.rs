@@ -2,7 +2,6 @@
 //! where the model has them, the quantiles of latency. A 99 % interval misses the truth once in a hundred times; how
 //! many misses all points together may have is a binomial bound.
 
-
 use crate::against::{CONFIDENCE, bound};
 use netcliff_core::{Engine, Figure, Host, Load, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};

@@ -6,7 +6,6 @@
 
 #![allow(clippy::print_stdout, reason = "each disagreement is shown, for whoever reads a long run")]
 
-
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! The generator alone, method against method. Figures, not checks, so it runs only when asked:
 //! `cargo test --release -p netcliff-wire --test wire ceilings:: -- --ignored --nocapture`
 
-
 use std::sync::Arc;
 
 use crate::common::{Pair, pair_or_skip};

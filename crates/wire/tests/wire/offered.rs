@@ -1,7 +1,6 @@
 //! What a paced sender offers over paths that refuse, drop and hold back: never more than its rate, each datagram once, and every one
 //! accounted for. Counted at the sending device and its qdisc, outside of the program.
 
-
 use std::process::Command;
 use std::time::Instant;
 

@@ -1,6 +1,5 @@
 //! Generator and sink over a real veth pair: every packet is accounted for.
 
-
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

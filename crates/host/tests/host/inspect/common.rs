@@ -13,7 +13,8 @@ pub struct Overlay {
 /// A router: two packages of four cores with two threads (CPU n and n + 8), two 10 Gbit/s ports with four queues each,
 /// on node 0, one interrupt a queue and a core.
 pub fn base() -> Overlay {
-    let router = captured(include_str!("../../fixtures/router.tree"), include_str!("../../fixtures/router.netlink.json"));
+    let router =
+        captured(include_str!("../../fixtures/router.tree"), include_str!("../../fixtures/router.netlink.json"));
     router.equal_rss("eth0", 4).equal_rss("eth1", 4)
 }
 
