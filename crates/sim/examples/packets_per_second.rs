@@ -1,4 +1,4 @@
-//! One contender of bench/2026-11-21-sim: `packets_per_second CASE PACKETS` prints a line of JSON. A case is `lindley`, the
+//! One contender of bench/sim: `packets_per_second CASE PACKETS` prints a line of JSON. A case is `lindley`, the
 //! scalar recursion with the simulator's generator and the library's logarithm, or `SCHEME@KPPS` on the paper's host, `SCHEME@KPPS+US` with an
 //! application that takes so long a packet (us).
 #![allow(clippy::print_stdout, reason = "a program of its own")]
