@@ -43,7 +43,7 @@ Without --to or --ssh both ends run on this host. Each flow has a thread at eith
 share one (--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked)
 cannot. Repeats are interleaved across all block sizes and paths. What the kernel refuses is named
 and skipped. Methods: default (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked;
-docs/json.md says how they differ."
+docs/how-to/transfers.md says how they differ."
 )]
 pub struct StreamArgs {
     /// Where the far end is.
