@@ -154,7 +154,7 @@ mod tests {
         assert!((spent - 1.0).abs() < 1e-12, "{spent}");
     }
 
-    /// THEORY section 3: Q/T is what a deterministic host achieves with Q = 3 every 20 us, 150.0 kpps; Q/(2T) is half.
+    /// docs/theory/misprints.md, eq. (9): Q/T is what a deterministic host achieves with Q = 3 every 20 us, 150.0 kpps; Q/(2T) is half.
     #[test]
     fn the_quota_of_the_paper() {
         let costs = Costs { interrupt_s: 1.59e-6, protocol_s: 5.34e-6, switch_s: 0.0, application_s: 0.0 };

@@ -77,7 +77,7 @@ fn no_chain(coalesce: &Coalesce) -> String {
     format!("unmasked coalescing: {lacking}; use masked=true, fidelity paper (an approximation) or the simulator")
 }
 
-/// The paper's approximation with tau_e frames an interrupt (THEORY section 3).
+/// The paper's approximation with tau_e frames an interrupt (docs/theory/chains.md).
 fn unmasked(work: &Work, coalesce: &Coalesce) -> Result<Ring, String> {
     let lambda = work.arrival_pps;
     let (frames, wait_s) = frames_an_interrupt(lambda, coalesce);
