@@ -223,7 +223,7 @@ impl Nic {
                 "how the hypervisor keeps its rate of interrupts: min_gap is the mean between two"
             }
             "vmxnet3" if moderation.frames.is_some() => {
-                "what else makes the hypervisor interrupt, such as an idle guest; it waits 4 ms at the most"
+                "what else makes the hypervisor interrupt, such as an idle guest; it waits at most 4 ms"
             }
             _ if moderation.is_on() && !self.spaces_interrupts() && !READ.contains(&driver) => {
                 return Some(format!(
