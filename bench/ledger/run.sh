@@ -2,7 +2,7 @@
 # The bars of the ledger, of --probe and of many to one, on a machine without other load: run.sh PART... of cost, probe, ten. Needs root, two CPUs and
 # release builds (netcliff, and ledger_cost of netcliff-lab's examples) in target/release; it builds nothing, so that nothing else runs meanwhile.
 #
-# PAIRS (40), SECONDS_A_TRIAL (1), LOADS ("300000 900000"), PROBE_PAIRS (24), TEN_REPEATS (10) and INTO (results/ beside this script) of the environment are others' numbers.
+# PAIRS (40), SECONDS_A_TRIAL (1), LOADS ("300000 900000"), PROBE_PAIRS (24), TEN_REPEATS (10) and INTO (results/ next to this script) of the environment are others' numbers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

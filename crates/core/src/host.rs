@@ -266,8 +266,8 @@ impl Host {
         (name == "pentium4-2530mhz").then(Self::pentium4_2530mhz)
     }
 
-    /// The 2.53 GHz Pentium 4 of Salah, El-Badawi and Khalid (2007), section 4: s = 3.73 us, 5.25 us + bytes / 748 MB/s, m = 0.5 us,
-    /// o = 1.59 us, B = 1024.
+    /// The 2.53 GHz Pentium 4 of Salah, El-Badawi and Khalid (2007), section 4: s = 3.73 us, 5.25 us + bytes / 748
+    /// MB/s, m = 0.5 us, o = 1.59 us, B = 1024.
     pub fn pentium4_2530mhz() -> Self {
         Self {
             name: "pentium4-2530mhz".to_owned(),

@@ -1,5 +1,5 @@
-//! [`Queues`]: a host whose NIC spreads packets over several receive queues, each with its own interrupt and core (Gasparakis
-//! and Waskiewicz 2010; docs/theory/queues.md).
+//! [`Queues`]: a host whose NIC spreads packets over several receive queues, each with its own interrupt and core
+//! (Gasparakis and Waskiewicz 2010; docs/theory/queues.md).
 //!
 //! | module | holds |
 //! | --- | --- |

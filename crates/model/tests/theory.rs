@@ -157,8 +157,8 @@ fn pauses_as_the_dense_chains_have_them() {
     }
 }
 
-/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with 0.1 ms each 1 ms (docs/theory/pauses.md); and the chain
-/// with a ring that is never full.
+/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with 0.1 ms each 1 ms
+/// (docs/theory/pauses.md); and the chain with a ring that is never full.
 #[test]
 fn pauses_with_a_ring_that_is_never_full() {
     let mut host = Host { ring: 600, ..rounded() };

@@ -87,7 +87,8 @@ fn interrupt_cpu_available_is_one_minus_sigma() {
     }
 }
 
-/// docs/theory/host.md: at 1 Mpps 39.6 kpps if drops interrupt, 116.4 kpps if not; exactly lambda (1 - p_B) of chains.md.
+/// docs/theory/host.md: at 1 Mpps 39.6 kpps if drops interrupt, 116.4 kpps if not; exactly lambda (1 - p_B) of
+/// chains.md.
 #[test]
 fn livelock_is_seen_when_drops_interrupt() {
     let host = paper();
@@ -165,7 +166,8 @@ fn polling_at_overload_and_at_rest() {
     assert!(got.covers(10e-6 + 5.34e-6), "{got:?}");
 }
 
-/// docs/theory/chains.md, masked coalescing at 100 kpps: 48.6, 42.7 and 40.1 us by count, timer and both (three digits).
+/// docs/theory/chains.md, masked coalescing at 100 kpps: 48.6, 42.7 and 40.1 us by count, timer and both (three
+/// digits).
 #[test]
 fn masked_coalescing_latency() {
     let host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, mask_s: 0.0, ..paper() };

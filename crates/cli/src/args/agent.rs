@@ -59,8 +59,8 @@ pub struct AgentArgs {
     /// client's own may be lower
     #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, allow_hyphen_values = true)]
     pub max_rate: Option<f64>,
-    /// Let clients ask for this congestion control of TCP besides those of the sysctl net.ipv4.tcp_allowed_congestion_control
-    /// (repeatable)
+    /// Let clients ask for this congestion control of TCP besides those of the sysctl
+    /// net.ipv4.tcp_allowed_congestion_control (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with = "stdio")]
     pub allow_congestion: Vec<String>,
     /// Clients at once

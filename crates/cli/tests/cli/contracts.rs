@@ -124,7 +124,8 @@ fn a_simulation_reaches_its_precision() {
         let [low, value, high] = ["low", "value", "high"].map(|key| figure[key].as_f64().unwrap());
         assert!((high - low) / 2.0 <= 0.0101 * value, "{pointer}: {figure}");
     }
-    // The exact chain of docs/theory/chains.md; three half widths of 1 % at 99 % leave no room for chance under a fixed seed.
+    // The exact chain of docs/theory/chains.md; three half widths of 1 % at 99 % leave no room for chance under a fixed
+    // seed.
     let mean_us = 1e6 * number_at(&record, "/outcome/latency_s/mean");
     assert!((mean_us / 14.73 - 1.0).abs() < 0.03, "{mean_us} us");
 }

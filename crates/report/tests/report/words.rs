@@ -43,7 +43,8 @@ const REPLACED: &[(&str, &str)] = &[
     ("not told", "not reported, unknown, or: not distinguished"),
 ];
 
-/// Words of our own that documents and screens do without, each with what is written instead. Comments may still have them.
+/// Words of our own that documents and screens do without, each with what is written instead. Comments may still have
+/// them.
 const HOUSE: &[(&str, &str)] = &[
     ("told", "reported, described, known"),
     ("so many", "N, the number of"),
@@ -115,7 +116,8 @@ fn documents_and_screens_are_in_plain_words() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The string literals of a Rust file at their places, without `{..}`; all else is blank. What follows `mod tests {` is left out.
+/// The string literals of a Rust file at their places, without `{..}`; all else is blank. What follows `mod tests {` is
+/// left out.
 fn literals(source: &str) -> String {
     let source = source.split("mod tests {").next().unwrap_or_default();
     let mut shown = String::new();
