@@ -13,7 +13,7 @@ shift
 targets=("$@")
 
 unpack() {
-    [ -f "$1.tar.zst" ] || return 0
+    [ -f "$1.tar.zst" ] || { echo "no fuzz/corpus/$1.tar.zst: the corpus of $1 begins empty" >&2 && return 0; }
     mkdir -p "$1"
     zstd -qdc "$1.tar.zst" | tar -xf - -C "$1"
 }
