@@ -3,9 +3,10 @@
 #
 #   scripts/attack/fuzz.sh [TARGET ...]     all of: orders plans captures records pages command_lines control model sim
 #
-# Needs nightly Rust; not cargo-fuzz, whose flags these are. SECONDS_EACH=3600; AT_ONCE=2. CARGO_TARGET_DIR says where it is built,
-# SEEDS a directory of further inputs (SEEDS/TARGET/*). Priority is that of idle time. The corpus is fuzz/corpus/TARGET; what
-# crashed lies in fuzz/artifacts/TARGET, the logs in LOGS (fuzz/artifacts). Exit 1: a target crashed.
+# Needs nightly Rust and zstd; not cargo-fuzz, whose flags these are. SECONDS_EACH=3600; AT_ONCE=2. CARGO_TARGET_DIR says where it is built,
+# SEEDS a directory of further inputs (SEEDS/TARGET/*). Priority is that of idle time. The corpus is fuzz/corpus/TARGET, unpacked
+# from its archive before the run and packed after it (scripts/attack/corpus.sh; commit the archive); what crashed lies in
+# fuzz/artifacts/TARGET, the logs in LOGS (fuzz/artifacts). Exit 1: a target crashed.
 set -euo pipefail
 cd "$(dirname "$0")/../../fuzz"
 
@@ -33,6 +34,7 @@ fuzz() {
     local target=$1 found code=0
     found=$logs/$target/found
     mkdir -p "corpus/$target" "artifacts/$target" "$found"
+    ../scripts/attack/corpus.sh unpack "$target"
     local seeds=()
     [ ! -d "${SEEDS:-}/$target" ] || seeds=("$SEEDS/$target")
     local dict=()
@@ -49,6 +51,7 @@ fuzz() {
         >"$logs/$target.merge.log" 2>&1 || code=$?
     rm -rf "corpus/$target"
     mv "$merged" "corpus/$target"
+    ../scripts/attack/corpus.sh pack "$target" || code=$?
     rm -rf "$found"
     grep -E '^#[0-9]+.*DONE|stat::number_of_executed_units' "$logs/$target.log" | sed "s/^/$target: /" || true
     echo "$target: exit $code, corpus of $(find "corpus/$target" -type f | wc -l) inputs"

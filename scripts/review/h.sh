@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Repeats what an attack got out of netcliff's outputs (issue 50, section 6: P2, P3, P6, P8, P9, P12, P14), in a directory, devices and a
+# Repeats what an attack got out of netcliff's outputs (rows P2, P3, P6, P8, P9, P12, P14), in a directory, devices and a
 # namespace of its own. Argument: the program. A line a row: ok, WRONG or SKIPPED, and what was seen.
 set -u
 netcliff=$(realpath "${1:?usage: h.sh NETCLIFF}")

@@ -130,7 +130,7 @@ pub enum Command {
     Compare(CompareArgs),
     /// List and show what was recorded
     Results(ResultsArgs),
-    /// The explorer in a browser: what if, with this machine's results beside it
+    /// The explorer in a browser: what if, with this machine's results
     Serve(ServeArgs),
     /// What runs in a guest of `find --testbed vm:...`
     #[command(hide = true)]
@@ -189,7 +189,7 @@ pub enum ResultsAction {
         /// Only of a machine whose fingerprint holds this text, such as its CPU or kernel, or has an id that begins so
         #[arg(long, value_name = "TEXT")]
         host: Option<String>,
-        /// Only the newest so many
+        /// Show only the newest N
         #[arg(long, value_name = "N")]
         last: Option<usize>,
         /// One JSON object a line

@@ -1,5 +1,6 @@
-//! The kept inputs of the fuzz targets (`fuzz/corpus`), each through the function that its target runs. No libFuzzer and no nightly
-//! Rust are needed; `scripts/attack/fuzz.sh` looks for new ones.
+//! The inputs that fuzzing kept (`fuzz/corpus/*.tar.zst`), each through the function that its target runs. No libFuzzer
+//! and no nightly Rust are needed; `scripts/attack/fuzz.sh` looks for new inputs, `scripts/attack/corpus.sh` unpacks
+//! the archives.
 
 // Targets that are not replayed here use the rest of it.
 #[allow(dead_code)]
@@ -16,19 +17,24 @@ mod plans;
 #[path = "../../../fuzz/src/records.rs"]
 mod records;
 
+use std::io::Read;
 use std::path::Path;
 
-/// All inputs of a target; a panic names the one that it came of.
+/// All inputs in a target's archive; a panic names the one that it came of.
 fn replay(target: &str, run: fn(&[u8])) {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut files: Vec<_> = dir.read_dir().expect("a corpus").map(|file| file.expect("a file").path()).collect();
-    files.sort();
-    assert!(!files.is_empty(), "no inputs in {}", dir.display());
-    for file in &files {
-        let input = std::fs::read(file).expect("an input");
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fuzz/corpus/{target}.tar.zst"));
+    let packed = std::fs::File::open(&archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
+    let unpacked = ruzstd::decoding::StreamingDecoder::new(packed).expect("an archive packed by zstd");
+    let mut inputs = 0;
+    for entry in tar::Archive::new(unpacked).entries().expect("a tar archive") {
+        let mut entry = entry.expect("an input");
+        let mut input = Vec::new();
+        entry.read_to_end(&mut input).expect("an input's bytes");
         let outcome = std::panic::catch_unwind(|| run(&input));
-        assert!(outcome.is_ok(), "{target} fails with {}", file.display());
+        assert!(outcome.is_ok(), "{target} fails with {}", entry.path().expect("its name").display());
+        inputs += 1;
     }
+    assert!(inputs > 0, "no inputs in {}", archive.display());
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl std::str::FromStr for EngineKind {
 /// How faithful the mathematics of the model is to the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Fidelity {
-    /// The papers' own approximations, corrected where THEORY says so.
+    /// The papers' own approximations, corrected where docs/theory/misprints.md says so.
     Paper,
     /// A chain that is exact for its stated assumptions.
     #[default]

@@ -19,7 +19,7 @@ pub use pauses::{PauseTimes, Pauses};
 pub use service::{Empirical, MeasuredTimes, Service};
 pub use sides::{TransmitLoad, TransmitPriority};
 
-/// Costs (s) and sizes (packets) of a host with one CPU for its packets (THEORY section 1).
+/// Costs (s) and sizes (packets) of a host with one CPU for its packets (docs/theory/host.md).
 ///
 /// Written in TOML with one key a field, as for `--set`: `interrupt = "3.73us"`, `ring = 1024`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -266,8 +266,8 @@ impl Host {
         (name == "pentium4-2530mhz").then(Self::pentium4_2530mhz)
     }
 
-    /// The 2.53 GHz Pentium 4 of seed 002 section 4: s = 3.73 us, 5.25 us + bytes / 748 MB/s, m = 0.5 us,
-    /// o = 1.59 us, B = 1024.
+    /// The 2.53 GHz Pentium 4 of Salah, El-Badawi and Khalid (2007), section 4: s = 3.73 us, 5.25 us + bytes / 748
+    /// MB/s, m = 0.5 us, o = 1.59 us, B = 1024.
     pub fn pentium4_2530mhz() -> Self {
         Self {
             name: "pentium4-2530mhz".to_owned(),

@@ -1,5 +1,5 @@
-//! [`Queues`]: a host whose NIC spreads packets over several receive queues, each with its own interrupt and core (seed 004;
-//! THEORY section 2, multi-queue).
+//! [`Queues`]: a host whose NIC spreads packets over several receive queues, each with its own interrupt and core
+//! (Gasparakis and Waskiewicz 2010; docs/theory/queues.md).
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -27,7 +27,7 @@ pub const MOST_QUEUES: u32 = 4096;
 /// More than this is no cache miss but a mistake.
 const LARGEST_FACTOR: f64 = 100.0;
 
-/// Which core works for a queue (seed 004, figures 6 to 8).
+/// Which core works for a queue (Gasparakis and Waskiewicz 2010, figures 6 to 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Map {
     /// Cache-coherent pairing: a queue's reception and transmit completions on one core of its own.

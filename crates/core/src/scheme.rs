@@ -1,4 +1,4 @@
-//! [`Scheme`]: how a packet in memory gets the CPU's attention (THEORY section 2), one variant a scheme.
+//! [`Scheme`]: how a packet in memory gets the CPU's attention (docs/theory/host.md), one variant a scheme.
 //!
 //! Written `NAME[:key=value,...]`, printed in the same form with every key that matters.
 

@@ -1,4 +1,4 @@
-//! [`Traffic`]: arrivals x frame sizes x offered load (THEORY section 4).
+//! [`Traffic`]: arrivals x frame sizes x offered load (docs/theory/statistics.md: captures, heavy tails).
 
 mod arrivals;
 mod load;

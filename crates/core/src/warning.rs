@@ -27,7 +27,9 @@ impl Point {
         };
         found.extend(measured(host, service_s));
         if host.ring == 1 {
-            found.push("ring = 1 holds only the packet in service: all that come meanwhile are lost".to_owned());
+            found.push(
+                "ring = 1 holds only the packet in service: all that come during its service are lost".to_owned(),
+            );
         }
         for capture in traffic.captures() {
             let name = capture.file.rsplit('/').next().unwrap_or_default();

@@ -86,7 +86,7 @@ impl Disturbances {
         for (cpu, count) in &self.throttled {
             let more = count.saturating_sub(before.throttled.get(cpu).copied().unwrap_or(*count));
             if more > 0 {
-                said.push(format!("CPU {cpu} was throttled {more} times for its temperature: it ran slower meanwhile"));
+                said.push(format!("CPU {cpu} was throttled {more} times for its temperature: it ran slower then"));
             }
         }
         if let (Some(from), Some(to)) = (before.quota, self.quota)

@@ -360,7 +360,7 @@ fn checked(path: &Path) -> io::Result<&Path> {
     if permitted::is_known_file(path) {
         return Ok(path);
     }
-    Err(bad(format!("{} is none of the files that netcliff sets, so it is not touched", path.display())))
+    Err(bad(format!("netcliff does not set the file {}, so it is not touched", path.display())))
 }
 
 fn bad(reason: String) -> io::Error {

@@ -3,7 +3,7 @@
 //! `cargo run --release -p netcliff-lab --example ledger_cost -- PAIRS SECONDS LOAD_PPS...` prints a line of CSV a trial, then a line a load: the mean
 //! relative difference of throughput and of CPU time a packet (interrupt, protocol, application) with its 95 % interval. The host's CPU is kept from
 //! halting, as in `find`: a virtual machine gives a halted CPU back late, and then neither loss nor time is the host's.
-//! For `bench/2026-11-25-drops/run.sh`.
+//! For `bench/drops/run.sh`.
 
 use std::io::{Write, stdout};
 use std::sync::Arc;

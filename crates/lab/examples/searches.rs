@@ -1,7 +1,7 @@
 //! Both throughput searches on simulated devices whose answer is known: error of the result and trial time spent.
 //!
 //! `cargo run -p netcliff-lab --example searches` prints a table in CSV; with `trials` it prints instead every trial of
-//! the MLRsearch runs, in order, with how it left the load classified, for `bench/2026-11-21-rfc2544/decisions.py`; with `knowing`
+//! the MLRsearch runs, in order, with how it left the load classified, for `bench/rfc2544/decisions.py`; with `knowing`
 //! the trial time of a search that is told the load of which half of the full trials lose nothing, and has only the bounds to find.
 
 use std::convert::Infallible;

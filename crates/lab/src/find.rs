@@ -144,7 +144,7 @@ fn two_digits_up(value: f64) -> f64 {
 /// A trial that is too short to resolve the loss that defines the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
-    "--loss {}: a trial of {} at {}, about what this host delivers at the most, sends {packets:.0} packets, one of which is {} of them; give \
+    "--loss {}: a trial of {} at {}, about the most this host delivers, sends {packets:.0} packets, one of which is {} of them; give \
      --trial {} or longer, or --loss {} or more",
     print_share(*loss), print_time_s(*trial_s), print_pps((*load_pps / 100.0).round() * 100.0), print_share(two_digits_up(1.0 / packets)), print_time_s(*least_trial_s),
     print_share(two_digits_up(1.0 / packets))

@@ -90,7 +90,7 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
             None => {
                 "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate"
             }
-            Some(_) => "no prediction beside the throughput: it would be of frames at a constant rate",
+            Some(_) => "no prediction of the throughput: it would be of frames at a constant rate",
         };
         notes.push(predicted.to_owned());
     }

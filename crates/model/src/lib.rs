@@ -1,4 +1,4 @@
-//! The receive path of a host as a model: queueing mathematics and the schemes of THEORY section 2 as chains.
+//! The receive path of a host as a model: queueing mathematics and the schemes of docs/theory/host.md as chains.
 //!
 //! Start with [`ModelEngine`], which answers a [`netcliff_core::Point`], and [`cliff`](cliff::cliff), which looks for
 //! the load where an engine's loss crosses a bound. The way of a point: [`engine`] checks it, [`schemes`] turns it

@@ -1,6 +1,6 @@
 //! MLFRR, the maximum loss-free receive rate: the rate at which a host that is busy with packets only has no time left.
 //!
-//! Two forms (the NIC prototype's paper, section II): with interrupts, eq. (1), and with timed polling, eq. (2). The
+//! Two forms (Slinkin 2018, section II): with interrupts, eq. (1), and with timed polling, eq. (2). The
 //! second is printed with two slips, see [`polled_as_printed`]; [`polled`] is what holds. Both are fluid bounds: they
 //! count work, not queues, so random arrivals lose packets a little below them.
 
@@ -154,7 +154,8 @@ mod tests {
         assert!((spent - 1.0).abs() < 1e-12, "{spent}");
     }
 
-    /// THEORY section 3: Q/T is what a deterministic host achieves with Q = 3 every 20 us, 150.0 kpps; Q/(2T) is half.
+    /// Slinkin (2018), eq. (2), in docs/theory/misprints.md: Q/T is what a deterministic host achieves with Q = 3 every
+    /// 20 us, 150.0 kpps; Q/(2T) is half.
     #[test]
     fn the_quota_of_the_paper() {
         let costs = Costs { interrupt_s: 1.59e-6, protocol_s: 5.34e-6, switch_s: 0.0, application_s: 0.0 };

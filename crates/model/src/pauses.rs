@@ -76,7 +76,7 @@ fn erlang_beyond(stages: u32, time: f64) -> f64 {
 }
 
 /// Share of the packets that long pauses lose, as a fluid: of each pause what arrives beyond `buffer` packets. Queues that are not
-/// empty when a pause begins lose more: 3 to 9 % in THEORY's examples.
+/// empty when a pause begins lose more: 3 to 9 % in the examples of docs/theory/pauses.md.
 pub fn loss(arrival_pps: f64, buffer: u64, pauses: &Pauses) -> f64 {
     pauses.per_s() * beyond_s(pauses, buffer as f64 / arrival_pps)
 }

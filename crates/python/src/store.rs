@@ -71,7 +71,7 @@ impl StoreFile {
     fn find(&self, py: Python<'_>, text: &str) -> PyResult<i64> {
         self.ask(py, |store| match store.find(text)? {
             Some(run) => Ok(run.id),
-            None => Err(Fault::usage(format!("run \"{text}\": there is none; {}", store.newest_numbers()?))),
+            None => Err(Fault::usage(format!("run \"{text}\" does not exist; {}", store.newest_numbers()?))),
         })
     }
 

@@ -1,5 +1,5 @@
 //! `finding FILE.json`: the page of `netcliff find` for a record that `find --json` wrote; `finding FILE.json --svg`: its picture.
-//! README.md shows quick/quick-9.json and docs/cliff.svg full-1.json of docs/results/2026-11-23-find/records.tar.xz.
+//! README.md and docs/cliff.svg show records of 23 November 2026.
 
 use std::io::Write;
 

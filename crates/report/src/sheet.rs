@@ -84,7 +84,7 @@ pub fn cliff(finding: &Finding) -> Vec<Row> {
     let mut rows = vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), errors(&finding.cliff_pps)];
     let experienced = &finding.cliff_experienced_pps;
     if experienced.present().next().is_some() {
-        rows.push(by_engine("as experienced", Unit::Pps, experienced));
+        rows.push(by_engine("with outside pauses", Unit::Pps, experienced));
     }
     if experienced.model.or(experienced.sim).is_some() {
         rows.push(errors(experienced));
@@ -231,7 +231,7 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
 
 /// Note beside the figures of [`fn@check`].
 pub const CHECK_NOTE: &str =
-    "set-ups that calibration did not see; beside a computed figure its error against the measured one";
+    "set-ups that calibration did not see; next to a computed figure its error against the measured one";
 
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {

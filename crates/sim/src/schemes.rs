@@ -1,4 +1,4 @@
-//! The schemes of THEORY section 2 as policies: what an arrival or a timer does, and when packets are served.
+//! The schemes of docs/theory/host.md as policies: what an arrival or a timer does, and when packets are served.
 
 mod coalesce;
 pub(crate) mod dim;

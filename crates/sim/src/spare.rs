@@ -1,5 +1,5 @@
 //! Memory that one replication leaves for the next: taken from the system anew for each, and given back, its pages take of a short one's
-//! time (figure 7 as a whole: bench/2026-11-21-sim).
+//! time (figure 7 as a whole: tests/speed.rs).
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Output analysis: warm-up truncation, t intervals, ratio estimators (THEORY section 5).
+//! Output analysis: warm-up truncation, t intervals, ratio estimators (docs/theory/statistics.md).
 
 use netcliff_core::Figure;
 use netcliff_core::math::two_sided_t;

@@ -1,5 +1,5 @@
 //! Sends frames through a port as fast as it can, each with a number and a time of its own, and reads nothing: what the
-//! generator of `netcliff rfc2544` reaches, to be counted from outside like any other (bench/2026-11-21-rfc2544).
+//! generator of `netcliff rfc2544` reaches, to be counted from outside like any other (bench/rfc2544).
 //!
 //! `flat_out INTERFACE DESTINATION-MAC SECONDS [auto|packet|xdp]`
 

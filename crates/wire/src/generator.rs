@@ -243,7 +243,7 @@ fn join_error(thread: JoinHandle<Outcome>) -> WireError {
     match thread.join() {
         Err(panic) => WireError::died("generator", panic.as_ref()),
         Ok(Err(failure)) => failure.reason,
-        Ok(Ok(_)) => WireError::died("generator", &"it ended before it was told to send"),
+        Ok(Ok(_)) => WireError::died("generator", &"it ended before it was to send"),
     }
 }
 

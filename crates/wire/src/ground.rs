@@ -119,7 +119,7 @@ impl FarGround {
         changes.retain(|change| !known.is_some_and(|known| known.contains(change.as_str())));
         // An agent is another host's program.
         told(changes.iter().map(|change| in_short(change)).collect())
-            .map(|told| format!("what was measured on changed meanwhile at the far end: {told}"))
+            .map(|told| format!("the far host changed during the measurement: {told}"))
     }
 }
 

@@ -91,7 +91,7 @@ pub struct AdviseArgs {
     /// Arrivals of a replication
     #[arg(long, default_value = "50000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_each: u64,
-    /// Arrivals to simulate at the most, for each load
+    /// Most arrivals to simulate for each load
     #[arg(long, default_value = "200000000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_at_most: u64,
     /// Seed of every random stream
@@ -99,7 +99,7 @@ pub struct AdviseArgs {
     pub seed: u64,
     /// Try the advised setting in a guest of QEMU: vm:e1000e, vm:igb or vm:vmxnet3
     ///
-    /// Prints its measured effect beside the predicted one; only what that driver can set is advised
+    /// Prints its measured effect next to the predicted one; only what that driver can set is advised
     #[arg(long = "try", value_name = "TESTBED", value_parser = guest, conflicts_with_all = ["interface", "all_schemes"], help_heading = "Trial")]
     pub try_in: Option<Model>,
     /// What the guest is made of.

@@ -25,7 +25,7 @@ use super::numbers::{self, whole};
   ssh HOST netcliff agent --stdio  # what `netcliff rr --ssh HOST` runs
 
 The control channel is encrypted with the key (Noise NNpsk0); test data is not. Data connections
-must prove a random token that only the test's own client is told. Without a key the agent serves
+must prove a random token that only the test's own client gets. Without a key the agent serves
 its own user and root only. Ctrl-C ends all tests; clients keep what was measured."
 )]
 pub struct AgentArgs {
@@ -59,8 +59,8 @@ pub struct AgentArgs {
     /// client's own may be lower
     #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, allow_hyphen_values = true)]
     pub max_rate: Option<f64>,
-    /// Let clients ask for this congestion control of TCP beside those of the sysctl net.ipv4.tcp_allowed_congestion_control
-    /// (repeatable)
+    /// Let clients ask for this congestion control of TCP besides those of the sysctl
+    /// net.ipv4.tcp_allowed_congestion_control (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with = "stdio")]
     pub allow_congestion: Vec<String>,
     /// Clients at once
@@ -73,8 +73,8 @@ pub struct AgentArgs {
     /// Longest test
     #[arg(long, default_value = "1h", value_parser = longest, allow_hyphen_values = true)]
     pub longest: f64,
-    /// Disconnect a client that is silent for this long; 20s with --allow-settings, since links that change are down
-    /// meanwhile
+    /// Disconnect a client that is silent for this long; 20s with --allow-settings, since a link that changes is down
+    /// for seconds
     #[arg(long, default_value = "5s", default_value_if("allow_settings", ArgPredicate::IsPresent, "20s"))]
     #[arg(value_parser = silence, allow_hyphen_values = true)]
     pub silence: f64,

@@ -54,7 +54,9 @@ impl LinkArgs {
             None => Ok(()),
             Some((option, _)) => {
                 let remedy = "TCP or UDP with --testbed netns has one";
-                Err(output::usage(format!("{option} is for the link of a testbed, and there is none here: {remedy}")))
+                Err(output::usage(format!(
+                    "{option} is for the link of a testbed, and this run has no such link: {remedy}"
+                )))
             }
         }
     }

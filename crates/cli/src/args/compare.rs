@@ -43,7 +43,8 @@ pub struct CompareArgs {
     /// Write the figures of B that are better when more as JSON for github-action-benchmark (tool: customBiggerIsBetter)
     #[arg(long, value_name = "FILE")]
     pub benchmark_bigger: Option<PathBuf>,
-    /// Likewise those that are better when less (tool: customSmallerIsBetter)
+    /// Write the figures of B that are better when less as JSON for github-action-benchmark (tool:
+    /// customSmallerIsBetter)
     #[arg(long, value_name = "FILE")]
     pub benchmark_smaller: Option<PathBuf>,
     /// Write a self-contained page

@@ -65,7 +65,7 @@ pub struct DropsArgs {
     /// How to count
     #[arg(long, value_enum, default_value_t = DropsMethod::Auto, value_name = "METHOD", hide_short_help = true)]
     pub method: DropsMethod,
-    /// Show the paths of so many packets through the kernel instead, at most 100 new ones a second
+    /// Show the paths of N packets through the kernel instead, at most 100 new ones a second
     #[arg(long, value_parser = numbers::whole::<1, 1000>, value_name = "N", conflicts_with_all = ["once", "by", "method", "netns", "all", "device", "pid"], allow_negative_numbers = true)]
     pub trace: Option<u32>,
 }

@@ -139,8 +139,8 @@ pub struct FindArgs {
     /// Highest load that is offered, whatever the hosts could do; agents may have a lower one of their own
     #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts", hide_short_help = true)]
     pub max_rate: Option<f64>,
-    /// Spread the load over so many receive queues: flows are chosen by what the queues count in short trials, and each queue has an
-    /// application of its own [default: 1, one flow]
+    /// Number of receive queues to spread the load over: flows are chosen by what the queues count in short trials, and
+    /// each queue has an application of its own [default: 1, one flow]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
     pub queues: Option<u32>,
     /// How frames are sent
@@ -206,7 +206,8 @@ pub struct FindArgs {
 pub enum SendBy {
     /// AF_PACKET transmit ring
     Packet,
-    /// AF_XDP on the first queue, zero-copy where the driver can; each trial sets that queue up anew, and the link may be down meanwhile
+    /// AF_XDP on the first queue, zero-copy where the driver can; each trial sets that queue up anew, and the link may
+    /// be down while that happens
     Xdp,
     /// UDP socket: one flow, the kernel makes the headers
     Socket,

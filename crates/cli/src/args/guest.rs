@@ -11,7 +11,7 @@ pub struct GuestArgs {
     /// Kernel of a guest, a bzImage [default: the newest in /boot]
     #[arg(long, value_name = "FILE", help_heading = "Testbed", hide_short_help = true)]
     pub vm_kernel: Option<PathBuf>,
-    /// Directory of its modules [default: beside it, or /lib/modules/RELEASE]
+    /// Directory of its modules [default: next to it, or /lib/modules/RELEASE]
     #[arg(long, value_name = "DIR", help_heading = "Testbed", hide_short_help = true)]
     pub vm_modules: Option<PathBuf>,
     /// QEMU's program, or a script that runs it [default: qemu-system-x86_64 of the PATH]

@@ -23,7 +23,7 @@ use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
   netcliff rfc2544 throughput --forwarding conntrack --flows 1000
   # the times, sizes and flows of own traffic, at each load
   netcliff rfc2544 throughput --pcap own.pcapng --trial 10s
-  # without what the tester itself adds, and beside it
+  # without what the tester itself adds, and with it
   netcliff rfc2544 latency --stamps kernel
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
   # to the letter: bisection, trials of 60 s, 2 s to settle, 5 s between them
@@ -44,7 +44,7 @@ pub struct Rfc2544Args {
     pub frames: Vec<Frames>,
     /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), around and around, stretched or pressed to each load
     ///
-    /// Headers are the test's own: flows are told apart by their source ports, frames above 1518 bytes are cut to that.
+    /// Headers are the test's own: flows differ in their source ports, frames above 1518 bytes are cut to that.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["frames", "flows", "destinations", "destination_ports"], help_heading = "Traffic")]
     pub pcap: Option<PathBuf>,
     /// How the device forwards

@@ -48,7 +48,7 @@ pub struct RrArgs {
     /// Size of a request: 1B to 1MiB, for UDP 8B to 65507B
     #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true, help_heading = "Transactions")]
     pub request: usize,
-    /// Size of a response, likewise; from 24B on it holds the times of the one-way delays
+    /// Size of a response: 1B to 1MiB, for UDP 8B to 65507B; from 24B on it holds the times of the one-way delays
     #[arg(long, default_value = "64B", value_parser = bytes, allow_hyphen_values = true, help_heading = "Transactions")]
     pub response: usize,
     /// Flows at once, a thread each at both ends; a list is measured number by number

@@ -45,10 +45,10 @@ pub struct RunArgs {
     /// Simulate or repeat until the figures are known to this relative half width, instead of what the file says
     #[arg(long, help_heading = "Experiment")]
     pub precision: Option<Share>,
-    /// Arrivals to simulate a point, instead of what the file says; with --precision, at the most
+    /// Arrivals to simulate a point, instead of what the file says; with --precision, at most
     #[arg(long, value_parser = super::compute::packets, allow_negative_numbers = true, help_heading = "Experiment")]
     pub packets: Option<u64>,
-    /// Go on with the newest unfinished run of this file with the same settings; start anew if there is none
+    /// Go on with the newest unfinished run of this file with the same settings; start anew without such a run
     #[arg(long, help_heading = "Experiment")]
     pub resume: bool,
     /// Only these points, by the number that `--live` gives them, from 0; the others stay open for --resume

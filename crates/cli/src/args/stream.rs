@@ -43,7 +43,7 @@ Without --to or --ssh both ends run on this host. Each flow has a thread at eith
 share one (--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked)
 cannot. Repeats are interleaved across all block sizes and paths. What the kernel refuses is named
 and skipped. Methods: default (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked;
-docs/json.md says how they differ."
+docs/how-to/transfers.md says how they differ."
 )]
 pub struct StreamArgs {
     /// Where the far end is.
@@ -157,7 +157,7 @@ pub struct StreamArgs {
     /// Time from the beginning of one burst to that of the next
     #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "burst", help_heading = "Transfer", hide_short_help = true)]
     pub every: Option<f64>,
-    /// Requests beside the transfer: latency idle and loaded, the queue that grew
+    /// Measure request latency during the transfer: latency idle and loaded, the queue that grew
     ///
     /// A request of 64 bytes each --probe-every, by a flow of its own, before, during and after each repeat, by udp (or tcp). An agent answers them in a
     /// session of its own.
@@ -202,7 +202,7 @@ pub struct StreamArgs {
     /// The link's rate, to show the share of it that is used
     #[arg(long, value_parser = link, value_name = "10Gbit/s", allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub link: Option<f64>,
-    /// How CPU time is accounted beside getrusage and /proc/stat
+    /// How CPU time is accounted besides getrusage and /proc/stat
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Measurement", hide_short_help = true)]
     pub cpu_meter: Meter,
     /// All of it: CPUs, the wire, devices, configuration

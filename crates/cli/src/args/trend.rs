@@ -30,7 +30,7 @@ pub struct TrendArgs {
     /// The point that is drawn, by its name or a part of it [default: the first whose level changed, else the first]
     #[arg(long, value_name = "TEXT")]
     pub point: Option<String>,
-    /// The figure that is drawn, such as goodput_bps [default: likewise]
+    /// The figure that is drawn, such as goodput_bps [default: the first whose level changed, else the first]
     #[arg(long, value_name = "NAME")]
     pub figure: Option<String>,
     /// Also figures whose level did not change

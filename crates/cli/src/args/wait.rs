@@ -14,12 +14,12 @@ const LONGEST_S: f64 = 604_800.0;
 /// What is done while another run measures or changes this host: of this user or, where it is seen, of another.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
-    /// Wait for another run that measures or changes this host, at most so long [without a time: 600s; default: not at
-    /// all; root waits 10s for another user's, then goes on beside it]
+    /// Wait for another run that measures or changes this host, at most this long [without a time: 600s; default: not
+    /// at all; root waits 10s for another user's, then goes on at the same time]
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "600s",
         value_parser = limit, help_heading = "Other runs", hide_short_help = true)]
     pub wait: Option<f64>,
-    /// Measure beside another user's run at once: both are disturbed, and the result says so
+    /// Start even if another user is measuring: both are disturbed, and the result says so
     #[arg(long, conflicts_with = "wait", help_heading = "Other runs", hide_short_help = true)]
     pub no_wait: bool,
 }

@@ -166,7 +166,9 @@ fn refuse(args: &RrArgs) -> anyhow::Result<()> {
         return Err(output::usage(format!("--interval {interval_s}s: expected at least 1ms, such as 1")));
     }
     if args.far.to.len() > 1 && args.interval.and_then(|interval| interval.0).is_some() {
-        return Err(output::usage("--interval: several agents are told of in the end; leave it out, or give one --to"));
+        return Err(output::usage(
+            "--interval: several agents are reported at the end only; leave it out, or give one --to",
+        ));
     }
     if args.rate.is_none() && args.arrivals.is_some() {
         return Err(output::usage("--arrivals is for the gaps of an open loop: add --rate"));

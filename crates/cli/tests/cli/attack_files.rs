@@ -135,7 +135,7 @@ fn a_plan_writes_only_what_netcliff_sets_and_is_shown_as_what_it_is() {
     let words = "\"name\":\"harmless\",\"command\":\"echo harmless\",\"reason\":\"x\\nid >PWN\"";
     for file in ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/../kernel/core_pattern", "/sys/power/state"] {
         let plan = plan_file(&home, "bad.json", &format!("{{\"kind\":\"file\",\"path\":\"{file}\"}}"), words);
-        let said = ["step 1", "not applied", "none of the files"];
+        let said = ["step 1", "not applied", "does not set the file"];
         refusal(&home, &["tune", "apply", "--yes", "--plan", &plan], 2, &said).unwrap();
     }
     // One that may be: who is asked sees what will be done, not what the file calls it.

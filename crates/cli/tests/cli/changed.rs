@@ -157,7 +157,7 @@ fn an_rfc2544_whose_link_goes_says_why() {
         let ended = run.end(PATIENCE);
         assert_eq!(ended.status.code(), Some(1), "{what}: {}\n{}", ended.stdout, ended.stderr);
         let all = ended.stdout + &ended.stderr;
-        assert!(all.contains("changed meanwhile") && all.contains(&told), "{what}: {all}");
+        assert!(all.contains("changed during the measurement") && all.contains(&told), "{what}: {all}");
     }
 }
 
@@ -196,7 +196,7 @@ fn a_change_at_the_far_end_is_told_by_its_agent() {
         assert_eq!(ended.status.code(), Some(1), "{}\n{}", ended.stdout, ended.stderr);
         let report = printed(&ended.stdout, &ended.stderr);
         let why = report.pointer(place).and_then(Value::as_str).unwrap_or_else(|| panic!("{report}"));
-        assert!(why.contains("meanwhile at the far end: far0 lost its address 10.99.0.2"), "{why}");
+        assert!(why.contains("far host changed during the measurement: far0 lost its address 10.99.0.2"), "{why}");
     }
 }
 

@@ -65,7 +65,7 @@ fn a_sweep_is_one_object_a_line() {
     assert_eq!((rates[0], rates[1], rates[29]), ("10kpps", "20kpps", "300kpps"));
     let delivered: Vec<f64> = lines.iter().map(|line| number_at(line, "/outcome/throughput_pps")).collect();
     let peak = delivered.iter().copied().fold(0.0, f64::max);
-    // THEORY section 3: the cliff at 127.05 kpps, then livelock.
+    // docs/theory/figures.md: the cliff at 127.05 kpps, then livelock.
     assert!((110e3..130e3).contains(&peak) && delivered[29] < 0.8 * peak, "{delivered:?}");
 }
 
@@ -82,7 +82,7 @@ fn the_papers_formula_is_not_the_exact_one() {
         assert_eq!(record["provenance"]["settings"]["fidelity"], fidelity);
         1e6 * number_at(&record, "/outcome/latency_s/mean")
     };
-    // THEORY section 3, printed to two decimals.
+    // docs/theory/chains.md, to two decimals.
     for (rate, paper, exact) in [("10kpps", 9.59, 9.81), ("50kpps", 13.00, 14.73), ("100kpps", 31.21, 41.46)] {
         for (fidelity, expected) in [("paper", paper), ("exact", exact)] {
             let found = mean_us(fidelity, rate);
@@ -124,7 +124,8 @@ fn a_simulation_reaches_its_precision() {
         let [low, value, high] = ["low", "value", "high"].map(|key| figure[key].as_f64().unwrap());
         assert!((high - low) / 2.0 <= 0.0101 * value, "{pointer}: {figure}");
     }
-    // THEORY section 3, exact; three half widths of 1 % at 99 % leave no room for chance under a fixed seed.
+    // The exact chain of docs/theory/chains.md; three half widths of 1 % at 99 % leave no room for chance under a fixed
+    // seed.
     let mean_us = 1e6 * number_at(&record, "/outcome/latency_s/mean");
     assert!((mean_us / 14.73 - 1.0).abs() < 0.03, "{mean_us} us");
 }

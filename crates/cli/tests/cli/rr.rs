@@ -302,7 +302,7 @@ fn wrong_usage() {
             (&["rr", "--transport", "unix", "--ipv6"], &["--ipv6", "leave it out"]),
             (&["rr", "--ipv6", "--mtu", "1000"], &["--mtu 1000", "1280 to 65535"]),
             (&["rr", "--testbed", "loopback", "--mtu", "9000"], &["--mtu", "--testbed netns"]),
-            (&["rr", "--transport", "unix", "--offloads", "off"], &["--offloads", "there is none here"]),
+            (&["rr", "--transport", "unix", "--offloads", "off"], &["--offloads", "this run has no such link"]),
             (&["rr", "--timeout", "1us"], &["--timeout 1us: expected 0.001 to 86400 seconds"]),
             (&["rr", "--max-repeats", "2", "--precision", "2%"], &["--max-repeats: at most 2"]),
             (&["rr", "--data-to", "db1"], &["--data-to", "add --to or --ssh"]),

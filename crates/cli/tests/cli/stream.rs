@@ -469,7 +469,7 @@ fn ten_senders_to_one_start_together_and_add_up() {
         }
         let jain = number_at(many, "/jain");
         assert!((0.1..=1.0 + 1e-9).contains(&jain), "{many}");
-        // Within a millisecond on a machine that is not busy with other tests (docs/results/2026-11-25-stream).
+        // Within a millisecond on a machine that is not busy with other tests (docs/accuracy.md).
         assert!(number_at(many, "/start_skew_s/max") < 0.5, "{many}");
         assert_eq!(many["clock_error_s"], 0.0);
         if !more.is_empty() {

@@ -1,4 +1,5 @@
-//! [`Mlfrr`]: delivered over offered load by the formulas of the maximum loss-free receive rate (seed 000, section II).
+//! [`Mlfrr`]: delivered over offered load by the formulas of the maximum loss-free receive rate (Slinkin 2018, section
+//! II).
 
 use serde::{Deserialize, Serialize};
 

@@ -113,7 +113,7 @@ impl Host {
     fn validate_flow_control(&self) -> Result<(), Invalid> {
         let Some(xoff) = self.xoff else {
             return match (self.xon, self.sender_queue) {
-                (Some(xon), _) => Err(Invalid::new("xon", xon, "needs xoff, at which the sender is told to stop")),
+                (Some(xon), _) => Err(Invalid::new("xon", xon, "needs xoff, at which the sender is stopped")),
                 (_, Some(held)) => {
                     Err(Invalid::new("sender_queue", held, "needs xoff: only a stopped sender holds packets"))
                 }

@@ -57,7 +57,7 @@ const MOST_SOURCES: u32 = 1 << 20;
 /// Smallest share of time that a modulated source is busy.
 const LEAST_BUSY: f64 = 1e-6;
 
-/// N aggregated Pareto ON/OFF sources (seed 002 section 5.1).
+/// N aggregated Pareto ON/OFF sources (Salah et al. 2007, section 5.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnOff {
     /// N.

@@ -215,7 +215,7 @@ impl Collector {
             if counts { rows.push(row) } else { beside.push(row) }
         }
         if let Some(refused) = ends.refused {
-            let source = "the sender's send() was told".to_owned();
+            let source = "the sender's send() returned an error".to_owned();
             rows.push(LedgerRow { place: Place::Backlog, reason: "refused".to_owned(), packets: refused, source });
         }
         let why =

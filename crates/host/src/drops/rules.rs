@@ -81,7 +81,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         reasons: &["NO_SOCKET", "Udp NoPorts", "Udp6NoPorts"],
-        meaning: "no program listens at the port; the sender is told by ICMP or a reset",
+        meaning: "no program listens at the port; the sender gets an ICMP message or a reset",
         remedies: &[
             "see who sends: `netcliff drops --by flow`",
             "start the service, or drop earlier by nft or XDP what is not wanted",

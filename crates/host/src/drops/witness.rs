@@ -1,9 +1,9 @@
 //! A second count at skb:kfree_skb, of the drops while a thread of process 1 has the CPU.
 //!
-//! There are kernels that run no tracing program while process 1 has the CPU (docs/results/2026-11-25-ledger), without counting that as
-//! recursion_misses. What a softirq drops in this time is in no map, but perf counts it. Only that time is counted: a count of all drops
-//! costs each of them most of a microsecond, this one next to nothing: perf's probe returns where no event of this CPU is active
-//! (include/trace/perf.h, `hlist_empty(head)`).
+//! There are kernels that run no tracing program while process 1 has the CPU (docs/accuracy.md, "Packets accounted
+//! for"), without counting that as recursion_misses. What a softirq drops in this time is in no map, but perf counts
+//! it. Only that time is counted: a count of all drops costs each of them most of a microsecond, this one next to
+//! nothing: perf's probe returns where no event of this CPU is active (include/trace/perf.h, `hlist_empty(head)`).
 
 #[cfg_attr(not(target_os = "linux"), path = "../not_linux/tracefs.rs")]
 mod tracefs;

@@ -62,7 +62,7 @@ pub enum JournalError {
     /// Another user's run is under way.
     #[error(
         "another netcliff run ({other}) is measuring or changing this host, and two would disturb each other: wait for it to end \
-         (--wait), measure beside it (--no-wait), or ask that user"
+         (--wait), measure at the same time (--no-wait), or ask that user"
     )]
     OtherUser {
         /// Its pid, user, command and age.

@@ -36,7 +36,7 @@ impl Reading {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NoLine {
     /// One of the clocks was set meanwhile.
-    #[error("its clock went {device_s:.6} s while the system's went {system_s:.6} s: one of them was set meanwhile")]
+    #[error("its clock went {device_s:.6} s while the system's went {system_s:.6} s: one of them was set in that time")]
     Stepped {
         /// What the device's clock went (s).
         device_s: f64,

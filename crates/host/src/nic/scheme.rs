@@ -41,7 +41,7 @@ const QEMU_GAP: [&str; 2] = ["e1000", "e1000e"];
 /// The last QEMU whose e1000e and igb keep their gaps in ways of their own ([`Gap`]); seen: 7.2.22 and 10.0.13.
 const QEMU_OLD: (u32, u32) = (10, 0);
 /// Its igb takes four units of 1024 ns a microsecond of rx-usecs (hw/net/igb_core.c, `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the
-/// driver's register has quarters of a microsecond): four times what was asked. Seen on the wire, too: docs/results/2026-11-25-vm.
+/// driver's register has quarters of a microsecond): four times what was asked. Seen on the wire, too: docs/drivers.md.
 const QEMU_IGB_UNIT_NS: f64 = 4096.0;
 /// Unit of the registers RDTR and RADV, and what both drivers write into RADV by default.
 const RDTR_UNIT_NS: f64 = 1024.0;
@@ -223,7 +223,7 @@ impl Nic {
                 "how the hypervisor keeps its rate of interrupts: min_gap is the mean between two"
             }
             "vmxnet3" if moderation.frames.is_some() => {
-                "what else makes the hypervisor interrupt, such as an idle guest; it waits 4 ms at the most"
+                "what else makes the hypervisor interrupt, such as an idle guest; it waits at most 4 ms"
             }
             _ if moderation.is_on() && !self.spaces_interrupts() && !READ.contains(&driver) => {
                 return Some(format!(

@@ -123,7 +123,7 @@ impl Setting {
         match self {
             Setting::File { path } if !is_known_file(path) => {
                 let name = in_short(&path.to_string_lossy());
-                return Err(format!("{name} is none of the files that netcliff sets (docs/tune.md lists them)"));
+                return Err(format!("netcliff does not set the file {name} (docs/tune.md lists those it sets)"));
             }
             Setting::Ethtool { group: Group::Features, key, .. } if !is_offload(key) => {
                 return Err(format!("{:?} is no offload that netcliff sets", in_short(key)));

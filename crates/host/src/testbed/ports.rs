@@ -52,7 +52,7 @@ pub enum PortError {
     /// Its MTU is below what shall be sent.
     #[error(
         "interface {name} has an MTU of {mtu_bytes}, which frames of up to {frame_bytes} bytes do not fit: give smaller \
-         --frames, or set it (`ip link set dev {} mtu {packet_bytes}`, the device's likewise)", shell(.name)
+         --frames, or set it (`ip link set dev {} mtu {packet_bytes}`, and that of the device)", shell(.name)
     )]
     Mtu {
         /// The name given.

@@ -2,7 +2,8 @@
 
 use netcliff_core::{Coalesce, Dim, DimProfile, Host, Hybrid, Napi, Scheme, Traffic};
 
-/// Polling periods (s): from what soft timers give (12 to 32 us, seed 002 section 4) to tenths of a millisecond.
+/// Polling periods (s): from what soft timers give (12 to 32 us; Salah et al. 2007, section 4) to tenths of a
+/// millisecond.
 const PERIODS_S: [f64; 5] = [10e-6, 20e-6, 50e-6, 100e-6, 200e-6];
 /// Shares of a period that a quota fills with protocol work: some CPU left, nearly none, the whole period.
 const FILLED: [f64; 3] = [0.55, 0.8, 1.0];

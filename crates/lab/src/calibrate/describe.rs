@@ -55,8 +55,9 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialSpec, method: &str) -> Vec<Cost> 
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
     let handled = format!("handler time, and what it adds to the application it hits ({method})");
     let resumed = format!("of the interrupt's, what it adds to the application beyond handlers ({method})");
-    let in_polls =
-        format!("the same of the polls it hits, from those hit before their first packet and those not hit ({method})");
+    let in_polls = format!(
+        "handler time, and what it adds to the polls it hits, from those hit before their first packet and those not hit ({method})"
+    );
     let mask = format!(
         "softirq time of a poll beyond the time until it finds its first packet; an interrupt is taken to mask for as long ({method})"
     );

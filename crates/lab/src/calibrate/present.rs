@@ -2,7 +2,7 @@
 //!
 //! The parts of a machine change speed independently. Where two virtual CPUs are moved to cores that share no cache a packet's
 //! protocol work takes 1.4 times as long and its interrupt latency grows, while the application takes as long as before
-//! (docs/results/2026-11-23-find): one factor for all misses that. Each trial of the calibrated frame and work gives three figures
+//! (docs/accuracy.md): one factor for all misses that. Each trial of the calibrated frame and work gives three figures
 //! without any fit: the time of softirqs and that of the application over what the costs give for its packets, polls, wake-ups and
 //! interrupts, and the packets that its polls found, from which the interrupt's latency follows. Trials that lost much give the cost of
 //! a full socket. The hidden part of an interrupt of the application, which only calibration's trials measure, scales with the application.

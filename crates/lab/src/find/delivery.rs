@@ -5,8 +5,9 @@
 //! nothing; the median over those near the cliff counts for the cliff. Its interval is that of the trials, not of the other costs.
 //!
 //! Where what delivers it has to wait for a CPU it grows with the load: 0 at 7 kpps and 75 us at 40 in a guest whose devices waited for the sender
-//! (docs/results/2026-11-26-vm). So a load is computed with what trials at loads like it told: calibration's, whose costs they are, and those near the cliff.
-//! Each trial is asked at its own speed: what a slower host's polls find beyond that is no latency.
+//! (docs/accuracy.md). So a load is computed with what trials at loads like it told: calibration's, whose costs they
+//! are, and those near the cliff. Each trial is asked at its own speed: what a slower host's polls find beyond that is
+//! no latency.
 //!
 //! An emulated NIC keeps its gap by a timer of its host, which fires late: 30 us in the median in QEMU (same place), less where the thread that runs its timers
 //! is busy. Where polls do not mask ([`Gap::Echo`]) interrupts tell that, beside what polls tell; elsewhere they are as many as polls, and it is part of the

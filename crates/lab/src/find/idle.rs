@@ -11,7 +11,7 @@ use crate::trial::{TrialError, TrialSpec};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
     /// It never halts. The default: on a virtual machine that gives a halted CPU back milliseconds late, six runs found cliffs from 283
-    /// to 417 kpps; with a loop that keeps it awake three runs lost nothing up to 414, 399 and 408 kpps (docs/results).
+    /// to 417 kpps; with a loop that keeps it awake three runs lost nothing up to 414, 399 and 408 kpps.
     #[default]
     Awake,
     /// As the host is configured.

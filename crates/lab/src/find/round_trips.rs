@@ -30,7 +30,7 @@ impl Run<'_, '_> {
                 Ok(seen) => match seen.and_then(|seen| at(share, rate_pps, &seen)) {
                     Some(told) => self.finding.round_trips.push(told),
                     None => {
-                        let why = "no answer of the application came, or a clock was set meanwhile";
+                        let why = "no answer of the application came, or a clock was set during the trial";
                         missing(self.finding, "round_trips", why);
                     }
                 },

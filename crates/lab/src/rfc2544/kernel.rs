@@ -398,7 +398,7 @@ impl Device for Kernel {
         let splits = match metered {
             Ok(splits) => splits,
             Err(error) => {
-                self.limit(format!("no prediction beside the throughput: {error}"));
+                self.limit(format!("no prediction of the throughput: {error}"));
                 return Ok(None);
             }
         };

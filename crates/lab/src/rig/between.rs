@@ -295,7 +295,7 @@ impl Between {
                         (Some(Place::Backlog(cpu)), _) => format!("CPU {cpu}"),
                         (Some(place), Some(cpu)) => format!("{place} on CPU {cpu}"),
                         (Some(place), None) => place.to_string(),
-                        (None, _) => "one that could not be told".to_owned(),
+                        (None, _) => "an unknown one".to_owned(),
                     })
                     .collect();
                 format!("{} queues, an application each: {}", queues.len(), each.join(", "))

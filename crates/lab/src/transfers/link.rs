@@ -63,7 +63,7 @@ impl<'a> Link<'a> {
                     "{key} {mtu}: IPv6 needs {IPV6_MIN_MTU} at least, and below it the kernel takes it off the device"
                 ))
             }
-            Setting::Coalesce(..) => Some(format!("{key}: veth raises no interrupts, so that there is none to delay")),
+            Setting::Coalesce(..) => Some(format!("{key}: a veth raises no interrupts that could be delayed")),
             _ => None,
         }
     }

@@ -1,9 +1,9 @@
 //! Where packets of `rfc2544` and of `stream` over UDP went, with drops provoked in namespaces that the test makes.
 //!
-//! Every trial is exact: no packet is unexplained. Some kernels do not run the tracer's program at each drop (docs/results/2026-11-25-ledger); those
-//! drops are a row of their own, and where a counter of the router knows the place, it has to agree with that row to the packet.
-//! `NETCLIFF_PROVOKED_TRIALS=60` makes so many of each kind and prints what was counted; `NETCLIFF_PROVOKED_ONLY="no route"` only the kinds whose name
-//! has these words.
+//! Every trial is exact: no packet is unexplained. Some kernels do not run the tracer's program at each drop
+//! (docs/accuracy.md); those drops are a row of their own, and where a counter of the router knows the place, it has to
+//! agree with that row to the packet. `NETCLIFF_PROVOKED_TRIALS=60` makes so many of each kind and prints what was
+//! counted; `NETCLIFF_PROVOKED_ONLY="no route"` only the kinds whose name has these words.
 
 use std::io::Write as _;
 use std::path::Path;

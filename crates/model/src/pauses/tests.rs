@@ -14,7 +14,8 @@ fn near(got: f64, want: f64, within: f64) {
     assert!((got / want - 1.0).abs() < within, "got {got}, expected {want}");
 }
 
-/// THEORY section 6 at mu = 500 kpps with pauses each 50 ms: the chain's loss, and 3, 3 and 9 % below it the fluid's.
+/// docs/theory/pauses.md at mu = 500 kpps with pauses each 50 ms: the chain's loss, and 3, 3 and 9 % below it the
+/// fluid's.
 #[test]
 fn long_pauses_lose_what_theory_says() {
     for (pps, ring, mean_s, chain, below) in

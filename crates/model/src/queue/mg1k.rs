@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// THEORY: at rho = 0.9, B = 40 the truth is 0.100026 (the idle share).
+    /// docs/theory/misprints.md, eq. (11): at rho = 0.9, B = 40 the truth is 0.100026 (the idle share).
     #[test]
     fn deterministic_service_where_the_alternating_sum_fails() {
         let counts = ArrivalCounts::new(&TimeShape::Deterministic, 0.9, 40);

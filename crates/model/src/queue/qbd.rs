@@ -1,8 +1,8 @@
 //! Finite, level-dependent quasi-birth-death processes: levels 0..=top, the same phases on each, jumps of one level.
 //!
 //! Block reduction from one end: U_top = local(top); R_n = up(n-1) (-U_n)^-1; U_(n-1) = local(n-1) + R_n down(n);
-//! pi_n = pi_(n-1) R_n (THEORY section 3). Diagonals are minus what leaves (GTH), so nothing is subtracted. Within a
-//! run of equal levels the reduction stops when R has converged; it starts at the end the process drifts away from,
+//! pi_n = pi_(n-1) R_n (docs/theory/chains.md). Diagonals are minus what leaves (GTH), so nothing is subtracted. Within
+//! a run of equal levels the reduction stops when R has converged; it starts at the end the process drifts away from,
 //! so that the vector shrinks as it is built.
 
 use super::matrix::Matrix;

@@ -54,7 +54,7 @@ pub fn gathering(work: &Work, gathering: Gathering) -> Result<(), String> {
     }
     Err(format!(
         "at {} every packet restarts the packet timer of {} before it fires, those that are dropped too: an interrupt comes \
-         once in {mean_s:.1e} s. Set usecs or frames beside it, or drops_interrupt=false",
+         once in {mean_s:.1e} s. Set usecs or frames with it, or drops_interrupt=false",
         units::print_pps(work.arrival_pps),
         units::print_time_s(timer_s)
     ))

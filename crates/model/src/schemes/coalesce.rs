@@ -70,14 +70,14 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
 /// Why an unmasked scheme with these timers is not solved.
 fn no_chain(coalesce: &Coalesce) -> String {
     let lacking = if coalesce.packet_timer_s.is_some_and(|seconds| seconds > 0.0) {
-        "a packet timer, which every packet restarts, has no chain here beside preempted services"
+        "a packet timer, which every packet restarts, has no chain here with preempted services"
     } else {
-        "with drops_interrupt=true dropped frames count beside a timer or a gap, for which there is no chain here"
+        "with drops_interrupt=true dropped frames count together with a timer or a gap, for which there is no chain here"
     };
     format!("unmasked coalescing: {lacking}; use masked=true, fidelity paper (an approximation) or the simulator")
 }
 
-/// The paper's approximation with tau_e frames an interrupt (THEORY section 3).
+/// The paper's approximation with tau_e frames an interrupt (docs/theory/chains.md).
 fn unmasked(work: &Work, coalesce: &Coalesce) -> Result<Ring, String> {
     let lambda = work.arrival_pps;
     let (frames, wait_s) = frames_an_interrupt(lambda, coalesce);

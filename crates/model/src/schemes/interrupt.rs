@@ -37,7 +37,7 @@ pub fn paper(work: &Work) -> Ring {
     }
 }
 
-/// The chain (packets, ISR on or off): p_n = sigma^n p_0 below B, p_B = kappa p_(B-1) (THEORY section 3).
+/// The chain (packets, ISR on or off): p_n = sigma^n p_0 below B, p_B = kappa p_(B-1) (docs/theory/chains.md).
 pub fn exact(work: &Work, drops_interrupt: bool) -> Ring {
     let (lambda, mean) = (work.arrival_pps, work.service_s);
     let rho = lambda * mean;

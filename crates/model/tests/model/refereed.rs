@@ -1,4 +1,4 @@
-//! Points at which an independent simulator, written from THEORY alone, found the model wrong (issue 16). The figures are its
+//! Points at which an independent simulator, written from docs/theory alone, found the model wrong. The figures are its
 //! figures, from some 1e7 packets: four digits; what a dense chain says is held to 1e-6.
 
 use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};

@@ -1,4 +1,4 @@
-//! The figures that THEORY.md marks [checked].
+//! The figures of docs/theory.
 
 use netcliff_core::{Engine, Host, Outcome, Point, Scheme, Traffic};
 use netcliff_model::pauses::{ServiceTimes, mean_latency_s};
@@ -14,10 +14,10 @@ fn mean_us(outcome: &Outcome) -> f64 {
 }
 
 fn near(got: f64, want: f64, half_digit: f64) {
-    assert!((got - want).abs() <= half_digit, "got {got}, THEORY says {want}");
+    assert!((got - want).abs() <= half_digit, "got {got}, docs/theory says {want}");
 }
 
-/// The preset at 1/mu = 5.34 us, as THEORY rounds it (5.25 us + 64 / 748 MB/s = 5.3356 us).
+/// The preset at 1/mu = 5.34 us, as docs/theory rounds it (5.25 us + 64 / 748 MB/s = 5.3356 us).
 fn rounded() -> Host {
     Host { protocol_s: 5.34e-6, per_byte_s: 0.0, ..Host::pentium4_2530mhz() }
 }
@@ -106,7 +106,7 @@ fn polling_overload_and_low_load() {
 /// Rate (pps), ring, pauses, and by scheme: mean latency (us), loss, available CPU.
 type Paused = (f64, u64, [&'static str; 3], [(&'static str, f64, f64, f64); 3]);
 
-/// THEORY section 6, to the printed digits.
+/// The chains of docs/theory/pauses.md, to the printed digits.
 #[test]
 fn pauses_as_the_dense_chains_have_them() {
     let merged = "disable-enable:merged=true";
@@ -157,8 +157,8 @@ fn pauses_as_the_dense_chains_have_them() {
     }
 }
 
-/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with 0.1 ms each 1 ms (THEORY section 6); and the chain
-/// with a ring that is never full.
+/// Completion times of packets that pauses interrupt: 36.270 us at 100 kpps with 0.1 ms each 1 ms
+/// (docs/theory/pauses.md); and the chain with a ring that is never full.
 #[test]
 fn pauses_with_a_ring_that_is_never_full() {
     let mut host = Host { ring: 600, ..rounded() };

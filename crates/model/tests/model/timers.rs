@@ -1,5 +1,6 @@
-//! Unmasked coalescing with a deterministic timer against a chain written from THEORY's words alone: (announced, not announced)
-//! state by state, the timer by powers of a dense matrix, waits by a dense solve. Shares no code with the crate.
+//! Unmasked coalescing with a deterministic timer against a chain written from the words of docs/theory alone:
+//! (announced, not announced) state by state, the timer by powers of a dense matrix, waits by a dense solve. Shares no
+//! code with the crate.
 
 use netcliff_core::{Engine, EngineFailure, Host, Outcome, Point, Traffic};
 use netcliff_model::ModelEngine;

@@ -48,7 +48,7 @@ fn outside(told: &Disturbance) -> Vec<(&'static str, String)> {
     }
     if let Some(stalls) = told.sender_stalls.as_ref().filter(|stalls| stalls.count > 0) {
         let all = lengths(stalls);
-        facts.push(("sender", format!("held up {} times for more than {}{all}", stalls.count, shortest(stalls))));
+        facts.push(("sender", format!("delayed {} times for more than {}{all}", stalls.count, shortest(stalls))));
     }
     if told.left_out > 0.0 {
         let share = format::share(told.left_out);
@@ -179,7 +179,7 @@ pub fn pause_lengths(finding: &Finding) -> Vec<(&'static str, &[LengthBin])> {
         ("host's CPU", &told.host),
         ("other tasks", &told.other_tasks),
         ("sender's CPU", &told.sender),
-        ("sender held up", &told.sender_stalls),
+        ("sender delayed", &told.sender_stalls),
     ]
     .into_iter()
     .filter_map(|(name, pauses)| Some((name, pauses.as_ref()?.lengths.as_slice())))

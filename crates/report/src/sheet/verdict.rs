@@ -126,7 +126,7 @@ pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = count(finding);
     let names = [
         ("the cliff", &finding.cliff_pps),
-        ("the cliff as experienced", &finding.cliff_experienced_pps),
+        ("the cliff with outside pauses", &finding.cliff_experienced_pps),
         ("the peak", &finding.peak_pps),
     ];
     let each =

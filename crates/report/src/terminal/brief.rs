@@ -43,7 +43,7 @@ fn figures(page: &mut Page, finding: &Finding) {
     let mark = if finding.cliff_pps.wire.is_some() { "" } else { "*" };
     let mut rows = vec![
         sheet::by_engine("cliff", Unit::Pps, &finding.cliff_pps),
-        sheet::by_engine("as experienced", Unit::Pps, &finding.cliff_experienced_pps),
+        sheet::by_engine("with outside pauses", Unit::Pps, &finding.cliff_experienced_pps),
     ];
     rows.extend(sheet::peak(finding));
     rows.push(sheet::by_engine("at 2 x / peak", Unit::Share, &finding.livelock));

@@ -52,7 +52,7 @@ pub(super) fn explain_exact(page: &mut Page, any: bool) {
         page.paragraph(
             2,
             Tone::Faint,
-            "exact: softirqs by eBPF, beside those the tick saw; the difference is time \
+            "exact: softirqs by eBPF, next to those the tick saw; the difference is time \
             that ticks put elsewhere",
         );
     }

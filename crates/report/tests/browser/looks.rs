@@ -1,7 +1,9 @@
-//! How figures look: brightness by coarse cells against what was kept. `INSTA_UPDATE=always` keeps what is drawn now.
+//! How figures look: brightness by coarse cells against looks.txt. `INSTA_UPDATE=always` writes what is drawn now.
 //!
 //! Text is hidden: fonts differ from machine to machine, and `layout` measures where text is and how large. The rest of a
 //! drawing does not depend on fonts.
+
+use std::collections::BTreeMap;
 
 use serde_json::json;
 
@@ -56,9 +58,13 @@ fn apart(a: &[String], b: &[String]) -> (f64, u32) {
 #[test]
 fn figures_look_as_they_did() {
     let Some((mut browser, pages)) = browser() else { return };
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser/looks");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser/looks.txt");
     let keep = std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always");
-    let mut failures = Vec::new();
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let pictures = text.split("# ").filter_map(|picture| picture.split_once('\n'));
+    let kept: BTreeMap<&str, Vec<String>> =
+        pictures.map(|(name, rows)| (name, rows.lines().map(str::to_owned).collect())).collect();
+    let (mut drawn, mut failures) = (BTreeMap::new(), Vec::new());
     for (page, figure) in [
         ("find", "delivered"),
         ("find", "latency"),
@@ -72,23 +78,26 @@ fn figures_look_as_they_did() {
         for (width, theme) in [(1200, "light"), (420, "dark")] {
             browser.open(&pages.file(page), width, theme);
             let now = cells(&mut browser, figure);
-            let file = folder.join(format!("{page}-{figure}-{width}-{theme}.txt"));
-            if keep {
-                std::fs::write(&file, now.join("\n") + "\n").expect("a picture is kept");
-                continue;
+            let name = format!("{page}-{figure}-{width}-{theme}");
+            if !keep {
+                let (mean, most) = apart(kept.get(name.as_str()).expect("a picture of this name"), &now);
+                if mean > MEAN_STEPS || most > MOST_STEPS {
+                    failures.push(format!("{name}: off by {mean:.2} in the mean, {most} at most\n{}", now.join("\n")));
+                }
             }
-            let kept: Vec<String> =
-                std::fs::read_to_string(&file).expect("a kept picture").lines().map(str::to_owned).collect();
-            let (mean, most) = apart(&kept, &now);
-            if mean > MEAN_STEPS || most > MOST_STEPS {
-                failures.push(format!(
-                    "{}: off by {mean:.2} in the mean, {most} at most\n{}",
-                    file.display(),
-                    now.join("\n")
-                ));
-            }
+            drawn.insert(name, now);
         }
     }
+    if keep {
+        let whole: Vec<String> = drawn.iter().map(|(name, rows)| format!("# {name}\n{}\n", rows.join("\n"))).collect();
+        std::fs::write(&file, whole.concat()).expect("the pictures can be written");
+    }
+    let names: Vec<&str> = drawn.keys().map(String::as_str).collect();
+    assert!(
+        keep || kept.keys().copied().eq(names.iter().copied()),
+        "looks.txt has {:?}, drawn are {names:?}",
+        kept.keys()
+    );
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

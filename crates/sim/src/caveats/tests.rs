@@ -11,7 +11,8 @@ fn simulate(arrivals: &str) -> Outcome {
     SimEngine { effort, ..SimEngine::default() }.simulate(&point).unwrap().outcome
 }
 
-/// THEORY section 4: quantiles and the realised load are reported, and no precision of a mean is claimed.
+/// docs/theory/statistics.md, heavy tails: quantiles and the realised load are reported, and no precision of a mean is
+/// claimed.
 #[test]
 fn heavy_tails_leave_quantiles_and_no_interval_of_a_mean() {
     let outcome = simulate("onoff");

@@ -14,7 +14,8 @@ fn named<'a>(differences: &'a [Difference], figure: &str) -> &'a Difference {
     differences.iter().find(|one| one.figure == figure).unwrap()
 }
 
-/// THEORY section 3: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the preset's.
+/// docs/theory/chains.md: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the
+/// preset's.
 #[test]
 fn the_difference_of_two_chains_is_in_the_interval() {
     let differences =

@@ -1,5 +1,5 @@
-//! A CPU that is taken away: the simulator against the figures of dense chains and closed forms (THEORY section 6). Exact values
-//! must lie within computed 99.9 % intervals; seeds are fixed and named.
+//! A CPU that is taken away: the simulator against the figures of dense chains and closed forms
+//! (docs/theory/pauses.md). Exact values must lie within computed 99.9 % intervals; seeds are fixed and named.
 
 use std::sync::Arc;
 

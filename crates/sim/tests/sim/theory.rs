@@ -63,7 +63,7 @@ fn m_d_1_mean_and_m_m_1_quantiles() {
     assert!(got.covers(exact), "{got:?}, exact {exact}");
 }
 
-/// THEORY section 3: exact E[T] of the interrupt scheme at 10, 50, 100 and 120 kpps, printed to four digits.
+/// docs/theory/chains.md: exact E[T] of the interrupt scheme at 10, 50, 100 and 120 kpps, printed to four digits.
 #[test]
 fn interrupt_latency_is_the_exact_chain() {
     for (seed, kpps, micros) in [(11, 10.0, 9.81), (12, 50.0, 14.73), (13, 100.0, 41.46), (14, 120.0, 158.3)] {
@@ -87,7 +87,8 @@ fn interrupt_cpu_available_is_one_minus_sigma() {
     }
 }
 
-/// THEORY section 2: at 1 Mpps 39.6 kpps if drops interrupt, 116.4 kpps if not; exactly lambda (1 - p_B) of section 3.
+/// docs/theory/host.md: at 1 Mpps 39.6 kpps if drops interrupt, 116.4 kpps if not; exactly lambda (1 - p_B) of
+/// chains.md.
 #[test]
 fn livelock_is_seen_when_drops_interrupt() {
     let host = paper();
@@ -106,7 +107,7 @@ fn livelock_is_seen_when_drops_interrupt() {
     }
 }
 
-/// THEORY section 3: CPU available of the merged chain at 10, 50, 100 and 150 kpps, printed to four digits.
+/// docs/theory/chains.md: CPU available of the merged chain at 10, 50, 100 and 150 kpps, printed to four digits.
 #[test]
 fn disable_enable_cpu_available() {
     for (seed, kpps, exact) in [(21, 10.0, 0.9082), (22, 50.0, 0.6050), (23, 100.0, 0.3275), (24, 150.0, 0.1217)] {
@@ -117,7 +118,7 @@ fn disable_enable_cpu_available() {
     }
 }
 
-/// THEORY section 2: at 100 kpps with m + s = 4.23 us, 17.28 us merged against 15.69 us in two stages.
+/// docs/theory/chains.md: at 100 kpps with m + s = 4.23 us, 17.28 us merged against 15.69 us in two stages.
 #[test]
 fn disable_enable_latency_merged_and_in_two_stages() {
     let host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, ..paper() };
@@ -148,7 +149,7 @@ fn napi_capacity_is_weight_over_poll_time() {
 
 /// Polling with T = 20 us and Q = 3 at overload: 150.0 kpps with constant times. With exponential ones 140.02 kpps and
 /// 0.1724 of the CPU left, by a saturated cycle recursion of 1.5e6 cycles written apart from this simulator (its error:
-/// 0.1 kpps, 0.001). THEORY section 3 prints 141.4 and 0.170, one per cent off. Its low-load limit is T/2 + 1/mu.
+/// 0.1 kpps, 0.001). Its low-load limit is T/2 + 1/mu.
 #[test]
 fn polling_at_overload_and_at_rest() {
     let mut host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, ..paper() };
@@ -165,7 +166,8 @@ fn polling_at_overload_and_at_rest() {
     assert!(got.covers(10e-6 + 5.34e-6), "{got:?}");
 }
 
-/// THEORY section 3, masked coalescing at 100 kpps: 48.6, 42.7 and 40.1 us by count, timer and both (three digits).
+/// docs/theory/chains.md, masked coalescing at 100 kpps: 48.6, 42.7 and 40.1 us by count, timer and both (three
+/// digits).
 #[test]
 fn masked_coalescing_latency() {
     let host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, mask_s: 0.0, ..paper() };

@@ -336,7 +336,7 @@ impl Settings {
         match (self.receive, path) {
             (ReceivePath::Mapped, _) => Err(WireError::setting("receive", "zerocopy", "read or uring over UDP")),
             (ReceivePath::Truncate, path) if path.puts_together() => {
-                let accepted = "read with UDP_GRO: datagrams that came together are told apart by their numbers";
+                let accepted = "read with UDP_GRO: datagrams that came together are distinguished by their numbers";
                 Err(WireError::setting("receive", "trunc", accepted))
             }
             (ReceivePath::Uring, path) if path.puts_together() => {

@@ -132,7 +132,7 @@ pub fn measuring(served: &Served) -> Option<String> {
     let run =
         runs.into_iter().filter(|run| run.state == "running").find(|run| store.is_under_way(run).unwrap_or(false))?;
     Some(format!(
-        "{} ({}) measures on this host: nothing is read meanwhile; leave the page's simulator at rest, or its figures suffer",
+        "{} ({}) measures on this host: nothing is read until it ends; leave the page's simulator at rest, or its figures suffer",
         run.title(),
         run.kind
     ))

@@ -138,7 +138,7 @@ fn measurement(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<Measurement>
     }
     let Some(file) = &args.experiment else {
         return match far {
-            true => Err(output::usage("--to, --ssh: need --experiment FILE; a COMMAND is told by its own arguments")),
+            true => Err(output::usage("--to, --ssh: need --experiment FILE; a COMMAND has its own arguments")),
             false => Ok(Measurement::Command),
         };
     };

@@ -1,6 +1,6 @@
 //! Each kind of drop, provoked between two namespaces: the ledger knows where every packet went.
 //!
-//! `NETCLIFF_PROVOKED_TRIALS=50` repeats each (bench/2026-11-25-drops/run.sh), and prints what was counted.
+//! `NETCLIFF_PROVOKED_TRIALS=50` repeats each (bench/drops/run.sh), and prints what was counted.
 
 use crate::{
     drops::{

@@ -32,7 +32,7 @@ pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
         ("interrupts", Some(interrupts(port))),
         ("NAPI", Some(napi(port))),
         ("scheme", scheme.and_then(as_text)),
-        ("beside it", beside),
+        ("not reported", beside),
         ("RPS, RFS, XPS", Some(steering(port))),
         ("qdisc", Some(nic.qdiscs.join(", "))),
     ])

@@ -12,7 +12,7 @@ const OLD_LOSS: f64 = 1e-4;
 const OLD_SQUEEZES: f64 = 10.0;
 
 /// CPU time of a packet in a softirq (us): less than what a driver alone takes that drops by XDP, and more than bridges with firewalls take.
-/// docs/results has measured ones of 0.1 to 6 us. Between them either limit of a round may bind.
+/// Measured ones are 0.1 to 6 us (docs/accuracy.md). Between them either limit of a round may bind.
 const FASTEST_PACKET_US: f64 = 0.05;
 const SLOWEST_PACKET_US: f64 = 50.0;
 

@@ -121,7 +121,8 @@ fn remote_node(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
 fn smt_pair(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let mut cores: BTreeMap<Vec<u32>, BTreeSet<u32>> = BTreeMap::new();
     for (irq, cpu) in placed(port) {
-        // Seed's figure 8 pairs reception with the transmit completions of the same queue, which is meant.
+        // Figure 8 of Gasparakis and Waskiewicz (2010) pairs reception with the transmit completions of the same queue,
+        // which is meant.
         if irq.direction != Some(crate::inspect::Direction::Transmit) {
             cores.entry(inspection.core_of(cpu)).or_default().insert(cpu);
         }

@@ -1,8 +1,9 @@
 //! Loads below the cliff of a check of the device: what it does there, and what the engines say.
 //!
 //! The speed of a host can change from one minute to the next: a packet took an emulated CPU 19 us at three quarters of a cliff that it had with 9.5
-//! (docs/results/2026-11-26-vm). So each load is computed at the speed that its own trials show: with the times of packets, polls, interrupts and the
-//! application over those that calibration gives for as many of each. How often the device interrupts, and what polls find, is left to the engines.
+//! (docs/accuracy.md). So each load is computed at the speed that its own trials show: with the times of packets,
+//! polls, interrupts and the application over those that calibration gives for as many of each. How often the device
+//! interrupts, and what polls find, is left to the engines.
 
 use netcliff_core::EngineKind;
 use netcliff_core::finding::SweepPoint;

@@ -73,6 +73,6 @@ fn without_stamps(repeats: u32, absent: Absent) -> String {
     let Absent { left, came, clock } = absent;
     format!(
         ", in {repeats} it came, but {left} stamps of frames that left and {came} of frames that came were not available, and \
-         {clock} pairs of stamps were of clocks that were set meanwhile"
+         {clock} pairs of stamps were of clocks that were set between them"
     )
 }

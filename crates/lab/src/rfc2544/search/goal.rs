@@ -90,5 +90,5 @@ impl Goal {
 }
 
 /// Factor between the duration sums of one stage and the next. Of 2, 3, 4, 6 and 8 the one with the least trial time
-/// over the devices of bench/2026-11-21-rfc2544 (`cargo run --release -p netcliff-lab --example searches`).
+/// over the devices of bench/rfc2544 (`cargo run --release -p netcliff-lab --example searches`).
 const STAGE_GROWTH: f64 = 4.0;

@@ -221,7 +221,7 @@ fn median_s(seeds: u64, search: impl Fn(u64) -> Searched) -> f64 {
 }
 
 /// Medians over seeds 0 to 100. A third holds up to a spread of twice the width; beyond, where bounds a width apart are both random,
-/// learning the device costs more (bench/2026-11-21-rfc2544 says what a search that knew it would need).
+/// learning the device costs more (bench/rfc2544 says what a search that knew it would need).
 #[test]
 fn mlrsearch_takes_at_most_a_third_of_the_binary_search_s_time_on_unsteady_devices_too() {
     let goals = [Goal::rfc2544(60.0, 0.0, WIDTH)];

@@ -44,7 +44,7 @@ impl Before {
         match received {
             Some(received) if !many(received.saturating_sub(arrived)) => {
                 return format!(
-                    "{interface} received {received} packets meanwhile, so they were lost before it: is it the right link?"
+                    "{interface} received {received} packets in that time, so they were lost before it: is it the right link?"
                 );
             }
             None => return "the kernel does not report what the interface received".to_owned(),
@@ -82,7 +82,7 @@ impl Before {
                  program (`ip link show {interface}`), or a filter of tc (`tc filter show dev {interface} ingress`)"
             ),
             Err(why) => format!(
-                "{interface} received them, so this host drops them, and whether by a rule cannot be told: {why}; look at `nft list \
+                "{interface} received them, so this host drops them, and whether by a rule is unknown: {why}; look at `nft list \
                  ruleset`, an XDP program (`ip link show {interface}`), and {rp_filter}"
             ),
         }

@@ -54,7 +54,7 @@ impl Between {
             let first = self.queues.first().and_then(|queue| queue.place).unwrap_or(Place::Queue(0));
             let (name, what) = (&self.nic.name, if self.backlog { "CPU backlogs" } else { "receive queues" });
             return Err(BetweenError::Queues(format!(
-                "--queues {wanted}: packets of {name} reach {there} ({what}) at the most; {}",
+                "--queues {wanted}: packets of {name} reach at most {there} ({what}); {}",
                 self.how_to_spread(first)
             )));
         }
@@ -125,7 +125,7 @@ impl Between {
     fn uncounted(&self) -> BetweenError {
         let (name, driver) = (&self.nic.name, self.nic.driver.as_deref().unwrap_or("its driver"));
         BetweenError::Queues(format!(
-            "which receive queue of {name} a flow reaches cannot be told: {driver} counts packets by queue neither for the kernel \
+            "which receive queue of {name} a flow reaches is unknown: {driver} counts packets by queue neither for the kernel \
              (netdev) nor by a name that is known (`ethtool -S {name}`), and its interrupts do not tell; leave --queues out, and \
              give one generator"
         ))

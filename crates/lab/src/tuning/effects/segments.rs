@@ -145,7 +145,7 @@ fn cut(now: &Reception, on: bool) -> String {
     let whole = segments(Load::new(now.frame_bytes(), &[]).frames_per_segment() * now.payload_bytes());
     let (before, after) = if on { (each, whole) } else { (whole, each) };
     format!(
-        "segments that the stack handles for a MiB of bulk TCP sent: {before:.0} -> {after:.0} (MTU {:.0}, segments of 64 KiB at the most); the \
+        "segments that the stack handles for a MiB of bulk TCP sent: {before:.0} -> {after:.0} (MTU {:.0}, segments of at most 64 KiB); the \
          CPU time is not predicted: `netcliff find` measures what receiving costs, not sending",
         now.mtu_bytes
     )

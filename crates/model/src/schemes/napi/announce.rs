@@ -123,7 +123,7 @@ impl Nic {
     /// Why such a moderation is not solved, if so.
     pub fn lacking(&self) -> Option<String> {
         (self.gap_s > 0.0 && self.packet_s.is_some() && !self.is_plain()).then(|| {
-            "a packet timer beside a minimum gap: each packet that the gap holds back starts the timer again, which the chain of gaps \
+            "a packet timer together with a minimum gap: each packet that the gap holds back starts the timer again, which the chain of gaps \
              lacks"
                 .to_owned()
         })

@@ -1,5 +1,5 @@
 //! AF_XDP sender: the kernel takes each frame from memory shared once, in place where the driver can (zero-copy), else
-//! as a copy. On a veth, where it copies, it is faster than an AF_PACKET ring (bench/2026-11-21-rfc2544).
+//! as a copy. On a veth, where it copies, it is faster than an AF_PACKET ring (bench/rfc2544).
 
 mod receiver;
 mod socket;

@@ -22,7 +22,7 @@ use crate::rfc2544::trial::{Range, Trial};
 /// Fewer short trials in a full one than this are not worth a detour.
 const WORTH: f64 = 10.0;
 /// Of the length of a full trial, at most this share goes into learning the spread. The time that the devices of
-/// bench/2026-11-21-rfc2544 take changes little from a sixth to a half.
+/// bench/rfc2544 take changes little from a sixth to a half.
 const LEARNING: f64 = 1.0 / 3.0;
 /// Trials for the spread are made so many deviations above the centre: most of them lose, and lose little.
 const ABOVE: f64 = 0.5;

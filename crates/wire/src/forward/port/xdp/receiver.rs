@@ -58,7 +58,7 @@ impl XdpReceiver {
     pub const LONGEST: usize = PAGE - HEADROOM;
 
     /// Better than an AF_PACKET ring at this interface of the thread's network namespace: where a driver runs the program.
-    /// In the kernel's receive path (a veth) no difference was seen (bench/2026-11-21-rfc2544), and the ring leaves the
+    /// In the kernel's receive path (a veth) no difference was seen (bench/rfc2544), and the ring leaves the
     /// port as it is. In a driver it was not measured: there was none to try.
     pub(crate) fn is_better(interface: &str) -> bool {
         Facts::of(interface).is_ok_and(|facts| facts.kind.is_none())

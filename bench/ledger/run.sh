@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The bars of the ledger, of --probe and of many to one, on a machine without other load: run.sh PART... of cost, probe, ten. Needs root, two CPUs and
+# release builds (netcliff, and ledger_cost of netcliff-lab's examples) in target/release; it builds nothing, so that nothing else runs meanwhile.
+#
+# PAIRS (40), SECONDS_A_TRIAL (1), LOADS ("300000 900000"), PROBE_PAIRS (24), TEN_REPEATS (10) and INTO (results/ next to this script) of the environment are others' numbers.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+into=${INTO:-$here/results}
+mkdir -p "$into"
+netcliff=$root/target/release/netcliff
+state=$(mktemp -d)
+trap 'rm -rf "$state"' EXIT
+
+# Trials in pairs, with and without the tracer.
+cost() {
+    # shellcheck disable=SC2086 # several loads
+    "$root/target/release/examples/ledger_cost" "${PAIRS:-40}" "${SECONDS_A_TRIAL:-1}" ${LOADS:-300000 900000} | tee "$into/cost.csv"
+}
+
+# Transfers in pairs, with and without requests beside them.
+probe() {
+    "$here/../stream/pairs.sh" "$netcliff" "${PROBE_PAIRS:-24}" | tee "$into/probe.txt"
+    "$here/../stream/pairs.py" <"$into/probe.txt" | tee "$into/probe-cost.txt"
+}
+
+# Ten agents send to this host: at full speed, in bursts, and datagrams at a rate.
+ten() {
+    local agents=() to=() port
+    for port in $(seq 19940 19949); do
+        HOME=$state "$netcliff" agent --listen "127.0.0.1:$port" 2>/dev/null &
+        agents+=($!)
+        to+=(--to "127.0.0.1:$port")
+    done
+    sleep 1
+    : >"$into/ten.json"
+    local short=(stream --reverse --time 500ms --warmup 100ms --repeats "${TEN_REPEATS:-10}" --cpu-meter procfs --json)
+    for more in "" "--burst 64KiB --every 20ms" "--channel udp --rate 20Mbit/s"; do
+        # shellcheck disable=SC2086 # several words
+        HOME=$state "$netcliff" "${short[@]}" "${to[@]}" $more 2>/dev/null >>"$into/ten.json"
+    done
+    kill "${agents[@]}"
+    wait "${agents[@]}" 2>/dev/null || true
+    "$here/ten.py" <"$into/ten.json" | tee "$into/ten.txt"
+}
+
+for part in "$@"; do
+    "$part"
+done
