@@ -30,6 +30,42 @@
 //! | `alike` | sentences that differ in their numbers only, as one |
 //! | [`stand`] | the devices, addresses and CPUs that a measurement depends on: what changed meanwhile |
 //! | [`stats`] | intervals and least squares |
+//!
+//! # How `find` answers
+//!
+//! 4. `lab::find` runs the stages: sender alone, rough search, calibration (its trials drawn anew:
+//!   `calibrate/resample.rs`, through the model: `find/sureness.rs`), predicted and simulated cliff, measured cliffs
+//!   (searches by MLRsearch, behind a NIC from the lowest load that loses: `find/cliff/climb.rs`; each trial read
+//!   with and without disturbances; `find/recorder.rs` keeps what disturbed each trial and how fast the machine
+//!   was), model and simulation once more for the speed of each part in those trials (`calibrate/present.rs`) and
+//!   for what disturbances leave behind (`find/fluid.rs`), sweep past twice the cliff, the same loads on the other
+//!   engines, conclusions, suggestions; then, on testbeds of their own (`find/later.rs`), other set-ups (`check.rs`)
+//!   and the best suggestion (`tried.rs`). What could not be measured goes to `Finding::missing` with the reason.
+//!   Where another host is under test, its agent runs the stages, and the client that sends the load computes, too
+//!   (`find/elsewhere.rs`). `lab::costs` gives other commands the costs of a stored finding.
+//!
+//! 5. `lab::store` keeps each record as it comes (SQLite, one transaction each) and the `Finding` at the end.
+//!   `netcliff run` takes points from a file instead: `core::experiment` expands it to tasks, `lab::run` answers
+//!   them on all cores, each record goes to the store under its task, so that a run that was killed goes on
+//!   (`store/experiments.rs`).
+//!
+//! # Forwarding
+//!
+//! `host::testbed::forward` makes three namespaces instead, for `rfc2544`: generator, router, sink. `lab::rfc2544`
+//! asks a `conduct::Device` (the real one, `kernel`, or a fake) for trials; the searches are pure. `lab::forwarding`
+//! lets several set-ups of the router take turns; what the tuning planner proposes for it is set inside its
+//! namespace.
+//!
+//! Latency of the tagged frame by stamps (`wire::forward::stamps`): it alone goes through a socket that is told when
+//! it left, and a socket whose filter lets only it pass tells when it came. `host::nic::phc` brings two devices'
+//! clocks together (pure), `host::nic::stamping` is what a device is set to stamp, `host::testbed::stamping` sets it
+//! with undo.
+//!
+//! # Monitoring and trend
+//!
+//! `lab::headroom` holds a `Moment` of `host::watch` against the newest `find` (pure); `lab::monitor` keeps the last
+//! reading; `report::metrics` writes it, `wire::scrape` answers for it. `lab::trend` divides the kept runs of one
+//! name (`trend/divisive.rs`). `report::builds` writes what build servers read.
 
 // Names of Linux that another system lacks, each refused there.
 #[cfg(not(target_os = "linux"))]
