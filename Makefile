@@ -8,7 +8,7 @@ SHELL := /bin/bash
 ARGS ?= find --quick
 export EBPF WASM
 
-.PHONY: help setup run build test fmt web book doc deny bare dist clean
+.PHONY: help setup run build check test measure fmt web book doc deny bare dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,16 +18,24 @@ setup: ## install what is missing: Rust, a C compiler, what eBPF needs
 
 run: ## set up, build for release, find this host's cliff (ARGS="..." for another command)
 	@scripts/setup.sh
-	@[ -e "$${CARGO_TARGET_DIR:-target}/release/netcliff" ] || echo "make: compiling; the first time this takes about 10 minutes on two CPUs" >&2
+	@scripts/build.sh
 	@scripts/cargo.sh run --release -p netcliff -- $(ARGS)
 
 build: ## set up and build for release
 	@scripts/setup.sh
-	@scripts/cargo.sh build --release -p netcliff
+	@scripts/build.sh
 
-test: ## set up and run every check; one line of result at the end
+check: ## the inner loop: format, clippy, tests without root and namespaces (minutes)
 	@scripts/setup.sh --test
-	@scripts/test.sh
+	@scripts/test.sh check
+
+test: ## what accepts a change: check, testbeds, a thinned grid, the browser where the page changed
+	@scripts/setup.sh --test
+	@scripts/test.sh test
+
+measure: ## before a release: paced tests, whole grids, browsers, Python, guests, BSD (an hour)
+	@scripts/setup.sh --test
+	@scripts/test.sh measure
 
 fmt: ## format the sources
 	@scripts/setup.sh --test

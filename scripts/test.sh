@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# test.sh: every check of the project, in named steps. All steps run, also after a failure, unless Cargo.lock is
-# stale: then no step would test what is committed. Ends with what was skipped and two lines,
+# test.sh [check|test|measure]: the checks of the project, in named steps (default: test). All steps run, also after a failure, unless
+# Cargo.lock is stale: then no step would test what is committed.
+#   check    the inner loop: format, clippy, tests that take no rights and make no namespaces
+#   test     what accepts a change: check, scripts, licences, documentation, testbeds, a thinned grid, the browser where the page changed
+#   measure  before a release: paced tests, whole grids, the browsers, Python, BSD
+# Ends with what was skipped and two lines,
 # "steps: N passed, N failed, N skipped" and the same for tests; exit 1 when a step failed.
 # STEP_TIMEOUT_S bounds each step [s], so that a hang has a name. NETCLIFF_REQUIRE=all (or names of needs, such as
 # programs,netns,ebpf,xdp,uring) makes a skip for want of them a failure.
@@ -198,18 +202,47 @@ if [[ "$failed" != 0 ]]; then
     summary
     exit
 fi
-step "format" scripts/cargo.sh fmt --all --check
-check_scripts
-step "crates: arrows only downwards, no cycle" scripts/checks/arrows.sh
-step "dependencies are justified" scripts/checks/dependencies.sh
-step "licences" scripts/checks/licences.sh
-check_deny
-check_clippy
-step "documentation" env RUSTDOCFLAGS="-D warnings" scripts/cargo.sh doc --workspace --no-deps --locked
-use_memory
-step "tests" scripts/cargo.sh nextest run --workspace --locked --no-fail-fast --color never
-step "documentation tests" scripts/cargo.sh test --workspace --doc --locked --no-fail-fast
-check_wasm
-check_web
-check_python
+tier="${1:-test}"
+
+# tests PROFILE: the tests of a profile of .config/nextest.toml.
+tests() { step "tests" scripts/cargo.sh nextest run --workspace --locked --no-fail-fast --color never --profile "$1"; }
+
+case "$tier" in
+check)
+    unset NETCLIFF_REQUIRE
+    step "format" scripts/cargo.sh fmt --all --check
+    check_clippy
+    use_memory
+    tests check
+    ;;
+test)
+    step "format" scripts/cargo.sh fmt --all --check
+    check_scripts
+    step "crates: arrows only downwards, no cycle" scripts/checks/arrows.sh
+    step "dependencies are justified" scripts/checks/dependencies.sh
+    step "licences" scripts/checks/licences.sh
+    check_deny
+    check_clippy
+    step "documentation" env RUSTDOCFLAGS="-D warnings" scripts/cargo.sh doc --workspace --no-deps --locked
+    use_memory
+    # What measures has to be measured again where it has changed since it last was: scripts/measured.sh.
+    if scripts/measured.sh; then tests default; else tests paced; fi
+    step "documentation tests" scripts/cargo.sh test --workspace --doc --locked --no-fail-fast
+    check_wasm
+    check_web
+    ;;
+measure)
+    export NETCLIFF_GRID=whole NETCLIFF_PYTHON=1
+    use_memory
+    tests measure
+    check_web
+    check_python
+    step "BSD" scripts/checks/bsd.sh
+    [[ "$failed" != 0 ]] || scripts/measured.sh --record
+    ;;
+*)
+    echo "test.sh: $tier is no tier; expected check, test or measure" >&2
+    exit 2
+    ;;
+esac
 summary

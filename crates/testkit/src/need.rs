@@ -62,6 +62,11 @@ impl Need {
         matches!(self, Need::Userns | Need::Vlan | Need::Tbf | Need::Nftables | Need::Quiet | Need::Kernel)
     }
 
+    /// True for what needs root or namespaces: `make check` (the profile `check` of cargo-nextest) leaves it out.
+    pub(crate) fn takes_rights(self) -> bool {
+        !matches!(self, Need::Cpus | Need::Uring | Need::Ipv6 | Need::Quiet | Need::Kernel)
+    }
+
     /// Its name in `NETCLIFF_REQUIRE` and in reports.
     pub fn name(self) -> &'static str {
         match self {
