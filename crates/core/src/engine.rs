@@ -125,7 +125,7 @@ impl std::str::FromStr for Fidelity {
     }
 }
 
-crate::record::serde_as_text!(Fidelity);
+crate::units::serde_as_text!(Fidelity);
 
 /// Why an engine does not answer a point: the assumption or part it lacks, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

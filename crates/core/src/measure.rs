@@ -93,7 +93,7 @@ impl std::str::FromStr for Measure {
     }
 }
 
-crate::record::serde_as_text!(Measure);
+crate::units::serde_as_text!(Measure);
 
 fn latency(outcome: &Outcome) -> Option<Latency> {
     outcome.latency_s

@@ -67,7 +67,7 @@ impl std::str::FromStr for Goal {
     }
 }
 
-crate::record::serde_as_text!(Goal);
+crate::units::serde_as_text!(Goal);
 
 /// A bound on a figure: `loss<=1e-4`, `available>=30%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -135,7 +135,7 @@ impl std::fmt::Display for Constraint {
     }
 }
 
-crate::record::serde_as_text!(Constraint);
+crate::units::serde_as_text!(Constraint);
 
 fn print(dimension: Dimension, value: f64) -> String {
     match dimension {

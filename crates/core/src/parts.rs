@@ -172,7 +172,7 @@ impl std::fmt::Display for Bus {
     }
 }
 
-crate::record::serde_as_text!(Bus);
+crate::units::serde_as_text!(Bus);
 
 /// The memory that frames cross.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -233,7 +233,7 @@ impl std::fmt::Display for Offload {
     }
 }
 
-crate::record::serde_as_text!(Offload);
+crate::units::serde_as_text!(Offload);
 
 #[cfg(test)]
 mod tests {

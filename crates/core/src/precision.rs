@@ -79,7 +79,7 @@ impl std::fmt::Display for Aims {
     }
 }
 
-crate::record::serde_as_text!(Aims);
+crate::units::serde_as_text!(Aims);
 
 /// What became of a precision that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -13,13 +13,12 @@ mod layout;
 pub mod rss;
 pub mod total;
 
-use crate::engine::Point;
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
 
 pub use flows::Flows;
-pub use layout::{Together, busiest, evaluate};
+pub use layout::{Together, busiest, evaluate, shares};
 pub use total::{QueueOutcome, Role, binding, imbalance};
 
 /// More queues than any NIC has are a slip.
@@ -254,21 +253,7 @@ impl std::fmt::Display for Queues {
     }
 }
 
-crate::record::serde_as_text!(Queues);
-
-/// Share of the offered packets that each queue of `point`'s host gets: those given, else those of its flows, else even.
-/// Empty for a host with one queue.
-pub fn shares(point: &Point) -> Vec<f64> {
-    let Some(queues) = &point.host.queues else { return Vec::new() };
-    if !queues.shares.is_empty() {
-        return queues.shares.clone();
-    }
-    let table = rss::Table::new(&queues.table, queues.count);
-    match &point.traffic.flows {
-        Some(flows) => flows.shares(&table),
-        None => table.shares(),
-    }
-}
+crate::units::serde_as_text!(Queues);
 
 #[cfg(test)]
 mod tests;

@@ -7,33 +7,6 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{EngineKind, Point};
 use crate::outcome::Outcome;
 
-/// serde through `Display` and `FromStr`, for types that people write as text.
-macro_rules! serde_as_text {
-    ($type:ty) => {
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-                out.collect_str(self)
-            }
-        }
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-                let text = <std::borrow::Cow<'de, str>>::deserialize(input)?;
-                text.parse().map_err(serde::de::Error::custom)
-            }
-        }
-        #[cfg(feature = "schema")]
-        impl schemars::JsonSchema for $type {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($type).into()
-            }
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({"type": "string"})
-            }
-        }
-    };
-}
-pub(crate) use serde_as_text;
-
 /// Everything that explains a measured difference, as ordered facts: `kernel.release` -> `6.18.44`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,6 +5,33 @@
 
 use crate::error::ParseError;
 
+/// serde through `Display` and `FromStr`, for types that people write as text.
+macro_rules! serde_as_text {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+                out.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(input)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string"})
+            }
+        }
+    };
+}
+pub(crate) use serde_as_text;
+
 /// A kind of quantity: its name, an example, and its units as powers of ten, the base unit first.
 struct Kind {
     what: &'static str,

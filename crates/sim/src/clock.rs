@@ -1,5 +1,7 @@
 //! [`Clock`]: simulated time as whole ticks, so that sums of times are exact and the order of additions never matters.
 
+use netcliff_core::Point;
+
 /// A time no event reaches.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -15,6 +17,11 @@ const LONGEST_RUN: f64 = (1u64 << 60) as f64;
 const LARGEST_MEAN: f64 = (1u64 << 45) as f64;
 
 impl Clock {
+    /// The clock of a replication of `packets` arrivals of `point`.
+    pub(crate) fn of(point: &Point, packets: u64) -> Self {
+        Self::new(point.traffic.rate_pps().unwrap_or(1.0), packets)
+    }
+
     /// A clock for `packets` arrivals at `rate_pps`, with room for eight times the expected length.
     pub(crate) fn new(rate_pps: f64, packets: u64) -> Self {
         let length_s = 8.0 * (packets as f64 + 16.0) / rate_pps;

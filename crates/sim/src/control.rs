@@ -11,7 +11,6 @@ use netcliff_core::math;
 use netcliff_core::traffic::Arrivals;
 
 use crate::clock::Clock;
-use crate::replicate::Batch;
 use crate::tally::{Account, Counts};
 
 /// What gaps and service times of a point are expected to be (ticks).
@@ -41,7 +40,7 @@ impl Expected {
     }
 
     /// By what share these packets brought more work a second than expected; None if there were none.
-    fn surplus(&self, counts: &Counts) -> Option<f64> {
+    pub(crate) fn surplus(&self, counts: &Counts) -> Option<f64> {
         if counts.offered == 0 || counts.processed == 0 {
             return None;
         }
@@ -51,25 +50,13 @@ impl Expected {
     }
 }
 
-/// What of known mean 0 explains the mean latency of each replication: the excess of the simpler queue, else the surplus of work. None
-/// where one replication has neither, or where all are the same.
-pub(crate) fn controls(batch: &Batch) -> Option<Vec<f64>> {
-    let excesses: Option<Vec<f64>> = batch.replications.iter().map(|one| one.excess).collect();
-    let surpluses = || {
-        let expected = batch.expected?;
-        batch.replications.iter().map(|one| expected.surplus(&one.counts)).collect::<Option<Vec<f64>>>()
-    };
-    excesses
-        .or_else(surpluses)
-        .filter(|each| each.len() > 2 && each.iter().any(|surplus| (surplus - each[0]).abs() > 1e-9))
-}
-
 #[cfg(test)]
 mod tests {
     use netcliff_core::{Host, Traffic};
 
     use super::*;
     use crate::engine::{Effort, SimEngine};
+    use crate::replicate::Batch;
 
     const SCHEMES: [&str; 9] = [
         "ideal",
@@ -116,7 +103,7 @@ mod tests {
     fn the_surplus_is_zero_on_average_under_every_scheme_and_load() {
         for scheme in SCHEMES {
             for load_pps in [20e3, 90e3, 300e3] {
-                let each = controls(&batch(scheme, load_pps, 60)).unwrap();
+                let each = batch(scheme, load_pps, 60).controls().unwrap();
                 let count = each.len() as f64;
                 let mean = each.iter().sum::<f64>() / count;
                 let square: f64 = each.iter().map(|x| (x - mean).powi(2)).sum();

@@ -139,11 +139,6 @@ impl SimEngine {
     }
 }
 
-/// The clock of a replication of `packets` arrivals.
-pub(crate) fn clock(point: &Point, packets: u64) -> Clock {
-    Clock::new(point.traffic.rate_pps().unwrap_or(1.0), packets)
-}
-
 /// A histogram of latencies (ns) that grows as it must.
 pub(crate) fn empty_histogram() -> Histogram<u64> {
     // Auto-resizing from the smallest range cannot be refused with 3 digits.

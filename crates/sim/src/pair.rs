@@ -6,7 +6,8 @@
 
 use netcliff_core::{Difference, EngineFailure, Figure, Point};
 
-use crate::engine::{Effort, SimEngine, clock};
+use crate::clock::Clock;
+use crate::engine::{Effort, SimEngine};
 use crate::length::{lacking, warm_up};
 use crate::machine::{CELLS, Records, SEGMENTS};
 use crate::replicate::{ABREAST, each, run};
@@ -70,7 +71,7 @@ impl SimEngine {
         };
         let mut packets = self.packets_each(packets);
         let (early, warm) = loop {
-            let clock = clock(first, packets);
+            let clock = Clock::of(first, packets);
             let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
             let early = each(0..self.replications().min(ABREAST), both);
             let marks = |scheme: usize| early.iter().map(move |records| &records[scheme].marks[..]);
@@ -83,7 +84,7 @@ impl SimEngine {
             }
             packets = longer;
         };
-        let clock = clock(first, packets);
+        let clock = Clock::of(first, packets);
         let both = |number| [first, second].map(|point| run(point, clock, self.seed, number, packets));
         let part = |records: [Records; 2]| records.map(|records| Part::of(&records, warm));
         let late = each(early.len() as u64..self.replications(), |number| part(both(number)));

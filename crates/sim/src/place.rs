@@ -9,7 +9,6 @@ use netcliff_core::Point;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::engine::clock;
 use crate::machine::Records;
 use crate::replicate::{ABREAST, Replication, WarmUp, cut, each, run};
 use crate::simpler::Simpler;
@@ -90,7 +89,7 @@ impl Order {
 
     /// Computes it here. The point must be supported.
     pub fn fill(&self, point: &Point, seed: u64) -> Filled {
-        let clock = clock(point, self.packets);
+        let clock = Clock::of(point, self.packets);
         let one = |number| run(point, clock, seed, number, self.packets);
         Filled(match self.want {
             Want::Records => Found::Records(each(self.numbers.clone(), one)),

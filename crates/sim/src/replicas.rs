@@ -5,7 +5,7 @@ use std::ops::Range;
 use netcliff_core::{EngineFailure, Outcome, Point};
 
 use crate::clock::Clock;
-use crate::engine::{SimEngine, clock};
+use crate::engine::SimEngine;
 use crate::length::warm_up;
 use crate::machine::SEGMENTS;
 use crate::replicate::{Batch, WarmUp, cut, each, run};
@@ -46,7 +46,7 @@ impl SimEngine {
         point.validate()?;
         self.one_queue(point)?;
         let packets = packets.clamp(100, u64::from(u32::MAX));
-        Ok((packets, clock(point, packets)))
+        Ok((packets, Clock::of(point, packets)))
     }
 }
 

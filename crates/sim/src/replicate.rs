@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::control::Expected;
-use crate::engine::clock;
 use crate::length::warm_up;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
 use crate::place::{Asker, Order};
@@ -98,6 +97,19 @@ pub(crate) struct Batch {
 pub(crate) const ABREAST: u64 = 10;
 
 impl Batch {
+    /// What of known mean 0 explains the mean latency of each replication: the excess of the simpler queue, else the surplus of work. None
+    /// where one replication has neither, or where all are the same.
+    pub(crate) fn controls(&self) -> Option<Vec<f64>> {
+        let excesses: Option<Vec<f64>> = self.replications.iter().map(|one| one.excess).collect();
+        let surpluses = || {
+            let expected = self.expected?;
+            self.replications.iter().map(|one| expected.surplus(&one.counts)).collect::<Option<Vec<f64>>>()
+        };
+        excesses
+            .or_else(surpluses)
+            .filter(|each| each.len() > 2 && each.iter().any(|surplus| (surplus - each[0]).abs() > 1e-9))
+    }
+
     pub(crate) fn new(packets_each: u64) -> Self {
         Self {
             replications: Vec::new(),
@@ -127,7 +139,7 @@ impl Batch {
         if next < count && self.warm_up().is_none() {
             let first = next..count.min(next + ABREAST);
             let records = asker.records(&Order::records(first.clone(), self.packets_each))?;
-            let clock = clock(asker.point, self.packets_each);
+            let clock = Clock::of(asker.point, self.packets_each);
             let found = warm_up(asker.point, clock, records.iter().map(|records| &records.marks[..]));
             let parts = records.iter().map(|records| cut(records, found));
             parts.for_each(|(replication, pool)| self.add(vec![replication], &pool));

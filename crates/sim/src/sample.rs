@@ -6,7 +6,7 @@ use netcliff_core::precision::{Aims, Attained, goal};
 use crate::caveats::{is_heavy_tailed, is_quantile};
 use crate::clock::Clock;
 use crate::control::Expected;
-use crate::engine::{Effort, SimEngine, clock};
+use crate::engine::{Effort, SimEngine};
 use crate::machine::CELLS;
 use crate::place::{Asker, Place};
 use crate::replicate::Batch;
@@ -100,7 +100,7 @@ impl SimEngine {
     }
 
     fn batch(&self, asker: &Asker<'_>, each: u64) -> Option<(Batch, Clock)> {
-        let clock = clock(asker.point, each);
+        let clock = Clock::of(asker.point, each);
         let mut batch = Batch { expected: Expected::of(asker.point, clock), ..Batch::new(each) };
         batch.extend_to(self.replications(), asker)?;
         Some((batch, clock))
@@ -109,7 +109,7 @@ impl SimEngine {
     /// A trace from its start to its end in each replication, which differ in the host's times only; more of them for a
     /// precision, until it is reached or the packets allowed are spent.
     fn read_once(&self, asker: &Asker<'_>, packets: u64) -> Option<(Batch, Clock)> {
-        let clock = clock(asker.point, packets);
+        let clock = Clock::of(asker.point, packets);
         let mut batch = Batch::whole(packets);
         batch.extend_to(self.replications(), asker)?;
         let Effort::Precision { relative, packets_at_most, figures } = self.effort else {

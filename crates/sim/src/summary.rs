@@ -4,7 +4,6 @@ use netcliff_core::math;
 use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Scheme, Transmitted};
 
 use crate::clock::Clock;
-use crate::control::controls;
 use crate::machine::SocketCounts;
 use crate::replicate::{Batch, SHARES};
 use crate::stats::{control_slope, controlled_ratio, mean_around, ratio};
@@ -65,7 +64,7 @@ fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -
         counts.map(|counts| (above(counts) as f64, counts.delivered as f64)).collect()
     };
     let delivered = over(|counts| counts.latency);
-    let control = controls(batch).and_then(|each| Some((control_slope(&delivered, &each)?, each)));
+    let control = batch.controls().and_then(|each| Some((control_slope(&delivered, &each)?, each)));
     let mean = |pairs: &[(f64, f64)]| {
         let ticks = match &control {
             Some((slope, controls)) => controlled_ratio(pairs, controls, *slope, confidence),

@@ -3,7 +3,7 @@
 use netcliff_core::{EngineFailure, Point};
 
 use crate::clock::Clock;
-use crate::engine::{SimEngine, clock};
+use crate::engine::SimEngine;
 use crate::machine::{Machine, PacketOutcome, Watch};
 use crate::schemes;
 use crate::tally::Account;
@@ -136,7 +136,7 @@ impl SimEngine {
     pub fn trace(&self, point: &Point, packets: u64) -> Result<Trace, EngineFailure> {
         point.validate()?;
         self.one_queue(point)?;
-        let clock = clock(point, packets);
+        let clock = Clock::of(point, packets);
         let recorder = Recorder { clock, level: Level::default(), trace: Trace::default(), open: None };
         let mut machine = Machine::new(point, clock, self.seed, 0, packets, recorder);
         schemes::run(point, clock, &mut machine);

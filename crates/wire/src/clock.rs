@@ -1,5 +1,6 @@
 //! The clocks both ends share. Reads go through the vDSO: no system call with the `tsc` clocksource.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, the clock of every intended send time.
@@ -209,6 +210,30 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
     // call can not fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Whose clock the latency of tagged frames is taken with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Stamps {
+    /// The sending program's, to the sink's ring.
+    #[default]
+    Application,
+    /// The kernel's, as frames pass the drivers of both ports.
+    Kernel,
+    /// The ports' own.
+    Hardware,
+}
+
+impl std::fmt::Display for Stamps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Application => "application",
+            Self::Kernel => "kernel",
+            Self::Hardware => "hardware",
+        })
+    }
 }
 
 #[cfg(test)]

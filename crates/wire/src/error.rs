@@ -59,7 +59,7 @@ pub enum WireError {
         /// The interface.
         interface: String,
         /// The stamps requested.
-        stamps: crate::forward::stamps::Stamps,
+        stamps: crate::clock::Stamps,
         /// `leaves` or `arrives`.
         what: &'static str,
         /// What it offers, in words.

@@ -61,7 +61,7 @@ impl std::fmt::Display for Across {
     }
 }
 
-crate::record::serde_as_text!(Across);
+crate::units::serde_as_text!(Across);
 
 /// `[figure]` of a grid: what is drawn over what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

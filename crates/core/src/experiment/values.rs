@@ -51,7 +51,7 @@ impl std::fmt::Display for Rates {
     }
 }
 
-crate::record::serde_as_text!(Rates);
+crate::units::serde_as_text!(Rates);
 
 /// A share such as a precision or a confidence, written `"5%"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,7 +75,7 @@ impl std::fmt::Display for Share {
     }
 }
 
-crate::record::serde_as_text!(Share);
+crate::units::serde_as_text!(Share);
 
 /// One value or a list of them, written `"x"` or `["x", "y"]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -159,7 +159,7 @@ impl std::fmt::Display for Varied {
     }
 }
 
-crate::record::serde_as_text!(Varied);
+crate::units::serde_as_text!(Varied);
 
 /// The key `sizes` of an axis of frame sizes (bytes), rising.
 ///

@@ -141,7 +141,7 @@ impl std::fmt::Display for Applications {
     }
 }
 
-crate::record::serde_as_text!(Applications);
+crate::units::serde_as_text!(Applications);
 
 #[cfg(test)]
 mod tests {

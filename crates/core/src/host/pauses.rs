@@ -58,7 +58,7 @@ impl std::fmt::Display for PauseTimes {
     }
 }
 
-crate::record::serde_as_text!(PauseTimes);
+crate::units::serde_as_text!(PauseTimes);
 
 impl PauseTimes {
     /// Measured lengths (s), which come from no file but are called `name`. Errors as [`MeasuredTimes::new`].

@@ -212,7 +212,7 @@ impl std::fmt::Display for Service {
     }
 }
 
-crate::record::serde_as_text!(Service);
+crate::units::serde_as_text!(Service);
 
 #[cfg(test)]
 mod tests {

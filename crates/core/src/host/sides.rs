@@ -40,7 +40,7 @@ impl std::fmt::Display for TransmitLoad {
     }
 }
 
-crate::record::serde_as_text!(TransmitLoad);
+crate::units::serde_as_text!(TransmitLoad);
 
 /// Who goes first where transmit completions and received packets both wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,7 +82,7 @@ impl std::fmt::Display for TransmitPriority {
     }
 }
 
-crate::record::serde_as_text!(TransmitPriority);
+crate::units::serde_as_text!(TransmitPriority);
 
 impl Host {
     /// Packets a stopped sender holds unless `sender_queue` says otherwise: Linux's txqueuelen of an Ethernet device.

@@ -128,4 +128,4 @@ impl std::fmt::Display for Flows {
     }
 }
 
-crate::record::serde_as_text!(Flows);
+crate::units::serde_as_text!(Flows);

@@ -7,7 +7,7 @@
 //! stream at the rate at which their queue forwards. Queues on one core are an engine's to answer together.
 
 use super::total::{Core, total};
-use super::{Map, QueueOutcome, Queues, Role, shares};
+use super::{Map, QueueOutcome, Queues, Role};
 use crate::engine::{EngineFailure, Point};
 use crate::host::Host;
 use crate::outcome::Outcome;
@@ -238,5 +238,19 @@ fn slower(host: Host, factor: f64) -> Host {
         context_switch_s: host.context_switch_s * factor,
         wakeup_s: host.wakeup_s * factor,
         ..host
+    }
+}
+
+/// Share of the offered packets that each queue of `point`'s host gets: those given, else those of its flows, else even.
+/// Empty for a host with one queue.
+pub fn shares(point: &Point) -> Vec<f64> {
+    let Some(queues) = &point.host.queues else { return Vec::new() };
+    if !queues.shares.is_empty() {
+        return queues.shares.clone();
+    }
+    let table = super::rss::Table::new(&queues.table, queues.count);
+    match &point.traffic.flows {
+        Some(flows) => flows.shares(&table),
+        None => table.shares(),
     }
 }

@@ -181,4 +181,4 @@ fn hybrid_pairs(hybrid: &Hybrid) -> Pairs {
     ]
 }
 
-crate::record::serde_as_text!(Scheme);
+crate::units::serde_as_text!(Scheme);

@@ -197,7 +197,7 @@ impl std::fmt::Display for Arrivals {
     }
 }
 
-crate::record::serde_as_text!(Arrivals);
+crate::units::serde_as_text!(Arrivals);
 
 impl Arrivals {
     /// The packets of a capture that is read once; None for other arrivals.

@@ -45,7 +45,7 @@ impl std::fmt::Display for Load {
     }
 }
 
-crate::record::serde_as_text!(Load);
+crate::units::serde_as_text!(Load);
 
 impl Load {
     /// The bare number, in the load's own unit.

@@ -140,4 +140,4 @@ impl std::fmt::Display for FrameSizes {
     }
 }
 
-crate::record::serde_as_text!(FrameSizes);
+crate::units::serde_as_text!(FrameSizes);

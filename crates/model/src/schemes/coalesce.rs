@@ -11,8 +11,8 @@ use super::gathered::{self, Gathering};
 use super::timed::{self, Ending};
 use super::{Work, afford};
 use crate::answer::{Ring, Shares};
-use crate::engine::Fidelity;
 use crate::queue::birth_death::Mm1b;
+use netcliff_core::engine::Fidelity;
 
 /// Whether the scheme has an answer; if not, why.
 pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: &Service) -> Result<(), String> {

@@ -12,8 +12,8 @@ use netcliff_core::{Hybrid, Scheme, Service, units};
 use super::Work;
 use crate::answer::{Ring, Shares};
 use crate::bounds;
-use crate::engine::Fidelity;
 use meter::{Part, Rule, Times, WINDOW};
+use netcliff_core::engine::Fidelity;
 
 /// Loss above which a part is taken to be saturated: its samples are as even as its services.
 const SATURATED: f64 = 0.01;

@@ -15,11 +15,11 @@ use num_complex::Complex64;
 
 use super::{Work, exponential_only, napi};
 use crate::answer::{Quantiles, Ring, Shares};
-use crate::engine::Fidelity;
 use crate::queue::inversion::quantile;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
 pub use chain::{Chain, Role};
 pub use environment::{Environment, Source, stages};
+use netcliff_core::engine::Fidelity;
 pub use phases::Phases;
 
 /// NAPI weights above this, and not above the one taken as unlimited, would cost minutes: phases are twice the weight.

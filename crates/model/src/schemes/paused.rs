@@ -7,7 +7,7 @@ use netcliff_core::{CpuShares, Figure, Outcome, Scheme, Service};
 use super::modulated::{Chain, Environment, Modulated, stages};
 use super::{Work, exponential_only, napi};
 use crate::answer::Ring;
-use crate::engine::Fidelity;
+use netcliff_core::engine::Fidelity;
 
 /// (Stage, state) of a level at the most: the block reduction takes about a second a hundred levels with so many.
 const MOST_PHASES: u64 = 140;

@@ -145,7 +145,6 @@ mod tests {
     use netcliff_core::{Host, Point, Service, Traffic};
 
     use super::*;
-    use crate::engine::clock;
     use crate::machine::{PacketOutcome, Records};
     use crate::schemes;
     use crate::tally::Counts;
@@ -158,7 +157,7 @@ mod tests {
     }
 
     fn run<W: Watch>(point: &Point, packets: u64, watch: W) -> Records {
-        let clock = clock(point, packets);
+        let clock = Clock::of(point, packets);
         let mut machine = Machine::new(point, clock, 3, 0, packets, watch);
         schemes::run(point, clock, &mut machine);
         machine.finish().0
@@ -195,11 +194,11 @@ mod tests {
             let point = point(scheme, 50.0, Service::Exponential);
             let packets = 500;
             let found = counts(&run(&point, packets, ()));
-            let seconds = clock(&point, packets).seconds(found.at as f64);
+            let seconds = Clock::of(&point, packets).seconds(found.at as f64);
             let polls = found.polls as f64;
             let error = 4.0 / (each * seconds).sqrt() + 1e-3;
             assert!((polls / (each * seconds) - 1.0).abs() < error, "{scheme}: {polls} in {seconds} s");
-            let busy = clock(&point, packets).seconds(found.cpu[Account::Poll as usize] as f64);
+            let busy = Clock::of(&point, packets).seconds(found.cpu[Account::Poll as usize] as f64);
             assert!((busy / (polls * 1.59e-6) - 1.0).abs() < error, "{scheme}: {busy} s");
         }
     }

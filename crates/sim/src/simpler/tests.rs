@@ -1,8 +1,8 @@
 use netcliff_core::Traffic;
 
 use super::*;
-use crate::control::controls;
-use crate::engine::{Effort, SimEngine, clock};
+use crate::clock::Clock;
+use crate::engine::{Effort, SimEngine};
 use crate::place::Here;
 use crate::replicate::Batch;
 use crate::summary;
@@ -66,7 +66,7 @@ fn its_mean_is_that_of_m_m_1_b() {
 fn its_packets_wait_as_long_as_expected() {
     let point = point("interrupt", 100.0);
     for (gaps, packets, skipped) in [(1.0, 500, 0), (9.0, 2000, 1000), (300.0, 500, 0), (1060.0, 3000, 300)] {
-        let clock = clock(&point, packets);
+        let clock = Clock::of(&point, packets);
         let simpler = Simpler::of(&point, clock, gaps * clock.ticks(1e-5)).unwrap();
         let each: Vec<f64> = (0..600).map(|n| simpler.excess(clock, 5, n, packets, skipped)).collect();
         let (mean, error) = mean_and_error(&each);
@@ -118,7 +118,7 @@ fn it_moves_no_mean_and_narrows_it() {
             plain.push(mean * clock.seconds(1.0));
             surplus.push(latency(&point, &batch, clock).value);
             beside(&mut batch, &Simpler::of(&point, clock, mean).unwrap(), clock, seed);
-            assert!(controls(&batch).is_some());
+            assert!(batch.controls().is_some());
             excess.push(latency(&point, &batch, clock).value);
         }
         let taken: Vec<f64> = plain.iter().zip(&excess).map(|(plain, excess)| plain - excess).collect();

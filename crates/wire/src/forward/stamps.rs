@@ -17,35 +17,12 @@ mod socket;
 pub(super) use lane::Tags;
 pub(super) use socket::{Tagger, Tap};
 
+pub use crate::clock::Stamps;
 use netcliff_host::nic::ethtool::TimeStamps;
 use serde::{Deserialize, Serialize};
 
 use super::run::PortStamps;
 use crate::error::WireError;
-
-/// Whose clock the latency of tagged frames is taken with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Stamps {
-    /// The sending program's, to the sink's ring.
-    #[default]
-    Application,
-    /// The kernel's, as frames pass the drivers of both ports.
-    Kernel,
-    /// The ports' own.
-    Hardware,
-}
-
-impl std::fmt::Display for Stamps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Application => "application",
-            Self::Kernel => "kernel",
-            Self::Hardware => "hardware",
-        })
-    }
-}
 
 /// What a port is to stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

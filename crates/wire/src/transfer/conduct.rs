@@ -8,6 +8,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use super::conductor::Shared;
 use super::conductor::{Conductor, Event, Farewell};
 use super::end::{self, DataPath, End, Reader, Truncating};
 use super::follow::Following;
@@ -23,22 +24,6 @@ use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, ktls,
 use crate::clock;
 use crate::error::WireError;
 use crate::thread::{Placement, RealtimeGuard};
-
-/// What all ends share.
-pub(super) struct Shared<'a> {
-    pub settings: &'a Settings,
-    pub spans: Spans,
-    pub gate: Gate,
-    pub phase: Phase,
-    /// Bytes moved by each end so far, if intervals are requested.
-    pub live: Cells,
-    /// For UDP, where nothing else shows it: this flow's sender is through.
-    pub over: Vec<AtomicBool>,
-    /// The watch is given all sockets.
-    pub observed: bool,
-    /// The other ends are elsewhere; set when they are gone.
-    pub other_half: Option<&'a AtomicBool>,
-}
 
 /// How the two ends of a flow agree that all have come, where a [`Gate`] does not reach both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

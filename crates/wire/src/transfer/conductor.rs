@@ -8,12 +8,30 @@ use std::time::Duration;
 
 use nix::sys::socket;
 
-use super::conduct::Shared;
+use super::gate::Gate;
+use super::live::Cells;
 use super::live::IntervalReader;
 use super::meter::Phase;
 use super::sampler::{Sampler, Sockets};
+use super::{Settings, Spans};
 use super::{Span, Watch};
 use crate::clock;
+
+/// What all ends share.
+pub(super) struct Shared<'a> {
+    pub settings: &'a Settings,
+    pub spans: Spans,
+    pub gate: Gate,
+    pub phase: Phase,
+    /// Bytes moved by each end so far, if intervals are requested.
+    pub live: Cells,
+    /// For UDP, where nothing else shows it: this flow's sender is through.
+    pub over: Vec<AtomicBool>,
+    /// The watch is given all sockets.
+    pub observed: bool,
+    /// The other ends are elsewhere; set when they are gone.
+    pub other_half: Option<&'a AtomicBool>,
+}
 
 /// How long the ends may send and read what is under way when the windows are over (ns): a full send buffer of 4 MiB takes as long at
 /// 17 Mbit/s.

@@ -9,11 +9,7 @@ use nix::sys::socket;
 use serde::{Deserialize, Serialize};
 
 use super::datagram::Datagrams;
-use super::follow::Followed;
-use super::mapped::Mapped;
 use super::meter::{Common, Meter, Phase, Window};
-use super::pace::Pacing;
-use super::zero_copy::Completions;
 use super::{Settings, Spans, options};
 use crate::error::WireError;
 
@@ -72,6 +68,56 @@ impl End {
             sum
         }))
     }
+}
+
+/// Where a worker was placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// The CPU that handled the flow's latest packets (SO_INCOMING_CPU): of a NIC, the one that its receive queue interrupts, or that
+    /// RPS chose.
+    pub incoming_cpu: usize,
+    /// The receive queue's NAPI (SO_INCOMING_NAPI_ID); None over loopback and veth without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub napi_id: Option<u32>,
+    /// The CPU that the worker was pinned to.
+    pub cpu: usize,
+}
+
+/// What became of received bytes, warm-up included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapped {
+    /// Bytes whose pages were mapped.
+    pub mapped_bytes: u64,
+    /// Bytes that were copied, because they did not fill pages of their own.
+    pub copied_bytes: u64,
+}
+
+/// How well a sender kept to its rate, warm-up included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Payload asked for (bit/s).
+    pub asked_bps: f64,
+    /// Payload sent (bit/s), from the first to the last datagram.
+    pub sent_bps: f64,
+    /// Mean time from when a send was due to its call (s).
+    pub late_mean_s: f64,
+    /// The longest (s).
+    pub late_max_s: f64,
+    /// Time given up because it could only have been made up for by a burst (s).
+    pub given_up_s: f64,
+}
+
+/// What became of MSG_ZEROCOPY sends, warm-up included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completions {
+    /// Calls that asked for it.
+    pub asked: u64,
+    /// Calls whose completion has come.
+    pub completed: u64,
+    /// Of these, calls the kernel turned back into copies.
+    pub copied: u64,
+    /// Calls that were refused for want of locked or option memory and made again after completions came.
+    pub refused: u64,
 }
 
 /// Moves bytes one way.

@@ -3,8 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use serde::{Deserialize, Serialize};
-
+pub use super::end::Followed;
 use super::end::{DataPath, End};
 use crate::sockopt;
 use crate::thread::{Placement, allowed_cpus};
@@ -14,19 +13,6 @@ const SO_INCOMING_CPU: libc::c_int = 49;
 const SO_INCOMING_NAPI_ID: libc::c_int = 56;
 /// Steps after which a flow whose packets have no CPU yet is left where it is.
 const MOST_STEPS: u32 = 10_000;
-
-/// Where a worker was placed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Followed {
-    /// The CPU that handled the flow's latest packets (SO_INCOMING_CPU): of a NIC, the one that its receive queue interrupts, or that
-    /// RPS chose.
-    pub incoming_cpu: usize,
-    /// The receive queue's NAPI (SO_INCOMING_NAPI_ID); None over loopback and veth without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub napi_id: Option<u32>,
-    /// The CPU that the worker was pinned to.
-    pub cpu: usize,
-}
 
 /// A data path whose thread follows its flow's packets.
 pub(super) struct Following<'a> {

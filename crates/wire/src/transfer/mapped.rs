@@ -6,19 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use libc::{c_void, socklen_t};
-use serde::{Deserialize, Serialize};
 
+pub use super::end::Mapped;
 use super::end::{DataPath, End};
 use crate::error::WireError;
-
-/// What became of received bytes, warm-up included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mapped {
-    /// Bytes whose pages were mapped.
-    pub mapped_bytes: u64,
-    /// Bytes that were copied, because they did not fill pages of their own.
-    pub copied_bytes: u64,
-}
 
 /// linux/tcp.h.
 const TCP_ZEROCOPY_RECEIVE: libc::c_int = 35;

@@ -3,25 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+pub use super::end::Pacing;
 use super::end::{DataPath, End};
 use crate::clock;
-
-/// How well a sender kept to its rate, warm-up included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pacing {
-    /// Payload asked for (bit/s).
-    pub asked_bps: f64,
-    /// Payload sent (bit/s), from the first to the last datagram.
-    pub sent_bps: f64,
-    /// Mean time from when a send was due to its call (s).
-    pub late_mean_s: f64,
-    /// The longest (s).
-    pub late_max_s: f64,
-    /// Time given up because it could only have been made up for by a burst (s).
-    pub given_up_s: f64,
-}
 
 /// A sender this late goes on from there (ns): what it may make up for is a burst of at most so much time. The kernel's
 /// timer slack and a wake-up together stay below it (`netcliff stream --channel udp --rate 100Mbit/s --json`, `late_mean_s`).

@@ -9,25 +9,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use serde::{Deserialize, Serialize};
 
+pub use super::end::Completions;
 use super::end::{DataPath, End};
 use super::{error_queue, options};
 use crate::clock;
 use crate::error::WireError;
-
-/// What became of MSG_ZEROCOPY sends, warm-up included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Completions {
-    /// Calls that asked for it.
-    pub asked: u64,
-    /// Calls whose completion has come.
-    pub completed: u64,
-    /// Of these, calls the kernel turned back into copies.
-    pub copied: u64,
-    /// Calls that were refused for want of locked or option memory and made again after completions came.
-    pub refused: u64,
-}
 
 impl Completions {
     fn note(&mut self, error: &libc::sock_extended_err) {

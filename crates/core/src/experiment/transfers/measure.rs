@@ -137,4 +137,4 @@ impl std::fmt::Display for TransferMeasure {
     }
 }
 
-crate::record::serde_as_text!(TransferMeasure);
+crate::units::serde_as_text!(TransferMeasure);

@@ -218,7 +218,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-crate::record::serde_as_text!(Key);
+crate::units::serde_as_text!(Key);
 
 /// A setting with its value.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,9 +18,9 @@ use num_complex::Complex64;
 use super::modulated::{Chain as Stages, Environment, Modulated, Phases, Role};
 use super::{Work, exponential, quantiles};
 use crate::answer::{Distribution, Ring, Shares};
-use crate::engine::Fidelity;
 use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
+use netcliff_core::engine::Fidelity;
 
 /// Level 0: idle with interrupts on. Above: the interrupt is on its way (`interrupt_latency`).
 const DELIVERY: usize = 0;

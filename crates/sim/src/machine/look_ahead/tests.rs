@@ -1,6 +1,6 @@
 use netcliff_core::{Host, Point, Traffic};
 
-use crate::engine::clock;
+use crate::clock::Clock;
 use crate::machine::{Machine, Records, Watch};
 use crate::schemes;
 
@@ -10,7 +10,7 @@ struct Seeing;
 impl Watch for Seeing {}
 
 fn records<W: Watch>(point: &Point, packets: u64, watch: W) -> Records {
-    let clock = clock(point, packets);
+    let clock = Clock::of(point, packets);
     let mut machine = Machine::new(point, clock, 3, 1, packets, watch);
     schemes::run(point, clock, &mut machine);
     machine.finish().0
