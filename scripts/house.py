@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """house.py: the shape of the sources: files, lines by crate, small files, and the circles of modules within each crate (from `use` and paths in code;
-tests left out). A module is a file; an arrow is a name that one file takes from another. Prints a table; --circles lists the files of each circle."""
+tests left out). A module is a file; an arrow is a name that one file takes from another. Prints a table; --circles lists the files of each circle.
+--check prints circles of more than three modules only, and fails where there are some."""
 
 import pathlib
 import re
@@ -9,6 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SMALL = 60
+LARGEST_CIRCLE = 3
 
 
 def tracked():
@@ -105,8 +107,20 @@ def circles(graph):
     return sorted(out, key=len, reverse=True)
 
 
+def check():
+    wrong = False
+    for crate in sorted(path for path in (ROOT / "crates").iterdir() if (path / "src").exists()):
+        for part in circles(arrows(crate / "src")):
+            if len(part) > LARGEST_CIRCLE:
+                print(f"{crate.name}: {len(part)} modules use each other in a circle, at most {LARGEST_CIRCLE} may: {' '.join('::'.join(m) for m in part)}")
+                wrong = True
+    return wrong
+
+
 def main():
     sys.setrecursionlimit(10_000)
+    if "--check" in sys.argv:
+        sys.exit(check())
     files = tracked()
     print(f"files {len(files)}")
     print(f"{'crate':10} {'files':>5} {'lines':>7} {'tests':>7} {'<' + str(SMALL):>5} {'largest circle':>15} {'circles > 3':>12}")

@@ -23,7 +23,6 @@ use super::{FindOptions, base, conclude, missing, scheme};
 use crate::bench::{Bench, Observation};
 use crate::rig::Between;
 use crate::trial::{TrialError, TrialSpec};
-pub(super) use below::SHARES as BELOW_SHARES;
 use device::Device;
 pub use setup::CheckSetup;
 

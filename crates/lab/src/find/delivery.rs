@@ -17,9 +17,9 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::Scheme;
 use netcliff_core::scheme::Gap;
-use serde::{Deserialize, Serialize};
 
-use super::engines::Predictor;
+pub use super::engines::Timing;
+use super::engines::{ByLoad, Predictor};
 use crate::bench::{Counts, value};
 use crate::calibrate::Calibrated;
 use crate::stats;
@@ -38,31 +38,9 @@ const ALIKE: f64 = 0.15;
 /// Most trials that are asked how late a gap ends: each takes as long as ten others.
 const MOST_FOR_GAP: usize = 4;
 
-/// Times (s) by the loads (pps) of the trials that told them.
-pub type ByLoad = Vec<(f64, f64)>;
-
-/// What trials told of when interrupts come.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Timing {
-    /// Interrupt latencies; empty: the host's at every load.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub latencies: ByLoad,
-    /// How late the NIC ends a gap between interrupts; empty: not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gap_lates: ByLoad,
-}
-
-impl Timing {
-    /// Adds what further trials told.
-    pub fn extend(&mut self, further: Self) {
-        self.latencies.extend(further.latencies);
-        self.gap_lates.extend(further.gap_lates);
-    }
-
-    /// The same with medians over loads that are alike, by rising load.
-    pub fn curved(&self) -> Self {
-        Self { latencies: curve(self.latencies.clone()), gap_lates: curve(self.gap_lates.clone()) }
-    }
+/// `timing` with medians over loads that are alike, by rising load.
+pub fn curved(timing: &Timing) -> Timing {
+    Timing { latencies: curve(timing.latencies.clone()), gap_lates: curve(timing.gap_lates.clone()) }
 }
 
 /// What is predicted with at the speed of some trials; None: they tell none.
@@ -181,33 +159,9 @@ fn curve(mut found: ByLoad) -> ByLoad {
     found.chunk_by(alike).filter_map(median).collect()
 }
 
-/// The time (s) at a load between those of a curve, or at its nearer end; None without one.
-pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
-    let above = curve.iter().position(|(own_pps, _)| *own_pps >= load_pps);
-    Some(match above {
-        None => curve.last()?.1,
-        Some(0) => curve[0].1,
-        Some(place) => {
-            let ((low_pps, low_s), (high_pps, high_s)) = (curve[place - 1], curve[place]);
-            low_s + (high_s - low_s) * (load_pps - low_pps) / (high_pps - low_pps)
-        }
-    })
-}
-
 /// True where interrupts tell how late a gap ends.
 fn echoes(scheme: &Scheme) -> bool {
     matches!(scheme, Scheme::Napi(napi) if napi.moderation.gap == Gap::Echo)
-}
-
-/// The scheme with what is known of how late its NIC ends a gap (s).
-pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
-    let mut scheme = scheme.clone();
-    if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
-        && napi.moderation.gap == Gap::Echo
-    {
-        napi.moderation.gap_late_s = late_s;
-    }
-    scheme
 }
 
 /// The time (s) with which what becomes rarer with it comes so many times a second; None where none up to the longest does it.
@@ -233,6 +187,7 @@ fn sought_s(per_s: f64, simulated: impl Fn(f64) -> Option<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::find::engines::at;
     use netcliff_core::Host;
 
     fn host(latency_s: f64) -> Host {

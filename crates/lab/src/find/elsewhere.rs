@@ -4,85 +4,27 @@
 //! An agent that runs a `find` orders each computation ([`Job`]) of its client, as it orders the load, where the client said that it
 //! computes. Both ends have the same engines: the answer is the same, but for the last digit of costs that JSON writes in microseconds.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
-use netcliff_core::{EngineFailure, Figure, Outcome, Point};
-use netcliff_wire::load::{Desk, Order, Piece, computed};
-use serde::de::DeserializeOwned;
+use netcliff_core::{EngineFailure, Figure, Outcome};
+use netcliff_wire::load::{Order, Piece, computed};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::engines::Predictor;
-use super::experienced::{self, Paused};
-use crate::rfc2544::search::Goal;
+pub use super::engines::Elsewhere;
+use super::engines::{self, Answer, Predictor};
+use super::experienced;
 
 /// Most computations at once here; another is refused. A sweep asks for eight.
 const AT_ONCE: usize = 32;
 
-/// Where the engines compute: in this process, unless a desk has a client who does it.
-#[derive(Debug, Clone, Default)]
-pub struct Elsewhere(Option<Arc<Desk>>);
-
-impl Elsewhere {
-    /// With the client of a desk.
-    pub fn client_of(desk: Arc<Desk>) -> Self {
-        Self(Some(desk))
-    }
-
-    /// The answer of the process that computes for this one; None: this one computes itself.
-    pub(super) fn ask<T: DeserializeOwned>(&self, job: impl FnOnce() -> Job) -> Option<Result<T, EngineFailure>> {
-        let desk = self.0.as_ref()?;
-        Some(asked(desk, &job()))
-    }
-}
-
-fn asked<T: DeserializeOwned>(desk: &Desk, job: &Job) -> Result<T, EngineFailure> {
-    let failed = |why: String| EngineFailure::Failed(why.into());
-    let job = serde_json::to_value(job).map_err(|e| failed(e.to_string()))?;
-    let answer = desk.compute(job).map_err(|e| failed(e.to_string()))?;
-    let answer: Answer<T> = serde_json::from_value(answer).map_err(|e| failed(e.to_string()))?;
-    match answer {
-        Answer::Found(found) => Ok(found),
-        Answer::Failed(why) => Err(failed(why)),
-    }
-}
-
-/// A computation.
+/// A computation, by the name of its variant in JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Job {
-    /// [`Predictor::model_cliff`].
-    ModelCliff(Box<Predictor>),
-    /// [`Predictor::losses`].
-    Losses(Vec<Point>),
-    /// [`Predictor::sim_cliff`].
-    SimCliff(Box<Predictor>),
-    /// [`Predictor::model_at`].
-    ModelAt(Box<Predictor>, f64),
-    /// [`Predictor::sim_at`].
-    SimAt(Box<Predictor>, f64),
-    /// The simulated trials of [`experienced::highest_of_trials`].
-    Trials {
-        /// Without the pauses.
-        computed: Box<Predictor>,
-        /// The pauses, which a host that is sent does not hold.
-        paused: Paused,
-        /// What a trial passes.
-        goal: Goal,
-        /// Length of a trial (s).
-        trial_s: f64,
-        /// Cliff without pauses (pps).
-        own_pps: f64,
-    },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Answer<T> {
-    Found(T),
-    Failed(String),
+#[serde(untagged)]
+enum Job {
+    Engines(engines::Job),
+    Trials(experienced::Job),
 }
 
 impl Job {
@@ -90,12 +32,12 @@ impl Job {
     fn done(self) -> Value {
         let never = AtomicBool::new(false);
         match self {
-            Self::ModelCliff(of) => answer(of.model_cliff()),
-            Self::Losses(points) => answer(Predictor::losses_here(&points)),
-            Self::SimCliff(of) => answer::<Option<Figure>>(of.sim_cliff(&never)),
-            Self::ModelAt(of, load_pps) => answer::<Outcome>(of.model_at(load_pps)),
-            Self::SimAt(of, load_pps) => answer(of.sim_at(load_pps)),
-            Self::Trials { computed, paused, goal, trial_s, own_pps } => {
+            Self::Engines(engines::Job::ModelCliff(of)) => answer(of.model_cliff()),
+            Self::Engines(engines::Job::Losses(points)) => answer(Predictor::losses_here(&points)),
+            Self::Engines(engines::Job::SimCliff(of)) => answer::<Option<Figure>>(of.sim_cliff(&never)),
+            Self::Engines(engines::Job::ModelAt(of, load_pps)) => answer::<Outcome>(of.model_at(load_pps)),
+            Self::Engines(engines::Job::SimAt(of, load_pps)) => answer(of.sim_at(load_pps)),
+            Self::Trials(experienced::Job::Trials { computed, paused, goal, trial_s, own_pps }) => {
                 answer(experienced::highest_of_trials(&computed, &paused, &goal, trial_s, own_pps, &never))
             }
         }
@@ -146,7 +88,10 @@ impl Computing {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
+
+    use netcliff_wire::load::Desk;
 
     use netcliff_core::Host;
 

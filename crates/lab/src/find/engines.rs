@@ -6,15 +6,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use netcliff_core::scheme::Gap;
 use netcliff_core::units::print_short_time_s;
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
+use netcliff_wire::load::Desk;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use super::delivery::{self, Timing};
-use super::elsewhere::{Elsewhere, Job};
 
 /// Interval at which a caller that waits for an answer checks for a stop.
 const ASKED: Duration = Duration::from_millis(20);
@@ -61,7 +61,7 @@ impl Predictor {
     /// The same for the simulator, which draws any times.
     pub fn sim_point(&self, load_pps: f64) -> Point {
         let host = Host { service: self.times.clone(), ..self.host.clone() };
-        let scheme = delivery::with_gap_late(&self.scheme, delivery::at(&self.timing.gap_lates, load_pps));
+        let scheme = with_gap_late(&self.scheme, at(&self.timing.gap_lates, load_pps));
         Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
     }
 
@@ -170,7 +170,7 @@ impl Predictor {
     /// With the interrupt latency of this load.
     fn at_its_latency(&self, load_pps: f64) -> Self {
         let mut own = self.clone();
-        let told_s = delivery::at(&self.timing.latencies, load_pps);
+        let told_s = at(&self.timing.latencies, load_pps);
         own.host.interrupt_latency_s = told_s.unwrap_or(self.host.interrupt_latency_s);
         own
     }
@@ -181,10 +181,10 @@ impl Predictor {
         load_pps: f64,
         answer: impl FnOnce(&Self) -> Result<Outcome, EngineFailure>,
     ) -> Result<Outcome, EngineFailure> {
-        let Some(latency_s) = delivery::at(&self.timing.latencies, load_pps) else { return answer(self) };
+        let Some(latency_s) = at(&self.timing.latencies, load_pps) else { return answer(self) };
         let mut outcome = answer(&self.at_its_latency(load_pps))?;
         let latency = print_short_time_s(latency_s);
-        let late_s = delivery::at(&self.timing.gap_lates, load_pps);
+        let late_s = at(&self.timing.gap_lates, load_pps);
         let late = late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
         let late = late.unwrap_or_default();
         outcome.notes.push(format!(
@@ -214,6 +214,109 @@ impl Predictor {
             elsewhere: Elsewhere::default(),
         }
     }
+}
+
+/// Times (s) by the loads (pps) of the trials that told them.
+pub type ByLoad = Vec<(f64, f64)>;
+
+/// What trials told of when interrupts come.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Interrupt latencies; empty: the host's at every load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: ByLoad,
+    /// How late the NIC ends a gap between interrupts; empty: not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gap_lates: ByLoad,
+}
+
+impl Timing {
+    /// Adds what further trials told.
+    pub fn extend(&mut self, further: Self) {
+        self.latencies.extend(further.latencies);
+        self.gap_lates.extend(further.gap_lates);
+    }
+}
+
+/// The time (s) at a load between those of a curve, or at its nearer end; None without one.
+pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
+    let above = curve.iter().position(|(own_pps, _)| *own_pps >= load_pps);
+    Some(match above {
+        None => curve.last()?.1,
+        Some(0) => curve[0].1,
+        Some(place) => {
+            let ((low_pps, low_s), (high_pps, high_s)) = (curve[place - 1], curve[place]);
+            low_s + (high_s - low_s) * (load_pps - low_pps) / (high_pps - low_pps)
+        }
+    })
+}
+
+/// The scheme with what is known of how late its NIC ends a gap (s).
+pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
+    let mut scheme = scheme.clone();
+    if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
+        && napi.moderation.gap == Gap::Echo
+    {
+        napi.moderation.gap_late_s = late_s;
+    }
+    scheme
+}
+
+/// Where the engines compute: in this process, or at the client of a desk ([`super::elsewhere`]).
+#[derive(Debug, Clone, Default)]
+pub struct Elsewhere(Option<Arc<Desk>>);
+
+impl Elsewhere {
+    /// With the client of a desk.
+    pub fn client_of(desk: Arc<Desk>) -> Self {
+        Self(Some(desk))
+    }
+
+    /// Sends a computation to the process that computes for this one, and returns its answer; `None` if this process computes itself.
+    pub(super) fn ask<T: DeserializeOwned, J: Serialize>(
+        &self,
+        job: impl FnOnce() -> J,
+    ) -> Option<Result<T, EngineFailure>> {
+        let desk = self.0.as_ref()?;
+        Some(asked(desk, &job()))
+    }
+}
+
+fn asked<T: DeserializeOwned>(desk: &Desk, job: &impl Serialize) -> Result<T, EngineFailure> {
+    let failed = |why: String| EngineFailure::Failed(why.into());
+    let job = serde_json::to_value(job).map_err(|e| failed(e.to_string()))?;
+    let answer = desk.compute(job).map_err(|e| failed(e.to_string()))?;
+    let answer: Answer<T> = serde_json::from_value(answer).map_err(|e| failed(e.to_string()))?;
+    match answer {
+        Answer::Found(found) => Ok(found),
+        Answer::Failed(why) => Err(failed(why)),
+    }
+}
+
+/// A computation of the engines, as it is sent to the process that computes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Job {
+    /// [`Predictor::model_cliff`].
+    ModelCliff(Box<Predictor>),
+    /// [`Predictor::losses`].
+    Losses(Vec<Point>),
+    /// [`Predictor::sim_cliff`].
+    SimCliff(Box<Predictor>),
+    /// [`Predictor::model_at`].
+    ModelAt(Box<Predictor>, f64),
+    /// [`Predictor::sim_at`].
+    SimAt(Box<Predictor>, f64),
+}
+
+/// Its answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer<T> {
+    /// What was computed.
+    Found(T),
+    /// Why nothing was.
+    Failed(String),
 }
 
 /// A computation under way.

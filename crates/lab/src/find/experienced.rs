@@ -14,7 +14,6 @@ use netcliff_sim::SimEngine;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
-use super::elsewhere::Job;
 use super::engines::Predictor;
 use super::fluid::{self, Away, Fluid};
 use super::reading;
@@ -246,6 +245,25 @@ impl Trial<'_> {
         }
         Ok(Some(low))
     }
+}
+
+/// The simulated trials of [`highest_of_trials`], as they are sent to the process that computes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Job {
+    /// Trials with pauses.
+    Trials {
+        /// Without the pauses.
+        computed: Box<Predictor>,
+        /// The pauses, which a host that is sent does not hold.
+        paused: Paused,
+        /// What a trial passes.
+        goal: Goal,
+        /// Length of a trial (s).
+        trial_s: f64,
+        /// Cliff without pauses (pps).
+        own_pps: f64,
+    },
 }
 
 /// Both engines' cliffs as experienced, if they have an own cliff and `stop` is not set; and why the simulator failed, if it did.

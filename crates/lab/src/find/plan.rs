@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
-use super::check::BELOW_SHARES;
+use netcliff_core::Finding;
+
 use super::cliff::Question;
-use super::{FindOptions, Observer, round_trips, stages, tried};
+use super::{FindOptions, Observer};
 use crate::bench::Highest;
 use crate::calibrate;
 use crate::rfc2544::search::Goal;
+use crate::rfc2544::trial::Range;
 use crate::trial::TrialSpec;
 
 /// What a trial takes beyond its measured window: set-up, warm-up, drain (s); seen here: 0.25 to 0.35.
@@ -22,6 +24,20 @@ const EXCEED: f64 = 0.5;
 const COMPUTING_S: f64 = 20.0;
 /// Everything before calibration: the sender's ceiling, the warm-up and the rough search (s).
 const BEFORE_S: f64 = 8.0 + super::rough::WARM_UP_S;
+
+/// Share of the sender's ceiling above which it cannot pace.
+pub const PACED_SHARE: f64 = 0.95;
+/// Lowest load that is tried (pps): a trial of a second then still has a thousand packets.
+const LEAST_PPS: f64 = 1e3;
+/// Pairs of searches; a Student interval over them needs a few.
+pub const TRIED_ROUNDS: u32 = 5;
+pub const TRIED_ROUNDS_QUICK: u32 = 3;
+/// Shares of the cliff at which they are measured.
+pub const ROUND_TRIP_SHARES: [f64; 3] = [0.1, 0.5, 0.9];
+/// Least length of such a trial (s): two hundred answers.
+pub const ROUND_TRIP_S: f64 = 1.0;
+/// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
+pub const BELOW_SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Loads of the sweep as multiples of the cliff.
 pub const MULTIPLES: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 2.4];
@@ -64,10 +80,10 @@ impl Plan {
         let one_search = f64::from(searches) * SEARCH_LOADS * of_a_load;
         let between = options.rig.between.is_some();
         let (climb, below) = if between { (CLIMB_TRIALS, BELOW_SHARES.len() as f64) } else { (0.0, 0.0) };
-        let trips_s = round_trips::SHARES.len() as f64 * (round_trips::LEAST_S.max(trial_s) + TRIAL_OVERHEAD_S);
+        let trips_s = ROUND_TRIP_SHARES.len() as f64 * (ROUND_TRIP_S.max(trial_s) + TRIAL_OVERHEAD_S);
         let check = climb + one_search + (2.0 + below) * f64::from(repeats);
         let checks = options.checks.len() as f64 * check * each_s;
-        let rounds = if options.quick { tried::ROUNDS_QUICK } else { tried::ROUNDS };
+        let rounds = if options.quick { TRIED_ROUNDS_QUICK } else { TRIED_ROUNDS };
         let tries =
             if options.try_suggestions { 2.0 * f64::from(rounds) * SEARCH_LOADS * of_a_load * each_s } else { 0.0 };
         let trips_s = if between { trips_s } else { 0.0 };
@@ -91,7 +107,7 @@ impl Plan {
             reference: None,
             base,
             goal: self.goal,
-            range: stages::range(highest),
+            range: range(highest),
             limited: highest.is_limited(),
             near_pps,
             capacity_pps,
@@ -145,4 +161,16 @@ impl<'a> Progress<'a> {
         let elapsed_s = self.elapsed_s();
         self.observer.trial(load_pps, elapsed_s, self.planned_s);
     }
+}
+
+/// Loads that a search for the cliff may try.
+pub fn range(highest: Highest) -> Range {
+    let max_pps = highest.paced_pps(PACED_SHARE);
+    Range { min_pps: LEAST_PPS.min(0.5 * max_pps), max_pps }
+}
+
+/// The highest load that could be offered; None before that was measured.
+pub(super) fn highest(finding: &Finding) -> Option<Highest> {
+    let ceiling_pps = finding.generator.ceiling_pps?.value;
+    Some(Highest { ceiling_pps, most_pps: finding.generator.max_rate_pps })
 }

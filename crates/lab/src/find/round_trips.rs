@@ -2,15 +2,11 @@
 
 use netcliff_core::finding::RoundTripsAt;
 
+use super::plan::{ROUND_TRIP_S, ROUND_TRIP_SHARES};
 use super::stages::Run;
 use super::{Halt, base, missing};
 use crate::bench::{Bench, RoundTrips};
 use crate::trial::{TrialError, TrialSpec};
-
-/// Shares of the cliff at which they are measured.
-pub const SHARES: [f64; 3] = [0.1, 0.5, 0.9];
-/// Least length of such a trial (s): two hundred answers.
-pub const LEAST_S: f64 = 1.0;
 
 impl Run<'_, '_> {
     /// Measures them around this cliff (pps), at loads up to the highest (pps), where the load comes from another host.
@@ -20,12 +16,12 @@ impl Run<'_, '_> {
         }
         self.stage("measuring round trips");
         let base = base(self.options, self.plan);
-        for (share, number) in SHARES.into_iter().zip(80_000..) {
+        for (share, number) in ROUND_TRIP_SHARES.into_iter().zip(80_000..) {
             let rate_pps = share * centre_pps;
             if rate_pps > highest_pps {
                 break;
             }
-            let (seconds, seed) = (base.seconds.max(LEAST_S), base.seed + number);
+            let (seconds, seed) = (base.seconds.max(ROUND_TRIP_S), base.seed + number);
             match self.bench.round_trips(&TrialSpec { rate_pps, seconds, seed, ..base.clone() }) {
                 Ok(seen) => match seen.and_then(|seen| at(share, rate_pps, &seen)) {
                     Some(told) => self.finding.round_trips.push(told),

@@ -9,16 +9,16 @@ use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs, Climb};
-use super::delivery::Timing;
+use super::delivery::{self, Timing};
 use super::engines::Predictor;
 use super::idle::{self, Idle, Switch};
 use super::plan::{MULTIPLES, Plan, Progress};
+pub(super) use super::plan::{highest, range};
 use super::recorder::{Recorder, Stage};
 use super::rough::{self, Rough};
 use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, experienced, missing, suggest};
 use crate::bench::{Bench, Highest, Observation};
 use crate::calibrate::{self, Calibrated};
-use crate::rfc2544::trial::Range;
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
@@ -26,12 +26,8 @@ use crate::trial::{TrialError, TrialSpec};
 const VOID_REPEATS: u32 = 2;
 /// The computed cliff says where to search if it is within this factor of the rough one.
 const NEAR: f64 = 1.5;
-/// Share of the sender's ceiling above which it cannot pace.
-pub const PACED_SHARE: f64 = 0.95;
 /// Load of the trials of both ways of idling, as a share of the cliff: the CPU still halts often, and a queue of pauses shows.
 const IDLE_SHARE: f64 = 0.75;
-/// Lowest load that is tried (pps): a trial of a second then still has a thousand packets.
-const LEAST_PPS: f64 = 1e3;
 /// Loads computed at once: an answer of the model takes one CPU and 100 MB.
 const AT_ONCE: usize = 4;
 /// Shares of the cliff at which latency is reported.
@@ -184,7 +180,7 @@ impl Run<'_, '_> {
             seed: self.options.seed,
             packets: self.plan.sim_packets,
             near_pps,
-            timing: self.timing.curved(),
+            timing: delivery::curved(&self.timing),
             elsewhere: self.options.engines.clone(),
         }
     }
@@ -396,16 +392,4 @@ impl Run<'_, '_> {
             self.finding.latency.push(at);
         }
     }
-}
-
-/// Loads that a search for the cliff may try.
-pub fn range(highest: Highest) -> Range {
-    let max_pps = highest.paced_pps(PACED_SHARE);
-    Range { min_pps: LEAST_PPS.min(0.5 * max_pps), max_pps }
-}
-
-/// The highest load that could be offered; None before that was measured.
-pub(super) fn highest(finding: &Finding) -> Option<Highest> {
-    let ceiling_pps = finding.generator.ceiling_pps?.value;
-    Some(Highest { ceiling_pps, most_pps: finding.generator.max_rate_pps })
 }

@@ -63,7 +63,7 @@ impl Run<'_, '_> {
         let near_pps = cliff.model.map(|cliff| cliff.value).or(computed.near_pps);
         let host = present.calibration.host.clone();
         self.finding.searched_host = Some(host.clone());
-        let computed = Predictor { host, near_pps, timing: self.timing.curved(), ..computed };
+        let computed = Predictor { host, near_pps, timing: delivery::curved(&self.timing), ..computed };
         self.stage("predicting for the speed at which the cliff was measured");
         self.computed_cliffs(&computed)?;
         Ok(computed)

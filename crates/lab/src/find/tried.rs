@@ -5,16 +5,13 @@ use netcliff_core::{Figure, Finding};
 
 use super::cliff::{self, Question};
 use super::later::{Later, highest};
+use super::plan::{TRIED_ROUNDS, TRIED_ROUNDS_QUICK};
 use super::recorder::{Recorder, Stage};
 use super::{base, missing};
 use crate::rig::RigOptions;
 use crate::stats::contrast::Estimate;
 use crate::stats::{CONFIDENCE, median};
 use crate::trial::TrialSpec;
-
-/// Pairs of searches; a Student interval over them needs a few.
-pub const ROUNDS: u32 = 5;
-pub const ROUNDS_QUICK: u32 = 3;
 
 /// Tries it; the result is stored with the suggestion, or the reason for none in `missing`.
 pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
@@ -38,7 +35,7 @@ pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
 }
 
 fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding: &Finding) -> Result<Tried, String> {
-    let rounds = if later.options.quick { ROUNDS_QUICK } else { ROUNDS };
+    let rounds = if later.options.quick { TRIED_ROUNDS_QUICK } else { TRIED_ROUNDS };
     let mut pairs = Vec::new();
     for round in 0..rounds {
         let mut pair = [0.0; 2];

@@ -11,13 +11,11 @@ use netcliff_core::finding::SweepPoint;
 use super::super::conclude::{self, Merged};
 use super::super::delivery::{self, AtSpeed, Timing};
 use super::super::engines::Predictor;
+use super::super::plan::BELOW_SHARES;
 use super::{Asked, at, repeated};
 use crate::bench::{Bench, Counts, Observation};
 use crate::calibrate::is_warm;
 use crate::trial::{TrialError, TrialSpec};
-
-/// Loads where none are given, as shares of the cliff that was measured with the setting, or else is expected: interrupts a packet fall with the load.
-pub(in crate::find) const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Most loss of a trial that tells that, or the speed of the host: polls of a full ring find what they find whenever they come.
 const TELLING_LOSS: f64 = 0.01;
@@ -67,7 +65,7 @@ pub(super) fn observed(
 ) -> Result<Vec<Observed>, TrialError> {
     let mut loads_pps = asked.options.check_loads_pps.clone();
     if loads_pps.is_empty() {
-        loads_pps.extend(SHARES.map(|share| share * cliff_pps));
+        loads_pps.extend(BELOW_SHARES.map(|share| share * cliff_pps));
     }
     // Metered, as calibration was: how often it interrupts and polls is what is asked.
     let observe = |load_pps| Ok((load_pps, repeated(bench, spec, load_pps, asked.plan, true)?));

@@ -59,7 +59,7 @@ pub(super) fn one(
     let cliff_pps = one.cliff_pps(&cliffs)?;
     let observed = one.observed_below(bench, cliff_pps.unwrap_or(expected_pps))?;
     let (present, timing) = one.present(bench, timing);
-    computed.timing = timing.curved();
+    computed.timing = delivery::curved(&timing);
     check.scheme = computed.sim_point(expected_pps).scheme;
     if let Some(present) = &present {
         computed = Predictor { timing: computed.timing, ..one.computed_with(present) };

@@ -155,7 +155,11 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     let loads = |engine| check.below.iter().filter(move |point| point.engine == engine).map(|point| point.load_pps);
     let cliff = check.cliff_pps.wire.expect("it was measured").value;
     for engine in [EngineKind::Sim, EngineKind::Wire] {
-        assert_eq!(loads(engine).collect::<Vec<_>>(), below::SHARES.map(|share| share * cliff), "{engine}");
+        assert_eq!(
+            loads(engine).collect::<Vec<_>>(),
+            crate::find::plan::BELOW_SHARES.map(|share| share * cliff),
+            "{engine}"
+        );
     }
     let interrupts = |point: &SweepPoint| point.outcome.interrupts_per_s.map_or(0.0, |figure| figure.value);
     let simulated = check.below.iter().filter(|point| point.engine == EngineKind::Sim);
