@@ -30,7 +30,7 @@ mod variation;
 use netcliff_core::finding::Calibration;
 use netcliff_core::{Host, Service};
 
-use netcliff_wire::void::Void;
+use netcliff_wire::verdict::Void;
 
 use crate::bench::{Bench, Counts, Observation};
 use crate::stats;

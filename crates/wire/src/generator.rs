@@ -47,7 +47,7 @@ pub const KEPT_UP_SHARE: f64 = 0.995;
 /// of them out of a trial, not all.
 pub const SLOT_NS: u64 = 10_000_000;
 /// A sender that does not read its clock for this long was stopped \[ns\]: a kick of 32 frames takes a third of it.
-pub const STALL_NS: u64 = crate::void::LATE_NS;
+pub const STALL_NS: u64 = crate::verdict::LATE_NS;
 /// Slots counted of a run: an hour.
 const MOST_SLOTS: u64 = 360_000;
 /// Stalls kept of a run; later ones are only counted.

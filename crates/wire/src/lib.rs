@@ -109,7 +109,7 @@ mod ticks;
 pub mod tracker;
 pub mod transfer;
 pub mod transmit;
-pub mod void;
+pub mod verdict;
 
 pub use error::WireError;
 pub use far_meter::FarCpu;

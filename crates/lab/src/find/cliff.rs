@@ -15,10 +15,11 @@ use super::reading::{self, Reading};
 use crate::bench::{Bench, Observation};
 use crate::rfc2544::search::mlr::{self, Mlr};
 use crate::rfc2544::search::{End, Found, Goal, Searched};
-use crate::rfc2544::trial::{Answer, Range, Why};
+use crate::rfc2544::trial::{Answer, Range};
 use crate::stats::{self, Bracketed, quantile};
 use crate::trial::{TrialError, TrialSpec};
 pub(super) use climb::Climb;
+use netcliff_wire::verdict::VoidReason;
 use open::{end, open};
 
 /// Starts lie within this factor below and above the load where the cliff is expected: some steps of a search, so that each begins
@@ -63,7 +64,7 @@ pub struct Question {
 pub struct Cliffs {
     own: Vec<Search>,
     experienced: Vec<Search>,
-    void: BTreeMap<Why, u32>,
+    void: BTreeMap<VoidReason, u32>,
     goal: Option<Goal>,
     /// Highest load of the question (pps): the sender's ceiling.
     ceiling_pps: f64,
@@ -85,7 +86,7 @@ struct Search {
     demand_s: Option<f64>,
     /// Its trials, and the void ones by reason.
     trials: usize,
-    void: BTreeMap<Why, u32>,
+    void: BTreeMap<VoidReason, u32>,
 }
 
 /// Searches.
@@ -154,7 +155,7 @@ fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cli
         cliffs.trials[first..].iter().filter_map(|(trial, _)| trial.counts.as_ref()?.demand_s()).collect();
     let demand_s = stats::median(&demands_s).map(|figure| figure.value);
     let void = |of: fn(&Reading) -> &Answer| {
-        let mut void: BTreeMap<Why, u32> = BTreeMap::new();
+        let mut void: BTreeMap<VoidReason, u32> = BTreeMap::new();
         for (_, reading) in &cliffs.trials[first..] {
             if let Answer::Void { why, .. } = of(reading) {
                 *void.entry(*why).or_default() += 1;

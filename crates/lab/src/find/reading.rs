@@ -4,10 +4,11 @@
 //! queue that built up has drained: a pause of R at a load of lambda leaves lambda R packets, which a host that can serve mu takes
 //! lambda R / (mu - lambda) for (docs/theory, pauses). A collapse that outlasts this is the host's own and stays in.
 
-use netcliff_wire::void::Sides;
+use netcliff_wire::verdict::TesterCounts;
 
 use crate::bench::{Observation, Slots, Span};
-use crate::rfc2544::trial::{Answer, Trial, Why};
+use crate::rfc2544::trial::{Answer, Trial};
+use netcliff_wire::verdict::VoidReason;
 
 /// The drain counts as over after so many lengths of the pause, where the load is close to what the host serves or above.
 const LONGEST_DRAIN: f64 = 10.0;
@@ -46,9 +47,9 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
         return Reading { own: experienced, experienced, left_out: 0.0 };
     }
     let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
-        Answer::Void { reached_pps: load_pps, why: Why::Disturbed }
+        Answer::Void { reached_pps: load_pps, why: VoidReason::Disturbed }
     } else {
-        let void = observation.void_by(Sides { lost: left.lost, late: left.late, ..observation.sides });
+        let void = observation.void_by(TesterCounts { lost: left.lost, late: left.late, ..observation.sides });
         Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
     };
     Reading { experienced, own, left_out: left.out }

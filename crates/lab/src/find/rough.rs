@@ -1,6 +1,6 @@
 //! A rough estimate of where the host loses much and of what it serves: start of calibration and search.
 
-use netcliff_wire::void::Void;
+use netcliff_wire::verdict::Void;
 
 use crate::bench::Bench;
 use crate::rfc2544::search::Goal;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::ledger::TrialLedger;
 use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
+use netcliff_wire::verdict;
 
 use super::bookkeeping::{self, Seams};
 use super::cliff::{self, Cliffs, Climb};
@@ -22,8 +23,6 @@ use crate::calibrate::{self, Calibrated};
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 
-/// How often a trial of the sweep that is void is made again.
-const VOID_REPEATS: u32 = 2;
 /// The computed cliff says where to search if it is within this factor of the rough one.
 const NEAR: f64 = 1.5;
 /// Load of the trials of both ways of idling, as a share of the cliff: the CPU still halts often, and a queue of pauses shows.
@@ -327,7 +326,7 @@ impl Run<'_, '_> {
     /// A trial that is not void, or the last of a few that were.
     fn valid(&mut self, spec: &TrialSpec) -> Result<Observation, TrialError> {
         let mut observation = self.bench.observe(spec, true)?;
-        for repeat in 1..=VOID_REPEATS {
+        for repeat in 1..=verdict::REPEATS {
             if observation.void().is_none() {
                 break;
             }

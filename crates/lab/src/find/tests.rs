@@ -15,8 +15,9 @@ use super::reading::{self, Reading};
 use super::{Unresolved, rough, stages};
 use crate::bench::{Bench, Highest, Slot, Slots, Span, Visit};
 use crate::rfc2544::search::Goal;
-use crate::rfc2544::trial::{Answer, Why};
+use crate::rfc2544::trial::Answer;
 use crate::trial::TrialSpec;
+use netcliff_wire::verdict::VoidReason;
 
 const LOSS: f64 = 1e-4;
 const RUNS: u64 = 500;
@@ -319,7 +320,7 @@ fn a_stall_of_the_sender_is_left_out_and_what_remains_is_judged_by_the_rule_of_e
     let stall = Span { from_s: 0.021, length_s: 4e-3 };
     let trial = observation(&[good, good, burst, good, good, good, good, good, good, good], vec![stall], vec![]);
     let Reading { experienced, own, .. } = reading::read(&trial, 200e3);
-    assert!(matches!(experienced, Answer::Void { why: Why::HeldUp, .. }), "{experienced:?}");
+    assert!(matches!(experienced, Answer::Void { why: VoidReason::SenderUneven, .. }), "{experienced:?}");
     assert_eq!(valid_loss(&own), Some(0));
     let everywhere = (0..20).map(|k| Span { from_s: 0.005 * f64::from(k), length_s: 2e-4 }).collect();
     let uneven = observation(&[good; 10], everywhere, vec![]);
@@ -330,7 +331,7 @@ fn a_stall_of_the_sender_is_left_out_and_what_remains_is_judged_by_the_rule_of_e
     );
     let all = Span { from_s: -0.01, length_s: 0.08 };
     let mostly = observation(&[good; 10], vec![], vec![all]);
-    assert!(matches!(reading::read(&mostly, 1e9).own, Answer::Void { why: Why::Disturbed, .. }));
+    assert!(matches!(reading::read(&mostly, 1e9).own, Answer::Void { why: VoidReason::Disturbed, .. }));
 }
 
 #[test]

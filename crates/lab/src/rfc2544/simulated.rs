@@ -1,7 +1,8 @@
 //! Devices whose throughput is known, to test searches on. All randomness follows from the seed.
 
-use super::trial::{Answer, Trial, Why};
+use super::trial::{Answer, Trial};
 use crate::chance::{Chance, normal_quantile};
+use netcliff_wire::verdict::VoidReason;
 
 /// What loses frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,7 +128,7 @@ impl Bench {
     /// One trial of (s) at (pps).
     pub fn trial(&mut self, duration_s: f64, load_pps: f64) -> Answer {
         if load_pps > self.sender_pps {
-            return Answer::Void { reached_pps: self.sender_pps, why: Why::Behind };
+            return Answer::Void { reached_pps: self.sender_pps, why: VoidReason::SenderTooSlow };
         }
         let sent = (duration_s * load_pps).round() as u64;
         let lost = self.lost(duration_s, load_pps).clamp(0.0, sent as f64).round() as u64;

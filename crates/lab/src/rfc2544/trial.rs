@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_wire::void::Void;
+use netcliff_wire::verdict::{Void, VoidReason, repeats};
 use serde::{Deserialize, Serialize};
 
 use super::search::End;
@@ -43,45 +43,20 @@ pub enum Answer {
         /// What the sender reached (pps).
         reached_pps: f64,
         /// Why.
-        why: Why,
+        why: VoidReason,
     },
 }
 
 impl Answer {
-    /// A trial by the rule of every trial ([`netcliff_wire::void`]); `void` is the rule's result.
+    /// The trial, or why it is void ([`netcliff_wire::verdict`]). Only a sender that was too slow did not reach the load.
     pub fn of(trial: Trial, void: Option<&Void>) -> Self {
-        let reached_pps = trial.load_pps;
         match void {
-            Some(Void::SenderTooSlow { reached_pps }) => Self::Void { reached_pps: *reached_pps, why: Why::Behind },
-            // The load was reached, but the loss is not the device's, or not known.
-            Some(Void::SinkTooSlow { .. }) => Self::Void { reached_pps, why: Why::SinkFull },
-            Some(Void::SenderUneven { .. }) => Self::Void { reached_pps, why: Why::HeldUp },
+            Some(Void::SenderTooSlow { reached_pps }) => {
+                Self::Void { reached_pps: *reached_pps, why: VoidReason::SenderTooSlow }
+            }
+            Some(void) => Self::Void { reached_pps: trial.load_pps, why: void.reason() },
             None => Self::Valid(trial),
         }
-    }
-}
-
-/// Why a trial is void.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// The sender fell behind the load.
-    Behind,
-    /// The sender was held up, and caught up: what was lost may have been lost in its bursts.
-    HeldUp,
-    /// The sink did not receive everything that arrived.
-    SinkFull,
-    /// Pauses of a CPU left less than half of it.
-    Disturbed,
-}
-
-impl std::fmt::Display for Why {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Behind => "the sender fell behind",
-            Self::HeldUp => "the sender was delayed, and may have caused the loss",
-            Self::SinkFull => "the sink did not take in all that came",
-            Self::Disturbed => "pauses of a CPU left less than half of it",
-        })
     }
 }
 
@@ -95,21 +70,14 @@ pub struct Range {
     pub max_pps: f64,
 }
 
-/// How often a void trial is tried again before the load counts as beyond the sender.
-const VOID_REPEATS: u32 = 2;
-/// The same of trials shorter than [`SHORT_S`]: a stall of the tester's CPU may void several in turn, and they cost little.
-const SHORT_VOID_REPEATS: u32 = 6;
-/// (s)
-const SHORT_S: f64 = 1.0;
-
 /// Makes trials, counts them and their time, and lowers the highest load to what the sender reaches.
 pub(super) struct Tester<'a, E> {
     ask: &'a mut dyn FnMut(f64, f64) -> Result<Answer, E>,
     /// Loads still worth asking for; `max_pps` falls where the sender does not reach it.
     pub(super) range: Range,
-    /// Why all trials above `range.max_pps` were void, where it is no longer what was requested: [`Why::Behind`] if the sender fell behind in all
+    /// Why all trials above `range.max_pps` were void, where it is no longer what was requested: [`VoidReason::SenderTooSlow`] if the sender fell behind in all
     /// of them, else the reason of most others.
-    pub(super) limited: Option<Why>,
+    pub(super) limited: Option<VoidReason>,
     /// Valid trials in the order they were made.
     pub(super) trials: Vec<Trial>,
     /// Trials in which the sender did not reach the load.
@@ -132,18 +100,17 @@ impl<'a, E> Tester<'a, E> {
     pub(super) fn at_highest(&self) -> End {
         match self.limited {
             None => End::AboveMaximum,
-            Some(Why::Behind) => End::AboveSender,
-            Some(Why::HeldUp | Why::SinkFull | Why::Disturbed) => End::AboveVoid,
+            Some(VoidReason::SenderTooSlow) => End::AboveSender,
+            Some(VoidReason::SenderUneven | VoidReason::SinkTooSlow | VoidReason::Disturbed) => End::AboveVoid,
         }
     }
 
     /// A trial of `duration_s` at `load_pps`; None where the sender does not reach the load, which is then out of range.
     pub(super) fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<Trial>, E> {
-        let repeats = if duration_s < SHORT_S { SHORT_VOID_REPEATS } else { VOID_REPEATS };
         // The best of them is what the sender can do: in the others it may have been held up.
         let mut reached: f64 = 0.0;
-        let mut reasons: BTreeMap<Why, u32> = BTreeMap::new();
-        for _ in 0..=repeats {
+        let mut reasons: BTreeMap<VoidReason, u32> = BTreeMap::new();
+        for _ in 0..=repeats(duration_s) {
             self.spent_s += duration_s;
             match (self.ask)(duration_s, load_pps)? {
                 Answer::Valid(trial) => {
@@ -157,8 +124,8 @@ impl<'a, E> Tester<'a, E> {
                 }
             }
         }
-        let others = reasons.iter().filter(|(why, _)| **why != Why::Behind);
-        self.limited = Some(others.max_by_key(|(_, count)| **count).map_or(Why::Behind, |(why, _)| *why));
+        let others = reasons.iter().filter(|(why, _)| **why != VoidReason::SenderTooSlow);
+        self.limited = Some(others.max_by_key(|(_, count)| **count).map_or(VoidReason::SenderTooSlow, |(why, _)| *why));
         // Below what was reached, so that the next trial is not void by a hair; further where it was the load itself, at which
         // the sender was uneven.
         self.range.max_pps = if reached < 0.99 * load_pps { 0.99 * reached } else { 0.95 * load_pps };

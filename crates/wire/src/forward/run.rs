@@ -19,7 +19,7 @@ mod open;
 mod remote;
 mod tester;
 
-pub use crate::void::{KEPT_UP_SHARE, LATE_NS, Void};
+pub use crate::verdict::{KEPT_UP_SHARE, LATE_NS, Void};
 pub use remote::Remote;
 pub use tester::{By, PortStamps, Tester};
 

@@ -10,7 +10,7 @@ use crate::frame::{Header, SEQUENCE_LIMIT};
 use crate::latency::Latency;
 use crate::thread::{CpuStamp, CpuUse};
 use crate::transmit::{SendOutcome, Transmit};
-use crate::void::LATE_NS;
+use crate::verdict::LATE_NS;
 
 /// How long after the end of the schedule's span frames that were due within it may still leave \[ns\].
 const GRACE_NS: u64 = 10_000_000;

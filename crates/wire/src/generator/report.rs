@@ -12,7 +12,7 @@ use crate::transmit::{Method, SendOutcome};
 pub struct SentSlot {
     /// Offered.
     pub sent: u64,
-    /// Of these, how many left later than [`crate::void::LATE_NS`].
+    /// Of these, how many left later than [`crate::verdict::LATE_NS`].
     pub late: u64,
 }
 

@@ -2,7 +2,7 @@ use std::convert::Infallible;
 
 use super::*;
 use crate::rfc2544::simulated::{Bench, Device};
-use crate::rfc2544::trial::Why;
+use netcliff_wire::verdict::VoidReason;
 
 #[test]
 fn a_loss_curve_ends_at_two_clean_trials() {
@@ -47,7 +47,8 @@ fn a_loss_curve_of_nothing_says_so() {
     let mut none = |duration_s, load_pps| Ok::<_, Infallible>(lost_whole(duration_s, load_pps));
     let curve = loss_curve(1e6, 0.1, 60.0, &mut none).0;
     assert!(curve.nothing_came() && curve.missing()[0].contains("not one frame came through"), "{curve:?}");
-    let mut void = |_, load_pps| Ok::<_, Infallible>(Answer::Void { reached_pps: load_pps, why: Why::Behind });
+    let mut void =
+        |_, load_pps| Ok::<_, Infallible>(Answer::Void { reached_pps: load_pps, why: VoidReason::SenderTooSlow });
     let curve = loss_curve(1e6, 0.1, 60.0, &mut void).0;
     let missing = curve.missing();
     assert!(curve.nothing_came() && missing[0].contains("nothing is known"), "{curve:?}");

@@ -7,7 +7,8 @@ use super::load::{Class, Load, Loads};
 use super::mlr::{self, Mlr};
 use super::*;
 use crate::rfc2544::simulated::{Bench, Device};
-use crate::rfc2544::trial::{Answer, Range, Why};
+use crate::rfc2544::trial::{Answer, Range};
+use netcliff_wire::verdict::VoidReason;
 
 const RANGE: Range = Range { min_pps: 10e3, max_pps: 1_488_095.0 };
 const WIDTH: f64 = 0.005;
@@ -135,14 +136,14 @@ proptest! {
 fn trials_that_are_void_above_a_load_are_not_the_senders_ceiling() {
     let goal = Goal { final_trial_s: 0.05, ..Goal::rfc2544(0.05, 0.0, 0.05) };
     for (why, end) in [
-        (Why::Behind, End::AboveSender),
-        (Why::HeldUp, End::AboveVoid),
-        (Why::SinkFull, End::AboveVoid),
-        (Why::Disturbed, End::AboveVoid),
+        (VoidReason::SenderTooSlow, End::AboveSender),
+        (VoidReason::SenderUneven, End::AboveVoid),
+        (VoidReason::SinkTooSlow, End::AboveVoid),
+        (VoidReason::Disturbed, End::AboveVoid),
     ] {
         let answer = |duration_s: f64, load_pps: f64| {
             Ok::<_, Infallible>(if load_pps > 100e3 {
-                Answer::Void { reached_pps: if why == Why::Behind { 100e3 } else { load_pps }, why }
+                Answer::Void { reached_pps: if why == VoidReason::SenderTooSlow { 100e3 } else { load_pps }, why }
             } else {
                 Answer::Valid(Trial { load_pps, duration_s, sent: 1000, lost: 0 })
             })
@@ -174,7 +175,7 @@ fn a_sender_that_is_held_up_now_and_then_limits_nothing() {
             asked += 1;
             let held_up = !asked.is_multiple_of(3);
             Ok::<_, Infallible>(if held_up {
-                Answer::Void { reached_pps: 0.02 * load, why: Why::Behind }
+                Answer::Void { reached_pps: 0.02 * load, why: VoidReason::SenderTooSlow }
             } else {
                 bench.trial(duration, load)
             })
@@ -244,7 +245,7 @@ fn an_error_ends_a_search() {
     assert_eq!(mlr::search(&mlr, &mut |_, _| Err("stopped")), Err("stopped"));
     let goal = Binary { trial_s: 60.0, loss_ratio: 0.0, width: WIDTH };
     assert_eq!(binary::search(goal, RANGE, &mut |_, _| Err("stopped")), Err("stopped"));
-    let mut late = |_, _| Ok::<Answer, Infallible>(Answer::Void { reached_pps: 0.0, why: Why::Behind });
+    let mut late = |_, _| Ok::<Answer, Infallible>(Answer::Void { reached_pps: 0.0, why: VoidReason::SenderTooSlow });
     assert_eq!(mlr::search(&mlr, &mut late).unwrap().found[0].end, End::SenderTooSlow);
 }
 
