@@ -46,6 +46,11 @@ pub struct Space {
 }
 
 impl Space {
+    /// Whether it is still there.
+    pub(crate) fn is(&self, number: u64) -> bool {
+        inode(&self.path) == Some(number)
+    }
+
     /// A table of /proc/net, by a task of this namespace; else from within.
     pub(crate) fn table(&self, name: &str) -> io::Result<String> {
         let by_task = self.tables.as_ref().map(|tables| procfs::lossy(tables.join(name)));
@@ -165,6 +170,13 @@ impl Spaces {
         let left_out = all.len().saturating_sub(MOST_SPACES);
         all.truncate(MOST_SPACES);
         (all, left_out)
+    }
+
+    /// Whether one of these namespaces (or of all) has a device of that name; true where one cannot be asked.
+    pub fn have_device(&mut self, wanted: &[u64], name: &str) -> bool {
+        let (spaces, left_out) = self.read_of(wanted);
+        let has = |table: String| table.lines().any(|line| line.split(':').next().is_some_and(|of| of.trim() == name));
+        left_out > 0 || spaces.iter().any(|(_, space)| space.table("dev").map_or(true, has))
     }
 
     /// The devices of all namespaces but the caller's that this process may look into, each with the namespace's name.

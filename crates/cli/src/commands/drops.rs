@@ -151,6 +151,12 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
             (vec![own], format!("netns {} (--all for the whole host)", owners.spaces.name(own)))
         }
     };
+    if let Some(name) = args.device.as_ref().filter(|name| !owners.spaces.have_device(&spaces, name)) {
+        return Err(output::usage(format!("--if {name}: no such interface in {scope}; `ip link` lists them")));
+    }
+    if let Some(pid) = args.pid.filter(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        return Err(output::usage(format!("--pid {pid}: no such process; `pidof NAME` gives its number")));
+    }
     let asked = [DropsBy::Netns, DropsBy::Device, DropsBy::Socket, DropsBy::Container].iter().any(|what| by(*what));
     let column = |what| !asked || by(what);
     let columns = Columns {
@@ -231,7 +237,7 @@ impl Counting {
         let look = Look::now(&mut self.owners.spaces, &self.spaces, Some(&self.counters));
         let counted = self.counters.rows_until(&look, self.tracer.is_some());
         self.since = Instant::now();
-        drops.limits.extend(look.limit());
+        drops.limits.extend(look.limits());
         self.counters = look;
         let filtered = drops.filter.is_some();
         let added = match drops.method {

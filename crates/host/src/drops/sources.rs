@@ -48,6 +48,10 @@ pub struct Look {
     spaces: BTreeMap<u64, Counted>,
     /// Namespaces that were not looked into.
     left_out: usize,
+    /// Names of those that ended.
+    ended: Vec<String>,
+    /// Of some namespaces only.
+    some: bool,
 }
 
 /// Of a namespace.
@@ -64,7 +68,7 @@ impl Look {
     pub fn now(spaces: &mut Spaces, wanted: &[u64], before: Option<&Look>) -> Look {
         let own = spaces.own;
         let (all, left_out) = spaces.read_of(wanted);
-        let mut look = Look { left_out, ..Look::default() };
+        let mut look = Look { left_out, some: !wanted.is_empty(), ..Look::default() };
         for (inode, space) in all {
             let before = before.and_then(|look| look.spaces.get(&inode));
             let before = before.map(|known| (known.counters.at_sockets(), Arc::clone(&known.receivers)));
@@ -78,17 +82,20 @@ impl Look {
             };
             match if inode == own { Ok(read()) } else { inside(&space.path, read) } {
                 Ok(read) => drop(look.spaces.insert(inode, read)),
+                Err(_) if !space.is(inode) => look.ended.push(space.name),
                 Err(_) => look.left_out += 1,
             }
         }
         look
     }
 
-    /// What limits the counters, if anything does.
-    pub fn limit(&self) -> Option<String> {
-        (self.left_out > 0).then(|| {
+    /// What limits the counters, a sentence each.
+    pub fn limits(&self) -> Vec<String> {
+        let left_out = (self.left_out > 0).then(|| {
             format!("counters of {} network namespaces were not read: no right, or more than {MOST_SPACES}; `--netns NAME` reads one", self.left_out)
-        })
+        });
+        let ended = (!self.ended.is_empty()).then(|| format!("no longer there: network namespace {}", self.ended.join(", ")));
+        left_out.into_iter().chain(ended).collect()
     }
 
     /// Each counter that grew until a later look, one loss once. `traced`: without what a virtual device counts, which eBPF sees.
@@ -99,7 +106,9 @@ impl Look {
             for row in once(before.counters.until(&after.counters)) {
                 // Of the whole host, and read in each namespace.
                 let of_host = row.place == Place::Backlog;
-                if of_host && rows.iter().any(|known| known.reason == row.reason) {
+                // eBPF sees the backlog's of some namespaces apart from all others'.
+                let of_others = traced && self.some;
+                if of_host && (of_others || rows.iter().any(|known| known.reason == row.reason)) {
                     continue;
                 }
                 let mut all = row_of(row, (!of_host).then_some(*inode));
@@ -288,7 +297,7 @@ mod tests {
             let socket = Socket { protocol: 1, address: [0, 0, 0, 0].into(), port: 0, inode: 7, process: None };
             let raw = vec![Receiver { socket, kind: Kind::Raw, drops }];
             let counted = Counted { counters: Counters::default(), receivers: Arc::default(), raw };
-            Look { spaces: BTreeMap::from([(1, counted)]), left_out: 0 }
+            Look { spaces: BTreeMap::from([(1, counted)]), ..Look::default() }
         };
         let rows = look(5).rows_until(&look(99), true);
         for filtered in [false, true] {
