@@ -294,8 +294,7 @@ impl Moment {
             backlogs.map(|cpu| format!("backlog of CPU {}: {} a second", cpu.cpu, rounded(cpu.dropped_per_s)));
         let at_devices = self.devices_lost_per_s() > 0.0;
         let devices = self.interfaces.iter().filter(|one| at_devices && one.lost_per_s() > 0.0);
-        let devices =
-            devices.map(|one| format!("device {}: {} a second", one.whole_name(), rounded(one.lost_per_s())));
+        let devices = devices.map(|one| format!("device {}: {} a second", one.whole_name(), rounded(one.lost_per_s())));
         let sockets = self.losses.iter().map(LossMoment::sentence);
         sockets.chain(rings).chain(backlogs).chain(devices).collect()
     }
@@ -452,7 +451,7 @@ mod tests {
         let socket =
             SocketLoss { socket: "udp 0.0.0.0:53".into(), per_s: 31e3, pid: Some(7), program: Some("dnsmasq".into()) };
         let words = "receive buffers of UDP sockets".to_owned();
-        LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, sockets: vec![socket] }
+        LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, sockets: vec![socket], namespace: None }
     }
 
     #[test]

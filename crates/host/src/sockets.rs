@@ -55,7 +55,13 @@ pub(crate) fn receivers() -> Vec<Receiver> {
 pub(crate) fn raw() -> Vec<Receiver> {
     let receiver = |line: &str| {
         let row = Row::of(line)?;
-        let socket = Socket { protocol: row.local.port() as u8, address: row.local.ip(), port: 0, inode: row.inode, process: None };
+        let socket = Socket {
+            protocol: row.local.port() as u8,
+            address: row.local.ip(),
+            port: 0,
+            inode: row.inode,
+            process: None,
+        };
         Some(Receiver { socket, kind: Kind::Raw, drops: row.drops? as u32 })
     };
     table("thread-self", "raw").iter().filter_map(|line| receiver(line)).collect()

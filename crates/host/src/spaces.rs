@@ -134,8 +134,7 @@ impl Spaces {
             let path = PathBuf::from(format!("{task}/ns/net"));
             let Some(inode) = inode(&path) else { return };
             let name = || if host == Some(inode) { "host".to_owned() } else { named() };
-            let space =
-                found.entry(inode).or_insert_with(|| Space { name: name(), path, process: None, tables: None });
+            let space = found.entry(inode).or_insert_with(|| Space { name: name(), path, process: None, tables: None });
             space.process.get_or_insert(pid);
             space.tables.get_or_insert_with(|| PathBuf::from(format!("{task}/net")));
         };
@@ -165,8 +164,12 @@ impl Spaces {
     /// Those whose counters are read: these, or all; at most [`MOST_SPACES`], and how many are left out.
     pub(crate) fn read_of(&mut self, wanted: &[u64]) -> (Vec<(u64, Space)>, usize) {
         let wanted = |inode: &u64| wanted.is_empty() || wanted.contains(inode);
-        let mut all: Vec<(u64, Space)> =
-            self.all().iter().filter(|(inode, _)| wanted(inode)).map(|(inode, space)| (*inode, space.clone())).collect();
+        let mut all: Vec<(u64, Space)> = self
+            .all()
+            .iter()
+            .filter(|(inode, _)| wanted(inode))
+            .map(|(inode, space)| (*inode, space.clone()))
+            .collect();
         let left_out = all.len().saturating_sub(MOST_SPACES);
         all.truncate(MOST_SPACES);
         (all, left_out)

@@ -157,7 +157,6 @@ impl Owners {
         }
         advice
     }
-
 }
 
 /// The control group of a process, the last two parts of its path; a container's id is cut to twelve digits. `None` at the root.

@@ -316,7 +316,9 @@ const RULES: &[Rule] = &[
     Rule {
         reasons: &["PACKET_SOCK_ERROR"],
         meaning: "the socket of a capture program (tcpdump, a DHCP client) was full: it lost its copy, and the packet itself went on",
-        remedies: &["a larger buffer there: `tcpdump -B 65536`; a narrower filter; write to a file instead of a terminal"],
+        remedies: &[
+            "a larger buffer there: `tcpdump -B 65536`; a narrower filter; write to a file instead of a terminal",
+        ],
         source: "net/packet/af_packet.c, packet_rcv",
     },
     Rule {

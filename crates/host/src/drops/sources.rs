@@ -3,10 +3,7 @@
 //! A full accept queue, a NIC's ring, an XDP program in the driver and an answer without a route free no packet at skb:kfree_skb, or have none.
 //! Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply), net/ipv4/udp.c (udp_sendmsg).
 
-use super::{
-    counters::Counters,
-    ledger::RING,
-};
+use super::{counters::Counters, ledger::RING};
 use crate::{
     sockets::{self, Kind, Receiver},
     spaces::{MOST_SPACES, Spaces, inside},
@@ -94,7 +91,8 @@ impl Look {
         let left_out = (self.left_out > 0).then(|| {
             format!("counters of {} network namespaces were not read: no right, or more than {MOST_SPACES}; `--netns NAME` reads one", self.left_out)
         });
-        let ended = (!self.ended.is_empty()).then(|| format!("no longer there: network namespace {}", self.ended.join(", ")));
+        let ended =
+            (!self.ended.is_empty()).then(|| format!("no longer there: network namespace {}", self.ended.join(", ")));
         left_out.into_iter().chain(ended).collect()
     }
 
@@ -112,7 +110,9 @@ impl Look {
                     continue;
                 }
                 let mut all = row_of(row, (!of_host).then_some(*inode));
-                if traced && all.reason != "XDP drops" && all.device.as_ref().is_some_and(|name| after.counters.is_made(name))
+                if traced
+                    && all.reason != "XDP drops"
+                    && all.device.as_ref().is_some_and(|name| after.counters.is_made(name))
                 {
                     continue;
                 }

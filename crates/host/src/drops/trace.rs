@@ -1,8 +1,8 @@
 //! The path of single packets: [`Follower`] (bpf/trace.bpf.c).
 
 use super::{Key, Owner, Site, TracerError, names::Names, symbols::Symbols};
-use crate::spaces::Spaces;
 use crate::bpf;
+use crate::spaces::Spaces;
 use libbpf_rs::{
     Link, RingBufferBuilder,
     btf::{

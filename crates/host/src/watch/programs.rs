@@ -76,7 +76,9 @@ impl Threads {
             let ran_ns = match known {
                 Some(known) => Arc::clone(&known.ran_ns),
                 None if used.threads == 1 => Arc::new(thread(pid).into_iter().collect()),
-                None => Arc::new(process::numbers(&format!("/proc/{pid}/task")).into_iter().filter_map(thread).collect()),
+                None => {
+                    Arc::new(process::numbers(&format!("/proc/{pid}/task")).into_iter().filter_map(thread).collect())
+                }
             };
             Some((pid, Process { used, ran_ns }))
         };

@@ -90,7 +90,9 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
     }
     Err(failed(refused.map_or_else(
         || io::Error::new(io::ErrorKind::TimedOut, "no answer: is UDP let through to that host?"),
-        |error| io::Error::new(error.kind(), format!("{error}: does a firewall of this host, or its route, refuse it?")),
+        |error| {
+            io::Error::new(error.kind(), format!("{error}: does a firewall of this host, or its route, refuse it?"))
+        },
     )))
 }
 
