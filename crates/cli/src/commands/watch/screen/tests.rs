@@ -31,6 +31,7 @@ fn view() -> View {
         tx_bps: 9e3,
         ring_lost_per_s: 3.0,
         dropped_per_s: 0.0,
+        unclaimed_per_s: 0.0,
         link_bps: Some(1e10),
         queues: vec![queue(0, true), queue(1, true), queue(0, false)],
     };
