@@ -52,4 +52,33 @@ seen=$(within "$program" watch --once 2>&1)
 say 21 "$([ "$(has "$seen" "python3 (pid")" = true ] && ! echo "$seen" | tail -n +4 | grep -q '^$' && echo true || echo false)" "$(echo "$seen" | sed -n 2,5p | tr -s ' \n' ' ')"
 seen=$(within "$program" results calibrate 2>&1)
 say 3 "$(has "$seen" "No calibration of this host")" "$seen"
+
+# Losses of a container, seen from the host: at an accept queue.
+within timeout 12 python3 -c '
+import socket, time
+s = socket.socket()
+s.bind(("127.0.0.1", 8889))
+s.listen(1)
+time.sleep(12)' &
+pids+=($!)
+within timeout 12 python3 -c '
+import socket, time
+end = time.time() + 12
+while time.time() < end:
+    held = [socket.socket() for _ in range(60)]
+    for s in held:
+        s.setblocking(False)
+        s.connect_ex(("127.0.0.1", 8889))
+    time.sleep(0.1)' &
+pids+=($!)
+sleep 1
+if [ "$(readlink /proc/self/ns/net)" = "$(readlink /proc/2/ns/net)" ]; then
+    seen=$("$program" headroom --host pentium4-2530mhz --fail-above 1000% --interval 2s 2>&1)
+    code=$?
+    seen=$(echo "$seen" | tr -s " \n" " ")
+    say "kind, losses of a container" "$([ $code = 1 ] && has "$seen" "(connections) in $space: " || echo false)" "exit $code, $(grep -o "accept queues[^;)]*)[^)]*)" <<<"$seen")"
+    say "kind, its socket" "$(has "$seen" "tcp 127.0.0.1:8889 of python3")" "$(grep -o 'tcp 127.0.0.1:8889[^)]*)' <<<"$seen")"
+else
+    echo "SKIPPED kind, losses of a container: not in the host's own namespace"
+fi
 exit $wrong

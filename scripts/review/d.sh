@@ -150,4 +150,38 @@ page=$("$program" drops --once --interval 100ms --filter 'less 08' 2>&1)
 check "P11, octal" 'is no length' "$page"
 page=$("$program" drops --once --interval 100ms --filter 'udp port (53 or 0x1bb) or portrange 90-80' 2>&1)
 check "P11, values in brackets" 'drops of ' "$page"
+
+inside "$b" timeout 6 python3 -c '
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+time.sleep(5)' &
+started+=($!)
+inside "$a" sh -c 'sleep 1; ping -c 100 -i 0.002 -q 10.210.1.2 >/dev/null' &
+page=$("$program" drops --once --interval 2s --netns "$b")
+check "kind, raw socket full" "raw sockets.*icmp.*python3" "$page"
+inside "$a" python3 -c '
+import socket, time
+time.sleep(1)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("10.210.1.1"))
+for _ in range(40): s.sendto(b"x", ("239.1.2.3", 999))' &
+page=$("$program" drops --once --interval 2s --netns "$b")
+check "kind, group without a member" "multicast packet for a group" "$page"
+page=$("$program" drops --once --interval 100ms --if no-such0 2>&1)
+check "kind, --if of no interface" "no such interface" "$page"
+page=$("$program" drops --once --interval 100ms --pid 4194304 2>&1)
+check "kind, --pid of no process" "no such process" "$page"
+inside "$a" python3 -c '
+import socket, time
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("d-v0", 0))
+end = time.time() + 4
+while time.time() < end:
+    s.send(bytes.fromhex("0180c200000e02000000000188cc") + bytes(46))
+    time.sleep(0.05)' &
+sleep 0.5
+page=$(inside "$b" "$program" headroom --host pentium4-2530mhz --interval 2s --if d-v1 2>&1)
+check "kind, LLDP is no loss" "device d-v1: .* frames a second of protocols" "$page"
+without "kind, LLDP is no loss" "LOST NOW|device d-v1: [0-9.]+ a second" "$page"
 exit "$wrong"

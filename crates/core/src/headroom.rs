@@ -107,7 +107,10 @@ pub struct Headroom {
     /// What was lost where, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
-    /// The same of sockets and protocols as values.
+    /// Frames that devices dropped and that are no loss of any service, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unclaimed: Vec<String>,
+    /// The losses of sockets and protocols as values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<LossMoment>,
     /// The programs with most CPU time, at most three a CPU.

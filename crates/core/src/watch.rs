@@ -91,6 +91,9 @@ pub struct LossMoment {
     pub reason: String,
     /// What that is.
     pub words: String,
+    /// The network namespace, where it is not the one that is watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Lost a second.
     pub per_s: f64,
     /// The sockets that lost most, at most three; empty where none is known.
@@ -103,7 +106,8 @@ impl LossMoment {
     pub fn sentence(&self) -> String {
         let each: Vec<String> = self.sockets.iter().map(SocketLoss::title).collect();
         let who = if each.is_empty() { String::new() } else { format!(" ({})", each.join("; ")) };
-        format!("{}: {} a second{who}", self.words, rounded(self.per_s))
+        let namespace = self.namespace.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
+        format!("{}{namespace}: {} a second{who}", self.words, rounded(self.per_s))
     }
 }
 
@@ -215,6 +219,10 @@ pub struct InterfaceMoment {
     pub ring_lost_per_s: f64,
     /// Dropped by the stack or the driver, both directions (packets/s).
     pub dropped_per_s: f64,
+    /// Part of these that came and that the driver did not drop (packets/s): of protocols that nothing here takes, such as LLDP, or without
+    /// room at the backlog, which counts there.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub unclaimed_per_s: f64,
     /// Link speed (bit/s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_bps: Option<f64>,
@@ -223,7 +231,16 @@ pub struct InterfaceMoment {
     pub queues: Vec<QueueMoment>,
 }
 
+fn is_nothing(rate: &f64) -> bool {
+    *rate == 0.0
+}
+
 impl InterfaceMoment {
+    /// Lost by the driver or on the way out (packets/s).
+    fn lost_per_s(&self) -> f64 {
+        (self.dropped_per_s - self.unclaimed_per_s).max(0.0)
+    }
+
     /// The name, behind that of its namespace where it is in another: `nc-17-snd/veth0`.
     pub fn whole_name(&self) -> String {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
@@ -262,9 +279,9 @@ impl Moment {
         self.cpus.iter().map(|cpu| cpu.dropped_per_s).sum()
     }
 
-    /// Dropped at devices (packets/s), without what backlogs lost: the kernel counts such a packet at its device, too.
+    /// Lost at devices (packets/s), without what backlogs lost: a pair of veth counts such a packet at its sending end, too.
     fn devices_lost_per_s(&self) -> f64 {
-        let devices: f64 = self.interfaces.iter().map(|one| one.dropped_per_s).sum();
+        let devices: f64 = self.interfaces.iter().map(InterfaceMoment::lost_per_s).sum();
         (devices - self.backlogs_lost_per_s()).max(0.0)
     }
 
@@ -276,11 +293,26 @@ impl Moment {
         let backlogs =
             backlogs.map(|cpu| format!("backlog of CPU {}: {} a second", cpu.cpu, rounded(cpu.dropped_per_s)));
         let at_devices = self.devices_lost_per_s() > 0.0;
-        let devices = self.interfaces.iter().filter(|one| at_devices && one.dropped_per_s > 0.0);
-        let devices =
-            devices.map(|one| format!("device {}: {} a second", one.whole_name(), rounded(one.dropped_per_s)));
+        let devices = self.interfaces.iter().filter(|one| at_devices && one.lost_per_s() > 0.0);
+        let devices = devices.map(|one| format!("device {}: {} a second", one.whole_name(), rounded(one.lost_per_s())));
         let sockets = self.losses.iter().map(LossMoment::sentence);
         sockets.chain(rings).chain(backlogs).chain(devices).collect()
+    }
+
+    /// Frames that devices dropped and that are no loss of any service, a sentence each.
+    pub fn unclaimed(&self) -> Vec<String> {
+        let all: f64 = self.interfaces.iter().map(|one| one.unclaimed_per_s).sum();
+        // What backlogs lost is among them.
+        let of_protocols = all > self.backlogs_lost_per_s();
+        let devices = self.interfaces.iter().filter(|one| of_protocols && one.unclaimed_per_s > 0.0);
+        let sentence = |one: &InterfaceMoment| {
+            format!(
+                "device {}: {} frames a second of protocols that nothing here takes, such as LLDP (`netcliff drops` names them)",
+                one.whole_name(),
+                rounded(one.unclaimed_per_s)
+            )
+        };
+        devices.map(sentence).collect()
     }
 
     /// The programs of a CPU, the one with most of its time first.
@@ -336,10 +368,10 @@ impl Moment {
             let reader = reader.map(|it| format!("; {} has {:.0} % of CPU {}", it.name, 100.0 * it.share, it.cpu));
             return Some(format!("packets are lost at {}{}", loss.sentence(), reader.unwrap_or_default()));
         }
-        let device = self.interfaces.iter().max_by(|a, b| a.dropped_per_s.total_cmp(&b.dropped_per_s));
+        let device = self.interfaces.iter().max_by(|a, b| a.lost_per_s().total_cmp(&b.lost_per_s()));
         let device = device.filter(|_| self.devices_lost_per_s() > 0.0)?;
         let name = device.whole_name();
-        Some(format!("the device {name} drops {} packets/s: `netcliff drops` says why", rounded(device.dropped_per_s)))
+        Some(format!("the device {name} drops {} packets/s: `netcliff drops` says why", rounded(device.lost_per_s())))
     }
 
     fn full(&self) -> Option<String> {
@@ -419,7 +451,7 @@ mod tests {
         let socket =
             SocketLoss { socket: "udp 0.0.0.0:53".into(), per_s: 31e3, pid: Some(7), program: Some("dnsmasq".into()) };
         let words = "receive buffers of UDP sockets".to_owned();
-        LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, sockets: vec![socket] }
+        LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, sockets: vec![socket], namespace: None }
     }
 
     #[test]
@@ -440,6 +472,21 @@ mod tests {
         assert_eq!(moment.lost().len(), 3, "{:?}", moment.lost());
         moment.interfaces[0].dropped_per_s = 40.0;
         assert_eq!(moment.lost().len(), 2, "{:?}", moment.lost());
+    }
+
+    /// LLDP and spanning tree come to every port: no service loses by them. What leaves, and what the driver drops, is lost.
+    #[test]
+    fn frames_that_nobody_takes_are_no_loss() {
+        let mut moment = moment();
+        (moment.interfaces[0].dropped_per_s, moment.interfaces[0].unclaimed_per_s) = (20.0, 20.0);
+        assert_eq!((moment.lost_per_s(), moment.lost()), (0.0, Vec::new()));
+        assert!(moment.bottleneck().starts_with("nothing is at its limit"), "{}", moment.bottleneck());
+        assert!(moment.unclaimed()[0].starts_with("device eth0: 20 frames a second"), "{:?}", moment.unclaimed());
+        moment.interfaces[0].dropped_per_s = 25.0;
+        assert_eq!((moment.lost_per_s(), moment.lost()[0].as_str()), (5.0, "device eth0: 5.0 a second"));
+        // What the backlog refused is among what the device dropped.
+        moment.cpus[0].dropped_per_s = 20.0;
+        assert!(moment.unclaimed().is_empty(), "{:?}", moment.unclaimed());
     }
 
     #[test]

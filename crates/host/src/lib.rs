@@ -91,7 +91,9 @@ mod rtnl;
 #[cfg_attr(not(target_os = "linux"), path = "not_linux/schedule.rs")]
 pub mod schedule;
 pub mod setting;
+mod sockets;
 pub mod softnet;
+pub mod spaces;
 pub mod testbed;
 pub mod tune;
 pub mod watch;

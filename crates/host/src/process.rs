@@ -8,6 +8,17 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 use serde::{Deserialize, Serialize};
 use std::{io, os::unix::fs::MetadataExt as _, path::PathBuf};
 
+/// The numbers of a directory: of processes in /proc, of threads in /proc/PID/task.
+pub(crate) fn numbers(directory: &str) -> Vec<u32> {
+    procfs::names(directory).into_iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// The name of a process without control characters; `?` if it is gone.
+pub(crate) fn name(pid: u32) -> String {
+    let name = procfs::text(format!("/proc/{pid}/comm")).unwrap_or_else(|| "?".to_owned());
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
 /// A process that cannot be confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -3,20 +3,18 @@
 mod counters;
 mod losses;
 mod programs;
-mod sockets;
-mod spaces;
 
 use crate::{
     cpu::{MeterError, system::SystemStamp},
     inspect::{Irq, Port, Reading},
     nic::{netdev, own_counts},
     softnet::{PerCpu, interrupts, softirqs},
+    spaces::{Counted, Spaces},
 };
 use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
-use spaces::Counted;
 use std::{path::Path, time::Instant};
 
-pub use spaces::refusal as namespaces_refused;
+pub use crate::spaces::refusal as namespaces_refused;
 
 /// All counters at one time, in the network namespace of the calling thread.
 #[derive(Debug, Clone)]
@@ -29,6 +27,7 @@ pub struct Look {
     queues: Vec<(String, Vec<netdev::QueueCounts>)>,
     threads: programs::Threads,
     losses: losses::Losses,
+    spaces: Spaces,
     /// Devices of other namespaces, with these.
     elsewhere: Vec<(String, Counted)>,
 }
@@ -45,14 +44,28 @@ impl Look {
     /// # Errors
     /// When /proc/stat cannot be read or has another form; other counters that are not there are omitted.
     pub fn now(ports: &[&Port]) -> Result<Look, MeterError> {
+        Self::read(ports, None)
+    }
+
+    /// A later look, which reads only what has changed of tables of threads and sockets.
+    ///
+    /// # Errors
+    /// As [`Look::now`].
+    pub fn next(&self, ports: &[&Port]) -> Result<Look, MeterError> {
+        Self::read(ports, Some(self))
+    }
+
+    fn read(ports: &[&Port], before: Option<&Look>) -> Result<Look, MeterError> {
+        let mut spaces = before.map(|look| look.spaces.clone()).unwrap_or_default();
         let names: Vec<String> = ports.iter().map(|port| port.nic.name.clone()).collect();
         let queues = ports.iter().map(|port| (port.nic.name.clone(), queue_counts(port)));
         Ok(Look {
             queues: queues.collect(),
             interrupts: interrupts().unwrap_or_default(),
             softirqs: softirqs().unwrap_or_default(),
-            threads: programs::Threads::now(),
-            losses: losses::Losses::now(),
+            threads: programs::Threads::now(before.map(|look| &look.threads)),
+            losses: losses::Losses::now(&mut spaces, before.map(|look| &look.losses)),
+            spaces,
             elsewhere: Vec::new(),
             reading: Reading::read(Path::new("/"), &names),
             system: SystemStamp::now()?,
@@ -62,8 +75,8 @@ impl Look {
 
     /// With the devices of all other network namespaces that this process may look into.
     #[must_use]
-    pub fn and_elsewhere(self) -> Look {
-        Look { elsewhere: spaces::devices(), ..self }
+    pub fn and_elsewhere(mut self) -> Look {
+        Look { elsewhere: self.spaces.devices(), ..self }
     }
 
     /// Ports that had counters at this look and have none at a later one: removed, renamed or moved away.
@@ -140,6 +153,8 @@ impl Look {
         let name = &port.nic.name;
         let grown = self.reading.until(&later.reading);
         let rate = |counter: &str| grown.of(name, counter) as f64 / seconds;
+        let queues = self.queues(later, name, seconds);
+        let by_driver: f64 = queues.iter().filter(|queue| queue.receive).filter_map(|queue| queue.dropped_per_s).sum();
         InterfaceMoment {
             name: name.clone(),
             namespace: None,
@@ -150,8 +165,9 @@ impl Look {
             // Drivers show one loss under several names.
             ring_lost_per_s: counters::RING.iter().map(|counter| rate(counter)).fold(0.0, f64::max),
             dropped_per_s: rate("rx_dropped") + rate("tx_dropped"),
+            unclaimed_per_s: (rate("rx_dropped") - by_driver).max(0.0),
             link_bps: port.link_bps(),
-            queues: self.queues(later, name, seconds),
+            queues,
         }
     }
 
@@ -169,6 +185,7 @@ impl Look {
                 tx_bps: 8.0 * rate(|device| device.tx_bytes),
                 ring_lost_per_s: rate(|device| device.rx_fifo),
                 dropped_per_s: rate(|device| device.rx_dropped + device.tx_dropped),
+                unclaimed_per_s: rate(|device| device.rx_dropped),
                 ..InterfaceMoment::default()
             })
         })

@@ -109,6 +109,7 @@ pub fn headroom(moment: &Moment, found: &Found, now_unix_s: f64, kernel: &str) -
         queues: moment.interfaces.iter().flat_map(of_interface).collect(),
         lost_per_s: moment.lost_per_s(),
         lost: moment.lost(),
+        unclaimed: moment.unclaimed(),
         losses: moment.losses.clone(),
         programs: moment.programs.clone(),
         cautions,

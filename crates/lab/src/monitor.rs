@@ -99,10 +99,10 @@ impl Monitor {
     /// /proc/stat cannot be read or has another form.
     pub fn read(&self, now_unix_s: f64) -> Result<Read, MeterError> {
         let ports = ports(&self.host, &self.interfaces);
-        let now = Look::now(&ports)?;
-        let counters = now.counters();
         // One reading at a time: the next one finds what this one computed.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = state.before.next(&ports)?;
+        let counters = now.counters();
         if state.asked.elapsed() >= CALIBRATION_AGE {
             state.asked = Instant::now();
             if let Ok(found) = self.calibration.read() {

@@ -139,18 +139,24 @@ fn wait(until: Instant, stop: &AtomicBool) -> bool {
 
 fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
     let by = |what: DropsBy| args.by.contains(&what);
-    let mut owners = Owners::new();
+    let mut owners = Owners::default();
     let (spaces, scope) = match &args.netns {
         Some(name) => (
-            vec![owners.find(name).map_err(|error| output::usage(format!("--netns {error}")))?],
+            vec![owners.spaces.find(name).map_err(|error| output::usage(format!("--netns {error}")))?],
             format!("netns {name}"),
         ),
-        None if args.all || owners.in_host() => (Vec::new(), "all network namespaces".to_owned()),
+        None if args.all || owners.spaces.in_host() => (Vec::new(), "all network namespaces".to_owned()),
         None => {
-            let own = owners.own;
-            (vec![own], format!("netns {} (--all for the whole host)", owners.name(own)))
+            let own = owners.spaces.own;
+            (vec![own], format!("netns {} (--all for the whole host)", owners.spaces.name(own)))
         }
     };
+    if let Some(name) = args.device.as_ref().filter(|name| !owners.spaces.have_device(&spaces, name)) {
+        return Err(output::usage(format!("--if {name}: no such interface in {scope}; `ip link` lists them")));
+    }
+    if let Some(pid) = args.pid.filter(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        return Err(output::usage(format!("--pid {pid}: no such process; `pidof NAME` gives its number")));
+    }
     let asked = [DropsBy::Netns, DropsBy::Device, DropsBy::Socket, DropsBy::Container].iter().any(|what| by(*what));
     let column = |what| !asked || by(what);
     let columns = Columns {
@@ -203,7 +209,7 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
         },
     };
     let only = Only { device: args.device.clone(), process: args.pid };
-    let counters = Look::now(&mut owners, &spaces);
+    let counters = Look::now(&mut owners.spaces, &spaces, None);
     let mut counting = Counting { tracer, why, counters, since: Instant::now(), owners, columns, only, spaces, scope };
     if let Some(traced) = counting.tracer.as_mut() {
         *traced.before = traced.tracer.read()?;
@@ -228,10 +234,10 @@ impl Counting {
                 ..Drops::default()
             },
         };
-        let look = Look::now(&mut self.owners, &self.spaces);
+        let look = Look::now(&mut self.owners.spaces, &self.spaces, Some(&self.counters));
         let counted = self.counters.rows_until(&look, self.tracer.is_some());
         self.since = Instant::now();
-        drops.limits.extend(look.limit());
+        drops.limits.extend(look.limits());
         self.counters = look;
         let filtered = drops.filter.is_some();
         let added = match drops.method {

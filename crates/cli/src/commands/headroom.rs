@@ -26,7 +26,7 @@ pub fn run(args: &HeadroomArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     let ports = ports(&args.interfaces, &host)?;
     let before = Look::now(&ports)?;
     std::thread::sleep(args.interval);
-    let moment = before.until(&Look::now(&ports)?, &ports);
+    let moment = before.until(&before.next(&ports)?, &ports);
     let kernel = find::kernel_name(&Inventory::of_this_host());
     let now = headroom::headroom(&moment, &found, now_unix_s(), &kernel).map_err(anyhow::Error::msg)?;
     if let Some(caution) = super::caution(&found) {

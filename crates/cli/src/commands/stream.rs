@@ -71,6 +71,10 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         (there, &mut options.template.channel)
     {
         *address = there;
+        if args.block.is_none() && args.burst.is_none() {
+            // A datagram fills a frame of IPv6, too.
+            options.blocks_bytes = vec![args.method.default_block_bytes(&options.template.channel)];
+        }
     }
     // Requests are a test of their own, and a session has one at a time.
     let mut asker = None;

@@ -132,16 +132,16 @@ fn without_gone(ports: &mut Vec<&Port>, before: &Look, now: &Look) -> anyhow::Re
 }
 
 /// All counters that are watched.
-fn look(args: &WatchArgs, ports: &[&Port]) -> anyhow::Result<Look> {
-    let look = Look::now(ports)?;
+fn look(args: &WatchArgs, ports: &[&Port], before: Option<&Look>) -> anyhow::Result<Look> {
+    let look = before.map_or_else(|| Look::now(ports), |before| before.next(ports))?;
     Ok(if args.all { look.and_elsewhere() } else { look })
 }
 
 fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut Appender>) -> anyhow::Result<ExitCode> {
-    let mut before = look(args, &ports)?;
+    let mut before = look(args, &ports, None)?;
     loop {
         std::thread::sleep(args.interval);
-        let now = look(args, &ports)?;
+        let now = look(args, &ports, Some(&before))?;
         for said in without_gone(&mut ports, &before, &now)? {
             output::say(format!("netcliff: {said}"));
         }
@@ -196,7 +196,7 @@ fn on_screen(
     let first_s = Some(args.interval.as_secs_f64());
     let mut view = View { first_s, can_record: recorder.is_some(), all: args.all, ..View::default() };
     let keys = Keys::listen()?;
-    let mut before = look(args, &ports)?;
+    let mut before = look(args, &ports, None)?;
     let mut next = Instant::now() + args.interval;
     let mut changed = true;
     while !stop.load(Ordering::Relaxed) {
@@ -225,7 +225,7 @@ fn on_screen(
         }
         next = Instant::now() + args.interval;
         changed = true;
-        let now = look(args, &ports)?;
+        let now = look(args, &ports, Some(&before))?;
         gone.extend(without_gone(&mut ports, &before, &now)?);
         let moment = before.until(&now, &ports);
         before = now;

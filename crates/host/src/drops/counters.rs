@@ -218,6 +218,15 @@ impl Counters {
         grown.chain(self.unanswered(later)).collect()
     }
 
+    /// What sockets lost by these counters. While it stays the same no socket has lost anything that they count.
+    pub(super) fn at_sockets(&self) -> u64 {
+        let of = |name: &Name| {
+            name.reason.starts_with("TcpExt Listen")
+                || ["TcpExt TCPReqQFullDrop", "Udp RcvbufErrors", "Udp6RcvbufErrors"].contains(&name.reason.as_str())
+        };
+        self.values.iter().filter(|(name, _)| of(name)).map(|(_, count)| count).sum()
+    }
+
     /// True for a device without hardware: the kernel frees what it drops, where eBPF sees it.
     pub(super) fn is_made(&self, device: &str) -> bool {
         self.made.contains(device)

@@ -248,9 +248,8 @@ impl Reading {
         let mut limits = Vec::new();
         if self.factor() > 1.001 {
             limits.push(format!(
-                "{} drops came faster than the bound of the sampling: one in {:.1} was looked at, and rows are scaled by that",
-                self.seen,
-                self.factor()
+                "drops came faster than the bound of the sampling: {} of {} were looked at, and rows are scaled by that",
+                self.looked_at, self.seen
             ));
         }
         let full = [

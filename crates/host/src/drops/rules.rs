@@ -301,10 +301,31 @@ const RULES: &[Rule] = &[
             "NOT_SPECIFIED at ip6_mc_input",
             "NOT_SPECIFIED at ip_mc_output",
             "NOT_SPECIFIED at ip6_mc_find_dev_rcu",
+            "NOT_SPECIFIED at ip_rcv_finish_core",
         ],
         meaning: "a multicast packet for a group that no program here joined (neighbour discovery and MLD send such all the time): harmless",
         remedies: &["which groups are joined: `ip maddress`"],
-        source: "net/ipv6/ip6_input.c, ip6_mc_input",
+        source: "net/ipv6/ip6_input.c, ip6_mc_input; net/ipv4/route.c, ip_route_input_rcu",
+    },
+    Rule {
+        reasons: &["NOT_SPECIFIED at __udp4_lib_rcv", "NOT_SPECIFIED at __udp6_lib_rcv"],
+        meaning: "a broadcast or multicast datagram to a port where no program here listens: harmless",
+        remedies: &["which ports have listeners: `ss -uln`; which packets: `netcliff drops --by flow`"],
+        source: "net/ipv4/udp.c, __udp4_lib_mcast_deliver",
+    },
+    Rule {
+        reasons: &["PACKET_SOCK_ERROR"],
+        meaning: "the socket of a capture program (tcpdump, a DHCP client) was full: it lost its copy, and the packet itself went on",
+        remedies: &[
+            "a larger buffer there: `tcpdump -B 65536`; a narrower filter; write to a file instead of a terminal",
+        ],
+        source: "net/packet/af_packet.c, packet_rcv",
+    },
+    Rule {
+        reasons: &["raw sockets' receive buffers"],
+        meaning: "a raw socket (ping, a routing daemon) was full: it lost its copy, and the packet itself went on",
+        remedies: &["a larger receive buffer there (SO_RCVBUF), or fewer such sockets: `ss -wamp`"],
+        source: "net/ipv4/raw.c, raw_v4_input",
     },
     Rule {
         reasons: &[

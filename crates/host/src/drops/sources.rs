@@ -3,21 +3,14 @@
 //! A full accept queue, a NIC's ring, an XDP program in the driver and an answer without a route free no packet at skb:kfree_skb, or have none.
 //! Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply), net/ipv4/udp.c (udp_sendmsg).
 
-use super::{
-    counters::Counters,
-    ledger::RING,
-    owners::{MOST_SPACES, Owners, Space, inside},
+use super::{counters::Counters, ledger::RING};
+use crate::{
+    sockets::{self, Kind, Receiver},
+    spaces::{MOST_SPACES, Spaces, inside},
 };
-use crate::rtnl::explained;
-use netcliff_core::drops::{DropRow, Method, Socket};
+use netcliff_core::drops::{DropRow, Method};
 use netcliff_core::ledger::{LedgerRow, Place};
-use netlink_bindings::inet_diag::{self, ReqV2, TcpState};
-use netlink_socket2::NetlinkSocket;
-use std::{
-    collections::BTreeMap,
-    io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Counters that may be in no row of eBPF, and the reasons under which eBPF sees what they count.
 const UNSEEN: &[(&str, &[&str])] = &[
@@ -34,7 +27,10 @@ const UNSEEN: &[(&str, &[&str])] = &[
     ("Udp MemErrors", &["PROTO_MEM"]),
     ("Udp6MemErrors", &["PROTO_MEM"]),
     ("XDP drops", &["XDP"]),
+    (RAW, &[]),
 ];
+/// Copies that raw sockets had no room for.
+const RAW: &str = "raw sockets' receive buffers";
 /// Counters of what connection tracking let not through: eBPF sees them as NETFILTER_DROP.
 const TRACKING: [&str; 2] = ["conntrack drop", "conntrack insert_failed"];
 /// Echo requests that came and were not answered.
@@ -46,66 +42,92 @@ const SKEW: f64 = 0.01;
 /// All counters at one time, by namespace.
 #[derive(Debug, Default)]
 pub struct Look {
-    spaces: BTreeMap<u64, (Counters, Vec<SocketDrops>)>,
+    spaces: BTreeMap<u64, Counted>,
     /// Namespaces that were not looked into.
     left_out: usize,
+    /// Names of those that ended.
+    ended: Vec<String>,
+    /// Of some namespaces only.
+    some: bool,
 }
 
-/// What a socket has dropped.
-#[derive(Debug, Clone)]
-struct SocketDrops {
-    socket: Socket,
-    listens: bool,
-    drops: u32,
+/// Of a namespace.
+#[derive(Debug)]
+struct Counted {
+    counters: Counters,
+    /// As of the last look at which their counters had grown.
+    receivers: Arc<Vec<Receiver>>,
+    raw: Vec<Receiver>,
 }
 
 impl Look {
-    /// Reads them in these namespaces, or in all.
-    pub fn now(owners: &mut Owners, spaces: &[u64]) -> Look {
-        let own = owners.own;
-        let all: Vec<(u64, Space)> = owners
-            .all()
-            .iter()
-            .filter(|(inode, _)| spaces.is_empty() || spaces.contains(inode))
-            .map(|(inode, space)| (*inode, space.clone()))
-            .collect();
-        let mut look = Look { left_out: all.len().saturating_sub(MOST_SPACES), ..Look::default() };
-        for (inode, space) in all.into_iter().take(MOST_SPACES) {
-            let read = || (Counters::now(), sockets());
-            let read = if inode == own { Ok(read()) } else { inside(&space.path, read) };
-            match read {
+    /// Reads them in these namespaces, or in all. The table of sockets is read where counters of their losses grew since an earlier look.
+    pub fn now(spaces: &mut Spaces, wanted: &[u64], before: Option<&Look>) -> Look {
+        let own = spaces.own;
+        let (all, left_out) = spaces.read_of(wanted);
+        let mut look = Look { left_out, some: !wanted.is_empty(), ..Look::default() };
+        for (inode, space) in all {
+            let before = before.and_then(|look| look.spaces.get(&inode));
+            let before = before.map(|known| (known.counters.at_sockets(), Arc::clone(&known.receivers)));
+            let read = move || {
+                let counters = Counters::now();
+                let receivers = match before {
+                    Some((lost, receivers)) if lost == counters.at_sockets() => receivers,
+                    _ => Arc::new(sockets::receivers()),
+                };
+                Counted { counters, receivers, raw: sockets::raw() }
+            };
+            match if inode == own { Ok(read()) } else { inside(&space.path, read) } {
                 Ok(read) => drop(look.spaces.insert(inode, read)),
+                Err(_) if !space.is(inode) => look.ended.push(space.name),
                 Err(_) => look.left_out += 1,
             }
         }
         look
     }
 
-    /// What limits the counters, if anything does.
-    pub fn limit(&self) -> Option<String> {
-        (self.left_out > 0).then(|| {
+    /// What limits the counters, a sentence each.
+    pub fn limits(&self) -> Vec<String> {
+        let left_out = (self.left_out > 0).then(|| {
             format!("counters of {} network namespaces were not read: no right, or more than {MOST_SPACES}; `--netns NAME` reads one", self.left_out)
-        })
+        });
+        let ended =
+            (!self.ended.is_empty()).then(|| format!("no longer there: network namespace {}", self.ended.join(", ")));
+        left_out.into_iter().chain(ended).collect()
     }
 
     /// Each counter that grew until a later look, one loss once. `traced`: without what a virtual device counts, which eBPF sees.
     pub fn rows_until(&self, later: &Look, traced: bool) -> Vec<DropRow> {
         let mut rows: Vec<DropRow> = Vec::new();
-        for (inode, (after, sockets)) in &later.spaces {
-            let Some((before, sockets_before)) = self.spaces.get(inode) else { continue };
-            for row in once(before.until(after)) {
+        for (inode, after) in &later.spaces {
+            let Some(before) = self.spaces.get(inode) else { continue };
+            for row in once(before.counters.until(&after.counters)) {
                 // Of the whole host, and read in each namespace.
                 let of_host = row.place == Place::Backlog;
-                if of_host && rows.iter().any(|known| known.reason == row.reason) {
+                // eBPF sees the backlog's of some namespaces apart from all others'.
+                let of_others = traced && self.some;
+                if of_host && (of_others || rows.iter().any(|known| known.reason == row.reason)) {
                     continue;
                 }
                 let mut all = row_of(row, (!of_host).then_some(*inode));
-                if traced && all.reason != "XDP drops" && all.device.as_ref().is_some_and(|name| after.is_made(name)) {
+                if traced
+                    && all.reason != "XDP drops"
+                    && all.device.as_ref().is_some_and(|name| after.counters.is_made(name))
+                {
                     continue;
                 }
-                rows.extend(by_socket(&mut all, sockets_before, sockets));
+                rows.extend(by_socket(&mut all, &before.receivers, &after.receivers));
                 rows.extend((all.drops > 0).then_some(all));
             }
+            let mut raw = DropRow {
+                reason: RAW.to_owned(),
+                place: "/proc/net/raw".to_owned(),
+                drops: u64::MAX,
+                netns_inode: Some(*inode),
+                method: Method::Counters,
+                ..DropRow::default()
+            };
+            rows.extend(by_socket(&mut raw, &before.raw, &after.raw));
         }
         rows
     }
@@ -125,19 +147,19 @@ fn row_of(row: LedgerRow, netns_inode: Option<u64>) -> DropRow {
 }
 
 /// What sockets have dropped of a counter's growth: a row each, taken from it.
-fn by_socket(row: &mut DropRow, before: &[SocketDrops], after: &[SocketDrops]) -> Vec<DropRow> {
-    let listens = match row.reason.as_str() {
-        "TcpExt ListenOverflows" | "TcpExt ListenDrops" | "TcpExt TCPReqQFullDrop" => true,
-        "Udp RcvbufErrors" | "Udp6RcvbufErrors" => false,
+fn by_socket(row: &mut DropRow, before: &[Receiver], after: &[Receiver]) -> Vec<DropRow> {
+    let kind = match row.reason.as_str() {
+        "TcpExt ListenOverflows" | "TcpExt ListenDrops" | "TcpExt TCPReqQFullDrop" => Kind::Listening,
+        "Udp RcvbufErrors" | "Udp6RcvbufErrors" => Kind::Udp,
+        RAW => Kind::Raw,
         _ => return Vec::new(),
     };
     let mut rows = Vec::new();
-    for SocketDrops { socket, drops, .. } in after.iter().filter(|one| one.listens == listens) {
-        let earlier = before.iter().find(|one| one.socket == *socket).map_or(0, |one| one.drops);
-        let grown = u64::from(drops.wrapping_sub(earlier)).min(row.drops);
+    for (receiver, grown) in sockets::lost(before, after).filter(|(receiver, _)| receiver.kind == kind) {
+        let grown = grown.min(row.drops);
         if grown > 0 {
             row.drops -= grown;
-            rows.push(DropRow { drops: grown, socket: Some(socket.clone()), ..row.clone() });
+            rows.push(DropRow { drops: grown, socket: Some(receiver.socket.clone()), ..row.clone() });
         }
     }
     rows
@@ -233,48 +255,10 @@ pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
     }
 }
 
-/// `struct sk_meminfo` (include/uapi/linux/sock_diag.h): where the drops stand, and the bit that asks for it (INET_DIAG_SKMEMINFO).
-const DROPS_AT: usize = 8 * 4;
-const MEMORY: u8 = 1 << 6;
-
-/// Sockets of this namespace that listen by TCP or receive by UDP; none where the kernel does not list them.
-fn sockets() -> Vec<SocketDrops> {
-    let mut found = Vec::new();
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        for protocol in [libc::IPPROTO_TCP, libc::IPPROTO_UDP] {
-            found.extend(list(family as u8, protocol as u8).unwrap_or_default());
-        }
-    }
-    found
-}
-
-fn list(family: u8, protocol: u8) -> io::Result<Vec<SocketDrops>> {
-    let listens = i32::from(protocol) == libc::IPPROTO_TCP;
-    let states = if listens { 1 << TcpState::Listen as u32 } else { u32::MAX };
-    let header = ReqV2 { family, protocol, ext: MEMORY, states, ..Default::default() };
-    let request = inet_diag::Request::new().op_tcp_diag_dump(&header);
-    let mut socket = NetlinkSocket::new();
-    let mut replies = socket.request(&request)?;
-    let mut found = Vec::new();
-    while let Some(reply) = replies.recv() {
-        let (header, attrs) = reply.map_err(explained)?;
-        let memory = attrs.get_skmeminfo().unwrap_or_default();
-        let Some(drops) = memory.get(DROPS_AT..).and_then(|bytes| bytes.first_chunk()) else { continue };
-        let [a, b, c, d, ..] = header.sockid.src;
-        let address: IpAddr = match i32::from(header.family) {
-            libc::AF_INET => Ipv4Addr::new(a, b, c, d).into(),
-            _ => Ipv6Addr::from(header.sockid.src).into(),
-        };
-        let socket =
-            Socket { protocol, address, port: header.sockid.sport(), inode: header.inode.into(), process: None };
-        found.push(SocketDrops { socket, listens, drops: u32::from_ne_bytes(*drops) });
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netcliff_core::drops::Socket;
 
     fn counter(place: Place, reason: &str, packets: u64, source: &str) -> LedgerRow {
         LedgerRow { place, reason: reason.into(), packets, source: source.into() }
@@ -304,6 +288,24 @@ mod tests {
                 ("softnet dropped", 30)
             ]
         );
+    }
+
+    /// No counter of the kernel tells what a raw socket lost, and eBPF does not see it: the socket's own count does, with a filter, too.
+    #[test]
+    fn a_full_raw_socket_has_a_row() {
+        let look = |drops: u32| {
+            let socket = Socket { protocol: 1, address: [0, 0, 0, 0].into(), port: 0, inode: 7, process: None };
+            let raw = vec![Receiver { socket, kind: Kind::Raw, drops }];
+            let counted = Counted { counters: Counters::default(), receivers: Arc::default(), raw };
+            Look { spaces: BTreeMap::from([(1, counted)]), ..Look::default() }
+        };
+        let rows = look(5).rows_until(&look(99), true);
+        for filtered in [false, true] {
+            let told = unseen(rows.clone(), &[], filtered);
+            assert_eq!((told.len(), told[0].drops, told[0].reason.as_str()), (1, 94, RAW));
+            assert_eq!(told[0].socket.as_ref().map(|socket| socket.inode), Some(7));
+        }
+        assert!(look(5).rows_until(&look(5), true).is_empty());
     }
 
     #[test]

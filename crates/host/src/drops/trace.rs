@@ -1,7 +1,8 @@
 //! The path of single packets: [`Follower`] (bpf/trace.bpf.c).
 
-use super::{Key, Owner, Site, TracerError, names::Names, owners::Owners, symbols::Symbols};
+use super::{Key, Owner, Site, TracerError, names::Names, symbols::Symbols};
 use crate::bpf;
+use crate::spaces::Spaces;
 use libbpf_rs::{
     Link, RingBufferBuilder,
     btf::{
@@ -43,7 +44,7 @@ pub struct Follower {
     /// Functions are followed, too.
     functions: bool,
     wanted: u32,
-    owners: RefCell<Owners>,
+    spaces: RefCell<Spaces>,
 }
 
 impl fmt::Debug for Follower {
@@ -107,7 +108,7 @@ impl Follower {
             missing,
             functions,
             wanted: packets,
-            owners: RefCell::new(Owners::new()),
+            spaces: RefCell::default(),
         };
         follower.attach()?;
         if let Some(bss) = follower.skel.maps.bss_data.as_deref_mut() {
@@ -211,7 +212,7 @@ impl Follower {
             place: self.places.get(&event.place).cloned().unwrap_or_else(|| format!("place {}", event.place)),
             cpu: event.cpu,
             device: event.owner.device(),
-            netns: inode.map(|inode| self.owners.borrow_mut().name(inode)),
+            netns: inode.map(|inode| self.spaces.borrow_mut().name(inode)),
             bytes: event.length,
             dropped,
         });

@@ -19,10 +19,10 @@ pub use network::Network;
 pub use paths::{Known, NarrowPath};
 
 use crate::{
-    drops::owners::{FarEnd, Owners},
     inventory::Inventory,
     nic::{self, Nic},
     procfs,
+    spaces::{FarEnd, Spaces},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, io, path::Path, thread, time::Duration};
@@ -92,9 +92,9 @@ impl Inspection {
         let nics = nic::ask_all()?;
         let mut inspection = Inspection::read(root, nics);
         inspection.host = Inventory::of_this_host();
-        let mut owners = Owners::new();
+        let mut spaces = Spaces::default();
         for port in inspection.ports.iter_mut().filter(|port| port.nic.driver.as_deref() == Some("veth")) {
-            port.far_end = owners.far_end(owners.own, &port.nic.name);
+            port.far_end = spaces.far_end(spaces.own, &port.nic.name);
         }
         match paths::ask(&inspection.ports) {
             Ok(narrow) => inspection.network.narrow_paths = narrow,

@@ -1,10 +1,17 @@
-//! What sockets and protocols of a network namespace lost for want of room: [`Losses`].
+//! What sockets and protocols lost for want of room, by network namespace: [`Losses`].
 
-use super::{programs, sockets};
-use crate::nic::counts::titled;
+use crate::{
+    nic::counts::titled,
+    process,
+    sockets::{self, Kind, Receiver},
+    spaces::{Space, Spaces, inside},
+};
 use netcliff_core::watch::{LossMoment, SocketLoss};
-use sockets::Sockets;
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// Sockets that are named.
 const MOST_SOCKETS: usize = 3;
@@ -23,46 +30,95 @@ const REASONS: [(&str, &str); 7] = [
 const UDP_BUFFER: &str = "udp_receive_buffer";
 const LISTEN: &str = "listen_queue";
 
-/// Counters since the namespace was made, and the sockets that have their own.
+/// The first three of [`REASONS`] are what sockets lost.
+const AT_SOCKETS: usize = 3;
+
+/// By namespace: the caller's, and in the host's own all others, too.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
+    own: u64,
+    spaces: BTreeMap<u64, Counted>,
+    /// Processes of sockets that lost, found by earlier readings.
+    holders: Arc<Mutex<BTreeMap<u64, u32>>>,
+}
+
+/// Counters since a namespace was made, and the sockets that have their own.
+#[derive(Debug, Clone)]
+struct Counted {
+    /// `None`: the caller's.
+    name: Option<String>,
     /// In the order of [`REASONS`].
     counts: [u64; REASONS.len()],
-    udp: Sockets,
-    listening: Sockets,
+    /// As of the last reading at which counters of sockets had grown.
+    receivers: Arc<Vec<Receiver>>,
 }
 
 impl Losses {
-    /// Of the calling thread's network namespace; tables that are not there count nothing.
-    pub(super) fn now() -> Self {
-        let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
-        let counts = counts(&table("snmp"), &table("snmp6"), &table("netstat"));
-        Self { counts, udp: sockets::of_udp("thread-self"), listening: sockets::listening() }
+    /// Reads the counters, and the tables of sockets where counters of sockets grew since an earlier reading. Tables that are not there count
+    /// nothing.
+    pub(super) fn now(spaces: &mut Spaces, before: Option<&Losses>) -> Self {
+        let own = spaces.own;
+        let wanted = if spaces.in_host() { Vec::new() } else { vec![own] };
+        let (all, _) = spaces.read_of(&wanted);
+        let known = |inode: &u64| before.and_then(|losses| losses.spaces.get(inode));
+        let read = |(inode, space): (u64, Space)| {
+            let counted = Counted::now((inode != own).then_some(&space), known(&inode)).ok()?;
+            Some((inode, counted))
+        };
+        let holders = before.map(|losses| Arc::clone(&losses.holders)).unwrap_or_default();
+        Self { own, spaces: all.into_iter().filter_map(read).collect(), holders }
     }
 
-    /// By reason, since boot.
+    /// By reason, since boot, in the caller's namespace.
     pub(super) fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        REASONS.into_iter().map(|(reason, _)| reason).zip(self.counts)
+        let counts = self.spaces.get(&self.own).map_or([0; REASONS.len()], |own| own.counts);
+        REASONS.into_iter().map(|(reason, _)| reason).zip(counts)
     }
 
     /// What was lost until a later reading, the greatest first.
     pub(super) fn until(&self, later: &Self, seconds: f64) -> Vec<LossMoment> {
-        let grown = self.counts.iter().zip(later.counts).map(|(before, now)| now.saturating_sub(*before));
-        let lost = REASONS.iter().zip(grown).filter(|(_, lost)| *lost > 0);
-        let mut losses: Vec<LossMoment> = lost
-            .map(|((reason, words), lost)| LossMoment {
-                reason: (*reason).to_owned(),
-                words: (*words).to_owned(),
-                per_s: lost as f64 / seconds,
-                sockets: match *reason {
-                    UDP_BUFFER => losers(&self.udp, &later.udp, seconds),
-                    LISTEN => losers(&self.listening, &later.listening, seconds),
-                    _ => Vec::new(),
-                },
-            })
-            .collect();
+        let both = later.spaces.iter().filter_map(|(inode, after)| Some((self.spaces.get(inode)?, after)));
+        let mut holders = later.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut losses: Vec<LossMoment> =
+            both.flat_map(|(before, after)| before.until(after, seconds, &mut holders)).collect();
         losses.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
         losses
+    }
+}
+
+impl Counted {
+    fn now(space: Option<&Space>, before: Option<&Counted>) -> io::Result<Counted> {
+        let table = |name: &str| match space {
+            Some(space) => space.table(name),
+            None => Ok(fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()),
+        };
+        // IPv6 may be switched off.
+        let counts = counts(&table("snmp")?, &table("snmp6").unwrap_or_default(), &table("netstat")?);
+        let same = before.filter(|before| before.counts[..AT_SOCKETS] == counts[..AT_SOCKETS]);
+        let receivers = match (same, space) {
+            (Some(before), _) => Arc::clone(&before.receivers),
+            (None, None) => Arc::new(sockets::receivers()),
+            (None, Some(space)) => Arc::new(inside(&space.path, sockets::receivers)?),
+        };
+        Ok(Counted { name: space.map(|space| space.name.clone()), counts, receivers })
+    }
+
+    fn until(&self, later: &Self, seconds: f64, holders: &mut BTreeMap<u64, u32>) -> Vec<LossMoment> {
+        let grown = self.counts.iter().zip(later.counts).map(|(before, now)| now.saturating_sub(*before));
+        let lost = REASONS.iter().zip(grown).filter(|(_, lost)| *lost > 0);
+        let mut losers = |kind| losers(kind, &self.receivers, &later.receivers, seconds, holders);
+        let loss = |((reason, words), lost): (&(&str, &str), u64)| LossMoment {
+            reason: (*reason).to_owned(),
+            words: (*words).to_owned(),
+            namespace: later.name.clone(),
+            per_s: lost as f64 / seconds,
+            sockets: match *reason {
+                UDP_BUFFER => losers(Kind::Udp),
+                LISTEN => losers(Kind::Listening),
+                _ => Vec::new(),
+            },
+        };
+        lost.map(loss).collect()
     }
 }
 
@@ -86,20 +142,27 @@ fn counts(snmp: &str, snmp6: &str, netstat: &str) -> [u64; REASONS.len()] {
 }
 
 /// The sockets that lost most between two readings, with the processes that have them.
-fn losers(before: &Sockets, after: &Sockets, seconds: f64) -> Vec<SocketLoss> {
-    let lost = |(inode, now): (&u64, &sockets::Socket)| {
-        let then = before.get(inode).map_or(0, |then| then.drops);
-        let lost = now.drops.saturating_sub(then);
-        (lost > 0).then(|| (lost, *inode, now.name.clone()))
-    };
-    let mut lost: Vec<(u64, u64, String)> = after.iter().filter_map(lost).collect();
-    lost.sort_by_key(|one| std::cmp::Reverse(one.0));
+fn losers(
+    kind: Kind,
+    before: &[Receiver],
+    after: &[Receiver],
+    seconds: f64,
+    holders: &mut BTreeMap<u64, u32>,
+) -> Vec<SocketLoss> {
+    let mut lost: Vec<(&Receiver, u64)> =
+        sockets::lost(before, after).filter(|(receiver, _)| receiver.kind == kind).collect();
+    lost.sort_by_key(|one| std::cmp::Reverse(one.1));
     lost.truncate(MOST_SOCKETS);
-    let wanted: BTreeSet<u64> = lost.iter().map(|(_, inode, _)| *inode).collect();
-    let owners = if wanted.is_empty() { Default::default() } else { sockets::owners(&wanted) };
-    let loss = |(lost, inode, socket): (u64, u64, String)| {
-        let pid = owners.get(&inode).copied();
-        SocketLoss { socket, per_s: lost as f64 / seconds, pid, program: pid.and_then(programs::name) }
+    holders.retain(|_, pid| process::name(*pid) != "?");
+    let inodes = lost.iter().map(|(receiver, _)| receiver.socket.inode);
+    let unknown: BTreeSet<u64> = inodes.filter(|inode| !holders.contains_key(inode)).collect();
+    if !unknown.is_empty() {
+        holders.extend(sockets::holders(&unknown));
+    }
+    let loss = |(receiver, lost): (&Receiver, u64)| {
+        let pid = holders.get(&receiver.socket.inode).copied();
+        let program = pid.map(process::name);
+        SocketLoss { socket: receiver.socket.to_string(), per_s: lost as f64 / seconds, pid, program }
     };
     lost.into_iter().map(loss).collect()
 }
@@ -107,7 +170,8 @@ fn losers(before: &Sockets, after: &Sockets, seconds: f64) -> Vec<SocketLoss> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::UdpSocket;
+    use netcliff_testkit::{Need, has};
+    use std::{net::UdpSocket, process::Command};
 
     #[test]
     fn one_loss_counts_once_and_both_families_do() {
@@ -123,14 +187,46 @@ mod tests {
     fn a_full_receive_buffer_has_a_name() {
         let (reader, sender) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         let to = reader.local_addr().unwrap();
-        let before = Losses::now();
+        let mut spaces = Spaces::default();
+        let before = Losses::now(&mut spaces, None);
         for _ in 0..4000 {
             sender.send_to(&[0; 1000], to).unwrap();
         }
-        let lost = before.until(&Losses::now(), 1.0);
+        let lost = before.until(&Losses::now(&mut spaces, Some(&before)), 1.0);
         let at_buffers = lost.iter().find(|loss| loss.reason == UDP_BUFFER).expect("4 MB fit no buffer");
         let own = at_buffers.sockets.iter().find(|socket| socket.socket == format!("udp {to}"));
         let own = own.unwrap_or_else(|| panic!("{at_buffers:?}"));
         assert!(own.pid == Some(std::process::id()) && own.per_s > 1000.0 && at_buffers.per_s >= own.per_s, "{own:?}");
+    }
+
+    /// Who watches the host sees what containers lose, with the namespace; the table of sockets is read again only where counters grew.
+    #[test]
+    fn losses_of_another_namespace_have_its_name() {
+        let mut spaces = Spaces::default();
+        if !has(Need::Netns) || !spaces.in_host() {
+            return;
+        }
+        let name = format!("ncloss-{}", std::process::id());
+        let ip = |args: &[&str]| Command::new("ip").args(args).status().is_ok_and(|status| status.success());
+        assert!(ip(&["netns", "add", &name]) && ip(&["-n", &name, "link", "set", "lo", "up"]));
+        let path = format!("/run/netns/{name}");
+        let bind = || [UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap()];
+        let [reader, sender] = inside(path.as_ref(), bind).unwrap();
+        let before = Losses::now(&mut spaces, None);
+        let idle = Losses::now(&mut spaces, Some(&before));
+        let to = reader.local_addr().unwrap();
+        for _ in 0..4000 {
+            sender.send_to(&[0; 1000], to).unwrap();
+        }
+        let lost = idle.until(&Losses::now(&mut spaces, Some(&idle)), 1.0);
+        assert!(ip(&["netns", "delete", &name]));
+        let there = lost.iter().find(|loss| loss.namespace.as_deref() == Some(&name)).expect("a loss in it");
+        assert_eq!((there.reason.as_str(), there.sockets[0].socket.clone()), (UDP_BUFFER, format!("udp {to}")));
+        assert!(there.sentence().contains(&format!("UDP sockets in {name}: ")), "{}", there.sentence());
+        let receivers = |losses: &Losses| {
+            let space = losses.spaces.values().find(|space| space.name.as_deref() == Some(&name));
+            Arc::clone(&space.expect("the namespace").receivers)
+        };
+        assert!(Arc::ptr_eq(&receivers(&before), &receivers(&idle)));
     }
 }

@@ -1,12 +1,17 @@
 //! Programs by the CPU time of their threads: [`Threads`].
 
-use super::sockets::{self, Sockets};
-use crate::procfs;
+use crate::{
+    process,
+    sockets::{self, Names},
+};
 use netcliff_core::watch::ProgramMoment;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    fs,
+    fs::{self, File},
+    io::Read,
     os::unix::fs::MetadataExt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Programs that are shown of a CPU.
@@ -20,32 +25,81 @@ const MOST_SOCKETS: usize = 3;
 /// Time of a tick of /proc/PID/stat (ns): USER_HZ is 100 on all architectures that netcliff runs on.
 const TICK_NS: u64 = 10_000_000;
 
-/// CPU time of all threads since they began (ns), by process and thread.
+/// How long the names of a program's sockets are kept: a table of thousands takes longer to read than all else.
+const NAMES_AGE: Duration = Duration::from_secs(10);
+/// Flag of a thread of the kernel. Source: include/linux/sched.h, PF_KTHREAD.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// CPU time of all threads since they began, by process.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Threads(BTreeMap<(u32, u32), u64>);
+pub(super) struct Threads {
+    processes: BTreeMap<u32, Process>,
+    named: Arc<Mutex<BTreeMap<u32, NamedSockets>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Process {
+    used: Used,
+    /// By thread (ns).
+    ran_ns: Arc<BTreeMap<u32, u64>>,
+}
+
+/// What changes where a process ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Used {
+    /// User and system time (ticks).
+    ticks: (u64, u64),
+    threads: u64,
+    /// When it began (ticks since boot).
+    began: u64,
+}
+
+#[derive(Debug, Clone)]
+struct NamedSockets {
+    began: u64,
+    at: Instant,
+    names: Vec<String>,
+}
 
 impl Threads {
-    /// Of all threads that this process may see.
-    pub(super) fn now() -> Self {
-        let numbers = |path: &str| -> Vec<u32> {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    /// Of all processes that this one may see; threads are read of those that ran since an earlier reading.
+    pub(super) fn now(before: Option<&Threads>) -> Self {
+        let read = |pid: u32| {
+            let stat = stat(&format!("/proc/{pid}/stat"))?;
+            let used = Used {
+                ticks: (column(&stat, 14)?, column(&stat, 15)?),
+                threads: column(&stat, 20)?,
+                began: column(&stat, 22)?,
+            };
+            let known = before.and_then(|threads| threads.processes.get(&pid)).filter(|known| known.used == used);
+            let thread = |tid: u32| Some((tid, ran_ns(pid, tid)?));
+            let ran_ns = match known {
+                Some(known) => Arc::clone(&known.ran_ns),
+                None if used.threads == 1 => Arc::new(thread(pid).into_iter().collect()),
+                None => {
+                    Arc::new(process::numbers(&format!("/proc/{pid}/task")).into_iter().filter_map(thread).collect())
+                }
+            };
+            Some((pid, Process { used, ran_ns }))
         };
-        let mut all = BTreeMap::new();
-        for pid in numbers("/proc") {
-            for tid in numbers(&format!("/proc/{pid}/task")) {
-                all.extend(ran_ns(pid, tid).map(|ran_ns| ((pid, tid), ran_ns)));
-            }
-        }
-        Self(all)
+        let processes = process::numbers("/proc").into_iter().filter_map(read).collect();
+        Self { processes, named: before.map(|threads| Arc::clone(&threads.named)).unwrap_or_default() }
     }
 
     /// The programs that used a CPU most until a later reading, by CPU.
     pub(super) fn until(&self, later: &Self, seconds: f64) -> Vec<ProgramMoment> {
         let mut programs: BTreeMap<(u32, u32), ProgramMoment> = BTreeMap::new();
-        for (&(pid, tid), ran_ns) in &later.0 {
-            // One that is new began since.
-            let before_ns = self.0.get(&(pid, tid)).copied().unwrap_or(0);
+        let threads = later.processes.iter().flat_map(|(pid, process)| {
+            let known = self.processes.get(pid).filter(|known| known.used.began == process.used.began);
+            // What did not run shares its table with the reading before.
+            let ran = known.is_none_or(|known| !Arc::ptr_eq(&known.ran_ns, &process.ran_ns));
+            process.ran_ns.iter().filter(move |_| ran).map(move |(tid, ran_ns)| {
+                // One that is new began since.
+                let before_ns = known.and_then(|known| known.ran_ns.get(tid)).copied().unwrap_or(0);
+                (*pid, *tid, before_ns, *ran_ns)
+            })
+        });
+        for (pid, tid, before_ns, ran_ns) in threads {
             let share = ran_ns.saturating_sub(before_ns) as f64 / 1e9 / seconds;
             let Some(cpu) = Some(share).filter(|share| *share >= LEAST_SHARE).and_then(|_| last_cpu(pid, tid)) else {
                 continue;
@@ -63,7 +117,12 @@ impl Threads {
             of_cpu.1 <= MOST_A_CPU
         });
         let mut tables = BTreeMap::new();
-        programs.iter_mut().for_each(|program| describe(program, &mut tables));
+        let mut named = later.named.lock().unwrap_or_else(PoisonError::into_inner);
+        named.retain(|_, known| known.at.elapsed() < NAMES_AGE);
+        for program in &mut programs {
+            let began = later.processes.get(&program.pid).map_or(0, |process| process.used.began);
+            describe(program, began, &mut named, &mut tables);
+        }
         programs
     }
 }
@@ -71,41 +130,50 @@ impl Threads {
 /// CPU time of a thread (ns), by the scheduler's own clock where the kernel shows it, else by ticks.
 fn ran_ns(pid: u32, tid: u32) -> Option<u64> {
     let path = format!("/proc/{pid}/task/{tid}");
-    if let Ok(text) = fs::read_to_string(format!("{path}/schedstat")) {
+    if let Some(text) = small(&format!("{path}/schedstat")) {
         return text.split_ascii_whitespace().next()?.parse().ok();
     }
-    let (user, system): (u64, u64) = (stat(pid, tid, 14)?, stat(pid, tid, 15)?);
-    Some((user + system) * TICK_NS)
+    let stat = stat(&format!("{path}/stat"))?;
+    Some((column(&stat, 14)? + column(&stat, 15)?) * TICK_NS)
 }
 
-/// A column of a thread's stat, counted from 1 as in proc(5); it is behind the name, which may hold anything.
-fn stat<T: std::str::FromStr>(pid: u32, tid: u32, column: usize) -> Option<T> {
-    let text = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    let (_, behind) = text.rsplit_once(')')?;
-    behind.split_ascii_whitespace().nth(column - 3)?.parse().ok()
+/// The text of a file of procfs that fits into a kilobyte, by one read.
+fn small(path: &str) -> Option<String> {
+    let mut bytes = [0; 1024];
+    let length = File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+}
+
+/// A stat behind the name, which may hold anything.
+fn stat(path: &str) -> Option<String> {
+    small(path)?.rsplit_once(')').map(|(_, behind)| behind.to_owned())
+}
+
+/// A column of a stat, counted from 1 as in proc(5).
+fn column(stat: &str, column: usize) -> Option<u64> {
+    stat.split_ascii_whitespace().nth(column - 3)?.parse().ok()
 }
 
 /// The CPU that a thread ran on last.
 fn last_cpu(pid: u32, tid: u32) -> Option<u32> {
-    stat(pid, tid, 39)
+    column(&stat(&format!("/proc/{pid}/task/{tid}/stat"))?, 39)?.try_into().ok()
 }
 
 fn namespace(process: &str) -> Option<u64> {
     fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|about| about.ino())
 }
 
-/// The name of a process, control characters taken out.
-pub(super) fn name(pid: u32) -> Option<String> {
-    let name = procfs::text(format!("/proc/{pid}/comm"))?;
-    Some(name.chars().map(|c| if c.is_control() { '?' } else { c }).collect())
-}
-
 /// Name, namespace and sockets of a program; tables of sockets are read once a namespace.
-fn describe(program: &mut ProgramMoment, tables: &mut BTreeMap<u64, Sockets>) {
+fn describe(
+    program: &mut ProgramMoment,
+    began: u64,
+    named: &mut BTreeMap<u32, NamedSockets>,
+    tables: &mut BTreeMap<u64, Names>,
+) {
     let pid = program.pid;
-    program.name = name(pid).unwrap_or_else(|| "?".to_owned());
-    if program.share < LOOKED_UP {
+    program.name = process::name(pid);
+    let flags = stat(&format!("/proc/{pid}/stat")).and_then(|stat| column(&stat, 9)).unwrap_or(0);
+    if program.share < LOOKED_UP || flags & KERNEL_THREAD != 0 {
         return;
     }
     let (own, first, theirs) = (namespace("thread-self"), namespace("1"), namespace(&pid.to_string()));
@@ -114,8 +182,18 @@ fn describe(program: &mut ProgramMoment, tables: &mut BTreeMap<u64, Sockets>) {
     if program.elsewhere {
         return;
     }
-    let Some((inodes, theirs)) = sockets::inodes(pid).zip(theirs) else { return };
-    let table = match tables.entry(theirs) {
+    let known = named.get(&pid).filter(|known| known.began == began).map(|known| known.names.clone());
+    let Some(mut names) = known.or_else(|| names_of(pid, theirs?, tables)) else { return };
+    named.entry(pid).or_insert_with(|| NamedSockets { began, at: Instant::now(), names: names.clone() });
+    program.more_sockets = names.len().saturating_sub(MOST_SOCKETS) as u64;
+    names.truncate(MOST_SOCKETS);
+    program.sockets = Some(names);
+}
+
+/// The sockets of a process: those that are open to anyone, else its connections.
+fn names_of(pid: u32, space: u64, tables: &mut BTreeMap<u64, Names>) -> Option<Vec<String>> {
+    let inodes = sockets::inodes(pid)?;
+    let table = match tables.entry(space) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => entry.insert(sockets::of_namespace(&pid.to_string())),
     };
@@ -127,13 +205,7 @@ fn describe(program: &mut ProgramMoment, tables: &mut BTreeMap<u64, Sockets>) {
         names.dedup();
         names
     };
-    let mut names = named(true);
-    if names.is_empty() {
-        names = named(false);
-    }
-    program.more_sockets = names.len().saturating_sub(MOST_SOCKETS) as u64;
-    names.truncate(MOST_SOCKETS);
-    program.sockets = Some(names);
+    Some(Some(named(true)).filter(|names| !names.is_empty()).unwrap_or_else(|| named(false)))
 }
 
 #[cfg(test)]
@@ -145,14 +217,14 @@ mod tests {
     #[test]
     fn a_busy_thread_is_named_with_its_socket() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let before = Threads::now();
+        let before = Threads::now(None);
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(300) {
             std::hint::spin_loop();
         }
         let ran = ran_ns(std::process::id(), nix::unistd::gettid().as_raw() as u32).expect("this thread");
         assert!(ran > 10_000_000, "{ran}");
-        let programs = before.until(&Threads::now(), began.elapsed().as_secs_f64());
+        let programs = before.until(&Threads::now(None), began.elapsed().as_secs_f64());
         // On a machine where others use every CPU it may have little of one.
         let Some(own) = programs.iter().find(|program| program.pid == std::process::id() && program.share >= LOOKED_UP)
         else {
@@ -162,5 +234,22 @@ mod tests {
         assert!(own.busiest_thread <= 1.0 && !own.name.is_empty() && !own.elsewhere, "{own:?}");
         let sockets = own.sockets.as_ref().expect("own files");
         assert!(sockets.contains(&name) || own.more_sockets > 0, "{name} in {own:?}");
+    }
+
+    /// Threads of a process that did not run are not read again; a process that ran is.
+    #[test]
+    fn only_what_ran_is_read() {
+        let mut child = std::process::Command::new("sleep").arg("20").spawn().expect("sleep");
+        std::thread::sleep(Duration::from_millis(200));
+        let before = Threads::now(None);
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(100) {
+            std::hint::spin_loop();
+        }
+        let after = Threads::now(Some(&before));
+        let same = |pid: u32| Arc::ptr_eq(&before.processes[&pid].ran_ns, &after.processes[&pid].ran_ns);
+        let (sleeps, runs) = (same(child.id()), !same(std::process::id()));
+        let _ = (child.kill(), child.wait());
+        assert!(sleeps && runs, "{sleeps} {runs}");
     }
 }

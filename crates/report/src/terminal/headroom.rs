@@ -21,6 +21,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     page.paragraph(0, tone, &answer(headroom));
     page.paragraph(0, Tone::Faint, &basis(headroom));
     page.list("LOST NOW", &headroom.lost);
+    page.list("NOT COUNTED AS LOST", &headroom.unclaimed);
     page.block(&cpus(headroom));
     page.list("PROGRAMS", &programs(headroom));
     let queues: Vec<&QueueHeadroom> = headroom.queues.iter().collect();
@@ -195,6 +196,7 @@ mod tests {
             }],
             lost_per_s: 0.0,
             lost: Vec::new(),
+            unclaimed: Vec::new(),
             losses: Vec::new(),
             programs: Vec::new(),
             cautions: vec!["The cliff was measured 40 days ago: repeat `netcliff find`.".into()],

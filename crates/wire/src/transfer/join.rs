@@ -75,8 +75,12 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
     options::stall(socket.as_fd(), TRY_NS)?;
     let socket = UdpSocket::from(socket);
     let mut answer = [0; ANY_DATAGRAM];
+    let mut refused = None;
     while Instant::now() < deadline {
-        socket.send(&greeting(token, flow)).map_err(failed)?;
+        // A full queue, or a firewall here, may refuse one and take the next; the wait for an answer is the pause.
+        if let Err(error) = socket.send(&greeting(token, flow)) {
+            refused = Some(error);
+        }
         match socket.recv(&mut answer) {
             // Data may overtake the answer; it comes from the far end's own port, which sends nothing to others.
             Ok(_) => return recipe.finish(socket.into(), false),
@@ -84,7 +88,12 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
             Err(e) => return Err(failed(e)),
         }
     }
-    Err(failed(io::Error::new(io::ErrorKind::TimedOut, "no answer: is UDP let through to that host?")))
+    Err(failed(refused.map_or_else(
+        || io::Error::new(io::ErrorKind::TimedOut, "no answer: is UDP let through to that host?"),
+        |error| {
+            io::Error::new(error.kind(), format!("{error}: does a firewall of this host, or its route, refuse it?"))
+        },
+    )))
 }
 
 /// The far end of a UDP flow: waits for a peer that proves the token and takes datagrams from no other.

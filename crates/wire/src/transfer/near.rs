@@ -80,7 +80,9 @@ pub fn run_with(
     let told = last_report(session, settings, whole);
     let (played, told) = match (played, told) {
         // What broke the near end is the far end's failure where it has one.
-        (Err(_), Ok(FarReport { failed: Some(why), .. })) => return Err(WireError::Far(why)),
+        (Err(ours), Ok(FarReport { failed: Some(why), .. })) => {
+            return Err(WireError::Far(format!("{why}; this end: {ours}")));
+        }
         (Err(ours), _) => return Err(ours),
         (Ok(played), told) => (played, told),
     };

@@ -101,7 +101,7 @@ fn read(served: &Served, sender: &Sender<Bytes>) {
             }
             (Ok(host), None) => {
                 let ports = host.main_ports();
-                match Look::now(&ports) {
+                match before.as_ref().map_or_else(|| Look::now(&ports), |before| before.next(&ports)) {
                     Err(error) => refused(&error.to_string()),
                     Ok(now) => {
                         let line = before.as_ref().map(|before| moment_line(&before.until(&now, &ports)));

@@ -31,6 +31,7 @@ fn view() -> View {
         tx_bps: 9e3,
         ring_lost_per_s: 3.0,
         dropped_per_s: 0.0,
+        unclaimed_per_s: 0.0,
         link_bps: Some(1e10),
         queues: vec![queue(0, true), queue(1, true), queue(0, false)],
     };
@@ -114,7 +115,7 @@ fn programs_and_losses_have_lines() {
     bare.moment.programs = vec![program];
     let words = "receive buffers of UDP sockets".into();
     bare.moment.losses =
-        vec![LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, sockets: Vec::new() }];
+        vec![LossMoment { reason: "udp_receive_buffer".into(), words, per_s: 31e3, ..LossMoment::default() }];
     let seen = text(&bare, 100, height(&bare));
     for says in [
         "  dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1",

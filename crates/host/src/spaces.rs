@@ -1,0 +1,395 @@
+//! Network namespaces: their names ([`Spaces`]), their devices ([`Spaces::devices`]), work inside of one ([`inside`]).
+
+use crate::{
+    process, procfs,
+    rtnl::{RawLink, Rtnl},
+};
+use nix::sched::{CloneFlags, setns};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Where `ip netns` keeps names.
+const NAMED: &str = "/run/netns";
+const OWN: &str = "/proc/thread-self/ns/net";
+/// Inode number of the first network namespace since Linux 6.18. Source: include/uapi/linux/nsfs.h, NET_NS_INIT_INO.
+const FIRST: u64 = 0xEFFF_FFF9;
+/// Least time between two looks at all processes.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Least time between two looks where a namespace is unknown.
+const LOOK_FOR_ONE: Duration = Duration::from_millis(500);
+/// The name of this program's processes: their threads are in namespaces of their own.
+const OWN_PROGRAM: &str = "netcliff";
+/// Namespaces whose counters are read; more are named in the limits.
+pub const MOST_SPACES: usize = 64;
+/// Ethernet's header and a VLAN tag (bytes): what a device takes beyond its MTU. Source: include/linux/netdevice.h, __is_skb_forwardable.
+const BEYOND_MTU: u64 = 14 + 4;
+
+/// A network namespace.
+#[derive(Debug, Clone)]
+pub struct Space {
+    /// Its name below /run/netns, `host`, or a process in it.
+    pub name: String,
+    /// A file that stands for it.
+    pub path: PathBuf,
+    /// A process in it.
+    pub(crate) process: Option<u32>,
+    /// Its tables in procfs, by a task in it.
+    tables: Option<PathBuf>,
+}
+
+impl Space {
+    /// Whether it is still there.
+    pub(crate) fn is(&self, number: u64) -> bool {
+        inode(&self.path) == Some(number)
+    }
+
+    /// A table of /proc/net, by a task of this namespace; else from within.
+    pub(crate) fn table(&self, name: &str) -> io::Result<String> {
+        let by_task = self.tables.as_ref().map(|tables| procfs::lossy(tables.join(name)));
+        if let Some(Ok(table)) = by_task {
+            return Ok(table);
+        }
+        let name = name.to_owned();
+        inside(&self.path, move || procfs::lossy(format!("/proc/thread-self/net/{name}")))?
+    }
+}
+
+/// Network namespaces, by inode number; looked for again every few seconds.
+#[derive(Debug, Clone)]
+pub struct Spaces {
+    /// The caller's namespace.
+    pub own: u64,
+    spaces: BTreeMap<u64, Space>,
+    looked: Option<Instant>,
+}
+
+impl Default for Spaces {
+    fn default() -> Self {
+        let own = inode(Path::new(OWN)).unwrap_or_default();
+        Spaces { own, spaces: BTreeMap::new(), looked: None }
+    }
+}
+
+impl Spaces {
+    /// A namespace by inode number, if a look has found it.
+    pub(crate) fn known(&self, inode: u64) -> Option<&Space> {
+        self.spaces.get(&inode)
+    }
+
+    /// True where the caller is in the host's own network namespace: the one of its kernel threads.
+    pub fn in_host(&self) -> bool {
+        host_space() == Some(self.own)
+    }
+
+    /// A namespace by its name below /run/netns, a process or a file; its inode number.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn find(&mut self, name: &str) -> Result<u64, String> {
+        let path = match name {
+            name if name.contains('/') => PathBuf::from(name),
+            name if name.bytes().all(|byte| byte.is_ascii_digit()) => PathBuf::from(format!("/proc/{name}/ns/net")),
+            name => Path::new(NAMED).join(name),
+        };
+        let error = |error: io::Error| {
+            let named = procfs::names(NAMED).join(", ");
+            let named = if named.is_empty() { "none".to_owned() } else { named };
+            format!(
+                "{name:?} is no network namespace ({}: {error}): write a name of `ip netns` (here {named}), a process's id, or a path such as /proc/PID/ns/net",
+                path.display()
+            )
+        };
+        let inode = fs::metadata(&path).map_err(error)?.ino();
+        self.spaces.entry(inode).or_insert_with(|| Space { name: name.to_owned(), path, process: None, tables: None });
+        Ok(inode)
+    }
+
+    /// All namespaces that have a name or a process.
+    pub fn all(&mut self) -> &BTreeMap<u64, Space> {
+        if self.looked.is_none_or(|at| at.elapsed() >= LOOK_AGAIN) {
+            self.look();
+        }
+        &self.spaces
+    }
+
+    fn look(&mut self) {
+        self.looked = Some(Instant::now());
+        let mut found = BTreeMap::new();
+        for name in procfs::names(NAMED) {
+            let path = Path::new(NAMED).join(&name);
+            if let Some(inode) = inode(&path) {
+                found.entry(inode).or_insert(Space { name, path, process: None, tables: None });
+            }
+        }
+        let host = host_space();
+        let mut add = |task: String, pid: u32, named: &dyn Fn() -> String| {
+            let path = PathBuf::from(format!("{task}/ns/net"));
+            let Some(inode) = inode(&path) else { return };
+            let name = || if host == Some(inode) { "host".to_owned() } else { named() };
+            let space = found.entry(inode).or_insert_with(|| Space { name: name(), path, process: None, tables: None });
+            space.process.get_or_insert(pid);
+            space.tables.get_or_insert_with(|| PathBuf::from(format!("{task}/net")));
+        };
+        let pids = process::numbers("/proc");
+        for &pid in &pids {
+            add(format!("/proc/{pid}"), pid, &|| format!("{} ({pid})", process::name(pid)));
+        }
+        for pid in pids.into_iter().filter(|pid| process::name(*pid) == OWN_PROGRAM) {
+            for task in process::numbers(&format!("/proc/{pid}/task")) {
+                add(format!("/proc/{pid}/task/{task}"), pid, &|| format!("{OWN_PROGRAM} ({pid})"));
+            }
+        }
+        let this = || Space { name: "this".to_owned(), path: OWN.into(), process: None, tables: None };
+        found.entry(self.own).or_insert_with(this);
+        self.spaces = found;
+    }
+
+    /// A namespace's name; its number where nobody is in it any more.
+    pub fn name(&mut self, inode: u64) -> String {
+        let may_look = self.looked.is_none_or(|at| at.elapsed() >= LOOK_FOR_ONE);
+        if !self.spaces.contains_key(&inode) && may_look {
+            self.look();
+        }
+        self.spaces.get(&inode).map_or_else(|| format!("netns {inode}"), |space| space.name.clone())
+    }
+
+    /// Those whose counters are read: these, or all; at most [`MOST_SPACES`], and how many are left out.
+    pub(crate) fn read_of(&mut self, wanted: &[u64]) -> (Vec<(u64, Space)>, usize) {
+        let wanted = |inode: &u64| wanted.is_empty() || wanted.contains(inode);
+        let mut all: Vec<(u64, Space)> = self
+            .all()
+            .iter()
+            .filter(|(inode, _)| wanted(inode))
+            .map(|(inode, space)| (*inode, space.clone()))
+            .collect();
+        let left_out = all.len().saturating_sub(MOST_SPACES);
+        all.truncate(MOST_SPACES);
+        (all, left_out)
+    }
+
+    /// Whether one of these namespaces (or of all) has a device of that name; true where one cannot be asked.
+    pub fn have_device(&mut self, wanted: &[u64], name: &str) -> bool {
+        let (spaces, left_out) = self.read_of(wanted);
+        let has = |table: String| table.lines().any(|line| line.split(':').next().is_some_and(|of| of.trim() == name));
+        left_out > 0 || spaces.iter().any(|(_, space)| space.table("dev").map_or(true, has))
+    }
+
+    /// The devices of all namespaces but the caller's that this process may look into, each with the namespace's name.
+    pub(crate) fn devices(&mut self) -> Vec<(String, Counted)> {
+        let own = self.own;
+        let others = self.all().iter().filter(|(inode, _)| **inode != own);
+        let read = |space: &Space| parsed(&space.table("dev").unwrap_or_default());
+        others.flat_map(|(_, space)| read(space).into_iter().map(|one| (space.name.clone(), one))).collect()
+    }
+
+    /// The other end of a veth pair, in whichever namespace it is. `None` where the namespace has neither name nor process.
+    pub fn far_end(&mut self, space: u64, device: &str) -> Option<FarEnd> {
+        let spaces: Vec<(u64, Space)> = self.all().iter().map(|(inode, space)| (*inode, space.clone())).collect();
+        let links = |space: &Space| inside(&space.path, || Rtnl::new().links()).ok()?.ok();
+        let near = spaces.iter().find(|(inode, _)| *inode == space)?;
+        let here = near.1.path.clone();
+        let near = links(&near.1)?.into_iter().find(|link| link.name == device)?;
+        if near.kind.as_deref() != Some("veth") {
+            return None;
+        }
+        let pair = |link: &RawLink| {
+            let linked = Some(link.index) == near.linked && link.linked == Some(near.index);
+            linked && link.kind.as_deref() == Some("veth")
+        };
+        let number = |other: PathBuf| inside(&here, move || space_number(&other)).ok()?;
+        // Devices are numbered in each namespace anew: the pair's namespace has a number, too.
+        let is_there = |(inode, other): &&(u64, Space)| match near.linked_space {
+            None => *inode == space,
+            Some(there) => *inode != space && number(other.path.clone()) == Some(there),
+        };
+        let (_, there) = spaces.iter().find(is_there)?;
+        let link = links(there)?.into_iter().find(pair)?;
+        let (netns, is_up) = (there.name.clone(), link.is_up());
+        Some(FarEnd { netns, mtu_bytes: link.mtu_bytes?, name: link.name, is_up })
+    }
+}
+
+/// What a device has counted, by /proc/net/dev.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Counted {
+    pub(crate) name: String,
+    pub(crate) rx_bytes: u64,
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_dropped: u64,
+    pub(crate) rx_fifo: u64,
+    pub(crate) tx_bytes: u64,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_dropped: u64,
+}
+
+/// Why namespaces that have names cannot be looked into; `None`: they can, or there are none.
+pub fn refusal() -> Option<String> {
+    let first = procfs::names(NAMED).into_iter().next()?;
+    let error = inside(&Path::new(NAMED).join(&first), || ()).err()?;
+    Some(format!("network namespace {first}: {error}; to look into others' namespaces needs root"))
+}
+
+/// The far end of a veth pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FarEnd {
+    /// Its network namespace, by name.
+    pub netns: String,
+    /// Its name there.
+    pub name: String,
+    /// Its MTU (bytes).
+    pub mtu_bytes: u32,
+    /// True where it was set up.
+    pub is_up: bool,
+}
+
+impl FarEnd {
+    /// The longest frame that it takes (bytes).
+    pub(crate) fn longest_bytes(&self) -> u64 {
+        u64::from(self.mtu_bytes) + BEYOND_MTU
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|about| about.ino())
+}
+
+/// The namespace of the host's devices: the one of its kernel threads. `None` in a container, which does not see them.
+pub(crate) fn host_space() -> Option<u64> {
+    let threads = procfs::text("/proc/2/comm").is_some_and(|name| name == "kthreadd");
+    let of_threads = threads.then(|| inode(Path::new("/proc/2/ns/net"))).flatten();
+    of_threads.or_else(|| inode(Path::new(OWN)).filter(|own| *own == FIRST))
+}
+
+/// Runs in a network namespace. A namespace is entered for good: a thread is spent on it.
+///
+/// # Errors
+/// The namespace cannot be entered, or the thread cannot be started.
+pub(crate) fn inside<T: Send + 'static>(path: &Path, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let file = File::open(path)?;
+    let enter = move || {
+        setns(file, CloneFlags::CLONE_NEWNET)?;
+        Ok(work())
+    };
+    let thread = thread::Builder::new().name("namespace".into()).spawn(enter)?;
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that looked into it ended early")))
+}
+
+/// The number that the calling thread's namespace has for another one. Source: net/core/net_namespace.c, rtnl_net_getid.
+#[cfg(target_os = "linux")]
+fn space_number(other: &Path) -> Option<i32> {
+    use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
+    use std::os::fd::AsRawFd as _;
+    /// linux/rtnetlink.h, linux/net_namespace.h.
+    const RTM_GETNSID: u16 = 90;
+    const NETNSA_NSID: u16 = 1;
+    const NETNSA_FD: u16 = 3;
+    /// Of the message and `struct rtgenmsg`, padded.
+    const HEAD: usize = 16 + 4;
+
+    let file = File::open(other).ok()?;
+    let netlink = SockProtocol::NetlinkRoute;
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, netlink).ok()?;
+    let mut request = Vec::new();
+    request.extend((HEAD as u32 + 8).to_ne_bytes());
+    request.extend(RTM_GETNSID.to_ne_bytes());
+    request.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    // Sequence number, port and family.
+    request.extend([0; 12]);
+    request.extend(8u16.to_ne_bytes());
+    request.extend(NETNSA_FD.to_ne_bytes());
+    request.extend(file.as_raw_fd().to_ne_bytes());
+    send(socket.as_raw_fd(), &request, MsgFlags::empty()).ok()?;
+    let mut reply = [0; 512];
+    let length = recv(socket.as_raw_fd(), &mut reply, MsgFlags::empty()).ok()?;
+    let mut attributes = reply.get(..length)?.get(HEAD..)?;
+    let is_answer = reply.get(4..6)? != (libc::NLMSG_ERROR as u16).to_ne_bytes();
+    while let (true, [a, b, c, d, rest @ ..]) = (is_answer, attributes) {
+        let (length, kind) = (usize::from(u16::from_ne_bytes([*a, *b])), u16::from_ne_bytes([*c, *d]));
+        if kind == NETNSA_NSID {
+            return Some(i32::from_ne_bytes(*rest.first_chunk()?)).filter(|number| *number >= 0);
+        }
+        attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
+    }
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn space_number(_: &Path) -> Option<i32> {
+    None
+}
+
+/// The devices of a table of /proc/net/dev; a loopback device that nothing went over is none.
+fn parsed(table: &str) -> Vec<Counted> {
+    let device = |line: &str| {
+        let (name, columns) = line.split_once(':')?;
+        let columns: Vec<u64> = columns.split_ascii_whitespace().map_while(|text| text.parse().ok()).collect();
+        let [rx_bytes, rx_packets, _, rx_dropped, rx_fifo, _, _, _, tx_bytes, tx_packets, _, tx_dropped, ..] =
+            columns[..]
+        else {
+            return None;
+        };
+        let name = name.trim().to_owned();
+        (name != "lo" || rx_packets > 0).then_some(Counted {
+            name,
+            rx_bytes,
+            rx_packets,
+            rx_dropped,
+            rx_fifo,
+            tx_bytes,
+            tx_packets,
+            tx_dropped,
+        })
+    };
+    table.lines().filter_map(device).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netcliff_testkit::{Need, has};
+    use std::process::Command;
+
+    #[test]
+    fn devices_of_a_table() {
+        let table = "Inter-|   Receive\n face |bytes    packets\n    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n  v0: 7 6 0 1 2 0 0 0 500 5 0 3 0 0 0 0\n";
+        let v0 = Counted {
+            name: "v0".into(),
+            rx_bytes: 7,
+            rx_packets: 6,
+            rx_dropped: 1,
+            rx_fifo: 2,
+            tx_bytes: 500,
+            tx_packets: 5,
+            tx_dropped: 3,
+        };
+        assert_eq!(parsed(table), [v0]);
+        assert_eq!(parsed(&table.replace("lo: 0 0", "lo: 9 1")).len(), 2);
+    }
+
+    #[test]
+    fn devices_of_a_named_namespace_are_found_from_outside() {
+        if !has(Need::Netns) {
+            return;
+        }
+        let space = format!("ncspace-{}", std::process::id());
+        let ip = |args: &[&str]| Command::new("ip").args(args).status().is_ok_and(|status| status.success());
+        assert!(
+            ip(&["netns", "add", &space])
+                && ip(&["-n", &space, "link", "add", "w0", "type", "veth", "peer", "name", "w1"])
+        );
+        let found = Spaces::default().devices();
+        assert!(ip(&["netns", "delete", &space]));
+        let names: Vec<&str> =
+            found.iter().filter(|(of, _)| *of == space).map(|(_, device)| device.name.as_str()).collect();
+        assert!(names.contains(&"w0") && names.contains(&"w1") && refusal().is_none(), "{found:?}");
+    }
+}
