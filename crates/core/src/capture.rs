@@ -1,6 +1,8 @@
 //! [`Capture`]: packets recorded on a link: when they came, how long they were, which flows they belonged to.
 
 #[cfg(feature = "pcap")]
+mod opening;
+#[cfg(feature = "pcap")]
 pub mod reading;
 
 use std::net::SocketAddr;
