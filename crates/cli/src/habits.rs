@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 ///
 /// | source | options |
 /// | --- | --- |
-/// | iperf3 | -Z, -A, -k, -B, -f, -D, -1, -4, -6, -T, -d, --logfile |
+/// | iperf3 | -Z, -A, -k, -B, -f, -D, -1, -4, -6, -T, -d, --logfile, and all others of 3.18 that `stream` lacks |
 /// | netperf | -H |
 /// | wrk, wrk2, hey | -d, -R, --duration, --connections, --threads, --latency |
 const OTHER: &[(&[&str], &[&str], &str)] = &[
@@ -34,6 +34,50 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["stream", "rr"], &["-T", "--title"], "--name NAME with --save"),
     (&["stream", "rr"], &["-d", "--debug"], "NETCLIFF_LOG=debug; a time is -t"),
     (&["stream", "rr"], &["--logfile"], "--json > FILE"),
+    (&["stream"], &["-L", "--flowlabel"], "not there: packets have the kernel's flow label"),
+    (&["stream"], &["-F"], "--path sendfile --file FILE"),
+    (&["stream"], &["-X", "--xbind", "--sctp", "--nstreams"], "not there: no SCTP; --channel mptcp has several paths"),
+    (&["stream"], &["--bind-dev"], "--namespaces NEAR,FAR for ends on this host; a route for a far end"),
+    (&["stream"], &["--cport"], "not there: the kernel chooses the sender's ports; --flows N has as many"),
+    (&["stream", "rr"], &["--dscp"], "--tos (-S), four times the DSCP, such as --tos 0xb8 for EF"),
+    (&["stream"], &["--fq-rate"], "--rate (-b): the kernel paces TCP"),
+    (&["stream"], &["--pacing-timer"], "not there: --paced-by says who paces"),
+    (&["stream"], &["--mptcp", "-m"], "--channel mptcp"),
+    (&["stream"], &["--skip-rx-copy"], "--receive trunc"),
+    (
+        &["stream"],
+        &["--connect-timeout", "--rcv-timeout", "--snd-timeout"],
+        "--stall TIME: a transfer without progress ends",
+    ),
+    (&["stream"], &["--get-server-output"], "not needed: the result has both ends"),
+    (&["stream", "rr"], &["--json-stream"], "--live"),
+    (
+        &["stream", "rr"],
+        &["--verbose-server", "--timestamps", "--forceflush"],
+        "--live: a JSON line as things happen, with its time",
+    ),
+    (&["stream"], &["--udp-counters-64bit"], "always 64 bits"),
+    (
+        &["stream"],
+        &["--repeating-payload", "--extra-data"],
+        "not there: the payload is netcliff's; --name NAME with --save names a run",
+    ),
+    (
+        &["stream"],
+        &["--dont-fragment"],
+        "not there: datagrams longer than the MTU go as fragments; --block (-l) below the MTU avoids them",
+    ),
+    (
+        &["stream"],
+        &["--server-bitrate-limit", "--idle-timeout", "--server-max-duration"],
+        "`netcliff agent` and its limits (`netcliff agent --help`)",
+    ),
+    (
+        &["stream", "rr"],
+        &["--username", "--rsa-public-key-path", "--rsa-private-key-path", "--authorized-users-path"],
+        "--key FILE, made by `netcliff agent --make-key FILE`",
+    ),
+    (&["stream", "rr"], &["-I", "--pidfile"], "`netcliff agent`, by its systemd unit (docs/how-to/agent.md)"),
     (&["stream", "rr"], &["-H", "--host"], "--to HOST (-c)"),
     (&["rr"], &["-R", "-b", "--bitrate"], "--rate N, requests a second, such as --rate 20k"),
     (&["rr"], &["-l", "--length", "-r"], "--request SIZE and --response SIZE"),
@@ -61,8 +105,17 @@ pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// What an option is called here, for a command line that was refused for it; `None` for one of no other tool.
+/// What an option is called here, for a command line that was refused for it; `None` for one of no other tool. The word that is not UTF-8,
+/// where one is.
 pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
+    if error.kind() == ErrorKind::InvalidUtf8
+        && let Some(word) = words.iter().find(|word| word.to_str().is_none())
+    {
+        let word = word.to_string_lossy();
+        return Some(format!(
+            "{word}: words here are UTF-8; rename the file, or give a link to it (ln -s) whose name is"
+        ));
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -114,6 +167,8 @@ mod tests {
             "stream -s",
             "stream -s -p 5201 --key k",
             "stream --client h --parallel 4 --bitrate 10M --length 64K",
+            "stream -b 0 -l 128k -w 256k -n 1m -S 0x10",
+            "stream -b 10m -t 5",
             "rr -c h -u -t 10 -P 8 -J",
             "rr -s",
         ] {
@@ -132,6 +187,10 @@ mod tests {
         let line = words("netcliff run fig-7a --csv out.txt");
         let error = Cli::try_parse_from(&line).expect_err("out.txt is not taken for a file");
         assert!(hint(&line, &error).is_some_and(|hint| hint.contains("--csv=out.txt")));
+        let word = std::os::unix::ffi::OsStringExt::from_vec(b"--size=\xff.pcap".to_vec());
+        let line = ["netcliff".into(), "predict".into(), word];
+        let error = Cli::try_parse_from(&line).expect_err("not UTF-8");
+        assert!(hint(&line, &error).is_some_and(|hint| hint.contains("\u{fffd}.pcap") && hint.contains("ln -s")));
         let line = words("netcliff stream --no-such");
         let error = Cli::try_parse_from(&line).expect_err("no option");
         assert_eq!(hint(&line, &error), None);

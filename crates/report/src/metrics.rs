@@ -2,11 +2,14 @@
 //! (github.com/prometheus/OpenMetrics, specification/OpenMetrics.md): the same samples, which differ in how counters are declared and
 //! in the last line.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use netcliff_core::headroom::{Headroom, Nearest};
 use netcliff_core::metrics::{AgentCounters, Counters};
 use netcliff_core::watch::Moment;
+
+use crate::format::printable;
 
 /// What is told. Rates and shares are of the moment, everything else is counted since boot.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +59,19 @@ impl Text {
             Kind::Gauge => (name, "gauge"),
         };
         let _ = writeln!(self.text, "# HELP {declared} {help}\n# TYPE {declared} {kind}");
-        for (labels, value) in samples {
+        // Names of interfaces whose unseen characters are replaced may be the same: one sample twice makes a whole answer invalid.
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        for (mut labels, value) in samples {
+            labels.iter_mut().for_each(|(_, value)| *value = printable(value));
+            let times = seen.entry(written(&labels)).or_default();
+            *times += 1;
+            if *times > 1 {
+                let replaced = |value: &str| value.contains('\u{fffd}');
+                labels
+                    .iter_mut()
+                    .filter(|(_, value)| replaced(value))
+                    .for_each(|(_, value)| *value += &format!("~{times}"));
+            }
             let _ = writeln!(self.text, "{name}{} {value}", written(&labels));
         }
     }

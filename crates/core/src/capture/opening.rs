@@ -143,7 +143,9 @@ impl<R: Read> Read for Modified<R> {
             self.from.by_ref().take(HEADER).read_to_end(&mut header)?;
             match (&header[..], self.began) {
                 ([], _) => return Ok(0),
-                ([.., _], false) if header.len() as u64 == HEADER => header[..4].copy_from_slice(&[0xa1, 0xb2, 0xc3, 0xd4]),
+                ([.., _], false) if header.len() as u64 == HEADER => {
+                    header[..4].copy_from_slice(&[0xa1, 0xb2, 0xc3, 0xd4])
+                }
                 (&[_, _, _, _, _, _, _, _, a, b, c, d, ..], true) if header.len() as u64 == HEADER => {
                     self.data = u64::from(u32::from_be_bytes([a, b, c, d]));
                     header.truncate(16);

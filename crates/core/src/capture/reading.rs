@@ -34,7 +34,8 @@ const PACKET_BLOCK: u32 = 2;
 
 /// Why a file is not read to its end.
 const CUT: &str = "the file ends in the middle of the next one";
-const DAMAGED: &str = "the rest of the file cannot be unpacked further: it is cut, damaged or no part of the packed file";
+const DAMAGED: &str =
+    "the rest of the file cannot be unpacked further: it is cut, damaged or no part of the packed file";
 const APPENDED: &str = "another capture's header follows, as `cat` joins files; join captures by mergecap -w";
 const ZEROS: &str = "zeros follow, as a crash leaves them";
 /// First words of a pcap file: of microseconds, nanoseconds and Kuznetzov's, in either byte order.
