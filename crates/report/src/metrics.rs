@@ -344,6 +344,26 @@ mod tests {
         }
     }
 
+    /// Names that differ in unseen characters alone do not become one sample twice, of which Prometheus would refuse the whole answer.
+    #[test]
+    fn samples_are_unique_whatever_interfaces_are_called() {
+        let interface = |name: &str| InterfaceCounters { name: name.into(), ..InterfaceCounters::default() };
+        let interfaces = vec![interface("z\u{1b}"), interface("z\u{202e}"), interface("z\u{fffd}"), interface("z")];
+        let counters = Counters { interfaces, ..Counters::default() };
+        let told = Told { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: None };
+        let text = metrics(told, false);
+        let samples: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        let unique: std::collections::BTreeSet<&&str> = samples.iter().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(unique.len(), samples.iter().filter(|line| !line.starts_with('#')).count(), "{text}");
+        for name in ["z\u{fffd}", "z\u{fffd}~2", "z\u{fffd}~3", "z"] {
+            assert!(
+                text.contains(&format!("interface_packets_total{{interface=\"{name}\",direction=\"receive\"}}")),
+                "{text}"
+            );
+        }
+        assert_eq!(text, printable(&text));
+    }
+
     /// Alert rules and dashboard name no metric that is missing from the output.
     #[test]
     fn contrib_names_only_metrics_that_exist() {
