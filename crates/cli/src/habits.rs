@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// | --- | --- |
 /// | iperf3 | -Z, -A, -k, -B, -f, -D, -1, -4, -6, -T, -d, --logfile, and all others of 3.18 that `stream` lacks |
 /// | netperf | -H |
+/// | tcpdump, dropwatch, watch | -i, -n, -c, -w, -f, -d |
 /// | wrk, wrk2, hey | -d, -R, --duration, --connections, --threads, --latency |
 const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["stream"], &["-Z", "--zerocopy"], "--path zerocopy (MSG_ZEROCOPY) or --path sendfile"),
@@ -21,7 +22,7 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (
         &["stream", "rr"],
         &["-B", "--bind"],
-        "--data-to ADDRESS for data to an agent, --namespaces for ends on this host",
+        "--data-to ADDRESS for data to an agent, --namespaces for ends on this host; of a server `netcliff agent --listen ADDRESS:PORT`",
     ),
     (&["stream", "rr"], &["-f", "--format"], "chosen by size; --json has bit/s and bytes"),
     (
@@ -85,7 +86,29 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["rr"], &["--connections", "--parallel"], "--flows N (-P)"),
     (&["rr"], &["--threads"], "--flows N (-P): a thread each"),
     (&["rr"], &["--latency"], "always measured; -v prints it in full"),
+    (&["drops", "watch", "headroom", "inspect", "find"], &["-i", "--interface"], "--if NAME"),
+    (&["drops"], &["-f", "--expression"], "--filter 'EXPRESSION', such as --filter 'udp port 53'"),
+    (&["drops"], &["-c", "--count"], "--time TIME, after which it ends; --once: one interval"),
+    (&["drops"], &["-w"], "--json > FILE; headers by --by flow, no packets are written"),
+    (&["drops"], &["-n", "-nn"], "always so: addresses and ports are numbers"),
+    (&["drops"], &["--top"], "--rows N"),
+    (&["watch", "headroom"], &["-n", "-d"], "--interval TIME, such as --interval 1"),
+    (&["agent", "serve"], &["-p", "--port"], "--listen ADDRESS:PORT"),
+    (&["find"], &["--rate", "-b"], "not needed: `find` searches the load; --max-rate bounds it"),
+    (&["find"], &["-t", "--time"], "--trial TIME, of each trial; --quick is short"),
     (&["rr"], &["--connect", "-C"], "--crr: a connection for each request"),
+];
+
+/// Commands that take no bare word, and what is written for the one that users of other tools give.
+const WORDS: &[(&str, &str)] = &[
+    ("drops", "--filter, in quotes, such as --filter 'udp port 53'"),
+    ("find", "--if NAME for an interface of this host"),
+    ("watch", "--if NAME for an interface, --interval TIME for a time"),
+    ("headroom", "--if NAME for an interface, --interval TIME for a time"),
+    ("stream", "--to HOST (-c)"),
+    ("rr", "--to HOST (-c), where `netcliff agent` runs"),
+    ("agent", "--listen ADDRESS:PORT"),
+    ("serve", "--listen ADDRESS:PORT"),
 ];
 
 /// The words of a command line with `--csv NAME.csv` joined to `--csv=NAME.csv`: `--csv` alone prints, and any other word after it stays what it is
@@ -124,6 +147,11 @@ pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
         && words.get(at + 1).is_some_and(|next| *next == **refused)
     {
         return Some(format!("--csv alone prints to stdout; for a file write --csv={refused}"));
+    }
+    if !refused.starts_with('-') {
+        let command = words.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-'))?;
+        let (_, here) = WORDS.iter().find(|(name, _)| *command == **name)?;
+        return Some(format!("{refused:?}: `netcliff {}` takes no word alone; write {here}", command.to_string_lossy()));
     }
     let refused = refused.split('=').next().unwrap_or(refused);
     let of = |commands: &&[&str]| words.iter().skip(1).any(|word| commands.iter().any(|command| *word == **command));
@@ -187,6 +215,17 @@ mod tests {
         let line = words("netcliff run fig-7a --csv out.txt");
         let error = Cli::try_parse_from(&line).expect_err("out.txt is not taken for a file");
         assert!(hint(&line, &error).is_some_and(|hint| hint.contains("--csv=out.txt")));
+        for (line, part) in [
+            ("drops udp port 53", "--filter 'udp port 53'"),
+            ("drops --filter udp port 53", "in quotes"),
+            ("find eth0", "--if NAME"),
+            ("stream 192.0.2.1", "--to HOST (-c)"),
+            ("serve 8080", "--listen ADDRESS:PORT"),
+        ] {
+            let words = words(&format!("netcliff {line}"));
+            let error = Cli::try_parse_from(&words).expect_err("no word alone");
+            assert!(hint(&words, &error).is_some_and(|hint| hint.contains(part)), "{line}: {error}");
+        }
         let word = std::os::unix::ffi::OsStringExt::from_vec(b"--size=\xff.pcap".to_vec());
         let line = ["netcliff".into(), "predict".into(), word];
         let error = Cli::try_parse_from(&line).expect_err("not UTF-8");

@@ -528,9 +528,8 @@ impl Aside {
         }
         let lost = self.lost.values().fold(0, |sum: u64, lost| sum.saturating_add(*lost)).max(self.lost_between);
         if lost > 0 {
-            let share = 100.0 * lost as f64 / packets as f64;
             notes.push(format!(
-                "the capturing program lost {}, {share:.3} % of those that it kept: the load was higher than this file's",
+                "the capturing program lost {} besides the {packets} of this file: the load was higher than its",
                 counted(lost)
             ));
         }
