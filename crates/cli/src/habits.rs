@@ -151,7 +151,10 @@ pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
     if !refused.starts_with('-') {
         let command = words.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-'))?;
         let (_, here) = WORDS.iter().find(|(name, _)| *command == **name)?;
-        return Some(format!("{refused:?}: `netcliff {}` takes no word alone; write {here}", command.to_string_lossy()));
+        return Some(format!(
+            "{refused:?}: `netcliff {}` takes no word alone; write {here}",
+            command.to_string_lossy()
+        ));
     }
     let refused = refused.split('=').next().unwrap_or(refused);
     let of = |commands: &&[&str]| words.iter().skip(1).any(|word| commands.iter().any(|command| *word == **command));

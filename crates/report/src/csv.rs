@@ -3,8 +3,6 @@
 mod flat;
 mod rfc2544;
 
-use std::borrow::Cow;
-
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
@@ -176,11 +174,11 @@ fn number(value: Option<f64>) -> String {
 }
 
 /// A cell behind an apostrophe where a spreadsheet would run it as a formula: a host's or file's name may be anyone's.
-fn plain(cell: &str) -> Cow<'_, str> {
+fn plain(cell: &str) -> String {
     let is_value = |rest: &str| rest.chars().all(|letter| letter.is_alphanumeric() || " .,%/_".contains(letter));
     let runs = cell.starts_with(['=', '@', '\t', '\r'])
         || cell.strip_prefix(['+', '-']).is_some_and(|rest| cell.parse::<f64>().is_err() && !is_value(rest));
-    if runs { Cow::Owned(format!("'{cell}")) } else { Cow::Borrowed(cell) }
+    if runs { format!("'{cell}") } else { cell.to_owned() }
 }
 
 pub(crate) fn line(fields: &[String]) -> String {
@@ -196,7 +194,8 @@ mod tests {
 
     #[test]
     fn no_cell_is_a_formula() {
-        let fields = ["=HYPERLINK(1)", "@SUM(1)", "+1+cmd|' /C calc'!A0", "-1+1", "-1.5", "-2.4 %", "-", "1e-3", "eth0"];
+        let fields =
+            ["=HYPERLINK(1)", "@SUM(1)", "+1+cmd|' /C calc'!A0", "-1+1", "-1.5", "-2.4 %", "-", "1e-3", "eth0"];
         let line = line(&fields.map(str::to_owned));
         assert_eq!(line, "'=HYPERLINK(1),'@SUM(1),'+1+cmd|' /C calc'!A0,'-1+1,-1.5,-2.4 %,-,1e-3,eth0\n");
     }
