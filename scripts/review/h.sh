@@ -201,6 +201,8 @@ verdict P14 "--version >/dev/full: exit $code" is "$code" 1
 verdict P14 "a new store: directory $(stat -c %a new), file $(stat -c %a new/r.db)" is "$(stat -c %a new new/r.db | xargs)" "700 600"
 if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
     "$netcliff" results export --db r.db 1 -o run.json >/dev/null 2>&1
+    # As of a version that did not count them.
+    sed -i 's/,"objects":[0-9]*//' run.json
     row=$(tail -n 1 run.json)
     for _ in $(seq 300); do echo "$row"; done >>run.json
     mkdir disk

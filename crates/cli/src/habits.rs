@@ -90,7 +90,7 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["drops"], &["-f", "--expression"], "--filter 'EXPRESSION', such as --filter 'udp port 53'"),
     (&["drops"], &["-c", "--count"], "--time TIME, after which it ends; --once: one interval"),
     (&["drops"], &["-w"], "--json > FILE; headers by --by flow, no packets are written"),
-    (&["drops"], &["-n", "-nn"], "always so: addresses and ports are numbers"),
+    (&["drops"], &["-n"], "always so: addresses and ports are numbers"),
     (&["drops"], &["--top"], "--rows N"),
     (&["watch", "headroom"], &["-n", "-d"], "--interval TIME, such as --interval 1"),
     (&["agent", "serve"], &["-p", "--port"], "--listen ADDRESS:PORT"),

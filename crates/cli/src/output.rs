@@ -227,9 +227,14 @@ impl Write for Messages {
     }
 }
 
+/// Whether stderr is a terminal that is drawn on; elsewhere progress is lines.
+pub fn has_bars() -> bool {
+    std::io::stderr().is_terminal() && !is_dumb()
+}
+
 /// A progress bar of a terminal: what it draws goes the way of messages, and is left out while those wait.
 pub fn bar(length: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() || is_dumb() {
+    if !has_bars() {
         return ProgressBar::hidden();
     }
     let target = ProgressDrawTarget::term_like_with_hz(Box::new(Drawing::default()), DRAWINGS_PER_S);
