@@ -28,6 +28,21 @@ open(f"{place}/old.pcapng", "wb").write(shb + idb(1) + b"".join(old(1_000_000 * 
 pcap("long.pcap", 1, [(n, tcp(64 * 1448 // 2)) for n in range(65)] + [(70 + n, udp(20)) for n in range(4)])
 pcap("any.pcap", 113, [(n, bytes(14) + b"\x08\0" + udp(20)[14:]) for n in range(518)])
 open(f"{place}/mixed.pcapng", "wb").write(shb + idb(1) + idb(127) + b"".join(new(1_000_000 * n, udp(20), n % 2) for n in range(128)))
+with open(f"{place}/modified.pcap", "wb") as out:
+    out.write(struct.pack(">IHHiIII", 0xA1B2CD34, 2, 4, 0, 0, 262144, 1))
+    for n in range(50):
+        out.write(struct.pack(">IIIIIHBB", n, 0, 62, 62, 2, 2048, 0, 0) + udp(20))
+pcap("plain.pcap", 1, [(1 + n, udp(20)) for n in range(100)])
+plain = open(f"{place}/plain.pcap", "rb").read()
+open(f"{place}/joined.pcap", "wb").write(plain + plain)
+open(f"{place}/zeros.pcap", "wb").write(plain + bytes(4096))
+open(f"{place}/part1", "wb").write(plain[:3000])
+open(f"{place}/part2", "wb").write(plain[3000:])
+open(f"{place}/lost.pcapng", "wb").write(shb + idb(1) + b"".join(new(1_000_000 * n, udp(20)) for n in range(100)) + block(5, struct.pack("<IIIHHQ", 0, 0, 0, 5, 8, 17)))
+open(f"{place}/x.snoop", "wb").write(b"snoop\0\0\0" + bytes(64))
+open(f"{place}/x.xz", "wb").write(b"\xfd7zXZ\0" + bytes(64))
+open(f"{place}/empty.pcap", "wb")
+pcap("a,speed=2.pcap", 1, [(1 + n, udp(20)) for n in range(100)])
 pcap("years.pcap", 1, [(n * 3_400_000, udp(20)) for n in range(100)])
 PY
 run() { "$netcliff" simulate --host pentium4-2530mhz --packets 1000 --arrivals "trace:$scratch/$1" "${@:2}" 2>&1; }
@@ -45,4 +60,27 @@ row "interfaces of several link types" '64 packets of link type 127 \(IEEE 802.1
 row "100 packets in years" 'years.pcap.*100 packets over .* give --rate' "$(run years.pcap)"
 gzip -k "$scratch/old.pcapng"
 row "packed by gzip" '"rate": ?"1pps"' "$(run old.pcapng.gz --json)"
+# Of the same kinds, by a second pair of eyes.
+row "modified pcap, big-endian" '"rate": ?"1pps"' "$(run modified.pcap --json)"
+row "captures joined by cat" 'the first 100 packets count: another capture.s header' "$(run joined.pcap)"
+row "zeros at the end" 'the first 100 packets count: zeros follow' "$(run zeros.pcap)"
+row "packets that the capture lacks" 'capturing program lost 17 packets' "$(run lost.pcapng)"
+row "another format, by name" 'but Solaris snoop; convert it: editcap' "$(run x.snoop)"
+row "another packer, by name" 'packed by xz; unpack it first' "$(run x.xz)"
+row "an empty file" 'is empty' "$(run empty.pcap)"
+row "options in any order" '"rate": ?"2pps"' "$(run plain.pcap,speed=2,mtu=9000 --json)"
+row "a name like an option" '"rate": ?"1pps"' "$(run a,speed=2.pcap --json)"
+row "standard input" 'captures are read from files' "$("$netcliff" simulate --arrivals trace:- 2>&1 </dev/null)"
+row "--size of a capture" '65 packets longer than an MTU' "$("$netcliff" predict --scheme interrupt --rate 1k --size "$scratch/long.pcap" 2>&1)"
+row "advise" '65 packets longer than an MTU' "$("$netcliff" advise --host pentium4-2530mhz --rate 1k --packets-each 1000 --packets-at-most 2000 --arrivals "trace:$scratch/long.pcap" 2>&1)"
+printf 'title = "t"\nengines = ["model"]\nschemes = ["interrupt"]\n[host]\npreset = "pentium4-2530mhz"\n[traffic]\nsizes = ["%s"]\nrates = "1kpps..2kpps:2"\n[figure]\ny = "throughput_pps"\n' \
+    "$scratch/long.pcap" >"$scratch/sizes.toml"
+row "run" '65 packets longer than an MTU' "$("$netcliff" run "$scratch/sizes.toml" 2>&1)"
+row "a name that is not UTF-8" 'words here are UTF-8' "$(run $'\xff.pcap')"
+if command -v zstd >/dev/null; then
+    (cd "$scratch" && zstd -q part1 part2 && cat part1.zst part2.zst >parts.zst)
+    row "all frames of zstd" '"rate": ?"1pps"' "$(run parts.zst --json)"
+else
+    echo "SKIPPED all frames of zstd: no zstd"
+fi
 exit "$wrong"

@@ -40,6 +40,16 @@ row 14-server 'admitted' cat "$work/agent"
 row 14-client 'Goodput' "$netcliff" stream -c 127.0.0.1 -p 9876 -u -b 10M -t 0.2 --repeats 1
 row 14-rr 'transactions|Latency|latency' "$netcliff" rr -c 127.0.0.1 -p 9876 -t 0.2 --repeats 1
 row 14-hint 'path zerocopy' "$netcliff" stream -Z
+row 14-numbers 'Goodput' "$netcliff" stream --testbed loopback -b 0 -l 128k -w 256k -S 0x10 -t 0.1 --repeats 1
+row 14-rates 'Goodput' "$netcliff" stream --testbed loopback -u -b 10m -t ' 0.1' --repeats 1
+row 14-burst 'leave /100 out' "$netcliff" stream -b 10M/100
+row 14-cport 'the kernel chooses' "$netcliff" stream --cport 5000
+row 14-dscp 'four times the DSCP' "$netcliff" stream --dscp ef
+row 14-tcpdump "filter 'udp port 53'" "$netcliff" drops udp port 53
+row 14-interface '\-\-if NAME' "$netcliff" find -i eth0
+row 14-word '\-\-to HOST' "$netcliff" stream 192.0.2.1
+row 18-two-outputs 'named for two outputs' "$netcliff" run fig-7a --engine model --svg "$work/x" --html "$work/x"
+row 18-dash '/dev/stdout is stdout' "$netcliff" run fig-7a --engine model --svg -
 row 14-predict 'offered load|100 kpps' "$netcliff" predict --scheme interrupt --rate 100k
 row 14-ambiguous 'expected a rate' "$netcliff" predict --rate 100M
 row 18-list 'fig-7a .*Figure 7\(a\)' "$netcliff" run --list

@@ -169,6 +169,20 @@ else
     skipped "P8, P9" "no python3"
 fi
 
+# Half an export, or two joined ones, are no run.
+"$netcliff" results export --db r.db 1 -o whole.json >/dev/null 2>&1
+head -n 1 whole.json >half.json
+cat whole.json whole.json >joined.json
+for file in half joined; do
+    said=$("$netcliff" results import --db i.db $file.json 2>&1)
+    verdict P14 "results import of $file.json: $said" grep -qE "it is cut|exported runs" <<<"$said"
+done
+
+# P8: a name from a file is no formula.
+printf 'name = "=HYPERLINK(1)"\nprotocol = "5us"\n' >host.toml
+said=$("$netcliff" predict --host host.toml --scheme interrupt --rate 1k --csv 2>/dev/null | tail -n 1 | cut -c 1-24)
+verdict P8 "a host called =HYPERLINK(1) in CSV: $said" grep -q ",'=HYPERLINK(1)," <<<"$said"
+
 # P12: a device is no database.
 said=$("$netcliff" results list --db pipe 2>&1)
 verdict P12 "--db PIPE: $said" grep -q "is a pipe" <<<"$said"
@@ -187,6 +201,8 @@ verdict P14 "--version >/dev/full: exit $code" is "$code" 1
 verdict P14 "a new store: directory $(stat -c %a new), file $(stat -c %a new/r.db)" is "$(stat -c %a new new/r.db | xargs)" "700 600"
 if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
     "$netcliff" results export --db r.db 1 -o run.json >/dev/null 2>&1
+    # As of a version that did not count them.
+    sed -i 's/,"objects":[0-9]*//' run.json
     row=$(tail -n 1 run.json)
     for _ in $(seq 300); do echo "$row"; done >>run.json
     mkdir disk
@@ -204,6 +220,9 @@ if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
         ip -n "$space" link set "$name" up
         count=$(ip netns exec "$space" "$netcliff" watch --once --interval 200ms --metrics-file /dev/stdout 2>/dev/null | grep -c "^netcliff_interface_packets_total{interface=\"h..0\"")
         verdict P14 "--metrics of an interface whose name is no UTF-8: $count samples" is "$count" 2
+        ip -n "$space" link add "$(printf 'h\376\0330')" type veth peer name hok2
+        count=$(ip netns exec "$space" "$netcliff" watch --once --interval 200ms --metrics-file /dev/stdout 2>/dev/null | sed '/^#/d; s/ [^ ]*$//' | sort | uniq -d | wc -l)
+        verdict P14 "--metrics of two names that differ in unseen characters alone: $count samples twice" is "$count" 0
         said=$(ip netns exec "$space" "$netcliff" tune plan --objective throughput --script 2>&1 | tail -n 1)
         # Where there is nothing to set the script is empty.
         verdict P14 "tune plan --script for it: $said" test "$said" = "set -e" -o "${said/a script cannot hold/}" != "$said"

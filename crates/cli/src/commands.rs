@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use netcliff_core::quote::shell;
 use netcliff_core::units::print_pps;
+use netcliff_core::warning::PREFIX;
 use netcliff_host::files::{self, Form};
 use netcliff_host::inventory::Load;
 use netcliff_host::journal::HostLock;
@@ -228,12 +229,51 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
 /// Refuses a file that could not be written in the end, before anything is measured.
 pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
+    if path == Path::new("-") {
+        return Err(output::usage("cannot write -: it is no file's name; /dev/stdout is stdout, ./- a file called so"));
+    }
     files::check(path).map_err(|error| {
         output::usage(format!(
             "cannot write {}: {error}; name a file in a directory that can be written",
             path.display()
         ))
     })
+}
+
+/// The same of several: two that are one file are refused, of which only the last would be left.
+pub fn refuse_unwritable_files<'a>(paths: impl IntoIterator<Item = Option<&'a Path>>) -> anyhow::Result<()> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for path in paths.into_iter().flatten() {
+        refuse_unwritable(Some(path))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let whole =
+            path.canonicalize().or_else(|_| Ok(parent.canonicalize()?.join(path.file_name().unwrap_or_default())));
+        let whole = whole.unwrap_or_else(|_: std::io::Error| path.to_owned());
+        // A pipe or device takes one after the other.
+        if whole.metadata().is_ok_and(|there| !there.is_file()) {
+            continue;
+        }
+        if files.contains(&whole) {
+            let path = path.display();
+            return Err(output::usage(format!(
+                "{path} is named for two outputs, of which one would be lost; name two files"
+            )));
+        }
+        files.push(whole);
+    }
+    Ok(())
+}
+
+/// Says what must be known of the captures that traffic is read from, each sentence once.
+pub fn warn_of_captures<'a>(traffic: impl IntoIterator<Item = &'a netcliff_core::Traffic>) {
+    let mut said = std::collections::BTreeSet::new();
+    for traffic in traffic {
+        let notes = traffic.capture_notes();
+        notes
+            .into_iter()
+            .filter(|note| said.insert(note.clone()))
+            .for_each(|note| output::say(format!("{PREFIX}{note}")));
+    }
 }
 
 /// Writes a file that the user named, in a form: its characters are those that a terminal shows.

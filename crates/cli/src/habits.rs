@@ -8,8 +8,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 ///
 /// | source | options |
 /// | --- | --- |
-/// | iperf3 | -Z, -A, -k, -B, -f, -D, -1, -4, -6, -T, -d, --logfile |
+/// | iperf3 | -Z, -A, -k, -B, -f, -D, -1, -4, -6, -T, -d, --logfile, and all others of 3.18 that `stream` lacks |
 /// | netperf | -H |
+/// | tcpdump, dropwatch, watch | -i, -n, -c, -w, -f, -d |
 /// | wrk, wrk2, hey | -d, -R, --duration, --connections, --threads, --latency |
 const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["stream"], &["-Z", "--zerocopy"], "--path zerocopy (MSG_ZEROCOPY) or --path sendfile"),
@@ -21,7 +22,7 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (
         &["stream", "rr"],
         &["-B", "--bind"],
-        "--data-to ADDRESS for data to an agent, --namespaces for ends on this host",
+        "--data-to ADDRESS for data to an agent, --namespaces for ends on this host; of a server `netcliff agent --listen ADDRESS:PORT`",
     ),
     (&["stream", "rr"], &["-f", "--format"], "chosen by size; --json has bit/s and bytes"),
     (
@@ -34,6 +35,50 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["stream", "rr"], &["-T", "--title"], "--name NAME with --save"),
     (&["stream", "rr"], &["-d", "--debug"], "NETCLIFF_LOG=debug; a time is -t"),
     (&["stream", "rr"], &["--logfile"], "--json > FILE"),
+    (&["stream"], &["-L", "--flowlabel"], "not there: packets have the kernel's flow label"),
+    (&["stream"], &["-F"], "--path sendfile --file FILE"),
+    (&["stream"], &["-X", "--xbind", "--sctp", "--nstreams"], "not there: no SCTP; --channel mptcp has several paths"),
+    (&["stream"], &["--bind-dev"], "--namespaces NEAR,FAR for ends on this host; a route for a far end"),
+    (&["stream"], &["--cport"], "not there: the kernel chooses the sender's ports; --flows N has as many"),
+    (&["stream", "rr"], &["--dscp"], "--tos (-S), four times the DSCP, such as --tos 0xb8 for EF"),
+    (&["stream"], &["--fq-rate"], "--rate (-b): the kernel paces TCP"),
+    (&["stream"], &["--pacing-timer"], "not there: --paced-by says who paces"),
+    (&["stream"], &["--mptcp", "-m"], "--channel mptcp"),
+    (&["stream"], &["--skip-rx-copy"], "--receive trunc"),
+    (
+        &["stream"],
+        &["--connect-timeout", "--rcv-timeout", "--snd-timeout"],
+        "--stall TIME: a transfer without progress ends",
+    ),
+    (&["stream"], &["--get-server-output"], "not needed: the result has both ends"),
+    (&["stream", "rr"], &["--json-stream"], "--live"),
+    (
+        &["stream", "rr"],
+        &["--verbose-server", "--timestamps", "--forceflush"],
+        "--live: a JSON line as things happen, with its time",
+    ),
+    (&["stream"], &["--udp-counters-64bit"], "always 64 bits"),
+    (
+        &["stream"],
+        &["--repeating-payload", "--extra-data"],
+        "not there: the payload is netcliff's; --name NAME with --save names a run",
+    ),
+    (
+        &["stream"],
+        &["--dont-fragment"],
+        "not there: datagrams longer than the MTU go as fragments; --block (-l) below the MTU avoids them",
+    ),
+    (
+        &["stream"],
+        &["--server-bitrate-limit", "--idle-timeout", "--server-max-duration"],
+        "`netcliff agent` and its limits (`netcliff agent --help`)",
+    ),
+    (
+        &["stream", "rr"],
+        &["--username", "--rsa-public-key-path", "--rsa-private-key-path", "--authorized-users-path"],
+        "--key FILE, made by `netcliff agent --make-key FILE`",
+    ),
+    (&["stream", "rr"], &["-I", "--pidfile"], "`netcliff agent`, by its systemd unit (docs/how-to/agent.md)"),
     (&["stream", "rr"], &["-H", "--host"], "--to HOST (-c)"),
     (&["rr"], &["-R", "-b", "--bitrate"], "--rate N, requests a second, such as --rate 20k"),
     (&["rr"], &["-l", "--length", "-r"], "--request SIZE and --response SIZE"),
@@ -41,7 +86,29 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["rr"], &["--connections", "--parallel"], "--flows N (-P)"),
     (&["rr"], &["--threads"], "--flows N (-P): a thread each"),
     (&["rr"], &["--latency"], "always measured; -v prints it in full"),
+    (&["drops", "watch", "headroom", "inspect", "find"], &["-i", "--interface"], "--if NAME"),
+    (&["drops"], &["-f", "--expression"], "--filter 'EXPRESSION', such as --filter 'udp port 53'"),
+    (&["drops"], &["-c", "--count"], "--time TIME, after which it ends; --once: one interval"),
+    (&["drops"], &["-w"], "--json > FILE; headers by --by flow, no packets are written"),
+    (&["drops"], &["-n"], "always so: addresses and ports are numbers"),
+    (&["drops"], &["--top"], "--rows N"),
+    (&["watch", "headroom"], &["-n", "-d"], "--interval TIME, such as --interval 1"),
+    (&["agent", "serve"], &["-p", "--port"], "--listen ADDRESS:PORT"),
+    (&["find"], &["--rate", "-b"], "not needed: `find` searches the load; --max-rate bounds it"),
+    (&["find"], &["-t", "--time"], "--trial TIME, of each trial; --quick is short"),
     (&["rr"], &["--connect", "-C"], "--crr: a connection for each request"),
+];
+
+/// Commands that take no bare word, and what is written for the one that users of other tools give.
+const WORDS: &[(&str, &str)] = &[
+    ("drops", "--filter, in quotes, such as --filter 'udp port 53'"),
+    ("find", "--if NAME for an interface of this host"),
+    ("watch", "--if NAME for an interface, --interval TIME for a time"),
+    ("headroom", "--if NAME for an interface, --interval TIME for a time"),
+    ("stream", "--to HOST (-c)"),
+    ("rr", "--to HOST (-c), where `netcliff agent` runs"),
+    ("agent", "--listen ADDRESS:PORT"),
+    ("serve", "--listen ADDRESS:PORT"),
 ];
 
 /// The words of a command line with `--csv NAME.csv` joined to `--csv=NAME.csv`: `--csv` alone prints, and any other word after it stays what it is
@@ -61,8 +128,17 @@ pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// What an option is called here, for a command line that was refused for it; `None` for one of no other tool.
+/// What an option is called here, for a command line that was refused for it; `None` for one of no other tool. The word that is not UTF-8,
+/// where one is.
 pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
+    if error.kind() == ErrorKind::InvalidUtf8
+        && let Some(word) = words.iter().find(|word| word.to_str().is_none())
+    {
+        let word = word.to_string_lossy();
+        return Some(format!(
+            "{word}: words here are UTF-8; rename the file, or give a link to it (ln -s) whose name is"
+        ));
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -71,6 +147,14 @@ pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
         && words.get(at + 1).is_some_and(|next| *next == **refused)
     {
         return Some(format!("--csv alone prints to stdout; for a file write --csv={refused}"));
+    }
+    if !refused.starts_with('-') {
+        let command = words.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-'))?;
+        let (_, here) = WORDS.iter().find(|(name, _)| *command == **name)?;
+        return Some(format!(
+            "{refused:?}: `netcliff {}` takes no word alone; write {here}",
+            command.to_string_lossy()
+        ));
     }
     let refused = refused.split('=').next().unwrap_or(refused);
     let of = |commands: &&[&str]| words.iter().skip(1).any(|word| commands.iter().any(|command| *word == **command));
@@ -114,6 +198,8 @@ mod tests {
             "stream -s",
             "stream -s -p 5201 --key k",
             "stream --client h --parallel 4 --bitrate 10M --length 64K",
+            "stream -b 0 -l 128k -w 256k -n 1m -S 0x10",
+            "stream -b 10m -t 5",
             "rr -c h -u -t 10 -P 8 -J",
             "rr -s",
         ] {
@@ -132,6 +218,21 @@ mod tests {
         let line = words("netcliff run fig-7a --csv out.txt");
         let error = Cli::try_parse_from(&line).expect_err("out.txt is not taken for a file");
         assert!(hint(&line, &error).is_some_and(|hint| hint.contains("--csv=out.txt")));
+        for (line, part) in [
+            ("drops udp port 53", "--filter 'udp port 53'"),
+            ("drops --filter udp port 53", "in quotes"),
+            ("find eth0", "--if NAME"),
+            ("stream 192.0.2.1", "--to HOST (-c)"),
+            ("serve 8080", "--listen ADDRESS:PORT"),
+        ] {
+            let words = words(&format!("netcliff {line}"));
+            let error = Cli::try_parse_from(&words).expect_err("no word alone");
+            assert!(hint(&words, &error).is_some_and(|hint| hint.contains(part)), "{line}: {error}");
+        }
+        let word = std::os::unix::ffi::OsStringExt::from_vec(b"--size=\xff.pcap".to_vec());
+        let line = ["netcliff".into(), "predict".into(), word];
+        let error = Cli::try_parse_from(&line).expect_err("not UTF-8");
+        assert!(hint(&line, &error).is_some_and(|hint| hint.contains("\u{fffd}.pcap") && hint.contains("ln -s")));
         let line = words("netcliff stream --no-such");
         let error = Cli::try_parse_from(&line).expect_err("no option");
         assert_eq!(hint(&line, &error), None);

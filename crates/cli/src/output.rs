@@ -227,9 +227,14 @@ impl Write for Messages {
     }
 }
 
+/// Whether stderr is a terminal that is drawn on; elsewhere progress is lines.
+pub fn has_bars() -> bool {
+    std::io::stderr().is_terminal() && !is_dumb()
+}
+
 /// A progress bar of a terminal: what it draws goes the way of messages, and is left out while those wait.
 pub fn bar(length: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !has_bars() {
         return ProgressBar::hidden();
     }
     let target = ProgressDrawTarget::term_like_with_hz(Box::new(Drawing::default()), DRAWINGS_PER_S);
@@ -356,10 +361,15 @@ pub fn terminal_columns() -> Option<usize> {
     columns(&std::io::stdout())
 }
 
+/// Whether the terminal shows the sequences of weight, colour and place as they are: Emacs' shell, some CI.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 /// The style for whatever stdout is.
 pub fn style() -> Style {
     let terminal = std::io::stdout().is_terminal();
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || is_dumb();
     let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .filter_map(|name| std::env::var(name).ok())

@@ -1,6 +1,5 @@
 //! Progress on stderr: of `find`, with the records it keeps on the way, and of `run`.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,7 +31,7 @@ const PARTS: u64 = 1000;
 impl<'a> Progress<'a> {
     /// A bar for a run whose records go to `store`.
     pub fn new(store: Option<(&'a Store, i64)>) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = output::has_bars();
         let bar = output::bar(PARTS);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}% {wide_msg}") {
             bar.set_style(style.progress_chars("=> "));
@@ -99,7 +98,7 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 impl Points {
     /// Progress over `all` points, of which `had` are done already.
     pub fn new(all: usize, had: usize) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = output::has_bars();
         let bar = output::bar(all as u64);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} points, {eta} left") {
             bar.set_style(style.progress_chars("=> "));
@@ -141,7 +140,7 @@ pub struct Search {
 impl Search {
     /// `place`: which of how many loads.
     pub fn new(place: Option<(usize, usize)>) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = output::has_bars();
         let bar = output::bar(1);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos} of at most {human_len} packets, {msg}") {
             bar.set_style(style.progress_chars("=> "));

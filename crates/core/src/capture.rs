@@ -1,6 +1,8 @@
 //! [`Capture`]: packets recorded on a link: when they came, how long they were, which flows they belonged to.
 
 #[cfg(feature = "pcap")]
+mod opening;
+#[cfg(feature = "pcap")]
 pub mod reading;
 
 use std::net::SocketAddr;
@@ -55,7 +57,8 @@ pub fn named(name: &str) -> Option<(&str, u32)> {
 
 /// True for a text that names a capture by its ending: `.pcap`, `.pcapng`, `.cap`, packed or not, with an MTU or not.
 pub fn is_name(text: &str) -> bool {
-    let file = text.trim().rsplit_once(",mtu=").map_or(text.trim(), |(file, _)| file);
+    let text = text.trim().to_ascii_lowercase();
+    let file = text.rsplit_once(",mtu=").map_or(text.as_str(), |(file, _)| file);
     let file = [".gz", ".zst"].iter().find_map(|packed| file.strip_suffix(packed)).unwrap_or(file);
     [".pcap", ".pcapng", ".cap", ".dmp", ".ntar"].iter().any(|end| file.ends_with(end))
 }

@@ -129,6 +129,24 @@ impl Traffic {
         arrivals.into_iter().chain(flows)
     }
 
+    /// What must be known of the captures that this traffic was read from, each with its file's name.
+    pub fn capture_notes(&self) -> Vec<String> {
+        let sizes = match &self.size {
+            FrameSizes::Captured(of) => Some((&of.file, &of.notes)),
+            _ => None,
+        };
+        let all = self.captures().map(|capture| (&capture.file, &capture.notes)).chain(sizes);
+        let mut notes: Vec<String> = all
+            .flat_map(|(file, notes)| {
+                let name = file.rsplit('/').next().unwrap_or_default();
+                notes.iter().map(move |note| format!("{name}: {note}"))
+            })
+            .collect();
+        notes.sort();
+        notes.dedup();
+        notes
+    }
+
     /// Checks every figure against its range.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.size.validate()?;

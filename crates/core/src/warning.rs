@@ -31,9 +31,9 @@ impl Point {
                 "ring = 1 holds only the packet in service: all that come during its service are lost".to_owned(),
             );
         }
+        found.extend(traffic.capture_notes());
         for capture in traffic.captures() {
             let name = capture.file.rsplit('/').next().unwrap_or_default();
-            found.extend(capture.notes.iter().map(|note| format!("{name}: {note}")));
             let no_flow = capture.packets.iter().filter(|packet| packet.flow.is_none()).count();
             if no_flow > 0 && host.queues.is_some() {
                 let of = capture.packets.len();

@@ -113,7 +113,7 @@ fn nearest<'a>(typed: &str, names: &[&'a str]) -> Vec<&'a str> {
 /// The file cannot be read, or what is wrong in it and where.
 pub fn frame_sizes(sizes: &FrameSizes) -> Result<FrameSizes, FileError> {
     match sizes {
-        FrameSizes::File(path) if !path.ends_with(".csv") => Ok(FrameSizes::Mixture(capture::read(path)?.sizes())),
+        FrameSizes::File(path) if !path.ends_with(".csv") => Ok(FrameSizes::from(&capture::read(path)?)),
         FrameSizes::File(path) => sizes_from_csv(path, &read(path)?).map(FrameSizes::Mixture),
         other => Ok(other.clone()),
     }

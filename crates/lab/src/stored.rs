@@ -41,6 +41,9 @@ pub struct Label {
     pub kind: String,
     /// How it ended.
     pub state: String,
+    /// Objects of the file; `None` in files of versions that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<usize>,
 }
 
 /// Key of the label in the first object of an exported file.
@@ -87,6 +90,14 @@ pub enum Unfit {
     /// So many values, of a kind that has one a file, or of several kinds.
     #[error("it holds several objects where one was expected")]
     Several(usize),
+    /// Objects that are there, and that were exported.
+    #[error(
+        "it holds {0} of the {1} objects that were exported: it is cut, or is joined with others; give each file by itself, as it was exported"
+    )]
+    Incomplete(usize, usize),
+    /// Exported files joined to one.
+    #[error("it holds {0} exported runs; give each file by itself")]
+    Joined(usize),
     /// Its kind is known, but a key is missing or of another type.
     #[error("{0}")]
     Damaged(serde_json::Error),
@@ -126,8 +137,16 @@ impl Stored {
     pub fn labelled(name: &str, text: &str) -> Result<(Self, Option<Label>), StoredError> {
         let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
         let read = |values: Vec<Value>| {
-            let label = values.first().and_then(|first| Label::deserialize(first.get(LABEL)?).ok());
-            Ok((read(values)?, label))
+            let labels: Vec<Label> =
+                values.iter().filter_map(|value| Label::deserialize(value.get(LABEL)?).ok()).collect();
+            if labels.len() > 1 {
+                return Err(Unfit::Joined(labels.len()));
+            }
+            let label = labels.into_iter().next();
+            match label.as_ref().and_then(|label| label.objects).filter(|objects| *objects != values.len()) {
+                Some(objects) => Err(Unfit::Incomplete(values.len(), objects)),
+                None => Ok((read(values)?, label)),
+            }
         };
         values.map_err(Unfit::NotJson).and_then(read).map_err(|why| StoredError::NotOurs { name: name.to_owned(), why })
     }
@@ -137,8 +156,9 @@ impl Stored {
     /// # Errors
     /// As [`Stored::json`].
     pub fn export(&self, run: &RunSummary) -> Result<String, serde_json::Error> {
-        let label = Label { name: run.name.clone(), kind: run.kind.clone(), state: run.state.clone() };
         let json = self.json()?;
+        let objects = Some(json.lines().count());
+        let label = Label { name: run.name.clone(), kind: run.kind.clone(), state: run.state.clone(), objects };
         let Some((first, rest)) = json.split_once('\n') else { return Ok(json) };
         // Text, so that numbers stay as they are.
         let label = serde_json::to_string(&label)?;
@@ -334,6 +354,23 @@ mod tests {
         let nothing = store.begin("find", "netcliff find", 1.0).unwrap();
         let empty = Stored::of_run(&store, &store.run(nothing).unwrap().unwrap()).unwrap_err();
         assert!(empty.to_string().contains("holds nothing"), "{empty}");
+    }
+
+    /// A file that is cut between two lines, or several that were joined, is no whole run.
+    #[test]
+    fn an_exported_run_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("records.db")).unwrap();
+        let stored = Stored::Records(vec![record(1e3), record(2e3)]);
+        let run = store.run(stored.keep(&store, None).unwrap()).unwrap().unwrap();
+        let whole = stored.export(&run).unwrap();
+        let first = whole.split_inclusive('\n').next().unwrap();
+        let refused = |text: &str| Stored::of_json("x.json", text).unwrap_err().to_string();
+        assert!(refused(first).contains("1 of the 2 objects"), "{}", refused(first));
+        assert!(refused(&whole.repeat(2)).contains("2 exported runs"), "{}", refused(&whole.repeat(2)));
+        let joined = whole.clone() + &stored.json().unwrap();
+        assert!(refused(&joined).contains("4 of the 2 objects"), "{}", refused(&joined));
+        assert_eq!(Stored::of_json("x.json", &whole).unwrap(), stored);
     }
 
     #[test]

@@ -173,9 +173,30 @@ fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map(|value| format!("{value:?}")).unwrap_or_default()
 }
 
+/// A cell behind an apostrophe where a spreadsheet would run it as a formula: a host's or file's name may be anyone's.
+fn plain(cell: &str) -> String {
+    let is_value = |rest: &str| rest.chars().all(|letter| letter.is_alphanumeric() || " .,%/_".contains(letter));
+    let runs = cell.starts_with(['=', '@', '\t', '\r'])
+        || cell.strip_prefix(['+', '-']).is_some_and(|rest| cell.parse::<f64>().is_err() && !is_value(rest));
+    if runs { format!("'{cell}") } else { cell.to_owned() }
+}
+
 pub(crate) fn line(fields: &[String]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
-    writer.write_record(fields).expect("a Vec takes every write");
+    writer.write_record(fields.iter().map(|field| plain(field))).expect("a Vec takes every write");
     let bytes = writer.into_inner().expect("a Vec takes every write");
     String::from_utf8(bytes).expect("text in, text out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_a_formula() {
+        let fields =
+            ["=HYPERLINK(1)", "@SUM(1)", "+1+cmd|' /C calc'!A0", "-1+1", "-1.5", "-2.4 %", "-", "1e-3", "eth0"];
+        let line = line(&fields.map(str::to_owned));
+        assert_eq!(line, "'=HYPERLINK(1),'@SUM(1),'+1+cmd|' /C calc'!A0,'-1+1,-1.5,-2.4 %,-,1e-3,eth0\n");
+    }
 }

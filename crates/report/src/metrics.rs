@@ -2,11 +2,14 @@
 //! (github.com/prometheus/OpenMetrics, specification/OpenMetrics.md): the same samples, which differ in how counters are declared and
 //! in the last line.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use netcliff_core::headroom::{Headroom, Nearest};
 use netcliff_core::metrics::{AgentCounters, Counters};
 use netcliff_core::watch::Moment;
+
+use crate::format::printable;
 
 /// What is told. Rates and shares are of the moment, everything else is counted since boot.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +59,19 @@ impl Text {
             Kind::Gauge => (name, "gauge"),
         };
         let _ = writeln!(self.text, "# HELP {declared} {help}\n# TYPE {declared} {kind}");
-        for (labels, value) in samples {
+        // Names of interfaces whose unseen characters are replaced may be the same: one sample twice makes a whole answer invalid.
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        for (mut labels, value) in samples {
+            labels.iter_mut().for_each(|(_, value)| *value = printable(value));
+            let times = seen.entry(written(&labels)).or_default();
+            *times += 1;
+            if *times > 1 {
+                let replaced = |value: &str| value.contains('\u{fffd}');
+                labels
+                    .iter_mut()
+                    .filter(|(_, value)| replaced(value))
+                    .for_each(|(_, value)| *value += &format!("~{times}"));
+            }
             let _ = writeln!(self.text, "{name}{} {value}", written(&labels));
         }
     }
@@ -327,6 +342,26 @@ mod tests {
                 assert!(samples.insert(line.rsplit_once(' ').expect("a value").0.to_owned()), "{line} twice");
             }
         }
+    }
+
+    /// Names that differ in unseen characters alone do not become one sample twice, of which Prometheus would refuse the whole answer.
+    #[test]
+    fn samples_are_unique_whatever_interfaces_are_called() {
+        let interface = |name: &str| InterfaceCounters { name: name.into(), ..InterfaceCounters::default() };
+        let interfaces = vec![interface("z\u{1b}"), interface("z\u{202e}"), interface("z\u{fffd}"), interface("z")];
+        let counters = Counters { interfaces, ..Counters::default() };
+        let told = Told { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: None };
+        let text = metrics(told, false);
+        let samples: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        let unique: std::collections::BTreeSet<&&str> = samples.iter().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(unique.len(), samples.iter().filter(|line| !line.starts_with('#')).count(), "{text}");
+        for name in ["z\u{fffd}", "z\u{fffd}~2", "z\u{fffd}~3", "z"] {
+            assert!(
+                text.contains(&format!("interface_packets_total{{interface=\"{name}\",direction=\"receive\"}}")),
+                "{text}"
+            );
+        }
+        assert_eq!(text, printable(&text));
     }
 
     /// Alert rules and dashboard name no metric that is missing from the output.

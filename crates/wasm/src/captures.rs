@@ -65,7 +65,7 @@ pub fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
 pub fn sizes(asked: FrameSizes, arrivals: &Arrivals) -> Result<FrameSizes, Refused> {
     let lacking = || Refused::of("size", "size = trace: frame sizes `trace` need arrivals from a capture, trace:FILE");
     match asked.with_capture_of(arrivals).ok_or_else(lacking)? {
-        FrameSizes::File(file) => Ok(FrameSizes::Mixture(kept("size", &file)?.sizes())),
+        FrameSizes::File(file) => Ok(FrameSizes::from(&*kept("size", &file)?)),
         other => Ok(other),
     }
 }
@@ -108,7 +108,7 @@ mod tests {
         assert!((taken.rate_pps - 1e5).abs() < 1e-6, "{}", taken.rate_pps);
         let with = arrivals(asked()).unwrap();
         assert!(matches!(sizes(FrameSizes::Trace(None), &with).unwrap(), FrameSizes::Trace(Some(_))));
-        assert!(matches!(sizes(FrameSizes::File("a, b.pcap".into()), &Arrivals::Poisson), Ok(FrameSizes::Mixture(_))));
+        assert!(matches!(sizes(FrameSizes::File("a, b.pcap".into()), &Arrivals::Poisson), Ok(FrameSizes::Captured(_))));
         assert!(sizes(FrameSizes::Trace(None), &Arrivals::Poisson).is_err());
         assert!(arrivals("trace:a, b.pcap,speed=2".parse().unwrap()).is_err());
     }

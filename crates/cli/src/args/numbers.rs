@@ -95,9 +95,14 @@ fn cpu_list(text: &str) -> Option<Vec<usize>> {
     (cpus.len() <= MOST_CPUS).then_some(cpus)
 }
 
-/// A number of a byte.
+/// A number of a byte, hexadecimal behind 0x.
 pub fn byte(text: &str) -> Result<u8, String> {
-    text.trim().parse().map_err(|_| "expected a whole number from 0 to 255, such as 16".to_owned())
+    let text = text.trim();
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) if !digits.starts_with('+') => u8::from_str_radix(digits, 16).ok(),
+        _ => text.parse().ok(),
+    };
+    number.ok_or_else(|| "expected a whole number from 0 to 255, such as 16 or 0x10".to_owned())
 }
 
 /// An address, no name.
@@ -132,6 +137,7 @@ pub fn listening(text: &str) -> Result<SocketAddr, String> {
 
 /// A time; a number alone is in seconds, as iperf3 and ping have it.
 pub fn seconds(text: &str) -> Result<f64, String> {
+    let text = text.trim();
     match text.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => Ok(seconds),
         Ok(_) => Err(format!("{text}: expected a time of at least 0, such as 10 (seconds) or 500ms")),
@@ -152,25 +158,34 @@ pub fn line_interval(text: &str) -> Result<LineInterval, String> {
     Ok(LineInterval((seconds > 0.0).then_some(seconds)))
 }
 
-/// Bytes; K, M and G alone are binary and a number alone is bytes, as iperf3 has it.
+/// Bytes; K, M and G alone, in capitals or not, are binary and a number alone is bytes, as iperf3 has it.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    netcliff_core::units::parse_bytes(&with_unit(text, "B", "iB")).map_err(|error| error.to_string())
+    let with_unit = with_unit(text, "B", &[('K', "KiB"), ('M', "MiB"), ('G', "GiB")]);
+    netcliff_core::units::parse_bytes(&with_unit).map_err(|error| error.to_string())
 }
 
-/// A bit rate; K, M and G alone are decimal and a number alone is bit/s, as iperf3 has it.
+/// A bit rate; K, M, G and T alone, in capitals or not, are decimal and a number alone is bit/s, as iperf3 has it; tc's Mbit is Mbit/s.
 pub fn bit_rate_bps(text: &str) -> Result<f64, String> {
-    let text = text.strip_suffix('K').map_or(text.to_owned(), |number| format!("{number}k"));
-    netcliff_core::units::parse_bps(&with_unit(&text, "bit/s", "bit/s")).map_err(|error| error.to_string())
+    if let Some((rate, packets)) = text.split_once('/')
+        && packets.parse::<u32>().is_ok()
+    {
+        return Err(format!("{text}: bursts are of one block here; leave /{packets} out: {rate}"));
+    }
+    let with_unit = match text.trim() {
+        text if text.ends_with("bit") => format!("{text}/s"),
+        text => with_unit(text, "bit/s", &[('K', "kbit/s"), ('M', "Mbit/s"), ('G', "Gbit/s"), ('T', "Tbit/s")]),
+    };
+    netcliff_core::units::parse_bps(&with_unit).map_err(|error| error.to_string())
 }
 
-/// A number alone with `unit`, one that ends in a prefix alone with what `prefixed` adds; all else as it is.
-fn with_unit(text: &str, unit: &str, prefixed: &str) -> String {
+/// A number alone with `unit`, one behind which a prefix stands alone with the prefix's unit; all else as it is.
+fn with_unit(text: &str, unit: &str, prefixes: &[(char, &str)]) -> String {
     let is_number = |text: &str| text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0);
-    match text.strip_suffix(['k', 'K', 'M', 'G']) {
-        Some(number) if is_number(number) => format!("{text}{prefixed}"),
-        None if is_number(text) => format!("{text}{unit}"),
-        _ => text.to_owned(),
-    }
+    let prefixed = prefixes.iter().find_map(|(prefix, unit)| {
+        let number = text.strip_suffix([*prefix, prefix.to_ascii_lowercase()]).filter(|number| is_number(number))?;
+        Some(format!("{number}{unit}"))
+    });
+    prefixed.unwrap_or_else(|| if is_number(text) { format!("{text}{unit}") } else { text.to_owned() })
 }
 
 /// Since when runs are listed.
@@ -233,6 +248,11 @@ mod tests {
             (Ok(1400), Ok(65536), Ok(1 << 20), Ok(65536))
         );
         assert_eq!((bit_rate_bps("1G"), bit_rate_bps("100M")), (Ok(1e9), Ok(1e8)));
+        assert_eq!((bytes("256k"), bytes("1m"), bytes("1g")), (Ok(256 << 10), Ok(1 << 20), Ok(1 << 30)));
+        assert_eq!(["10m", "1g", "1T", "10Mbit"].map(bit_rate_bps), [Ok(1e7), Ok(1e9), Ok(1e12), Ok(1e7)]);
+        assert!(bit_rate_bps("10M/100").is_err_and(|error| error.contains("leave /100 out")));
+        assert_eq!((seconds(" 1"), byte("0x10"), byte("0xFF")), (Ok(1.0), Ok(16), Ok(255)));
+        assert!(["0x", "0x100", "0x+1", "256", "-1"].iter().all(|wrong| byte(wrong).is_err()));
         assert_eq!((bit_rate_bps("64K"), bit_rate_bps("1Gbit/s"), bit_rate_bps("5000")), (Ok(64e3), Ok(1e9), Ok(5e3)));
         for wrong in ["-1", "inf", "NaN", "ten", "K", ""] {
             assert!(seconds(wrong).is_err() && bytes(wrong).is_err() && bit_rate_bps(wrong).is_err(), "{wrong}");

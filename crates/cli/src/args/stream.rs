@@ -195,7 +195,7 @@ pub struct StreamArgs {
     pub tos: Option<u8>,
     /// Pacing of each flow: by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP
     #[arg(long, aliases = ["bitrate", "bandwidth"], value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true, short = 'b', help_heading = "Transfer")]
-    pub rate: Option<u64>,
+    pub rate: Option<Pace>,
     /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one [default: kernel]
     #[arg(long, value_enum, value_name = "WHO", requires = "rate", help_heading = "Transfer", hide_short_help = true)]
     pub paced_by: Option<PacedBy>,
@@ -226,6 +226,11 @@ pub struct StreamArgs {
 }
 
 impl StreamArgs {
+    /// Pacing of each flow (bit/s); `None` without.
+    pub fn pace_bps(&self) -> Option<u64> {
+        self.rate.and_then(|pace| pace.0)
+    }
+
     /// What carries the bytes.
     pub fn carrier(&self) -> Carrier {
         if self.udp { Carrier::Udp } else { self.channel }
@@ -372,7 +377,15 @@ fn link(text: &str) -> Result<f64, String> {
     if bps > 0.0 { Ok(bps) } else { Err("expected more than 0, such as 10Gbit/s".into()) }
 }
 
-fn rate(text: &str) -> Result<u64, String> {
+/// A pace; `None` for 0, which is none, as iperf3 has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace(pub Option<u64>);
+
+fn rate(text: &str) -> Result<Pace, String> {
     let bps = numbers::bit_rate_bps(text)?;
-    if (64e3..=1e13).contains(&bps) { Ok(bps as u64) } else { Err("expected 64kbit/s to 10000Gbit/s".into()) }
+    match bps {
+        0.0 => Ok(Pace(None)),
+        bps if (64e3..=1e13).contains(&bps) => Ok(Pace(Some(bps as u64))),
+        _ => Err("expected 64kbit/s to 10000Gbit/s, or 0 for no pace".into()),
+    }
 }

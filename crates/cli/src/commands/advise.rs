@@ -17,7 +17,7 @@ use netcliff_model::ModelEngine;
 use netcliff_report as report;
 use netcliff_sim::SimEngine;
 
-use super::{command_line, costs, now_unix_s, preset_caution};
+use super::{command_line, costs, now_unix_s, preset_caution, warn_of_captures};
 use crate::args::{AdviseArgs, StoreArgs};
 use crate::output;
 use crate::progress::Search;
@@ -30,6 +30,7 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         output::say(format!("netcliff: {why}"));
     }
     let questions = questions(args, store, device)?;
+    warn_of_captures(questions.iter().map(|question| &question.traffic));
     let sim = SimEngine { seed: args.seed, confidence: args.confidence.0, ..SimEngine::default() };
     let mut all = Vec::new();
     for (index, question) in questions.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use netcliff_lab::compare::{Better, Measured, Outcome, ReadError, Source, compare};
 use netcliff_report as report;
 
-use super::{open_store, refuse_unwritable, store_path, write};
+use super::{open_store, refuse_unwritable_files, store_path, write};
 use crate::args::{CompareArgs, StoreArgs};
 use crate::output;
 
@@ -16,7 +16,7 @@ const INCONCLUSIVE: u8 = 3;
 /// Compares two runs and prints the result.
 pub fn run(args: &CompareArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let files = [&args.html, &args.junit, &args.benchmark_bigger, &args.benchmark_smaller];
-    files.into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
+    refuse_unwritable_files(files.map(|file| file.as_deref()))?;
     let sources = [&args.a, &args.b].map(|text| Source::parse(text));
     let [a, b] = sources.each_ref().map(|source| read(source, store_args));
     let found = compare(&a?, &b?, args.fail_if_slower).map_err(output::usage)?;

@@ -73,7 +73,7 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         return follow(args, packets, &stop);
     }
     let mut counting = start(args)?;
-    let clears = std::io::stdout().is_terminal() && !args.json && !args.live && !args.once;
+    let clears = std::io::stdout().is_terminal() && !output::is_dumb() && !args.json && !args.live && !args.once;
     let ends = args.time.map(|time| Instant::now() + time);
     let mut next = Instant::now();
     let mut total: Option<Drops> = None;

@@ -22,7 +22,7 @@ use netcliff_wire::transmit::Method;
 use super::far::{FarSession, Guest};
 use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
-    refuse_unwritable, stop_on_signal, warn_of_load, write, write_temporary, write_told,
+    refuse_unwritable_files, stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
 use crate::args::{FindArgs, FindTestbed, SendFrames, StoreArgs};
 use crate::live;
@@ -34,7 +34,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     live::start(args.live, args.json, "find")?;
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
-    [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
+    refuse_unwritable_files([args.html.as_deref(), args.svg.as_deref()])?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.interface.is_none() { enter_user_namespace() } else { None };
     if args.interface.is_none() {

@@ -13,7 +13,7 @@ use netcliff_lab::store::{RunSummary, Store};
 use netcliff_lab::stored::{Stored, StoredError};
 use netcliff_report::{self as report, csv};
 
-use super::{open_store, refuse_name, refuse_unwritable, write_told};
+use super::{open_store, refuse_name, refuse_unwritable_files, write_told};
 use crate::args::{ResultsAction, ResultsArgs, StoreArgs};
 use crate::output;
 
@@ -23,7 +23,7 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
         return trend::run(trend, store_args);
     }
     if let ResultsAction::Show { html, svg, csv, .. } = &args.action {
-        [html.as_deref(), svg.as_deref(), output::csv_file(csv)].into_iter().try_for_each(refuse_unwritable)?;
+        refuse_unwritable_files([html.as_deref(), svg.as_deref(), output::csv_file(csv)])?;
     }
     // Runs that begin have a name, and the list has those of one; the others take a RUN.
     let takes_name = matches!(args.action, ResultsAction::List { .. } | ResultsAction::Import { .. });

@@ -23,7 +23,10 @@ use netcliff_lab::store::{Held, RunState, Store};
 use netcliff_lab::wire_bench::WireBench;
 use serde_json::json;
 
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_unwritable, stop_on_signal};
+use super::{
+    command_line, enter_user_namespace, now_unix_s, open_store, refuse_unwritable_files, stop_on_signal,
+    warn_of_captures,
+};
 use crate::args::{RunArgs, StoreArgs};
 use crate::live;
 use crate::output;
@@ -39,9 +42,7 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let path = args.file().display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
-    [args.svg.as_deref(), args.html.as_deref(), output::csv_file(&args.csv)]
-        .into_iter()
-        .try_for_each(refuse_unwritable)?;
+    refuse_unwritable_files([args.svg.as_deref(), args.html.as_deref(), output::csv_file(&args.csv)])?;
     let provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),
@@ -75,6 +76,7 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
                 packets: args.packets,
             };
             let plan = Plan::new(&path, &text, grid, &changes).map_err(output::usage)?;
+            warn_of_captures(plan.tasks.iter().map(|task| &task.point.traffic));
             points(args, store_args, &text, plan, provenance)
         }
         Experiment::Mlfrr(mlfrr) => {

@@ -229,7 +229,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         receive_buffer_bytes: args.receive_buffer.or(args.window),
         mss_bytes: args.mss,
         tos: args.tos,
-        pacing_bps: args.rate,
+        pacing_bps: args.pace_bps(),
         paced_by_sender: args.paced_by == Some(PacedBy::Sender),
     };
     (template.flows, template.threads) = (args.flows, args.threads);

@@ -69,6 +69,9 @@ pub fn run(args: &WatchArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if !args.json && !args.live && !args.once && !std::io::stdout().is_terminal() {
         return Err(output::usage("stdout is no terminal: give --once, --json or --live"));
     }
+    if !args.json && !args.live && !args.once && output::is_dumb() {
+        return Err(output::usage("TERM is dumb: that terminal cannot be drawn on; give --once, --json or --live"));
+    }
     if args.live {
         output::begin_measuring()?;
     }

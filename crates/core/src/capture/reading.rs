@@ -6,16 +6,17 @@
 //! segmentation or after GRO, is cut into the frames that it was on the wire. What is not read is counted, by kind, in [`Capture::notes`].
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice, ether_type};
-use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, UnknownBlock};
+use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock, OptionCode, PcapNGOption, UnknownBlock};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{PcapBlockOwned, PcapError};
 
+use super::opening::{Opened, opened, what_else};
 use super::{Capture, Captured, CapturedFlow};
 
 /// Packets that are read: more is more than a simulation needs, and 24 bytes of memory each.
@@ -25,9 +26,6 @@ const MOST_FLOWS: usize = 1_000_000;
 /// Size of the buffer for a block (bytes): first, and at most.
 const BUFFER: usize = 1 << 20;
 const MOST_BUFFER: usize = 64 << 20;
-/// The most that is read of what a file unpacks to (bytes).
-#[cfg(feature = "packed")]
-const MOST_UNPACKED: u64 = 64 << 30;
 const FCS: u32 = 4;
 const SMALLEST_FRAME: u32 = 64;
 const ETHERNET_HEADER: u32 = 14;
@@ -35,9 +33,22 @@ const ETHERNET_HEADER: u32 = 14;
 const PACKET_BLOCK: u32 = 2;
 
 /// Why a file is not read to its end.
-const CUT: &str = "the file ends, or cannot be unpacked further, in the middle of the next one";
+const CUT: &str = "the file ends in the middle of the next one";
+const DAMAGED: &str =
+    "the rest of the file cannot be unpacked further: it is cut, damaged or no part of the packed file";
+const APPENDED: &str = "another capture's header follows, as `cat` joins files; join captures by mergecap -w";
+const ZEROS: &str = "zeros follow, as a crash leaves them";
+/// First words of a pcap file: of microseconds, nanoseconds and Kuznetzov's, in either byte order.
+const MAGIC: [u32; 6] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34, 0x34cd_b2a1];
+/// The second word, version 2.4.
+const VERSION: [u32; 4] = [0x0002_0004, 0x0004_0002, 0x0200_0400, 0x0400_0200];
 /// The option of an interface with the length of its FCS.
 const IF_FCSLEN: OptionCode = OptionCode(13);
+/// Packets lost since the one before.
+const EPB_DROPCOUNT: OptionCode = OptionCode(4);
+/// Packets that the interface and the capturing system lost.
+const ISB_IFDROP: OptionCode = OptionCode(5);
+const ISB_OSDROP: OptionCode = OptionCode(7);
 
 /// Where a packet came from: what its times and its first bytes mean.
 #[derive(Clone, Copy)]
@@ -68,12 +79,20 @@ impl Link {
     /// Its name, where it is one that captures often have and that is not read.
     fn name(self) -> &'static str {
         match self.0 {
+            7 => " (ARCNET)",
+            8 | 15 => " (SLIP)",
             105 => " (IEEE 802.11)",
+            109 => " (OpenBSD enc)",
+            122 => " (Fibre Channel)",
+            138 => " (IEEE 1394)",
+            143 => " (DOCSIS)",
+            197 => " (ERF)",
             119 => " (IEEE 802.11 with a Prism header)",
             127 => " (IEEE 802.11 with radiotap)",
             163 => " (IEEE 802.11 with an AVS header)",
             192 => " (PPI)",
-            187 | 201 => " (Bluetooth HCI)",
+            187 | 201 | 254 => " (Bluetooth HCI)",
+            251 | 256 => " (Bluetooth LE)",
             189 | 220 | 249 => " (USB)",
             195 | 215 | 230 | 283 => " (IEEE 802.15.4)",
             227 => " (SocketCAN)",
@@ -85,7 +104,9 @@ impl Link {
             147..=162 => " (of a user)",
             239 => " (NFLOG)",
             252 => " (Wireshark's upper PDUs)",
+            247 => " (InfiniBand)",
             253 => " (netlink)",
+            271 => " (vsock)",
             _ => "",
         }
     }
@@ -136,6 +157,10 @@ struct Aside {
     simple: u64,
     /// Buffers longer than the MTU, and the frames they were.
     long: (u64, u64),
+    /// Packets that the capturing program lost, by section and interface.
+    lost: BTreeMap<(u32, u32), u64>,
+    /// The same, as packets themselves say it.
+    lost_between: u64,
     /// Why the file ends before its end.
     cut: Option<&'static str>,
 }
@@ -146,12 +171,12 @@ struct Aside {
 /// It is no capture, is damaged (which packet), holds no link type that is read, too many packets, or fewer than two, or no time passes in
 /// it: a sentence without the file's name.
 pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, String> {
-    let from = unpacked(from).map_err(|error| format!("cannot be read: {error}"))?;
+    let Opened { from, head } = opened(from).map_err(|error| format!("cannot be read: {error}"))?;
     let damaged = Arc::new(AtomicBool::new(false));
     let whole = Whole { from, began: false, damaged: Arc::clone(&damaged) };
     let mut reader = pcap_parser::create_reader(BUFFER, whole).map_err(|error| match error {
-        PcapError::ReadError => "cannot be read",
-        _ => "is neither pcap nor pcapng",
+        PcapError::ReadError => "cannot be read".to_owned(),
+        _ => what_else(&head),
     })?;
     let mut recording = Recording { mtu, ..Recording::default() };
     let mut room = BUFFER;
@@ -160,6 +185,9 @@ pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, Str
             Ok((length, block)) => {
                 recording.block(&block)?;
                 reader.consume(length);
+                if recording.aside.cut.is_some() {
+                    break;
+                }
                 continue;
             }
             Err(PcapError::Eof) => break,
@@ -186,13 +214,13 @@ pub fn read(file: &str, from: impl Read + Send, mtu: u32) -> Result<Capture, Str
         }
         // What tcpdump leaves when it is killed, or a full disk: all but the last packet is there.
         if recording.packets.is_empty() {
-            return Err(recording.damaged(CUT));
+            return Err(recording.damaged(if damaged.load(Ordering::Relaxed) { DAMAGED } else { CUT }));
         }
         recording.aside.cut = Some(CUT);
         break;
     }
     if damaged.load(Ordering::Relaxed) {
-        recording.aside.cut = Some(CUT);
+        recording.aside.cut = Some(DAMAGED);
     }
     recording.finish(file)
 }
@@ -207,30 +235,6 @@ enum Stopped {
     Narrow,
     /// The block is none.
     Invalid,
-}
-
-/// The bytes of a capture, unpacked where they are packed.
-fn unpacked<'a>(mut from: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Send + 'a>> {
-    let mut first = Vec::new();
-    from.by_ref().take(4).read_to_end(&mut first)?;
-    let (gzip, zstd) = (first.starts_with(&[0x1f, 0x8b]), first == [0x28, 0xb5, 0x2f, 0xfd]);
-    let whole = Cursor::new(first).chain(from);
-    #[cfg(feature = "packed")]
-    return Ok(if gzip {
-        Box::new(flate2::read::MultiGzDecoder::new(whole).take(MOST_UNPACKED))
-    } else if zstd {
-        let packed = std::io::BufReader::new(whole);
-        let decoder = ruzstd::decoding::StreamingDecoder::new(packed).map_err(io::Error::other)?;
-        Box::new(decoder.take(MOST_UNPACKED))
-    } else {
-        Box::new(whole)
-    });
-    #[cfg(not(feature = "packed"))]
-    if gzip || zstd {
-        Err(io::Error::other("it is packed by gzip or zstd; unpack it first"))
-    } else {
-        Ok(Box::new(whole))
-    }
 }
 
 /// Fills what it is given: decoders hand out less at a time, and the parser asks once for a header. What cannot be read further ends there.
@@ -275,6 +279,13 @@ fn fcs_of(description: &InterfaceDescriptionBlock<'_>) -> u32 {
     }
 }
 
+/// An option that is a number of 64 bits; `None` where it is absent.
+fn option_number(options: &[PcapNGOption<'_>], code: OptionCode, big_endian: bool) -> Option<u64> {
+    let option = options.iter().find(|option| option.code == code)?;
+    let bytes: [u8; 8] = option.value().get(..8)?.try_into().ok()?;
+    Some(if big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+}
+
 /// An obsolete Packet Block: interface, time, length, data.
 fn packet_block<'a>(block: &'a UnknownBlock<'_>, big_endian: bool) -> Option<(u32, i128, u32, &'a [u8])> {
     let word = |at: usize| {
@@ -293,6 +304,8 @@ struct Recording {
     mtu: u32,
     interfaces: Vec<Interface>,
     big_endian: bool,
+    /// Sections of pcapng that have begun.
+    sections: u32,
     /// (time (ns), frame bytes, number of its flow).
     packets: Vec<(i128, u32, Option<u32>)>,
     /// Number, in the order of the first packets, and packets.
@@ -318,12 +331,23 @@ impl Recording {
             }
             PcapBlockOwned::Legacy(packet) => {
                 let interface = *self.interfaces.first().ok_or("has packets before its header")?;
-                let units = i128::from(packet.ts_sec) * interface.units_per_s + i128::from(packet.ts_usec);
-                let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
-                self.packet(interface, units, packet.origlen, data)
+                match (packet.ts_sec, packet.ts_usec, packet.caplen, packet.origlen) {
+                    (0, 0, 0, 0) => self.aside.cut = Some(ZEROS),
+                    (magic, version, 0, _) if MAGIC.contains(&magic) && VERSION.contains(&version) => {
+                        self.aside.cut = Some(APPENDED);
+                    }
+                    _ => {
+                        let units = i128::from(packet.ts_sec) * interface.units_per_s + i128::from(packet.ts_usec);
+                        let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
+                        // Some old files have the two lengths in the other order.
+                        self.packet(interface, units, packet.origlen.max(packet.caplen), data)?;
+                    }
+                }
+                Ok(())
             }
             PcapBlockOwned::NG(Block::SectionHeader(header)) => {
                 self.interfaces.clear();
+                self.sections += 1;
                 self.big_endian = header.big_endian();
                 Ok(())
             }
@@ -336,7 +360,16 @@ impl Recording {
                 self.interfaces.push(Interface { link, units_per_s, offset_s, fcs: fcs_of(description) });
                 Ok(())
             }
+            PcapBlockOwned::NG(Block::InterfaceStatistics(statistics)) => {
+                let of = |code| option_number(&statistics.options, code, self.big_endian).unwrap_or(0);
+                let lost = of(ISB_IFDROP).saturating_add(of(ISB_OSDROP));
+                // Counts since the capture began: the last of an interface has them all.
+                self.aside.lost.insert((self.sections, statistics.if_id), lost);
+                Ok(())
+            }
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let lost = option_number(&packet.options, EPB_DROPCOUNT, self.big_endian).unwrap_or(0);
+                self.aside.lost_between = self.aside.lost_between.saturating_add(lost);
                 let units = i128::from(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low));
                 self.packet(self.interface(packet.if_id)?, units, packet.origlen, packet.packet_data())
             }
@@ -492,6 +525,13 @@ impl Aside {
         }
         if let Some(cut) = self.cut {
             notes.push(format!("the first {packets} packets count: {cut}"));
+        }
+        let lost = self.lost.values().fold(0, |sum: u64, lost| sum.saturating_add(*lost)).max(self.lost_between);
+        if lost > 0 {
+            notes.push(format!(
+                "the capturing program lost {} besides the {packets} of this file: the load was higher than its",
+                counted(lost)
+            ));
         }
         let (buffers, frames) = self.long;
         if buffers > 0 {

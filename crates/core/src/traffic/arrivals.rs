@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bounds;
-use crate::capture::Capture;
+use crate::capture::{self, Capture};
 use crate::error::{Invalid, ParseError};
 use crate::params::{self, Params};
 use crate::units;
@@ -133,16 +133,23 @@ impl std::str::FromStr for Arrivals {
     }
 }
 
-/// Reads `FILE`, `FILE,speed=2`, `FILE,once` or both: the file's name may hold commas itself.
+/// Reads `FILE` and any of `,mtu=9000`, `,speed=2` and `,once` behind it, in any order: the file's name may hold commas and such words itself.
 fn trace_of(text: &str) -> Result<Arrivals, ParseError> {
-    let (mut file, mut speed, mut once) = (text, None, false);
+    let (mut file, mut mtu, mut speed, mut once) = (text, "", None, false);
     loop {
         if let (false, Some(name)) = (once, file.strip_suffix(",once")) {
             (file, once) = (name, true);
-        } else if let (None, Some((name, text))) = (speed, file.rsplit_once(",speed=")) {
+        } else if let (true, Some(at)) =
+            (mtu.is_empty(), file.rfind(",mtu=").filter(|at| !file[at + 1..].contains(',')))
+        {
+            (file, mtu) = file.split_at(at);
+        } else if let (None, Some((name, text))) = (speed, file.rsplit_once(",speed="))
+            && !capture::is_name(file)
+        {
             (file, speed) = (name, Some(speed_of(text)?));
         } else {
-            return Ok(Arrivals::Trace { file: file.to_owned(), speed, once, capture: None });
+            // The MTU is the capture's.
+            return Ok(Arrivals::Trace { file: format!("{file}{mtu}"), speed, once, capture: None });
         }
     }
 }

@@ -25,6 +25,26 @@ pub enum FrameSizes {
     File(String),
     /// (bytes, weight): what a file turns into.
     Mixture(Vec<(u32, f64)>),
+    /// The same of a capture.
+    Captured(Arc<CapturedSizes>),
+}
+
+/// Frame sizes of a capture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapturedSizes {
+    /// Where it was read from.
+    pub file: String,
+    /// (bytes, packets), by size.
+    pub sizes: Vec<(u32, f64)>,
+    /// [`Capture::notes`].
+    pub notes: Vec<String>,
+}
+
+impl From<&Capture> for FrameSizes {
+    fn from(capture: &Capture) -> Self {
+        let (file, notes) = (capture.file.clone(), capture.notes.clone());
+        Self::Captured(Arc::new(CapturedSizes { file, sizes: capture.sizes(), notes }))
+    }
 }
 
 impl FrameSizes {
@@ -55,6 +75,7 @@ impl FrameSizes {
             Self::File(_) => return None,
             Self::Trace(capture) => capture.as_ref()?.sizes(),
             Self::Mixture(sizes) => sizes.clone(),
+            Self::Captured(of) => of.sizes.clone(),
         };
         let total: f64 = raw.iter().map(|(_, weight)| weight).sum();
         Some(raw.into_iter().map(|(bytes, weight)| (bytes, weight / total)).collect())
@@ -89,7 +110,7 @@ impl std::str::FromStr for FrameSizes {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         match text.trim() {
-            "imix" => Ok(Self::Imix),
+            name if name.eq_ignore_ascii_case("imix") => Ok(Self::Imix),
             "mci1998-like" => Ok(Self::Mci1998Like),
             "trace" => Ok(Self::Trace(None)),
             other if other.ends_with(".csv") || capture::is_name(other) => Ok(Self::File(other.to_owned())),
@@ -124,6 +145,11 @@ fn mixture_from(text: &str) -> Result<FrameSizes, ParseError> {
     if valid { Ok(FrameSizes::Mixture(sizes)) } else { Err(error()) }
 }
 
+fn mixture(out: &mut std::fmt::Formatter<'_>, sizes: &[(u32, f64)]) -> std::fmt::Result {
+    let items: Vec<_> = sizes.iter().map(|(bytes, weight)| format!("{bytes}={weight}")).collect();
+    write!(out, "mixture:{}", items.join(","))
+}
+
 impl std::fmt::Display for FrameSizes {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -132,10 +158,8 @@ impl std::fmt::Display for FrameSizes {
             Self::Mci1998Like => write!(out, "mci1998-like"),
             Self::Trace(_) => write!(out, "trace"),
             Self::File(path) => out.write_str(path),
-            Self::Mixture(sizes) => {
-                let items: Vec<_> = sizes.iter().map(|(bytes, weight)| format!("{bytes}={weight}")).collect();
-                write!(out, "mixture:{}", items.join(","))
-            }
+            Self::Mixture(sizes) => mixture(out, sizes),
+            Self::Captured(of) => mixture(out, &of.sizes),
         }
     }
 }

@@ -111,6 +111,8 @@ impl From<StoredError> for ReadError {
             Unfit::OtherKind => "JSON of another kind".to_owned(),
             Unfit::Several(runs) => format!("{runs} runs: name a file of one"),
             Unfit::Damaged(error) => format!("a run that cannot be read: {error}"),
+            Unfit::Incomplete(there, of) => format!("{there} of the {of} objects of a run: export it anew, by itself"),
+            Unfit::Joined(runs) => format!("{runs} exported runs: name a file of one"),
         };
         Self::NotOurs { path, what }
     }

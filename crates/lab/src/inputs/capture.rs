@@ -1,5 +1,6 @@
 //! [`read`]: packets from pcap and pcapng files.
 
+use std::io::Read;
 use std::path::Path;
 
 use netcliff_core::capture::{Capture, USUAL_MTU, named, reading};
@@ -19,10 +20,20 @@ pub fn read(path: &str) -> Result<Capture, FileError> {
         if Path::new(path).exists() { Some((path, USUAL_MTU)) } else { named(path) }.ok_or_else(|| {
             wrong("mtu: expected a whole number of bytes from 256 to 65535, such as ,mtu=9000".to_owned())
         })?;
-    let file = files::open(Path::new(name)).map_err(|cause| wrong(super::unread(&cause)))?;
-    let (file, sum) = Digested::new(file);
+    let file = files::open(Path::new(name)).map_err(|cause| wrong(unread(name, &cause)))?;
+    // What is written to it from now on is another's.
+    let length = file.metadata().map_err(|cause| wrong(super::unread(&cause)))?.len();
+    let (file, sum) = Digested::new(file.take(length));
     let capture = reading::read(path, file, mtu).map_err(wrong)?;
     Ok(Capture { sha256: Some(sum.hex()), ..capture })
+}
+
+fn unread(name: &str, cause: &std::io::Error) -> String {
+    let why = super::unread(cause);
+    if name == "-" || why.contains("is a pipe") {
+        return format!("{why}; captures are read from files: tcpdump -w FILE, then give FILE");
+    }
+    why
 }
 
 #[cfg(test)]

@@ -79,6 +79,10 @@ fn written(path: &Path, json: &str, force: bool) -> anyhow::Result<()> {
         ErrorKind::AlreadyExists => {
             output::usage(format!("{} is there already; --force overwrites it", path.display()))
         }
+        // The disk is full, or fails: not the user's error.
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::Other => {
+            anyhow::anyhow!("cannot write {}: {error}", path.display())
+        }
         _ => output::usage(format!("cannot write {}: {error}", path.display())),
     })
 }

@@ -8,12 +8,12 @@ use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 
 use crate::args::{StoreArgs, TrendArgs};
-use crate::commands::{command_line, now_unix_s, open_store, refuse_name, refuse_unwritable, write_told};
+use crate::commands::{command_line, now_unix_s, open_store, refuse_name, refuse_unwritable_files, write_told};
 use crate::output;
 
 /// Prints the trend of a name, and draws one of its figures.
 pub fn run(args: &TrendArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
-    [&args.html, &args.svg].into_iter().try_for_each(|file| refuse_unwritable(file.as_deref()))?;
+    refuse_unwritable_files([args.html.as_deref(), args.svg.as_deref()])?;
     refuse_name(store_args, false, "the NAME of a trend is an argument: `netcliff results trend nightly`")?;
     let store = open_store(store_args)?;
     let usage = |error: TrendError| match error {

@@ -159,7 +159,15 @@ fn what_is_wrong_is_told_with_its_place() {
     let ng = |blocks: &[Vec<u8>]| [section(order), blocks.concat()].concat();
     for (bytes, part) in [
         (b"hello, this is text and no capture at all".to_vec(), "neither pcap nor pcapng"),
-        (Vec::new(), "neither pcap nor pcapng"),
+        (b"hello, this is text and no capture at all".to_vec(), "but text; write packets"),
+        (Vec::new(), "is empty"),
+        (b"snoop\0\0\0\0\0\0\x02\0\0\0\x04".to_vec(), "but Solaris snoop; convert it: editcap -F pcapng"),
+        (b"\xfd7zXZ\0\0\x04".to_vec(), "packed by xz; unpack it first: xz -dk"),
+        (b"BZh91AY&SY".to_vec(), "packed by bzip2"),
+        (b"\x04\x22\x4d\x18\x64".to_vec(), "packed by lz4"),
+        (b"PK\x03\x04\x14\0".to_vec(), "a zip archive"),
+        (b"btsnoop\0\0\0\0\x01".to_vec(), "Bluetooth's btsnoop"),
+        ([0, 0, 0, 0, 1, 0, 0, 0, 2, 4, 0, 80, 0, 0, 0, 62, 0, 0].to_vec(), "probably ERF (Endace); convert it"),
         (pcap(order, MICROSECONDS, 1, &[]), "holds no packet"),
         (pcap(order, MICROSECONDS, 1, &good[..1]), "1 packet over no time"),
         (whole[..60].to_vec(), "damaged after packet 0: the file ends"),
@@ -370,6 +378,99 @@ fn packed_captures_are_read_as_they_are_and_cut_ones_as_far_as_they_go() {
     let cut = read_bytes(&gzip[..gzip.len() / 2]).unwrap();
     assert!((2..399).contains(&cut.packets.len()) && cut.notes[0].contains("packets count"), "{:?}", cut.notes);
     assert!(read_bytes(&gzip[..20]).is_err() && read_bytes(&zstd[..8]).is_err());
+}
+
+/// zstd files have any number of frames (pzstd, `cat`), some of which are skipped.
+#[test]
+fn all_frames_of_a_packed_capture_are_read() {
+    let packets: Vec<(u32, u32, Vec<u8>, usize)> = (1..400).map(|at| (at, 0, frame(at as u16, 300), 300)).collect();
+    let plain = pcap(ByteOrder(false), MICROSECONDS, 1, &packets);
+    let pack = |bytes| ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest);
+    let skipped = [&[0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0], b"abc".as_slice()].concat();
+    let (head, tail) = plain.split_at(5000);
+    for file in [
+        [pack(head), pack(tail)].concat(),
+        [skipped.clone(), pack(head), skipped.clone(), pack(tail), skipped].concat(),
+    ] {
+        let capture = read_bytes(&file).unwrap();
+        assert_eq!((capture.packets.len(), capture.notes.as_slice()), (399, [].as_slice()));
+    }
+    let garbage = read_bytes(&[pack(&plain), b"garbage".to_vec()].concat()).unwrap();
+    assert_eq!(garbage.packets.len(), 399);
+    assert!(garbage.notes[0].contains("the rest of the file cannot be unpacked"), "{:?}", garbage.notes);
+}
+
+/// Kuznetzov's "modified" pcap: 8 bytes more in each record, in either byte order.
+#[test]
+fn modified_pcap_of_both_byte_orders() {
+    for order in [ByteOrder(false), ByteOrder(true)] {
+        let mut bytes = pcap(order, 0xa1b2_cd34, 1, &[]);
+        for at in 1..=3 {
+            for value in [at, 0, 60, 60, 2, 0] {
+                bytes.extend(order.u32(value));
+            }
+            bytes.extend(frame(at as u16, 60));
+        }
+        let capture = read_bytes(&bytes).unwrap();
+        assert_eq!((capture.sizes(), capture.flows.len(), capture.notes.len()), (vec![(64, 3.0)], 3, 0));
+        let cut = read_bytes(&bytes[..bytes.len() - 70]).unwrap();
+        assert_eq!((cut.packets.len(), cut.notes.len()), (2, 1));
+    }
+}
+
+/// `cat a.pcap b.pcap`, and the zeros that a crash leaves: no packets of the year 1970 or of a magic number's time.
+#[test]
+fn what_follows_the_last_packet_is_no_packet() {
+    let packets: Vec<(u32, u32, Vec<u8>, usize)> = (1..4).map(|at| (at, 0, frame(1, 60), 60)).collect();
+    for order in [ByteOrder(false), ByteOrder(true)] {
+        let file = pcap(order, MICROSECONDS, 1, &packets);
+        let other = pcap(order, NANOSECONDS, 1, &packets);
+        for (tail, part) in [(&file, "mergecap"), (&other, "mergecap"), (&vec![0; 512], "zeros follow")] {
+            let capture = read_bytes(&[file.as_slice(), tail].concat()).unwrap();
+            assert_eq!(capture.packets.len(), 3, "{:?}", capture.notes);
+            assert!(capture.notes[0].contains("the first 3 packets count") && capture.notes[0].contains(part));
+        }
+    }
+}
+
+/// What the capturing program lost: dumpcap counts it at the end, others with each packet.
+#[test]
+fn packets_that_the_capture_lacks_are_said() {
+    for order in [ByteOrder(false), ByteOrder(true)] {
+        let number = |value: u64| if order.0 { value.to_be_bytes() } else { value.to_le_bytes() };
+        let option = |code: u16, value: u64| [order.u16(code), order.u16(8)].concat().into_iter().chain(number(value));
+        let statistics: Vec<u8> = [0; 12].into_iter().chain(option(5, 30)).chain(option(7, 12)).collect();
+        let two = [1, 2].map(|at| enhanced(order, 0, at * 1_000_000, &frame(1, 60))).concat();
+        let bytes = [section(order), interface(order, 1, None), two, block(order, 5, &statistics)].concat();
+        let notes = read_bytes(&bytes).unwrap().notes;
+        assert!(notes[0].contains("lost 42 packets besides the 2 of this file"), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_name_may_hold_what_options_look_like_and_options_come_in_any_order() {
+    let read = |text: &str| text.parse::<netcliff_core::Arrivals>().unwrap().to_string();
+    assert_eq!(read("trace:a.pcap,speed=2,mtu=9000,once"), "trace:a.pcap,mtu=9000,speed=2,once");
+    assert_eq!(read("trace:a.pcap,once,mtu=9000"), "trace:a.pcap,mtu=9000,once");
+    assert_eq!(read("trace:a,speed=2.pcap"), "trace:a,speed=2.pcap");
+    assert!("trace:a.pcap,speed=fast".parse::<netcliff_core::Arrivals>().is_err());
+    let stdin = super::read("-").unwrap_err().to_string();
+    assert!(stdin.contains("captures are read from files: tcpdump -w FILE"), "{stdin}");
+}
+
+/// Sizes of a capture have its notes, too.
+#[test]
+fn frame_sizes_of_a_capture_say_what_is_left_out() {
+    let order = ByteOrder(false);
+    let two = [1, 2].map(|at| enhanced(order, 0, at * 1_000_000, &frame(1, 60))).concat();
+    let other = enhanced(order, 1, 3_000_000, &[0; 80]);
+    let bytes = [section(order), interface(order, 1, None), interface(order, 127, None), two, other].concat();
+    let file = written(&bytes);
+    let path = file.path().to_str().unwrap().to_owned();
+    let size = super::super::frame_sizes(&netcliff_core::FrameSizes::File(path)).unwrap();
+    assert_eq!(size.to_string(), "mixture:64=2");
+    let notes = Traffic { size, ..Traffic::poisson(1e3) }.capture_notes();
+    assert!(notes[0].contains("1 packet of link type 127"), "{notes:?}");
 }
 
 /// The path of a file that stays.
