@@ -4,10 +4,19 @@ import { Answers, type SchemeAnswers } from "./answers";
 import { Chart, shortRate, type Area, type Dot, type Line, type Mark } from "./chart";
 import { Controls } from "./controls";
 import { copy, download, fill, h, say } from "./dom";
-import { digits, duration, niceAbove, pps, rate, rateOf, share } from "./format";
+import { digits, duration, niceAbove, hostName, pps, rate, rateOf, share } from "./format";
 import { command, setting, type State } from "./state";
 import { suggestions } from "./suggested";
-import { ends, value, type Cpu, type CurvePoint, type Figure, type Finding, type Latency, type Outcome } from "./types";
+import {
+  ends,
+  value,
+  type Cpu,
+  type CurvePoint,
+  type Figure,
+  type Latency,
+  type Measured,
+  type Outcome,
+} from "./types";
 
 const QUANTILES: [keyof Latency, string][] = [
   ["mean", "mean"],
@@ -31,7 +40,8 @@ export class Explore {
   /** What follows the last change once its curves are seen. */
   private after: (() => void) | undefined;
   /** A measured host's record. */
-  finding: { name: string; finding: Finding } | null = null;
+  finding: Measured | null = null;
+  onRemove: () => void = () => undefined;
   private quantile: keyof Latency = "p99";
   private split = 0;
   private hover: number | null = null;
@@ -307,7 +317,8 @@ export class Explore {
     this.controls.refused(schemes.map((one) => one.refused));
     this.cards();
     this.chooser();
-    this.readout(this.cursor(), curves);
+    this.readout(this.cursor());
+    this.answers.lookAt(this.state, this.load());
     this.moves();
     this.limits(curves.map((one) => one.by));
     say(this.commandText, this.command());
@@ -469,12 +480,13 @@ export class Explore {
           h(
             "div",
             { class: "big" },
-            found === null || found === undefined ? "not measured" : rate(value(found) ?? 0),
+            found === null || found === undefined ? "none measured" : rate(value(found) ?? 0),
             " ",
             h("small", {}, "cliff"),
           ),
           low ? h("p", {}, `between ${rate(low[0])} and ${rate(low[1])}`) : null,
-          h("p", { class: "hint" }, `${wire.finding.host.cpu}, ${wire.finding.host.kernel}`),
+          h("p", { class: "hint" }, `${hostName(wire.finding.host.cpu, wire.here)}, ${wire.finding.host.kernel}`),
+          this.differing(wire),
           suggestions(wire.finding, this.state, this.change),
           h(
             "button",
@@ -482,6 +494,7 @@ export class Explore {
               type: "button",
               click: () => {
                 this.finding = null;
+                this.onRemove();
                 this.draw();
               },
             },
@@ -491,6 +504,14 @@ export class Explore {
       );
     }
     fill(this.summary, ...cards);
+  }
+
+  /** Why the cliff of the untouched record is another one than on its page; null: it is the same, or another question is asked. */
+  private differing({ finding, differs, asks }: Measured): HTMLElement | null {
+    const one = this.answers.schemes.find((own) => JSON.stringify(setting(this.state, own.scheme)) === asks);
+    if (!one?.cliff || differs === null) return null;
+    const page = value(finding.cliff_pps[one.cliff.by]);
+    return page !== null && rate(page) === rate(one.cliff.pps) ? null : h("p", { class: "differs" }, differs);
   }
 
   private chooser(): void {
@@ -521,7 +542,7 @@ export class Explore {
     });
   }
 
-  private readout(load: number, curves: { points: CurvePoint[]; by: string }[]): void {
+  private readout(load: number): void {
     const { schemes } = this.answers;
     const rows: [string, (o: Outcome) => Figure | null | undefined, (v: number) => string][] = [
       ["Delivered", (o) => o.throughput_pps, rate],
@@ -535,14 +556,25 @@ export class Explore {
       ["Interrupts a second", (o) => o.interrupts_per_s, (v) => digits(v)],
       ["Packets a poll", (o) => o.packets_per_poll, (v) => digits(v)],
     ];
-    const near = curves.map(({ points }) => nearest(points, load));
-    const at = near.find((point) => point !== null)?.load_pps ?? load;
+    // A glance has no interval: its curve is drawn, its figures are not read out.
+    const sure = schemes.map((one) => this.answers.sure(one));
+    const key = (point: CurvePoint): string => point.load_pps.toPrecision(6);
+    const shared = sure.filter((points) => points.length > 0).map((points) => new Set(points.map(key)));
+    const common = sure.flat().filter((point) => shared.every((loads) => loads.has(key(point))));
+    const at = nearest(common, load) ?? nearest(sure.flat(), load);
+    const near = sure.map((points) => points.find((point) => at !== null && key(point) === key(at)) ?? null);
     fill(
       this.table,
       h(
         "table",
         { id: "readout" },
-        h("caption", {}, `At ${rate(at)} (click or use the arrow keys in a figure)`),
+        h(
+          "caption",
+          {},
+          `At ${rate(at?.load_pps ?? load)}`,
+          " ",
+          h("span", { class: "hint" }, "Click, or use the arrow keys in a figure, for another load."),
+        ),
         h(
           "thead",
           {},
@@ -550,7 +582,7 @@ export class Explore {
             "tr",
             {},
             h("th", { scope: "col" }, "Figure"),
-            ...schemes.map((one, i) => h("th", { scope: "col" }, h("span", { class: `swatch s${i}` }), short(one))),
+            ...schemes.map((one, i) => h("th", { scope: "col" }, h("span", { class: `swatch s${i}` }), one.scheme)),
           ),
         ),
         h(
@@ -562,7 +594,8 @@ export class Explore {
               {},
               h("th", { scope: "row" }, name),
               ...near.map((point) => {
-                const figure = point ? read(point.outcome) : null;
+                if (!point) return h("td", {}, "…");
+                const figure = read(point.outcome);
                 const [found, sampled] = [value(figure), ends(figure)];
                 const between = sampled === null ? "" : ` (${print(sampled[0])} to ${print(sampled[1])})`;
                 return h("td", {}, found === null ? "-" : print(found), h("span", { class: "hint" }, between));

@@ -97,3 +97,8 @@ export function ticks(low: number, high: number, count: number): number[] {
   for (let at = Math.ceil(low / step - 1e-9) * step; at <= high * (1 + 1e-9); at += step) found.push(at);
   return found;
 }
+
+/** What a host's name stands with: another one's is not taken for this one's. */
+export function hostName(host: string, here: boolean | null): string {
+  return here === false ? `another host: ${host}` : host;
+}

@@ -3,11 +3,11 @@
 import { byId, fill, h, say } from "./dom";
 import { Explore } from "./explore";
 import { takeCapture } from "./engine";
-import { rate } from "./format";
+import { hostName, rate } from "./format";
 import { isCapture, open, openCapture } from "./open";
-import { Results } from "./results";
-import { VIEWS, fromFragment, toFragment, type State, type View } from "./state";
-import { value } from "./types";
+import { Results, type Opening, type Origin } from "./results";
+import { VIEWS, fromFragment, initial, setting, toFragment, type State, type View } from "./state";
+import { value, type Figure } from "./types";
 import { Watch } from "./watch";
 
 const TITLES: Record<View, string> = { explore: "Explore", watch: "Watch one host work", results: "Results" };
@@ -34,12 +34,30 @@ function start(): void {
     change(next);
   });
   const results = new Results({
-    open: (name, text) => {
-      void take(name, text);
+    open: (name, text, origin) => {
+      void take(name, text, origin);
+    },
+    listed: (runs) => {
+      explore.controls.records(runs);
+    },
+    refused: (why) => {
+      say(message, why);
+      if (shown === null) show();
     },
   });
+  explore.controls.onRecord = (run) => {
+    void results.fetchRun(run);
+  };
+  explore.onRemove = () => {
+    measuredBy(null);
+    navigation();
+  };
 
   let shown: View | null = null;
+  /** Whether the question of the address stays when the next record comes. */
+  let keeps = false;
+  /** Why the page opens on a run that is not the newest. */
+  let why: string | null = null;
   function change(next: State, replace = false): void {
     state = next;
     if (shown !== "explore" || state.view !== "explore") {
@@ -72,7 +90,6 @@ function start(): void {
       watch.stop();
       const view = { explore, watch, results }[state.view];
       fill(byId("main"), view.element);
-      document.title = `netcliff: ${TITLES[state.view]}`;
       if (state.view === "results") void results.refresh();
     }
     navigation();
@@ -80,7 +97,14 @@ function start(): void {
     if (state.view === "watch") void watch.show(state, (call, question) => explore.answers.ask(call, question));
   }
 
+  /** What is open: the same in the heading of the page and, in Explore, as its title. */
+  function headline(text: string): void {
+    say(byId("host"), text);
+    document.title = state.view === "explore" ? text : `netcliff: ${TITLES[state.view]}`;
+  }
+
   function navigation(): void {
+    headline(opened());
     fill(
       byId("views"),
       ...VIEWS.map((view) =>
@@ -93,16 +117,37 @@ function start(): void {
     );
   }
 
-  async function take(name: string, text: string): Promise<void> {
+  /** What the figures are of. */
+  function opened(): string {
+    const { finding } = explore;
+    if (finding) return measured(finding.finding.host.cpu, finding.here, finding.finding.cliff_pps.wire);
+    const { set, host } = initial();
+    const same = state.host === host && JSON.stringify([...state.set]) === JSON.stringify([...set]);
+    return same ? "Starting point: a Pentium 4 of 2003" : "Costs set on this page";
+  }
+
+  /** The address names the run of the store whose points are shown, so that loading it anew shows them. */
+  function measuredBy(run: string | null): void {
+    const search = run === null ? "" : `?run=${run}`;
+    if (location.search !== search) history.replaceState(null, "", location.pathname + search + location.hash);
+    explore.controls.record(run);
+  }
+
+  async function take(name: string, text: string, origin: Origin | null = null): Promise<void> {
     const { reply } = await explore.answers.ask("read", { name, text });
     const taken = open(name, reply, state);
-    say(message, taken.message);
+    say(message, why === null ? taken.message : `${taken.message} Why this run: ${why}.`);
     if (taken.finding) {
-      explore.finding = { name, finding: taken.finding };
-      const cliff = value(taken.finding.cliff_pps.wire);
-      document.title = `${taken.finding.host.cpu}${cliff === null ? "" : `, measured ${rate(cliff)}`}`;
+      const asks = taken.state && JSON.stringify(setting(taken.state, taken.finding.setup.scheme));
+      const { finding, differs = null } = taken;
+      explore.finding = { name, finding, here: origin?.here ?? null, differs, asks };
+      measuredBy(origin?.run ?? null);
     }
-    if (taken.state) change(taken.state);
+    // A question in the address stays.
+    if (taken.state && !keeps) change(taken.state);
+    keeps = false;
+    why = null;
+    show();
     results.opened(name, reply);
     explore.draw();
   }
@@ -156,19 +201,50 @@ function start(): void {
     event.preventDefault();
     byId("main").focus();
   });
-  const fresh = location.hash === "";
   theme();
-  show();
   // For the browser tests: how long changes took to be drawn, whether work is under way, and an engine.
   const { answers } = explore;
   Object.assign(globalThis, {
     netcliffPage: { took_ms: answers.took_ms, busy: () => answers.busy, ask: answers.ask.bind(answers) },
   });
-  const begun = location.hash;
-  const asked = new URLSearchParams(location.search).get("run");
-  if (asked !== null) void results.fetchRun(asked);
-  // An address that says nothing begins with this host.
-  else if (fresh) void results.openNewest(() => location.hash === begun);
+  void begin();
+
+  async function begin(): Promise<void> {
+    const asked = new URLSearchParams(location.search).get("run");
+    if (asked !== null) {
+      keeps = location.hash !== "";
+      if (keeps) show();
+      else navigation();
+      await results.fetchRun(asked);
+      return;
+    }
+    if (location.hash !== "") {
+      show();
+      return;
+    }
+    // An address that says nothing begins with this host.
+    const opening = await results.opening();
+    if (shown !== null) return;
+    if (opening === null || opening.run === null) {
+      show();
+      if (opening !== null) say(message, unmeasured(opening));
+      return;
+    }
+    navigation();
+    headline(measured(opening.host, opening.here, opening.cliff_pps));
+    ({ why } = opening);
+    await results.fetchRun(String(opening.run));
+  }
+}
+
+/** A host with its cliff: "2 x AMD EPYC, measured 342 kpps". */
+function measured(host: string, here: boolean | null, cliff_pps: Figure | null | undefined): string {
+  const cliff = value(cliff_pps);
+  return `${hostName(host, here)}, ${cliff === null ? "no cliff measured" : `measured ${rate(cliff)}`}`;
+}
+
+function unmeasured({ host, why }: Opening): string {
+  return `${host} was not measured yet (${why ?? "the store is empty"}): netcliff find measures it. Until then this is a starting point.`;
 }
 
 function theme(): void {
