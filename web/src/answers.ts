@@ -74,6 +74,8 @@ export class Answers {
   private readonly pool: Pool;
   /** The load that was asked for last, and of which question. */
   private lookedAt = "";
+  /** The question whose slider is at rest. */
+  private resting = -1;
   private generation = 0;
   private running = false;
   private again: { state: State; changedAt: number } | null = null;
@@ -217,6 +219,7 @@ export class Answers {
   }
 
   private async refine(state: State, generation: number): Promise<void> {
+    this.resting = generation;
     const current = (): boolean => generation === this.generation;
     const redraw = (): void => {
       if (current()) this.changed();
@@ -311,8 +314,14 @@ export class Answers {
     await Promise.all(jobs);
   }
 
-  private async predictAt(one: SchemeAnswers, asked: Setting, load: number, current: () => boolean): Promise<void> {
-    const { reply } = await this.pool.ask<Curve>("predict", { setting: asked, rates: pps(load, 12) });
+  private async predictAt(
+    one: SchemeAnswers,
+    asked: Setting,
+    load: number,
+    current: () => boolean,
+    soon = false,
+  ): Promise<void> {
+    const { reply } = await this.pool.ask<Curve>("predict", { setting: asked, rates: pps(load, 12) }, soon);
     if (!current() || "error" in reply) return;
     const others = one.model.filter((p) => p.load_pps !== reply.ok.points[0]?.load_pps);
     one.model = [...others, ...reply.ok.points].sort((a, b) => a.load_pps - b.load_pps);
@@ -324,8 +333,9 @@ export class Answers {
     question: { setting: Setting; rate: string; seed: number; packets: number },
     load: number,
     current: () => boolean,
+    soon = false,
   ): Promise<void> {
-    const { reply } = await this.pool.ask<Simulated>("simulate", question);
+    const { reply } = await this.pool.ask<Simulated>("simulate", question, soon);
     if (!current() || "error" in reply) return;
     one.sim.set(question.rate, { load, outcome: reply.ok.outcome, packets: question.packets });
     this.changed();
@@ -344,28 +354,33 @@ export class Answers {
     return null;
   }
 
-  /** The load that is looked at is asked for once, when all else is answered. */
+  /** The load that is looked at is asked for once, when the cliffs are known and no slider moves. */
   lookAt(state: State, load: number): void {
     const rate = pps(load, 6);
-    if (this.busy || this.lookedAt === `${this.generation} ${rate}`) return;
+    const waits = this.schemes.some((one) => one.checked && one.cliff === null && one.noCliff === null);
+    if (waits || this.resting !== this.generation || this.lookedAt === `${this.generation} ${rate}`) return;
     this.lookedAt = `${this.generation} ${rate}`;
-    const current = (
-      (generation) => () =>
-        generation === this.generation
-    )(this.generation);
+    const { generation } = this;
+    const current = (): boolean => generation === this.generation;
     for (const one of this.schemes) {
-      if (one.checked === null || this.sure(one).some((point) => pps(point.load_pps, 6) === rate)) continue;
+      if (one.checked === null) continue;
       const asked = setting(state, one.scheme);
-      if (one.noModel === null) void this.predictAt(one, asked, load, current);
-      else if (one.checked.sim === null)
-        void this.simulateAt(one, { setting: asked, rate, seed: state.seed, packets: ROUNDS[1] }, load, current);
+      const question = { setting: asked, rate, seed: state.seed, packets: ROUNDS[1] };
+      if (one.checked.sim === null && !one.sim.has(rate)) void this.simulateAt(one, question, load, current, true);
+      if (one.noModel === null) void this.predictAt(one, asked, load, current, true);
     }
   }
 
-  /** What is known of a scheme for sure: the model's points, or the simulator's with their intervals; no glance. */
-  sure(one: SchemeAnswers): CurvePoint[] {
-    if (one.noModel === null) return one.model;
-    return [...one.sim.values()].map(({ load, outcome }) => ({ load_pps: load, outcome }));
+  /** What is known of a scheme for sure, by load: the model's outcome, then the simulator's with its intervals; no glance. */
+  sure(one: SchemeAnswers): Map<string, { load_pps: number; outcomes: Outcome[] }> {
+    const known = new Map<string, { load_pps: number; outcomes: Outcome[] }>();
+    const model = one.noModel === null ? one.model : [];
+    const sim = [...one.sim.values()].map(({ load, outcome }) => ({ load_pps: load, outcome }));
+    for (const { load_pps, outcome } of [...model, ...sim]) {
+      const key = pps(load_pps, 6);
+      known.set(key, { load_pps, outcomes: [...(known.get(key)?.outcomes ?? []), outcome] });
+    }
+    return known;
   }
 
   /** A figure at a load: the curve's own, or, where the model does not compute it, the glance's. */

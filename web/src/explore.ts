@@ -264,6 +264,13 @@ export class Explore {
     this.controls.show(state);
   }
 
+  /** A scheme's name where there is no room for its parameters. */
+  private label(number: number): string {
+    const names = this.answers.schemes.map((one) => one.scheme.split(":")[0] ?? "");
+    const own = names[number] ?? "";
+    return names.filter((name) => name === own).length > 1 ? `${number + 1}, ${own}` : own;
+  }
+
   /** The load that is looked at (pps). */
   load(): number {
     const asked = rateOf(this.state.rate);
@@ -417,7 +424,7 @@ export class Explore {
 
     this.charts.cpu.draw({
       ...common,
-      title: `CPU split: ${schemes[this.split]?.scheme ?? ""}`,
+      title: `CPU split: ${this.label(this.split)}`,
       yTitle: "share of one CPU",
       yMin: 0,
       yMax: 1,
@@ -466,6 +473,7 @@ export class Explore {
           ? null
           : h("p", { class: "hint" }, `Bottleneck: ${cliff.binding}.`),
         one.noCliff === null ? null : h("p", { class: "hint" }, one.noCliff),
+        this.differing(one),
       );
     });
     const wire = this.finding;
@@ -486,7 +494,6 @@ export class Explore {
           ),
           low ? h("p", {}, `between ${rate(low[0])} and ${rate(low[1])}`) : null,
           h("p", { class: "hint" }, `${hostName(wire.finding.host.cpu, wire.here)}, ${wire.finding.host.kernel}`),
-          this.differing(wire),
           suggestions(wire.finding, this.state, this.change),
           h(
             "button",
@@ -507,9 +514,9 @@ export class Explore {
   }
 
   /** Why the cliff of the untouched record is another one than on its page; null: it is the same, or another question is asked. */
-  private differing({ finding, differs, asks }: Measured): HTMLElement | null {
-    const one = this.answers.schemes.find((own) => JSON.stringify(setting(this.state, own.scheme)) === asks);
-    if (!one?.cliff || differs === null) return null;
+  private differing(one: SchemeAnswers): HTMLElement | null {
+    const { finding, differs, asks } = this.finding ?? {};
+    if (!one.cliff || !finding || !differs || JSON.stringify(setting(this.state, one.scheme)) !== asks) return null;
     const page = value(finding.cliff_pps[one.cliff.by]);
     return page !== null && rate(page) === rate(one.cliff.pps) ? null : h("p", { class: "differs" }, differs);
   }
@@ -558,11 +565,10 @@ export class Explore {
     ];
     // A glance has no interval: its curve is drawn, its figures are not read out.
     const sure = schemes.map((one) => this.answers.sure(one));
-    const key = (point: CurvePoint): string => point.load_pps.toPrecision(6);
-    const shared = sure.filter((points) => points.length > 0).map((points) => new Set(points.map(key)));
-    const common = sure.flat().filter((point) => shared.every((loads) => loads.has(key(point))));
-    const at = nearest(common, load) ?? nearest(sure.flat(), load);
-    const near = sure.map((points) => points.find((point) => at !== null && key(point) === key(at)) ?? null);
+    const known = sure.filter((points) => points.size > 0);
+    const all = known.flatMap((points) => [...points]);
+    const common = all.filter(([key]) => known.every((points) => points.has(key)));
+    const [key, at] = nearest(common.length > 0 ? common : all, load) ?? ["", null];
     fill(
       this.table,
       h(
@@ -593,12 +599,19 @@ export class Explore {
               "tr",
               {},
               h("th", { scope: "row" }, name),
-              ...near.map((point) => {
-                if (!point) return h("td", {}, "…");
-                const figure = read(point.outcome);
+              ...sure.map((points, i) => {
+                const label = this.label(i);
+                const point = points.get(key);
+                if (!point) return h("td", { "data-label": label }, "…");
+                const figure = point.outcomes.map(read).find((own) => value(own) !== null);
                 const [found, sampled] = [value(figure), ends(figure)];
                 const between = sampled === null ? "" : ` (${print(sampled[0])} to ${print(sampled[1])})`;
-                return h("td", {}, found === null ? "-" : print(found), h("span", { class: "hint" }, between));
+                return h(
+                  "td",
+                  { "data-label": label },
+                  found === null ? "-" : print(found),
+                  h("span", { class: "hint" }, between),
+                );
               }),
             ),
           ),
@@ -803,10 +816,10 @@ function short(one: SchemeAnswers | undefined): string {
   return text.length > 26 ? `${text.slice(0, 25)}…` : text;
 }
 
-function nearest(points: CurvePoint[], load: number): CurvePoint | null {
-  let found: CurvePoint | null = null;
+function nearest<T extends { load_pps: number }>(points: [string, T][], load: number): [string, T] | null {
+  let found: [string, T] | null = null;
   for (const point of points)
-    if (found === null || Math.abs(point.load_pps - load) < Math.abs(found.load_pps - load)) found = point;
+    if (found === null || Math.abs(point[1].load_pps - load) < Math.abs(found[1].load_pps - load)) found = point;
   return found;
 }
 

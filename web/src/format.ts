@@ -56,6 +56,7 @@ export function duration(seconds: number): string {
 /** A share for people: 12.3 %, or a small one as 1.2e-4. */
 export function share(value: number): string {
   if (value === 0) return "0 %";
+  if (Math.abs(value) < 1e-9) return "<1e-9";
   if (Math.abs(value) < 1e-3) return value.toExponential(1);
   return `${digits(value * 100)} %`;
 }

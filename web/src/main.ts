@@ -5,7 +5,7 @@ import { Explore } from "./explore";
 import { takeCapture } from "./engine";
 import { hostName, rate } from "./format";
 import { isCapture, open, openCapture } from "./open";
-import { Results, type Opening, type Origin } from "./results";
+import { Results, type Opening } from "./results";
 import { VIEWS, fromFragment, initial, setting, toFragment, type State, type View } from "./state";
 import { value, type Figure } from "./types";
 import { Watch } from "./watch";
@@ -34,19 +34,15 @@ function start(): void {
     change(next);
   });
   const results = new Results({
-    open: (name, text, origin) => {
-      void take(name, text, origin);
+    open: (run) => {
+      void record(run);
     },
     listed: (runs) => {
       explore.controls.records(runs);
     },
-    refused: (why) => {
-      say(message, why);
-      if (shown === null) show();
-    },
   });
   explore.controls.onRecord = (run) => {
-    void results.fetchRun(run);
+    void record(run);
   };
   explore.onRemove = () => {
     measuredBy(null);
@@ -54,10 +50,6 @@ function start(): void {
   };
 
   let shown: View | null = null;
-  /** Whether the question of the address stays when the next record comes. */
-  let keeps = false;
-  /** Why the page opens on a run that is not the newest. */
-  let why: string | null = null;
   function change(next: State, replace = false): void {
     state = next;
     if (shown !== "explore" || state.view !== "explore") {
@@ -121,9 +113,7 @@ function start(): void {
   function opened(): string {
     const { finding } = explore;
     if (finding) return measured(finding.finding.host.cpu, finding.here, finding.finding.cliff_pps.wire);
-    const { set, host } = initial();
-    const same = state.host === host && JSON.stringify([...state.set]) === JSON.stringify([...set]);
-    return same ? "Starting point: a Pentium 4 of 2003" : "Costs set on this page";
+    return isStart() ? "starting point: a Pentium 4 of 2003" : "costs set on this page";
   }
 
   /** The address names the run of the store whose points are shown, so that loading it anew shows them. */
@@ -133,7 +123,21 @@ function start(): void {
     explore.controls.record(run);
   }
 
-  async function take(name: string, text: string, origin: Origin | null = null): Promise<void> {
+  /** Opens a run of the store; `keeps`: what of the address stays as it is. */
+  async function record(run: string, keeps: Keeps = {}, why: string | null = null): Promise<void> {
+    const kept = await results.kept(run);
+    if (typeof kept === "string") say(message, kept);
+    else await take(`find run ${run}`, kept.text, { run, here: kept.here }, keeps, why);
+    if (shown === null) show();
+  }
+
+  async function take(
+    name: string,
+    text: string,
+    origin: { run: string; here: boolean | null } | null = null,
+    keeps: Keeps = {},
+    why: string | null = null,
+  ): Promise<void> {
     const { reply } = await explore.answers.ask("read", { name, text });
     const taken = open(name, reply, state);
     say(message, why === null ? taken.message : `${taken.message} Why this run: ${why}.`);
@@ -143,11 +147,12 @@ function start(): void {
       explore.finding = { name, finding, here: origin?.here ?? null, differs, asks };
       measuredBy(origin?.run ?? null);
     }
-    // A question in the address stays.
-    if (taken.state && !keeps) change(taken.state);
-    keeps = false;
-    why = null;
-    show();
+    if (taken.state) {
+      const { view, rates } = state;
+      const next = keeps.question ? { ...state, rates: rates || taken.state.rates } : taken.state;
+      change(keeps.view ? { ...next, view } : next, keeps.view);
+    }
+    navigation();
     results.opened(name, reply);
     explore.draw();
   }
@@ -210,31 +215,37 @@ function start(): void {
   void begin();
 
   async function begin(): Promise<void> {
-    const asked = new URLSearchParams(location.search).get("run");
-    if (asked !== null) {
-      keeps = location.hash !== "";
-      if (keeps) show();
-      else navigation();
-      await results.fetchRun(asked);
+    const run = new URLSearchParams(location.search).get("run");
+    // Only a question that is seen is one: an address of another view with the starting point begins with this host as well.
+    const asks = location.hash !== "" && (state.view === "explore" || !isStart());
+    if (asks || state.view !== "explore") show();
+    else navigation();
+    if (run !== null) {
+      await record(run, { question: asks, view: true });
       return;
     }
-    if (location.hash !== "") {
-      show();
-      return;
-    }
-    // An address that says nothing begins with this host.
+    if (asks) return;
+    const begun = toFragment(state);
     const opening = await results.opening();
-    if (shown !== null) return;
+    if (toFragment(state) !== begun) return;
     if (opening === null || opening.run === null) {
-      show();
+      if (shown === null) show();
       if (opening !== null) say(message, unmeasured(opening));
       return;
     }
-    navigation();
     headline(measured(opening.host, opening.here, opening.cliff_pps));
-    ({ why } = opening);
-    await results.fetchRun(String(opening.run));
+    await record(String(opening.run), { view: true }, opening.why);
   }
+
+  function isStart(): boolean {
+    return toFragment({ ...initial(), view: state.view }) === toFragment(state);
+  }
+}
+
+/** What of an address stays when a record is opened: its question, its view. */
+interface Keeps {
+  question?: boolean;
+  view?: boolean;
 }
 
 /** A host with its cliff: "2 x AMD EPYC, measured 342 kpps". */

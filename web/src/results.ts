@@ -30,18 +30,18 @@ export interface Opening {
   why: string | null;
 }
 
-/** A run of the store that a text is of. */
-export interface Origin {
-  run: string;
+/** What a run of the store keeps. */
+export interface Kept {
+  text: string;
+  /** Whether it is of the host that serves the page; null: it is no `find`. */
   here: boolean | null;
 }
 
 export interface Doors {
-  open: (name: string, text: string, origin: Origin) => void;
+  /** A run is chosen, to be opened in Explore. */
+  open: (run: string) => void;
   /** The runs of the store are known. */
   listed: (runs: Run[]) => void;
-  /** A run cannot be opened. */
-  refused: (why: string) => void;
 }
 
 /** A server that does not answer for so long delays the page no longer (ms). */
@@ -199,7 +199,7 @@ export class Results {
               type: "button",
               "aria-label": `Ask what if of run ${run.id}`,
               click: () => {
-                void this.fetchRun(String(run.id));
+                this.doors.open(String(run.id));
               },
             },
             "What if",
@@ -227,7 +227,7 @@ export class Results {
       h(
         "td",
         { "data-label": "Command" },
-        h("code", {}, run.command.length > 80 ? `${run.command.slice(0, 79)}…` : run.command),
+        h("code", {}, run.command.length > 300 ? `${run.command.slice(0, 299)}…` : run.command),
       ),
     );
   }
@@ -243,18 +243,17 @@ export class Results {
     }
   }
 
-  /** Opens a run of the store in Explore. */
-  async fetchRun(id: string): Promise<void> {
+  /** What a run keeps; why it cannot be had. */
+  async kept(run: string): Promise<Kept | string> {
     try {
-      if (!/^\d+$/.test(id)) throw new Error(`run=${id}: expected the number of a run, such as 3`);
+      if (!/^\d+$/.test(run)) return `run=${run}: expected the number of a run, such as 3`;
       if (this.runs.length === 0) await this.load();
-      const response = await fetch(`api/run/${id}`);
+      const response = await fetch(`api/run/${run}`);
       const text = await response.text();
-      if (!isJson(response)) throw new Error(text.trim());
-      const here = this.runs.find((run) => run.id === Number(id))?.here ?? null;
-      this.doors.open(`find run ${id}`, text, { run: id, here });
+      if (!isJson(response)) return `Run ${run} cannot be opened: ${text.trim()}`;
+      return { text, here: this.runs.find((one) => one.id === Number(run))?.here ?? null };
     } catch (error) {
-      this.doors.refused(`Run ${id} cannot be opened: ${error instanceof Error ? error.message : String(error)}`);
+      return `Run ${run} cannot be opened: ${String(error)}`;
     }
   }
 

@@ -576,7 +576,9 @@ impl Finding {
     pub fn page_differs(&self) -> Option<String> {
         let cliffs = [("model", self.cliff_pps.model), ("simulation", self.cliff_pps.sim)];
         let named = |(name, cliff): (&str, Option<Figure>)| {
-            cliff.map(|cliff| format!("{name} {}", units::print_pps(units::three_digits(cliff.value))))
+            let cliff = units::print_pps(units::three_digits(cliff?.value));
+            let (figure, unit) = cliff.split_at(cliff.find(char::is_alphabetic)?);
+            Some(format!("{name} {figure} {unit}"))
         };
         let page: Vec<String> = cliffs.into_iter().filter_map(named).collect();
         let left = self.cliff_undisturbed_pps.as_ref().map(|_| "what disturbances left");
@@ -603,7 +605,7 @@ mod tests {
         assert_eq!(finding.page_differs(), None);
         finding.cliff_pps.sim = Some(Figure::exact(360_400.0));
         let said = finding.page_differs().unwrap();
-        assert!(said.contains("(simulation 360kpps) includes the spread"), "{said}");
+        assert!(said.contains("(simulation 360 kpps) includes the spread"), "{said}");
         finding.cliff_as_calibrated_pps = Some(ByEngine::default());
         finding.cliff_undisturbed_pps = Some(ByEngine::default());
         let said = finding.page_differs().unwrap();

@@ -146,7 +146,7 @@ pub async fn opening(State(served): State<Arc<Served>>) -> Response {
             }
             Err(why) => Opening { run: None, host: costs::this_cpu(), here: true, cliff_pps: None, why: Some(why) },
         };
-        Ok(json(serde_json::to_string(&opening).map_err(broken)?))
+        serde_json::to_string(&opening).map(json).map_err(broken)
     };
     served.work.answer(Weight::Light, move || work().into_response()).await
 }
