@@ -41,6 +41,13 @@ export interface SchemeAnswers {
   sensitivities: Analysed | null;
 }
 
+/** Answers at a load. */
+export interface Sure {
+  load_pps: number;
+  model?: Outcome;
+  sim?: Outcome;
+}
+
 /** Loads at which the simulator's intervals are shown. */
 const SIM_LOADS = 8;
 /** Arrivals of each simulated point, round by round: what `simulate --packets` takes. */
@@ -371,15 +378,13 @@ export class Answers {
     }
   }
 
-  /** What is known of a scheme for sure, by load: the model's outcome, then the simulator's with its intervals; no glance. */
-  sure(one: SchemeAnswers): Map<string, { load_pps: number; outcomes: Outcome[] }> {
-    const known = new Map<string, { load_pps: number; outcomes: Outcome[] }>();
-    const model = one.noModel === null ? one.model : [];
-    const sim = [...one.sim.values()].map(({ load, outcome }) => ({ load_pps: load, outcome }));
-    for (const { load_pps, outcome } of [...model, ...sim]) {
-      const key = pps(load_pps, 6);
-      known.set(key, { load_pps, outcomes: [...(known.get(key)?.outcomes ?? []), outcome] });
-    }
+  /** What is known of a scheme for sure, by load: the model's outcome and the simulator's; no glance. */
+  sure(one: SchemeAnswers): Map<string, Sure> {
+    const known = new Map<string, Sure>();
+    if (one.noModel === null)
+      for (const { load_pps, outcome } of one.model) known.set(pps(load_pps, 6), { load_pps, model: outcome });
+    for (const [key, { load, outcome }] of one.sim)
+      known.set(key, { ...(known.get(key) ?? { load_pps: load }), sim: outcome });
     return known;
   }
 

@@ -163,7 +163,7 @@ export class Controls {
   private readonly recordList = h("select", { id: "record" });
   private readonly recordRow = h(
     "div",
-    { class: "field", hidden: true },
+    { class: "field record", hidden: true },
     h("label", { for: "record" }, "Record"),
     this.recordList,
   );

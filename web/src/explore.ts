@@ -1,6 +1,6 @@
 // The view Explore: what is asked on the left, what becomes of it on the right.
 
-import { Answers, type SchemeAnswers } from "./answers";
+import { Answers, type SchemeAnswers, type Sure } from "./answers";
 import { Chart, shortRate, type Area, type Dot, type Line, type Mark } from "./chart";
 import { Controls } from "./controls";
 import { copy, download, fill, h, say } from "./dom";
@@ -601,23 +601,38 @@ export class Explore {
               h("th", { scope: "row" }, name),
               ...sure.map((points, i) => {
                 const label = this.label(i);
-                const point = points.get(key);
-                if (!point) return h("td", { "data-label": label }, "…");
-                const figure = point.outcomes.map(read).find((own) => value(own) !== null);
-                const [found, sampled] = [value(figure), ends(figure)];
-                const between = sampled === null ? "" : ` (${print(sampled[0])} to ${print(sampled[1])})`;
-                return h(
-                  "td",
-                  { "data-label": label },
-                  found === null ? "-" : print(found),
-                  h("span", { class: "hint" }, between),
-                );
+                return this.cell(label, points.get(key), read, print);
               }),
             ),
           ),
         ),
       ),
     );
+  }
+
+  /** The model's figure, else the simulator's with its interval, without which it is not told from another. */
+  private cell(
+    label: string,
+    at: Sure | undefined,
+    read: (o: Outcome) => Figure | null | undefined,
+    print: (value: number) => string,
+  ): HTMLElement {
+    const td = (by: string, text: string, hint = ""): HTMLElement =>
+      h(
+        "td",
+        { "data-label": label, "data-by": by },
+        text,
+        hint === "" ? null : h("span", { class: "hint" }, ` (${hint})`),
+      );
+    const model = at?.model && value(read(at.model));
+    if (typeof model === "number") return td("model", print(model));
+    const figure = at?.sim && read(at.sim);
+    const [found, sampled] = [value(figure), ends(figure)];
+    if (found !== null && sampled !== null)
+      return td("sim", print(found), `${print(sampled[0])} to ${print(sampled[1])}`);
+    if (found === 0) return td("sim", print(found));
+    if (this.answers.busy) return td("", "…");
+    return found === null ? td("", "-") : td("sim", print(found), "no interval: too few packets");
   }
 
   private moves(): void {
