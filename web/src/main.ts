@@ -97,6 +97,10 @@ function start(): void {
 
   function navigation(): void {
     headline(opened());
+    links();
+  }
+
+  function links(): void {
     fill(
       byId("views"),
       ...VIEWS.map((view) =>
@@ -219,7 +223,7 @@ function start(): void {
     // Only a question that is seen is one: an address of another view with the starting point begins with this host as well.
     const asks = location.hash !== "" && (state.view === "explore" || !isStart());
     if (asks || state.view !== "explore") show();
-    else navigation();
+    else links();
     if (run !== null) {
       await record(run, { question: asks, view: true });
       return;

@@ -754,7 +754,7 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
       assert.equal((await page.request.get(`${address}api/plan?objective=fun`)).status(), 400);
       await page.click("#runs button");
       await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
-      await page.waitForFunction(() => /expected/.test(document.querySelector(".suggested li")?.textContent));
+      await page.waitForFunction(() => /simulated cliff/.test(document.querySelector(".suggested li")?.textContent));
       await page.screenshot({ path: join(shots, "serve.png") });
       assert.deepEqual(complaints, []);
       const strange = await page.request.get(address, { headers: { host: "evil.example" } });

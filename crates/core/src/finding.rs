@@ -588,7 +588,9 @@ impl Finding {
         let before = if before.is_empty() { String::new() } else { format!("{} and ", before.join(", ")) };
         (!page.is_empty()).then(|| {
             let page = page.join(", ");
-            format!("The page's cliff ({page}) includes {before}{last}; this one is for the undisturbed host as calibrated.")
+            format!(
+                "The page's cliff ({page}) includes {before}{last}; this one is for the undisturbed host as calibrated."
+            )
         })
     }
 }
