@@ -591,12 +591,15 @@ await test("no figure is read out without its interval", async () => {
 });
 
 if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes("serve")) {
+  /** This machine, as a record names it. */
   let cpu = "";
+  await served([], async (address) => {
+    cpu = (await (await fetch(`${address}api/opening`)).json()).host;
+  });
   await test("an empty store: the starting point, which is called so", async () => {
     await served([], async (address) => {
       const { page, complaints, close } = await opened(address);
       await glanced(page, 1);
-      cpu = (await (await page.request.get(`${address}api/opening`)).json()).host;
       assert.equal(await page.title(), "starting point: a Pentium 4 of 2003");
       assert.match(await page.textContent("#message"), /no store yet.*netcliff find measures it/);
       assert.equal(await page.isVisible("#record"), false);
@@ -667,7 +670,10 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
       await page.goto("about:blank");
       await page.goto(`${address}#v1/results`);
       await page.waitForFunction((title) => document.querySelector("#host").textContent === title, own);
-      assert.match(await page.textContent("#message"), /find run 2.*results calibrate/);
+      await page.waitForFunction(() =>
+        /find run 2.*results calibrate/.test(document.querySelector("#message").textContent),
+      );
+      await page.waitForSelector("#runs");
       assert.equal(await page.title(), "netcliff: Results");
       const cells = await page.locator('#runs td[data-label="Cliff"]').allTextContents();
       assert.deepEqual(cells, ["3 Mpps", "none measured", "228 kpps", "228 kpps"]);
