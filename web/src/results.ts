@@ -136,6 +136,7 @@ export class Results {
   private listen(): void {
     if (this.source) return;
     this.source = new EventSource("api/watch");
+    say(this.live, "waiting for the first second");
     this.source.onmessage = ({ data }: MessageEvent<string>) => {
       const moment = JSON.parse(data) as { bottleneck?: string; refused?: string };
       say(this.live, moment.refused ?? moment.bottleneck ?? "");
