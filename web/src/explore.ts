@@ -610,7 +610,7 @@ export class Explore {
     );
   }
 
-  /** The model's figure, else the simulator's with its interval, without which it is not told from another. */
+  /** The model's figure, else the simulator's with its interval. */
   private cell(
     label: string,
     at: Sure | undefined,

@@ -129,9 +129,9 @@ function start(): void {
 
   /** Opens a run of the store; `keeps`: what of the address stays as it is. */
   async function record(run: string, keeps: Keeps = {}, why: string | null = null): Promise<void> {
-    const kept = await results.kept(run);
-    if (typeof kept === "string") say(message, kept);
-    else await take(`find run ${run}`, kept.text, { run, here: kept.here }, keeps, why);
+    const stored = await results.stored(run);
+    if (typeof stored === "string") say(message, stored);
+    else await take(`find run ${run}`, stored.text, { run, here: stored.here }, keeps, why);
     if (shown === null) show();
   }
 

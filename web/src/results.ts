@@ -30,8 +30,8 @@ export interface Opening {
   why: string | null;
 }
 
-/** What a run of the store keeps. */
-export interface Kept {
+/** What a run of the store holds. */
+export interface Stored {
   text: string;
   /** Whether it is of the host that serves the page; null: it is no `find`. */
   here: boolean | null;
@@ -244,8 +244,8 @@ export class Results {
     }
   }
 
-  /** What a run keeps; why it cannot be had. */
-  async kept(run: string): Promise<Kept | string> {
+  /** What a run holds; why it cannot be had. */
+  async stored(run: string): Promise<Stored | string> {
     try {
       if (!/^\d+$/.test(run)) return `run=${run}: expected the number of a run, such as 3`;
       if (this.runs.length === 0) await this.load();
