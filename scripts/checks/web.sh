@@ -25,7 +25,8 @@ program="${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/netcliff}"
 program="$(realpath "$program")"
 
 cd web
-if ! [[ node_modules/.package-lock.json -nt package-lock.json ]]; then
+# npm ci empties the folder that a link leads to: another checkout's packages are used as they are.
+if ! [[ -L node_modules || node_modules/.package-lock.json -nt package-lock.json ]]; then
     npm ci --ignore-scripts --no-audit --no-fund --loglevel=error || skip "the packages of web/package-lock.json cannot be had"
 fi
 node_modules/.bin/tsc --noEmit

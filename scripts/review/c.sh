@@ -1,5 +1,6 @@
 #!/bin/bash
-# Rows of the page of find and of compare: the words, the answer on HTML pages, one accuracy in the docs.
+# Rows of the page of find, of compare and of the explorer: the words, the answer on HTML pages, one accuracy in the docs, what the explorer
+# opens on and whether it is whole at 390 px.
 # Usage: c.sh NETCLIFF
 set -u
 program=$(realpath "${1:?usage: c.sh PATH-OF-NETCLIFF}")
@@ -41,5 +42,23 @@ done
 timeout 20 "$program" compare "$scratch/1.json" "$scratch/2.json" --html "$scratch/c.html" >"$scratch/c.txt" 2>&1
 answer=$(grep -oEm1 'Nothing can be said|No difference is shown|B is worse in' "$scratch/c.txt")
 row "rank 12, compare" "terminal: ${answer:-no answer}" grep -q "${answer:-no answer}" "$scratch/c.html"
+
+# The explorer in Chromium: each row is a test of web/tests/page.mjs.
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [[ -z "$browser" ]] || ! command -v node >/dev/null || ! [[ -d web/node_modules/playwright-core ]]; then
+    echo "SKIPPED rank 10, 11, 15, 16, explorer: needs chromium, node and web/node_modules (make web)"
+    exit "$wrong"
+fi
+tested=$(cd web && CHROMIUM="$browser" timeout 120 node tests/page.mjs "$program" --shots "$scratch/shots" --only 'empty store|newest record|agree|read out' 2>&1)
+# Arguments: the row, a pattern of the test's name.
+explorer() {
+    local said
+    said=$(grep -m1 -E "^(ok|FAILED) .*$2" <<<"$tested")
+    row "$1" "${said:-no test ran}" grep -q '^ok ' <<<"$said"
+}
+explorer "rank 10, opens on" "newest record of this host"
+explorer "rank 10, empty store" "an empty store"
+explorer "rank 11, rank 15" "agree, and are whole at 390 px"
+explorer "rank 16" "no figure is read out without its interval"
 
 exit "$wrong"

@@ -16,6 +16,7 @@ import {
   type Outcome,
   type Refused,
   type Sampled,
+  type Setting,
   type Simulated,
 } from "./types";
 
@@ -38,8 +39,13 @@ export interface SchemeAnswers {
   cliff: Cliff | null;
   noCliff: string | null;
   sensitivities: Analysed | null;
-  /** The model and the simulator at the load that is looked at. */
-  at: Outcome | null;
+}
+
+/** Answers at a load. */
+export interface Sure {
+  load_pps: number;
+  model?: Outcome;
+  sim?: Outcome;
 }
 
 /** Loads at which the simulator's intervals are shown. */
@@ -73,6 +79,10 @@ export class Answers {
   /** Those that answer while a slider moves; they are never stopped. One CPU is the page's: it lays out and paints meanwhile. */
   private readonly lookers: Engine[];
   private readonly pool: Pool;
+  /** The load that was asked for last, and of which question. */
+  private lookedAt = "";
+  /** The question whose slider is at rest. */
+  private resting = -1;
   private generation = 0;
   private running = false;
   private again: { state: State; changedAt: number } | null = null;
@@ -189,7 +199,6 @@ export class Answers {
         cliff: known.get(scheme) ?? null,
         noCliff: null,
         sensitivities: null,
-        at: null,
       };
     });
     const checked = this.schemes.find((one) => one.checked)?.checked;
@@ -217,6 +226,7 @@ export class Answers {
   }
 
   private async refine(state: State, generation: number): Promise<void> {
+    this.resting = generation;
     const current = (): boolean => generation === this.generation;
     const redraw = (): void => {
       if (current()) this.changed();
@@ -228,9 +238,9 @@ export class Answers {
     ];
     const [first, ...more] = ROUNDS;
     // The first points take a tenth of a second; the model may take seconds.
-    jobs.push(this.bySimulation(state, first, current, redraw));
+    jobs.push(this.bySimulation(state, first, current));
     for (const one of this.schemes) if (one.checked) jobs.push(this.byModel(state, one, current, redraw));
-    for (const packets of more) jobs.push(this.bySimulation(state, packets, current, redraw));
+    for (const packets of more) jobs.push(this.bySimulation(state, packets, current));
     await Promise.all(jobs);
     if (!current()) return;
     this.busy = false;
@@ -253,16 +263,7 @@ export class Answers {
     const jobs: Promise<void>[] = [this.findCliff(state, one, current, redraw)];
     if (one.noModel === null) {
       for (const load of ordered(this.loads)) {
-        jobs.push(
-          this.pool.ask<Curve>("predict", { setting: asked, rates: pps(load, 12) }).then(({ reply }) => {
-            if (!current() || "error" in reply) return;
-            one.model = [
-              ...one.model.filter((p) => p.load_pps !== reply.ok.points[0]?.load_pps),
-              ...reply.ok.points,
-            ].sort((a, b) => a.load_pps - b.load_pps);
-            redraw();
-          }),
-        );
+        jobs.push(this.predictAt(one, asked, load, current));
       }
     }
     await Promise.all(jobs);
@@ -303,7 +304,7 @@ export class Answers {
     redraw();
   }
 
-  private async bySimulation(state: State, packets: number, current: () => boolean, redraw: () => void): Promise<void> {
+  private async bySimulation(state: State, packets: number, current: () => boolean): Promise<void> {
     const loads = spread(SIM_LOADS).map((i) => {
       const at = Math.round(((SIM_LOADS - i) * this.loads.length) / SIM_LOADS) - 1;
       return this.loads[Math.max(at, 0)] ?? 1;
@@ -314,16 +315,37 @@ export class Answers {
         if (one.checked?.sim !== null) continue;
         const rate = pps(load, 6);
         const question = { setting: setting(state, one.scheme), rate, seed: state.seed, packets };
-        jobs.push(
-          this.pool.ask<Simulated>("simulate", question).then(({ reply }) => {
-            if (!current() || "error" in reply) return;
-            one.sim.set(rate, { load, outcome: reply.ok.outcome, packets });
-            redraw();
-          }),
-        );
+        jobs.push(this.simulateAt(one, question, load, current));
       }
     }
     await Promise.all(jobs);
+  }
+
+  private async predictAt(
+    one: SchemeAnswers,
+    asked: Setting,
+    load: number,
+    current: () => boolean,
+    soon = false,
+  ): Promise<void> {
+    const { reply } = await this.pool.ask<Curve>("predict", { setting: asked, rates: pps(load, 12) }, soon);
+    if (!current() || "error" in reply) return;
+    const others = one.model.filter((p) => p.load_pps !== reply.ok.points[0]?.load_pps);
+    one.model = [...others, ...reply.ok.points].sort((a, b) => a.load_pps - b.load_pps);
+    this.changed();
+  }
+
+  private async simulateAt(
+    one: SchemeAnswers,
+    question: { setting: Setting; rate: string; seed: number; packets: number },
+    load: number,
+    current: () => boolean,
+    soon = false,
+  ): Promise<void> {
+    const { reply } = await this.pool.ask<Simulated>("simulate", question, soon);
+    if (!current() || "error" in reply) return;
+    one.sim.set(question.rate, { load, outcome: reply.ok.outcome, packets: question.packets });
+    this.changed();
   }
 
   /** How the cliff moves with each cost; takes some fifty times as long as a cliff. */
@@ -339,7 +361,33 @@ export class Answers {
     return null;
   }
 
-  /** The best that is known of a load: the model, else the simulator, else a glance. */
+  /** The load that is looked at is asked for once, when the cliffs are known and no slider moves. */
+  lookAt(state: State, load: number): void {
+    const rate = pps(load, 6);
+    const waits = this.schemes.some((one) => one.checked && one.cliff === null && one.noCliff === null);
+    if (waits || this.resting !== this.generation || this.lookedAt === `${this.generation} ${rate}`) return;
+    this.lookedAt = `${this.generation} ${rate}`;
+    const { generation } = this;
+    const current = (): boolean => generation === this.generation;
+    for (const one of this.schemes) {
+      if (one.checked === null) continue;
+      const asked = setting(state, one.scheme);
+      const question = { setting: asked, rate, seed: state.seed, packets: ROUNDS[1] };
+      if (one.checked.sim === null && !one.sim.has(rate)) void this.simulateAt(one, question, load, current, true);
+      if (one.noModel === null) void this.predictAt(one, asked, load, current, true);
+    }
+  }
+
+  /** What is known of a scheme for sure, by load: the model's outcome and the simulator's; no glance. */
+  sure(one: SchemeAnswers): Map<string, Sure> {
+    const known = new Map<string, Sure>();
+    if (one.noModel === null)
+      for (const { load_pps, outcome } of one.model) known.set(pps(load_pps, 6), { load_pps, model: outcome });
+    for (const [key, { load, outcome }] of one.sim)
+      known.set(key, { ...(known.get(key) ?? { load_pps: load }), sim: outcome });
+    return known;
+  }
+
   /** A figure at a load: the curve's own, or, where the model does not compute it, the glance's. */
   figure(one: SchemeAnswers, point: CurvePoint, read: (outcome: Outcome) => number | null): number | null {
     const own = read(point.outcome);

@@ -1,7 +1,7 @@
 // What can be turned: starting points, schemes, costs, traffic.
 
 import { fill, h, say } from "./dom";
-import { digits, seconds, time } from "./format";
+import { digits, hostName, rate, seconds, time } from "./format";
 import {
   ARRIVALS,
   GROUPS,
@@ -17,7 +17,8 @@ import {
   type Knob,
 } from "./keys";
 import { MOST_SCHEMES, type State } from "./state";
-import type { Refused } from "./types";
+import type { Run } from "./results";
+import { value, type Refused } from "./types";
 
 /** The preset's own figures, shown where nothing is set. */
 const PRESET: Record<string, string> = {
@@ -158,6 +159,14 @@ export class Controls {
   private drawnSchemes = "";
 
   onFile: (file: File) => void = () => undefined;
+  onRecord: (run: string) => void = () => undefined;
+  private readonly recordList = h("select", { id: "record" });
+  private readonly recordRow = h(
+    "div",
+    { class: "field record", hidden: true },
+    h("label", { for: "record" }, "Record"),
+    this.recordList,
+  );
 
   constructor(
     state: State,
@@ -172,6 +181,9 @@ export class Controls {
       ["link-list", LINKS],
       ["service-list", SERVICES],
     ] as const;
+    this.recordList.addEventListener("change", () => {
+      if (this.recordList.value !== "") this.onRecord(this.recordList.value);
+    });
     this.fileButton.addEventListener("change", () => {
       const file = this.fileButton.files?.[0];
       if (file) this.onFile(file);
@@ -225,6 +237,7 @@ export class Controls {
     fill(
       this.element,
       h("h2", {}, "Starting points"),
+      this.recordRow,
       start,
       this.story,
       h("h2", {}, "Schemes, side by side"),
@@ -236,6 +249,26 @@ export class Controls {
     );
     watchTyping(this.element);
     this.show(state);
+  }
+
+  /** The hosts that the store has records of. */
+  records(runs: Run[]): void {
+    const chosen = this.recordList.value;
+    const finds = runs.filter((run) => run.here !== null);
+    const option = ({ id, host, here, cliff_pps, started_unix_s }: Run): HTMLElement => {
+      const cliff = value(cliff_pps);
+      const day = new Date(started_unix_s * 1000).toISOString().slice(0, 10);
+      const text = `run ${id}: ${cliff === null ? "none measured" : rate(cliff)}, ${day}`;
+      return h("option", { value: id }, here === true ? text : `${text}, ${hostName(host, here)}`);
+    };
+    fill(this.recordList, h("option", { value: "" }, "none"), ...finds.map(option));
+    this.recordList.value = chosen;
+    this.recordRow.hidden = finds.length === 0;
+  }
+
+  /** The record that is open; null: none of the store. */
+  record(run: string | null): void {
+    this.recordList.value = run ?? "";
   }
 
   private tell(title: string): void {

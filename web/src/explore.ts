@@ -1,13 +1,22 @@
 // The view Explore: what is asked on the left, what becomes of it on the right.
 
-import { Answers, type SchemeAnswers } from "./answers";
+import { Answers, type SchemeAnswers, type Sure } from "./answers";
 import { Chart, shortRate, type Area, type Dot, type Line, type Mark } from "./chart";
 import { Controls } from "./controls";
 import { copy, download, fill, h, say } from "./dom";
-import { digits, duration, niceAbove, pps, rate, rateOf, share } from "./format";
+import { digits, duration, niceAbove, hostName, pps, rate, rateOf, share } from "./format";
 import { command, setting, type State } from "./state";
 import { suggestions } from "./suggested";
-import { ends, value, type Cpu, type CurvePoint, type Figure, type Finding, type Latency, type Outcome } from "./types";
+import {
+  ends,
+  value,
+  type Cpu,
+  type CurvePoint,
+  type Figure,
+  type Latency,
+  type Measured,
+  type Outcome,
+} from "./types";
 
 const QUANTILES: [keyof Latency, string][] = [
   ["mean", "mean"],
@@ -31,7 +40,8 @@ export class Explore {
   /** What follows the last change once its curves are seen. */
   private after: (() => void) | undefined;
   /** A measured host's record. */
-  finding: { name: string; finding: Finding } | null = null;
+  finding: Measured | null = null;
+  onRemove: () => void = () => undefined;
   private quantile: keyof Latency = "p99";
   private split = 0;
   private hover: number | null = null;
@@ -254,6 +264,13 @@ export class Explore {
     this.controls.show(state);
   }
 
+  /** A scheme's name where there is no room for its parameters. */
+  private label(number: number): string {
+    const names = this.answers.schemes.map((one) => one.scheme.split(":")[0] ?? "");
+    const own = names[number] ?? "";
+    return names.filter((name) => name === own).length > 1 ? `${number + 1}, ${own}` : own;
+  }
+
   /** The load that is looked at (pps). */
   load(): number {
     const asked = rateOf(this.state.rate);
@@ -307,7 +324,8 @@ export class Explore {
     this.controls.refused(schemes.map((one) => one.refused));
     this.cards();
     this.chooser();
-    this.readout(this.cursor(), curves);
+    this.readout(this.cursor());
+    this.answers.lookAt(this.state, this.load());
     this.moves();
     this.limits(curves.map((one) => one.by));
     say(this.commandText, this.command());
@@ -406,7 +424,7 @@ export class Explore {
 
     this.charts.cpu.draw({
       ...common,
-      title: `CPU split: ${schemes[this.split]?.scheme ?? ""}`,
+      title: `CPU split: ${this.label(this.split)}`,
       yTitle: "share of one CPU",
       yMin: 0,
       yMax: 1,
@@ -455,6 +473,7 @@ export class Explore {
           ? null
           : h("p", { class: "hint" }, `Bottleneck: ${cliff.binding}.`),
         one.noCliff === null ? null : h("p", { class: "hint" }, one.noCliff),
+        this.differing(one),
       );
     });
     const wire = this.finding;
@@ -469,12 +488,12 @@ export class Explore {
           h(
             "div",
             { class: "big" },
-            found === null || found === undefined ? "not measured" : rate(value(found) ?? 0),
+            found === null || found === undefined ? "none measured" : rate(value(found) ?? 0),
             " ",
             h("small", {}, "cliff"),
           ),
           low ? h("p", {}, `between ${rate(low[0])} and ${rate(low[1])}`) : null,
-          h("p", { class: "hint" }, `${wire.finding.host.cpu}, ${wire.finding.host.kernel}`),
+          h("p", { class: "hint" }, `${hostName(wire.finding.host.cpu, wire.here)}, ${wire.finding.host.kernel}`),
           suggestions(wire.finding, this.state, this.change),
           h(
             "button",
@@ -482,6 +501,7 @@ export class Explore {
               type: "button",
               click: () => {
                 this.finding = null;
+                this.onRemove();
                 this.draw();
               },
             },
@@ -491,6 +511,14 @@ export class Explore {
       );
     }
     fill(this.summary, ...cards);
+  }
+
+  /** Why the cliff of the untouched record is another one than on its page; null: it is the same, or another question is asked. */
+  private differing(one: SchemeAnswers): HTMLElement | null {
+    const { finding, differs, asks } = this.finding ?? {};
+    if (!one.cliff || !finding || !differs || JSON.stringify(setting(this.state, one.scheme)) !== asks) return null;
+    const page = value(finding.cliff_pps[one.cliff.by]);
+    return page !== null && rate(page) === rate(one.cliff.pps) ? null : h("p", { class: "differs" }, differs);
   }
 
   private chooser(): void {
@@ -521,7 +549,7 @@ export class Explore {
     });
   }
 
-  private readout(load: number, curves: { points: CurvePoint[]; by: string }[]): void {
+  private readout(load: number): void {
     const { schemes } = this.answers;
     const rows: [string, (o: Outcome) => Figure | null | undefined, (v: number) => string][] = [
       ["Delivered", (o) => o.throughput_pps, rate],
@@ -535,14 +563,24 @@ export class Explore {
       ["Interrupts a second", (o) => o.interrupts_per_s, (v) => digits(v)],
       ["Packets a poll", (o) => o.packets_per_poll, (v) => digits(v)],
     ];
-    const near = curves.map(({ points }) => nearest(points, load));
-    const at = near.find((point) => point !== null)?.load_pps ?? load;
+    // A glance has no interval: its curve is drawn, its figures are not read out.
+    const sure = schemes.map((one) => this.answers.sure(one));
+    const known = sure.filter((points) => points.size > 0);
+    const all = known.flatMap((points) => [...points]);
+    const common = all.filter(([key]) => known.every((points) => points.has(key)));
+    const [key, at] = nearest(common.length > 0 ? common : all, load) ?? ["", null];
     fill(
       this.table,
       h(
         "table",
         { id: "readout" },
-        h("caption", {}, `At ${rate(at)} (click or use the arrow keys in a figure)`),
+        h(
+          "caption",
+          {},
+          `At ${rate(at?.load_pps ?? load)}`,
+          " ",
+          h("span", { class: "hint" }, "Click, or use the arrow keys in a figure, for another load."),
+        ),
         h(
           "thead",
           {},
@@ -550,7 +588,7 @@ export class Explore {
             "tr",
             {},
             h("th", { scope: "col" }, "Figure"),
-            ...schemes.map((one, i) => h("th", { scope: "col" }, h("span", { class: `swatch s${i}` }), short(one))),
+            ...schemes.map((one, i) => h("th", { scope: "col" }, h("span", { class: `swatch s${i}` }), one.scheme)),
           ),
         ),
         h(
@@ -561,17 +599,40 @@ export class Explore {
               "tr",
               {},
               h("th", { scope: "row" }, name),
-              ...near.map((point) => {
-                const figure = point ? read(point.outcome) : null;
-                const [found, sampled] = [value(figure), ends(figure)];
-                const between = sampled === null ? "" : ` (${print(sampled[0])} to ${print(sampled[1])})`;
-                return h("td", {}, found === null ? "-" : print(found), h("span", { class: "hint" }, between));
+              ...sure.map((points, i) => {
+                const label = this.label(i);
+                return this.cell(label, points.get(key), read, print);
               }),
             ),
           ),
         ),
       ),
     );
+  }
+
+  /** The model's figure, else the simulator's with its interval. */
+  private cell(
+    label: string,
+    at: Sure | undefined,
+    read: (o: Outcome) => Figure | null | undefined,
+    print: (value: number) => string,
+  ): HTMLElement {
+    const td = (by: string, text: string, hint = ""): HTMLElement =>
+      h(
+        "td",
+        { "data-label": label, "data-by": by },
+        text,
+        hint === "" ? null : h("span", { class: "hint" }, ` (${hint})`),
+      );
+    const model = at?.model && value(read(at.model));
+    if (typeof model === "number") return td("model", print(model));
+    const figure = at?.sim && read(at.sim);
+    const [found, sampled] = [value(figure), ends(figure)];
+    if (found !== null && sampled !== null)
+      return td("sim", print(found), `${print(sampled[0])} to ${print(sampled[1])}`);
+    if (found === 0) return td("sim", print(found));
+    if (this.answers.busy) return td("", "…");
+    return found === null ? td("", "-") : td("sim", print(found), "no interval: too few packets");
   }
 
   private moves(): void {
@@ -770,10 +831,10 @@ function short(one: SchemeAnswers | undefined): string {
   return text.length > 26 ? `${text.slice(0, 25)}…` : text;
 }
 
-function nearest(points: CurvePoint[], load: number): CurvePoint | null {
-  let found: CurvePoint | null = null;
+function nearest<T extends { load_pps: number }>(points: [string, T][], load: number): [string, T] | null {
+  let found: [string, T] | null = null;
   for (const point of points)
-    if (found === null || Math.abs(point.load_pps - load) < Math.abs(found.load_pps - load)) found = point;
+    if (found === null || Math.abs(point[1].load_pps - load) < Math.abs(found[1].load_pps - load)) found = point;
   return found;
 }
 

@@ -56,6 +56,7 @@ export function duration(seconds: number): string {
 /** A share for people: 12.3 %, or a small one as 1.2e-4. */
 export function share(value: number): string {
   if (value === 0) return "0 %";
+  if (Math.abs(value) < 1e-9) return "<1e-9";
   if (Math.abs(value) < 1e-3) return value.toExponential(1);
   return `${digits(value * 100)} %`;
 }
@@ -96,4 +97,9 @@ export function ticks(low: number, high: number, count: number): number[] {
   const found: number[] = [];
   for (let at = Math.ceil(low / step - 1e-9) * step; at <= high * (1 + 1e-9); at += step) found.push(at);
   return found;
+}
+
+/** What a host's name stands with: another one's is not taken for this one's. */
+export function hostName(host: string, here: boolean | null): string {
+  return here === false ? `another host: ${host}` : host;
 }

@@ -3,11 +3,11 @@
 import { byId, fill, h, say } from "./dom";
 import { Explore } from "./explore";
 import { takeCapture } from "./engine";
-import { rate } from "./format";
+import { hostName, rate } from "./format";
 import { isCapture, open, openCapture } from "./open";
-import { Results } from "./results";
-import { VIEWS, fromFragment, toFragment, type State, type View } from "./state";
-import { value } from "./types";
+import { Results, type Opening } from "./results";
+import { VIEWS, fromFragment, initial, setting, toFragment, type State, type View } from "./state";
+import { value, type Figure } from "./types";
 import { Watch } from "./watch";
 
 const TITLES: Record<View, string> = { explore: "Explore", watch: "Watch one host work", results: "Results" };
@@ -34,10 +34,20 @@ function start(): void {
     change(next);
   });
   const results = new Results({
-    open: (name, text) => {
-      void take(name, text);
+    open: (run) => {
+      void record(run);
+    },
+    listed: (runs) => {
+      explore.controls.records(runs);
     },
   });
+  explore.controls.onRecord = (run) => {
+    void record(run);
+  };
+  explore.onRemove = () => {
+    measuredBy(null);
+    navigation();
+  };
 
   let shown: View | null = null;
   function change(next: State, replace = false): void {
@@ -72,7 +82,6 @@ function start(): void {
       watch.stop();
       const view = { explore, watch, results }[state.view];
       fill(byId("main"), view.element);
-      document.title = `netcliff: ${TITLES[state.view]}`;
       if (state.view === "results") void results.refresh();
     }
     navigation();
@@ -80,7 +89,18 @@ function start(): void {
     if (state.view === "watch") void watch.show(state, (call, question) => explore.answers.ask(call, question));
   }
 
+  /** What is open: the same in the heading of the page and, in Explore, as its title. */
+  function headline(text: string): void {
+    say(byId("host"), text);
+    document.title = state.view === "explore" ? text : `netcliff: ${TITLES[state.view]}`;
+  }
+
   function navigation(): void {
+    headline(opened());
+    links();
+  }
+
+  function links(): void {
     fill(
       byId("views"),
       ...VIEWS.map((view) =>
@@ -93,16 +113,50 @@ function start(): void {
     );
   }
 
-  async function take(name: string, text: string): Promise<void> {
+  /** What the figures are of. */
+  function opened(): string {
+    const { finding } = explore;
+    if (finding) return measured(finding.finding.host.cpu, finding.here, finding.finding.cliff_pps.wire);
+    return isStart() ? "starting point: a Pentium 4 of 2003" : "costs set on this page";
+  }
+
+  /** The address names the run of the store whose points are shown, so that loading it anew shows them. */
+  function measuredBy(run: string | null): void {
+    const search = run === null ? "" : `?run=${run}`;
+    if (location.search !== search) history.replaceState(null, "", location.pathname + search + location.hash);
+    explore.controls.record(run);
+  }
+
+  /** Opens a run of the store; `keeps`: what of the address stays as it is. */
+  async function record(run: string, keeps: Keeps = {}, why: string | null = null): Promise<void> {
+    const stored = await results.stored(run);
+    if (typeof stored === "string") say(message, stored);
+    else await take(`find run ${run}`, stored.text, { run, here: stored.here }, keeps, why);
+    if (shown === null) show();
+  }
+
+  async function take(
+    name: string,
+    text: string,
+    origin: { run: string; here: boolean | null } | null = null,
+    keeps: Keeps = {},
+    why: string | null = null,
+  ): Promise<void> {
     const { reply } = await explore.answers.ask("read", { name, text });
     const taken = open(name, reply, state);
-    say(message, taken.message);
+    say(message, why === null ? taken.message : `${taken.message} Why this run: ${why}.`);
     if (taken.finding) {
-      explore.finding = { name, finding: taken.finding };
-      const cliff = value(taken.finding.cliff_pps.wire);
-      document.title = `${taken.finding.host.cpu}${cliff === null ? "" : `, measured ${rate(cliff)}`}`;
+      const asks = taken.state && JSON.stringify(setting(taken.state, taken.finding.setup.scheme));
+      const { finding, differs = null } = taken;
+      explore.finding = { name, finding, here: origin?.here ?? null, differs, asks };
+      measuredBy(origin?.run ?? null);
     }
-    if (taken.state) change(taken.state);
+    if (taken.state) {
+      const { view, rates } = state;
+      const next = keeps.question ? { ...state, rates: rates || taken.state.rates } : taken.state;
+      change(keeps.view ? { ...next, view } : next, keeps.view);
+    }
+    navigation();
     results.opened(name, reply);
     explore.draw();
   }
@@ -156,19 +210,56 @@ function start(): void {
     event.preventDefault();
     byId("main").focus();
   });
-  const fresh = location.hash === "";
   theme();
-  show();
   // For the browser tests: how long changes took to be drawn, whether work is under way, and an engine.
   const { answers } = explore;
   Object.assign(globalThis, {
     netcliffPage: { took_ms: answers.took_ms, busy: () => answers.busy, ask: answers.ask.bind(answers) },
   });
-  const begun = location.hash;
-  const asked = new URLSearchParams(location.search).get("run");
-  if (asked !== null) void results.fetchRun(asked);
-  // An address that says nothing begins with this host.
-  else if (fresh) void results.openNewest(() => location.hash === begun);
+  void begin();
+
+  async function begin(): Promise<void> {
+    const run = new URLSearchParams(location.search).get("run");
+    // Only a question that is seen is one: an address of another view with the starting point begins with this host as well.
+    const asks = location.hash !== "" && (state.view === "explore" || !isStart());
+    if (asks || state.view !== "explore") show();
+    else links();
+    if (run !== null) {
+      await record(run, { question: asks, view: true });
+      return;
+    }
+    if (asks) return;
+    const begun = toFragment(state);
+    const opening = await results.opening();
+    if (toFragment(state) !== begun) return;
+    if (opening === null || opening.run === null) {
+      if (shown === null) show();
+      if (opening !== null) say(message, unmeasured(opening));
+      return;
+    }
+    headline(measured(opening.host, opening.here, opening.cliff_pps));
+    await record(String(opening.run), { view: true }, opening.why);
+  }
+
+  function isStart(): boolean {
+    return toFragment({ ...initial(), view: state.view }) === toFragment(state);
+  }
+}
+
+/** What of an address stays when a record is opened: its question, its view. */
+interface Keeps {
+  question?: boolean;
+  view?: boolean;
+}
+
+/** A host with its cliff: "2 x AMD EPYC, measured 342 kpps". */
+function measured(host: string, here: boolean | null, cliff_pps: Figure | null | undefined): string {
+  const cliff = value(cliff_pps);
+  return `${hostName(host, here)}, ${cliff === null ? "no cliff measured" : `measured ${rate(cliff)}`}`;
+}
+
+function unmeasured({ host, why }: Opening): string {
+  return `${host} was not measured yet (${why ?? "the store is empty"}): netcliff find measures it. Until then this is a starting point.`;
 }
 
 function theme(): void {

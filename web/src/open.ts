@@ -8,6 +8,7 @@ export interface Taken {
   message: string;
   state: State | null;
   finding: Finding | null;
+  differs?: string | null;
 }
 
 function changes(set: string[]): Map<string, string> {
@@ -45,7 +46,7 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
   const from = { ...state, view: "explore" as const, queues: "", flows: "", rates: "", rate: "" };
   switch (content.kind) {
     case "find": {
-      const { finding, set } = content;
+      const { finding, set, differs } = content;
       if (set === null) {
         return {
           message: `${name}: its host was not calibrated: there are measured points, but no costs to turn`,
@@ -70,6 +71,7 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
         message: `${name}: ${finding.host.cpu}, measured ${new Date(finding.provenance.started_unix_s * 1000).toISOString().slice(0, 10)}${finding.partial ? " (partial)" : ""}. Move the sliders; the measured points stay.`,
         state: next,
         finding,
+        differs,
       };
     }
     case "records": {

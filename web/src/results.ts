@@ -1,7 +1,7 @@
 // The view Results: runs of the store where `netcliff serve` has it, and files that were opened.
 
 import { fill, h, say } from "./dom";
-import { rate } from "./format";
+import { hostName, rate } from "./format";
 import { Plan } from "./suggested";
 import { value, type Content, type Figure, type Reply } from "./types";
 
@@ -14,12 +14,38 @@ export interface Run {
   started_unix_s: number;
   command: string;
   host: string;
+  /** Whether it is of the host that serves the page; null: it is no `find`. */
+  here: boolean | null;
   cliff_pps: Figure | null;
 }
 
-export interface Doors {
-  open: (name: string, text: string) => void;
+/** Answer of `api/opening`: what the page opens on. */
+export interface Opening {
+  /** null: no run of the store has costs. */
+  run: number | null;
+  host: string;
+  here: boolean;
+  cliff_pps: Figure | null;
+  /** Why it is this run and not the newest, or why there is none. */
+  why: string | null;
 }
+
+/** What a run of the store holds. */
+export interface Stored {
+  text: string;
+  /** Whether it is of the host that serves the page; null: it is no `find`. */
+  here: boolean | null;
+}
+
+export interface Doors {
+  /** A run is chosen, to be opened in Explore. */
+  open: (run: string) => void;
+  /** The runs of the store are known. */
+  listed: (runs: Run[]) => void;
+}
+
+/** A server that does not answer for so long delays the page no longer (ms). */
+const PATIENCE_MS = 5000;
 
 export class Results {
   readonly element: HTMLElement;
@@ -72,19 +98,26 @@ export class Results {
     );
   }
 
-  /** Asks for the runs. A page without a server has none. */
-  async refresh(): Promise<void> {
+  /** Asks for the runs: whether there are any. A page without a server has none. */
+  private async load(): Promise<boolean> {
     if (location.protocol === "file:") {
       this.without();
-      return;
+      return false;
     }
+    const response = await fetch("api/runs");
+    if (!isJson(response)) {
+      this.without(response.status === 404 ? undefined : (await response.text()).slice(0, 300));
+      return false;
+    }
+    this.runs = (await response.json()) as Run[];
+    this.doors.listed(this.runs);
+    return true;
+  }
+
+  /** Shows the runs. */
+  async refresh(): Promise<void> {
     try {
-      const response = await fetch("api/runs");
-      if (!response.ok || !(response.headers.get("content-type") ?? "").includes("json")) {
-        this.without(response.status === 404 ? undefined : (await response.text()).slice(0, 300));
-        return;
-      }
-      this.runs = (await response.json()) as Run[];
+      if (!(await this.load())) return;
       say(this.status, `${this.runs.length} runs, newest first. Choose two to compare them.`);
       this.list();
       this.plan.enable();
@@ -103,6 +136,7 @@ export class Results {
   private listen(): void {
     if (this.source) return;
     this.source = new EventSource("api/watch");
+    say(this.live, "waiting for the first second");
     this.source.onmessage = ({ data }: MessageEvent<string>) => {
       const moment = JSON.parse(data) as { bottleneck?: string; refused?: string };
       say(this.live, moment.refused ?? moment.bottleneck ?? "");
@@ -166,7 +200,7 @@ export class Results {
               type: "button",
               "aria-label": `Ask what if of run ${run.id}`,
               click: () => {
-                void this.fetchRun(String(run.id));
+                this.doors.open(String(run.id));
               },
             },
             "What if",
@@ -188,39 +222,40 @@ export class Results {
       h(
         "td",
         { "data-label": "Cliff" },
-        found !== null ? rate(found) : run.kind === "find" && run.state === "done" ? "none measured" : "",
+        found !== null ? rate(found) : run.kind === "find" && run.state !== "running" ? "none measured" : "",
       ),
-      h("td", { "data-label": "Host" }, run.host),
+      h("td", { "data-label": "Host" }, hostName(run.host, run.here)),
       h(
         "td",
         { "data-label": "Command" },
-        h("code", {}, run.command.length > 80 ? `${run.command.slice(0, 79)}…` : run.command),
+        h("code", {}, run.command.length > 300 ? `${run.command.slice(0, 299)}…` : run.command),
       ),
     );
   }
 
-  /** Opens the newest run of the store that measured a cliff; a page without a server, or a store without one, stays as it is. */
-  async openNewest(untouched: () => boolean): Promise<void> {
-    if (location.protocol === "file:") return;
+  /** What the page opens on; null: it has no server, or one that does not answer. */
+  async opening(): Promise<Opening | null> {
+    if (location.protocol === "file:") return null;
     try {
-      const response = await fetch("api/runs");
-      if (!response.ok || !(response.headers.get("content-type") ?? "").includes("json")) return;
-      const newest = ((await response.json()) as Run[]).find(
-        (run) => run.kind === "find" && run.state === "done" && value(run.cliff_pps) !== null,
-      );
-      if (newest && untouched()) await this.fetchRun(String(newest.id));
+      const response = await fetch("api/opening", { signal: AbortSignal.timeout(PATIENCE_MS) });
+      return isJson(response) ? ((await response.json()) as Opening) : null;
     } catch {
-      // No server: the page has its starting point.
+      return null;
     }
   }
 
-  /** Opens a run of the store in Explore. */
-  async fetchRun(id: string): Promise<void> {
-    if (!/^\d+$/.test(id)) return;
-    const response = await fetch(`api/run/${id}`);
-    const text = await response.text();
-    if (response.ok) this.doors.open(`find run ${id}`, text);
-    else say(this.status, text);
+  /** What a run holds; why it cannot be had. */
+  async stored(run: string): Promise<Stored | string> {
+    try {
+      if (!/^\d+$/.test(run)) return `run=${run}: expected the number of a run, such as 3`;
+      if (this.runs.length === 0) await this.load();
+      const response = await fetch(`api/run/${run}`);
+      const text = await response.text();
+      if (!isJson(response)) return `Run ${run} cannot be opened: ${text.trim()}`;
+      return { text, here: this.runs.find((one) => one.id === Number(run))?.here ?? null };
+    } catch (error) {
+      return `Run ${run} cannot be opened: ${String(error)}`;
+    }
   }
 
   /** Notes a file that was opened. */
@@ -230,4 +265,8 @@ export class Results {
     if (first) first.remove();
     this.files.prepend(h("li", { class: "error" in reply ? "error" : "" }, text));
   }
+}
+
+function isJson(response: Response): boolean {
+  return response.ok && (response.headers.get("content-type") ?? "").includes("json");
 }

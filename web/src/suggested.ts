@@ -3,7 +3,7 @@
 import { fill, h, say } from "./dom";
 import { digits, rate } from "./format";
 import type { State } from "./state";
-import { value, type Finding, type PlanSheet, type Suggestion } from "./types";
+import { ends, value, type Figure, type Finding, type PlanSheet, type Suggestion } from "./types";
 
 /** The change of the question that a suggestion amounts to; null: it is more than a value. */
 function changed(one: Suggestion, finding: Finding, state: State): [string, string] | null {
@@ -15,16 +15,30 @@ function changed(one: Suggestion, finding: Finding, state: State): [string, stri
   return ["socket_buffer", String(Math.round((packets * bytes) / before))];
 }
 
+/** The ends of an interval as a page of `find` writes them; none where they read the same. */
+function between(figure: Figure | undefined, print: (value: number) => string): string {
+  const [low, high] = (ends(figure) ?? [0, 0]).map(print);
+  return low === undefined || high === undefined || low === high ? "" : ` (${low} to ${high})`;
+}
+
+/** The same figures as on the page of the record: the value, its interval, and what it is against. */
 function effect({ expected_cliff_pps: expected, gain, tried }: Suggestion): string {
+  const percent = (share: number): string => digits(100 * share, 3);
+  const more = (gain: Figure): string => {
+    const one = value(gain) ?? 0;
+    return `${one < 0 ? "" : "+"}${percent(one)} %${between(gain, percent)}`;
+  };
   const cliff = value(expected);
-  const more = value(gain);
   const said = [];
-  if (cliff !== null)
-    said.push(
-      `cliff ${rate(cliff)} expected${more === null ? "" : ` (${more < 0 ? "" : "+"}${digits(100 * more, 3)} %)`}`,
-    );
-  if (tried)
-    said.push(`measured: ${rate(value(tried.without_pps) ?? 0)} without, ${rate(value(tried.with_pps) ?? 0)} with`);
+  if (cliff !== null) said.push(`simulated cliff ${rate(cliff)}${between(expected, rate)}`);
+  if (gain !== undefined) {
+    const without = cliff === null ? "the simulated cliff" : `the ${rate(cliff / (1 + (value(gain) ?? 0)))} simulated`;
+    said.push(`${more(gain)} over ${without} without it`);
+  }
+  if (tried) {
+    const [without, by] = [value(tried.without_pps) ?? 0, value(tried.with_pps) ?? 0].map(rate);
+    said.push(`measured: ${tried.gain === undefined ? "" : `${more(tried.gain)}, `}${without} without, ${by} with`);
+  }
   return said.join("; ");
 }
 

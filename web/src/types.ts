@@ -112,7 +112,7 @@ export interface Suggestion {
   /** Cliff with it over the cliff without it, less 1. */
   gain?: Figure;
   change?: { netdev_max_backlog?: number; receive_buffer_bytes?: number };
-  tried?: { without_pps: Figure; with_pps: Figure };
+  tried?: { without_pps: Figure; with_pps: Figure; gain?: Figure };
 }
 /** A setting that `tune` would make. */
 export interface Proposal {
@@ -129,7 +129,7 @@ export interface PlanSheet {
   notes: string[];
 }
 export interface Finding {
-  host: { cpu: string; kernel: string; testbed: string };
+  host: { cpu: string; kernel: string; testbed: string; at?: string };
   setup: {
     scheme: string;
     traffic: { arrivals: string; size: string; link: string };
@@ -144,7 +144,7 @@ export interface Finding {
   partial: boolean;
 }
 export type Content =
-  | { kind: "find"; finding: Finding; set: string[] | null }
+  | { kind: "find"; finding: Finding; set: string[] | null; differs: string | null }
   | { kind: "records"; records: { point: Point; engine: string; outcome: Outcome }[]; set: string[] }
   | { kind: "host"; name: string; set: string[] }
   | {
@@ -182,6 +182,18 @@ export interface Setting {
   link: string;
   queues: string | null;
   flows: string | null;
+}
+
+/** A `find` that is open on the page. */
+export interface Measured {
+  name: string;
+  finding: Finding;
+  /** Whether it is of the host that serves the page; null: a file, of which the page cannot know. */
+  here: boolean | null;
+  /** Why the page of the record has other cliffs for these costs; null: it has none. */
+  differs: string | null;
+  /** What the record asks, scheme by scheme ({@link untouched}). */
+  asks: string | null;
 }
 
 export function value(figure: Figure | null | undefined): number | null {

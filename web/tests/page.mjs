@@ -516,27 +516,230 @@ await test("the simulator's rate in the page", async () => {
   await close();
 });
 
-if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes("serve")) {
-  await test("netcliff serve: store, policy, hosts, ends cleanly", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "netcliff-serve."));
-    const db = join(folder, "records.db");
-    execFileSync(program, ["--db", db, "results", "import", join(here, "tests/data/find.json")], { stdio: "ignore" });
-    execFileSync(program, ["--db", db, "results", "import", join(here, "tests/data/find.json"), "--name", "second"], {
-      stdio: "ignore",
-    });
-    const child = spawn(program, ["--db", db, "serve", "--listen", "127.0.0.1:0"], {
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    const ended = new Promise((resolve) => child.on("exit", resolve));
-    try {
-      const address = await new Promise((resolve, reject) => {
-        child.stderr.setEncoding("utf8");
-        child.stderr.on("data", (text) => {
-          const found = /http:\/\/\S+/.exec(text);
-          if (found) resolve(found[0]);
-        });
-        child.on("exit", () => reject(new Error("serve ended")));
+/** Texts that are cut: elements that reach beyond the window or whose content does not fit, what scrolls by itself excepted. */
+const cut = (page) =>
+  page.evaluate(() => {
+    const wide = document.documentElement.clientWidth;
+    const drawn = (one) => one.getClientRects().length > 0 && !one.closest(".offscreen, thead");
+    const texts = [...document.querySelectorAll("td, th, caption, p, li, button, code, h1, h2, label, .card, .big")];
+    const beyond = (one) => {
+      const { left, right } = one.getBoundingClientRect();
+      const inside = getComputedStyle(one).display === "inline" || one.scrollWidth <= one.clientWidth + 1;
+      return left < -1 || right > wide + 1 || !inside;
+    };
+    const found = texts.filter((one) => drawn(one) && !one.matches(".skip") && beyond(one));
+    return found.map((one) => `${one.tagName} ${one.textContent.trim().slice(0, 40)}`);
+  });
+
+/** `serve` of a store with these records: changes of tests/data/find.json, oldest first. */
+async function served(records, body) {
+  const folder = mkdtempSync(join(tmpdir(), "netcliff-serve."));
+  const db = join(folder, "records.db");
+  const say = (...words) => execFileSync(program, ["--db", db, ...words], { encoding: "utf8", stdio: "pipe" });
+  const whole = readFileSync(join(here, "tests/data/find.json"), "utf8");
+  for (const [i, change] of records.entries()) {
+    const record = JSON.parse(whole);
+    change(record);
+    record.provenance.started_unix_s += 100 * i;
+    writeFileSync(join(folder, "record.json"), JSON.stringify(record));
+    say("results", "import", join(folder, "record.json"));
+  }
+  const child = spawn(program, ["--db", db, "serve", "--listen", "127.0.0.1:0"], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = new Promise((resolve) => child.on("exit", resolve));
+  try {
+    const address = await new Promise((resolve, reject) => {
+      child.stderr.setEncoding("utf8");
+      child.stderr.on("data", (text) => {
+        const found = /http:\/\/\S+/.exec(text);
+        if (found) resolve(found[0]);
       });
+      child.on("exit", () => reject(new Error("serve ended")));
+    });
+    await body(address, say, child);
+  } finally {
+    const at = Date.now();
+    child.kill("SIGTERM");
+    assert.equal(await ended, 0);
+    assert.ok(Date.now() - at < 4000, "ends late");
+    rmSync(folder, { recursive: true });
+  }
+}
+
+await test("no figure is read out without its interval", async () => {
+  const { page, complaints, close } = await opened(`${origin}/#v1/results`);
+  await page.addInitScript(() => {
+    globalThis.read = new Set();
+    new MutationObserver(() => {
+      for (const cell of document.querySelectorAll("#readout tbody tr:first-child td"))
+        globalThis.read.add(`${cell.dataset.by}: ${cell.textContent}`);
+    }).observe(document, { childList: true, subtree: true });
+  });
+  await page.goto("about:blank");
+  await page.goto(`${origin}/`);
+  await page.waitForFunction(() => [...globalThis.read].some((text) => /[0-9]/.test(text)), null, { timeout: 60_000 });
+  await page.waitForTimeout(2000);
+  const read = await page.evaluate(() => [...globalThis.read]);
+  const sound = /^(model: |sim: .* \(.* to .*\)$|sim: 0 pps$|: …$|sim: .*no interval)/;
+  assert.ok(
+    read.every((text) => sound.test(text)),
+    read.join("; "),
+  );
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes("serve")) {
+  /** This machine, as a record names it. */
+  let cpu = "";
+  await served([], async (address) => {
+    cpu = (await (await fetch(`${address}api/opening`)).json()).host;
+  });
+  await test("an empty store: the starting point, which is called so", async () => {
+    await served([], async (address) => {
+      const { page, complaints, close } = await opened(address);
+      await glanced(page, 1);
+      assert.equal(await page.title(), "starting point: a Pentium 4 of 2003");
+      assert.match(await page.textContent("#message"), /no store yet.*netcliff find measures it/);
+      assert.equal(await page.isVisible("#record"), false);
+      assert.deepEqual(complaints, []);
+      await close();
+    });
+  });
+
+  const ours = (record) => {
+    record.host.cpu = cpu;
+  };
+  const others = (record) => {
+    record.host.cpu = "64 x Another CPU";
+    record.cliff_pps.wire.value = 3e6;
+  };
+  const whatIf = (record) => {
+    ours(record);
+    record.setup.application_work_s = 7e-6;
+  };
+  const unmeasured = (record) => {
+    ours(record);
+    record.cliff_pps.wire = null;
+  };
+  await test("the page opens on the newest record of this host, in its title from the start; others are named as such", async () => {
+    await served([ours, whatIf, unmeasured, others], async (address, say) => {
+      const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+      const page = await context.newPage();
+      await page.addInitScript(() => {
+        globalThis.titles = new Set();
+        new MutationObserver(() => globalThis.titles.add(document.title)).observe(document, {
+          childList: true,
+          subtree: true,
+          characterData: true,
+        });
+      });
+      const own = `${cpu}, measured 228 kpps`;
+      const shows = (title) => page.waitForFunction((wanted) => document.title === wanted, title, { timeout: 30_000 });
+      const points = () => page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
+      await page.goto(address);
+      await points();
+      assert.equal(await page.title(), own);
+      assert.equal(await page.textContent("#host"), own);
+      const titles = await page.evaluate(() => [...globalThis.titles]);
+      assert.ok(!titles.some((title) => /Pentium|Another/.test(title)), titles.join("; "));
+      assert.match(await page.textContent("#message"), /find run 1.*run 3 is not used: it measured no cliff/);
+      // Loaded anew it is the same page, and what was turned stays.
+      await page.fill("#set-ring", "64");
+      await page.press("#set-ring", "Enter");
+      await page.waitForFunction(() => location.hash.includes("set=ring=64"));
+      await page.reload();
+      await points();
+      assert.equal(await page.title(), own);
+      assert.equal(await page.inputValue("#set-ring"), "64");
+      // Another host's record is one choice away.
+      const options = await page.locator("#record option").allTextContents();
+      assert.ok(
+        /3 Mpps.*another host: 64 x Another CPU/.test(options[1]) && !/another/.test(options[4]),
+        options.join("; "),
+      );
+      await page.selectOption("#record", "4");
+      await shows("another host: 64 x Another CPU, measured 3 Mpps");
+      await page.selectOption("#record", "3");
+      await shows(`${cpu}, no cliff measured`);
+      await page.click("text=Remove");
+      await shows("costs set on this page");
+      // Which run is this host's calibration, headroom and the page take from one place.
+      say("results", "calibrate", "2");
+      await page.goto("about:blank");
+      await page.goto(`${address}#v1/results`);
+      await page.waitForFunction((title) => document.querySelector("#host").textContent === title, own);
+      await page.waitForFunction(() =>
+        /find run 2.*results calibrate/.test(document.querySelector("#message").textContent),
+      );
+      await page.waitForSelector("#runs");
+      assert.equal(await page.title(), "netcliff: Results");
+      const cells = await page.locator('#runs td[data-label="Cliff"]').allTextContents();
+      assert.deepEqual(cells, ["3 Mpps", "none measured", "228 kpps", "228 kpps"]);
+      await page.goto("about:blank");
+      await page.goto(`${address}?run=17`);
+      await page.waitForFunction(() => document.querySelector("#message").textContent.includes("there is no run 17"));
+      await context.close();
+    });
+    await served([others], async (address) => {
+      const { page, close } = await opened(address);
+      await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
+      assert.equal(await page.title(), "another host: 64 x Another CPU, measured 3 Mpps");
+      await close();
+    });
+  });
+
+  await test("explorer and page of a record agree, and are whole at 390 px", async () => {
+    await served([unmeasured, ours], async (address) => {
+      const narrow = { viewport: { width: 390, height: 844 } };
+      const { page, complaints, close } = await opened(address, narrow);
+      await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
+      await page.waitForSelector("#readout td");
+      assert.deepEqual(await cut(page), []);
+      const suggested = await page.textContent(".suggested li");
+      const report = await (await page.request.get(`${address}run/2`)).text();
+      const [gain] = /\+[\d.]+ % \([\d.]+ to [\d.]+\) over the \S+ kpps simulated without it/.exec(report);
+      assert.ok(suggested.includes(gain), `${gain} in ${suggested}`);
+      await page.waitForFunction(
+        () => /page's cliff \(.*254 kpps\).*undisturbed host/.test(document.querySelector(".differs")?.textContent),
+        null,
+        { timeout: 60_000 },
+      );
+      await page.screenshot({ path: join(shots, "record-390.png"), fullPage: true });
+      await page.click("#views a:last-child");
+      await page.waitForSelector("#runs");
+      await page.click("#plan-throughput");
+      await page.waitForFunction(() => document.querySelector(".results").textContent.includes("settings for"), null, {
+        timeout: 30_000,
+      });
+      assert.deepEqual(await cut(page), []);
+      for (const name of ["State", "Begun", "Cliff", "Command"]) {
+        const cell = await page.locator(`#runs td[data-label="${name}"]`).first().boundingBox();
+        assert.ok(cell.x >= 0 && cell.width > 0 && cell.x + cell.width <= 390, name);
+      }
+      await page.screenshot({ path: join(shots, "results-390.png"), fullPage: true });
+      // The whole table of tune, the column Effect with it.
+      await page.setViewportSize({ width: 1280, height: 900 });
+      assert.deepEqual(await cut(page), []);
+      for (const box of await page.$$(".results .scroll"))
+        assert.ok(await box.evaluate((one) => one.scrollWidth <= one.clientWidth), "a table is wider than its panel");
+      assert.deepEqual(complaints, []);
+      await close();
+      for (const colorScheme of ["light", "dark"]) {
+        const run = await opened(`${address}run/2`, { ...narrow, colorScheme });
+        assert.deepEqual(await cut(run.page), []);
+        assert.ok((await run.page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
+        await run.page.screenshot({ path: join(shots, `run-390-${colorScheme}.png`), fullPage: true });
+        await run.close();
+      }
+    });
+  });
+
+  await test("netcliff serve: store, policy, hosts, ends cleanly", async () => {
+    const same = () => undefined;
+    await served([same], async (address, say, child) => {
+      say("results", "import", join(here, "tests/data/find.json"), "--name", "second");
       const { page, complaints, close } = await opened(`${address}#v1/results`);
       await page.waitForSelector("#runs");
       assert.equal(await page.locator("#runs tbody tr").count(), 2);
@@ -557,7 +760,7 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
       assert.equal((await page.request.get(`${address}api/plan?objective=fun`)).status(), 400);
       await page.click("#runs button");
       await page.waitForSelector("path.measured", { state: "attached", timeout: 30_000 });
-      await page.waitForFunction(() => /expected/.test(document.querySelector(".suggested li")?.textContent));
+      await page.waitForFunction(() => /simulated cliff/.test(document.querySelector(".suggested li")?.textContent));
       await page.screenshot({ path: join(shots, "serve.png") });
       assert.deepEqual(complaints, []);
       const strange = await page.request.get(address, { headers: { host: "evil.example" } });
@@ -585,13 +788,7 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
       assert.ok(grown < 32 * 1024, `${grown} KiB`);
       for (const { asked } of readers) asked.destroy();
       await close();
-    } finally {
-      const at = Date.now();
-      child.kill("SIGTERM");
-      assert.equal(await ended, 0);
-      assert.ok(Date.now() - at < 4000, "ends late");
-      rmSync(folder, { recursive: true });
-    }
+    });
   });
 }
 

@@ -172,20 +172,43 @@ pub fn cliff_of(
     }
 }
 
-/// The newest `find` of this machine in a store that has costs, whatever its settings.
-fn newest(store: &Path) -> Result<Found, String> {
-    newest_of(store, &this_cpu())
+/// Whether a finding is of a machine with these CPUs, and not of a far host.
+pub fn is_of(finding: &Finding, cpu: &str) -> bool {
+    finding.host.cpu == cpu && finding.host.at.is_none()
 }
 
-/// The same of a machine with these CPUs.
-fn newest_of(store: &Path, cpu: &str) -> Result<Found, String> {
+/// The run that a page about this host opens on: its [`calibration`], else the newest `find` of this machine that has costs, else that of
+/// another one; the second says whether it is of this machine.
+///
+/// # Errors
+/// No run has costs: a part of a sentence.
+pub fn opening(store: &Path) -> Result<(Found, bool), String> {
+    opening_of(store, &this_cpu())
+}
+
+fn opening_of(store: &Path, cpu: &str) -> Result<(Found, bool), String> {
+    let found = choice::choose(store, cpu).or_else(|why| {
+        let newest = newest_of(store, Some(cpu)).or_else(|_| newest_of(store, None));
+        newest.map(|found| Found { why: Some(why), ..found })
+    })?;
+    let here = is_of(&found.finding, cpu);
+    Ok((found, here))
+}
+
+/// The newest `find` of this machine in a store that has costs, whatever its settings.
+fn newest(store: &Path) -> Result<Found, String> {
+    newest_of(store, Some(&this_cpu()))
+}
+
+/// The newest `find` with costs of a machine with these CPUs; of any machine without a name.
+fn newest_of(store: &Path, cpu: Option<&str>) -> Result<Found, String> {
     if !store.exists() {
         return Err("there is no store yet".to_owned());
     }
     let search = || -> Result<Option<Found>, StoreError> {
         let store = Store::open(store)?;
         for run in store.runs()?.iter().filter(|run| run.kind == "find") {
-            let finding = store.finding(run.id)?.filter(|finding| finding.host.cpu == cpu && finding.host.at.is_none());
+            let finding = store.finding(run.id)?.filter(|finding| cpu.is_none_or(|cpu| is_of(finding, cpu)));
             if let Some(found) = finding.and_then(|finding| Found::of_run(run.id, &finding)) {
                 return Ok(Some(found));
             }

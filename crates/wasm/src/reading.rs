@@ -24,6 +24,8 @@ pub enum Content {
         finding: Box<Finding>,
         /// Its calibrated host as changes of a preset; None: it was not calibrated.
         set: Option<Vec<String>>,
+        /// Why the record's own cliffs differ from those of these costs.
+        differs: Option<String>,
     },
     /// Lines of `predict`, `simulate` or `run --json`.
     Records {
@@ -130,7 +132,8 @@ fn of_json(text: &str) -> Result<Content, String> {
             Finding::deserialize(&values[0]).map_err(|error| format!("is of find, but damaged: {error}"))?;
         let host = finding.calibration.as_ref().map(|found| &found.host);
         let set = host.map(changes);
-        return Ok(Content::Find { finding: Box::new(finding), set });
+        let differs = finding.page_differs();
+        return Ok(Content::Find { finding: Box::new(finding), set, differs });
     }
     if first.contains_key("point") && first.contains_key("outcome") {
         let read = |value: &Value| Record::deserialize(value).map_err(|error| error.to_string());

@@ -81,6 +81,7 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/app.css", get(pages::style))
         .route("/wasm.js", get(pages::engine))
         .route("/api/runs", get(pages::runs))
+        .route("/api/opening", get(pages::opening))
         .route("/api/run/{id}", get(pages::result))
         .route("/api/plan", get(pages::plan))
         .route("/api/watch", get(live::stream))

@@ -286,13 +286,7 @@ fn no_cell_of_a_forged_store_steers_the_terminal() {
         return;
     }
     let home = Home::new();
-    let experiment = home.file(
-        "points.toml",
-        "title = \"One\"\nengines = [\"model\"]\nschemes = [\"interrupt\"]\n[host]\npreset = \"pentium4-2530mhz\"\n\
-         [traffic]\nrates = \"1kpps..2kpps:2\"\n[figure]\ny = \"throughput_pps\"\n",
-    );
-    let db = home.text("records.db");
-    home.netcliff(["run", &experiment, "--db", &db]).assert().success();
+    let db = home.stored();
     let forge = "import sqlite3,sys\nc=sqlite3.connect(sys.argv[1])\n\
                  for column in ('kind','command','name'):\n c.execute(f'update run set {column}=?',('\\x1b]0;x\\x07\\nfake',))\n\
                  c.commit()\n";
@@ -361,11 +355,7 @@ fn a_profile_follows_no_link_that_lies_in_its_directory() {
 #[test]
 fn a_link_to_a_file_that_is_not_there_yet_stays_one() {
     let home = Home::new();
-    let experiment = home.file(
-        "points.toml",
-        "title = \"One\"\nengines = [\"model\"]\nschemes = [\"interrupt\"]\n[host]\npreset = \"pentium4-2530mhz\"\n\
-         [traffic]\nrates = \"1kpps..2kpps:2\"\n[figure]\ny = \"throughput_pps\"\n",
-    );
+    let experiment = home.experiment();
     let (link, target) = (home.path("link.html"), home.path("page.html"));
     symlink("page.html", &link).unwrap();
     home.netcliff(["run", &experiment, "--html", &link.display().to_string()]).assert().success();

@@ -27,23 +27,11 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A store with the result of `run`, and its path.
-fn stored(home: &Home) -> String {
-    let experiment = home.file(
-        "points.toml",
-        "title = \"One\"\nengines = [\"model\"]\nschemes = [\"interrupt\"]\n[host]\npreset = \"pentium4-2530mhz\"\n\
-         [traffic]\nrates = \"1kpps..2kpps:2\"\n[figure]\ny = \"throughput_pps\"\n",
-    );
-    let db = home.text("records.db");
-    home.netcliff(["run", &experiment, "--db", &db]).assert().success();
-    db
-}
-
 /// A path of each kind that a program may be told to write: a pipe, a link to a file, a device of the test's own where one can be made.
 #[test]
 fn nothing_but_a_regular_file_is_replaced() {
     let home = Home::new();
-    let db = stored(&home);
+    let db = home.stored();
     let (pipe, link, file, null) = (home.path("pipe"), home.path("link"), home.path("file"), home.path("null"));
     let dir = home.path("out");
     fs::create_dir(&dir).unwrap();
@@ -104,7 +92,7 @@ fn a_full_disk_leaves_what_was_there() {
         return;
     }
     let home = Home::new();
-    let db = stored(&home);
+    let db = home.stored();
     let json = home.text("run.json");
     // Many records, of which the first fit; without the number of objects that an export has.
     let rows = home.stdout(["results", "show", "1", "--json", "--db", &db]);
@@ -229,7 +217,7 @@ fn control_characters_end_at_the_outlet() {
         return;
     }
     let home = Home::new();
-    let db = stored(&home);
+    let db = home.stored();
     let forge = "import sqlite3,sys,json\nc=sqlite3.connect(sys.argv[1])\nevil=sys.argv[2]\n\
                  def deep(v):\n if isinstance(v,dict): return {k:(deep(w) if k!='engine' else w) for k,w in v.items()}\n \
                  return v\n\
@@ -287,7 +275,7 @@ fn a_forged_kind_is_no_path() {
         return;
     }
     let home = Home::new();
-    let db = stored(&home);
+    let db = home.stored();
     home.netcliff(["run", &home.text("points.toml"), "--db", &db, "--packets", "1000"]).assert().success();
     let forge = "import sqlite3,sys\nc=sqlite3.connect(sys.argv[1])\n\
                  c.execute(\"update run set kind='../../evil/'||id\")\n\

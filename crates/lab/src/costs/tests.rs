@@ -57,12 +57,12 @@ fn store(dir: &Path) -> std::path::PathBuf {
 fn the_newest_of_this_machine_counts() {
     let dir = tempfile::tempdir().unwrap();
     let path = store(dir.path());
-    let found = newest_of(&path, HERE).unwrap();
+    let found = newest_of(&path, Some(HERE)).unwrap();
     assert_eq!((found.run, found.calibration.host.protocol_s), (Some(3), 2e-6));
     assert_eq!((found.packets_per_interrupt, found.packets_per_interrupt()), (Some((4.0, 9.0)), Some(6.0)));
     assert_eq!(Origin::Found(Box::new(found)).to_string(), "find run 3, whose measured cliff is 200kpps");
-    assert!(newest_of(&path, "1 x Third CPU").unwrap_err().contains("this machine"));
-    assert!(newest_of(&dir.path().join("none.db"), HERE).unwrap_err().contains("no store"));
+    assert!(newest_of(&path, Some("1 x Third CPU")).unwrap_err().contains("this machine"));
+    assert!(newest_of(&dir.path().join("none.db"), Some(HERE)).unwrap_err().contains("no store"));
 }
 
 #[test]
@@ -151,6 +151,34 @@ fn only_runs_to_rely_on_calibrate_a_host() {
     assert!(found.run == Some(larger) && found.why.unwrap().contains("is gone"));
     store.calibrate(None).unwrap();
     assert_eq!(store.calibration().unwrap(), None);
+}
+
+/// A page opens on this host's calibration; without one on this machine's newest run, with the reason; only then on another machine's.
+#[test]
+fn a_page_opens_on_a_run_of_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("records.db");
+    assert!(opening_of(&path, HERE).unwrap_err().contains("no store"));
+    let store = Store::open(&path).unwrap();
+    assert!(opening_of(&path, HERE).unwrap_err().contains("has costs"));
+    let of_far = |one: &mut Finding| one.host.at = Some("10.0.0.2:9000".into());
+    keep(&store, |one| one.host.cpu = "64 x Another CPU".into());
+    let far = keep(&store, of_far);
+    let (found, here) = opening_of(&path, HERE).unwrap();
+    assert_eq!((found.run, here), (Some(far), false));
+    assert!(found.why.unwrap().contains("of this machine"));
+    let what_if = keep(&store, |one| one.setup.application_work_s = 7e-6);
+    keep(&store, of_far);
+    let (found, here) = opening_of(&path, HERE).unwrap();
+    assert_eq!((found.run, here), (Some(what_if), true));
+    assert!(found.why.unwrap().contains("--work 7us"));
+    let good = keep(&store, |_| ());
+    keep(&store, |one| one.host.cpu = "64 x Another CPU".into());
+    let (found, here) = opening_of(&path, HERE).unwrap();
+    assert_eq!((found.run, found.why, here), (Some(good), None, true));
+    store.calibrate(Some(far)).unwrap();
+    let (found, here) = opening_of(&path, HERE).unwrap();
+    assert_eq!((found.run, here), (Some(far), false), "what the user names wins");
 }
 
 /// Costs that are given have the model's cliff, a file that of its run.

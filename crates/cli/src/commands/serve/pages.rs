@@ -6,8 +6,10 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use netcliff_core::Figure;
 use netcliff_core::inspection::Objective;
 use netcliff_lab::compare::{Measured, Source, compare as compared};
+use netcliff_lab::costs;
 use netcliff_lab::store::{RunSummary, Store};
 use netcliff_lab::stored::Stored;
 use netcliff_report::html;
@@ -90,7 +92,9 @@ struct Run {
     started_unix_s: f64,
     command: String,
     host: String,
-    cliff_pps: Option<netcliff_core::Figure>,
+    /// Whether it is of this machine; `None` if it is no `find`.
+    here: Option<bool>,
+    cliff_pps: Option<Figure>,
 }
 
 /// Runs listed at the most: more is searched on the command line.
@@ -102,17 +106,49 @@ pub async fn runs(State(served): State<Arc<Served>>) -> Response {
         return json("[]".to_owned());
     }
     read(served, Weight::Light, |store| {
+        let cpu = costs::this_cpu();
         let row = |run: RunSummary| {
             let finding = (run.kind == "find").then(|| store.finding(run.id).ok().flatten()).flatten();
+            let here = finding.as_ref().map(|finding| costs::is_of(finding, &cpu));
             let host = finding.as_ref().map_or_else(String::new, |finding| finding.host.cpu.clone());
             let cliff_pps = finding.and_then(|finding| finding.cliff_pps.wire);
             let RunSummary { id, kind, name, state, started_unix_s, command, .. } = run;
-            Run { id, kind, name, state, started_unix_s, command, host, cliff_pps }
+            Run { id, kind, name, state, started_unix_s, command, host, here, cliff_pps }
         };
         let rows: Vec<Run> = store.runs().map_err(broken)?.into_iter().take(MOST_RUNS).map(row).collect();
         Ok(json(serde_json::to_string(&rows).map_err(broken)?))
     })
     .await
+}
+
+/// What the page opens on.
+#[derive(Serialize)]
+struct Opening {
+    /// `None` if no run of the store has costs.
+    run: Option<i64>,
+    /// The run's CPUs.
+    host: String,
+    /// Whether it is of this machine.
+    here: bool,
+    cliff_pps: Option<Figure>,
+    /// Why it is this run and not the newest, or why there is none.
+    why: Option<String>,
+}
+
+/// The run that the page opens on: this host's calibration, as `headroom` chooses it.
+pub async fn opening(State(served): State<Arc<Served>>) -> Response {
+    let theirs = Arc::clone(&served);
+    let work = move || {
+        let opening = match costs::opening(&theirs.store) {
+            Ok((found, here)) => {
+                let host = found.finding.host.cpu;
+                Opening { run: found.run, host, here, cliff_pps: found.cliff_pps, why: found.why }
+            }
+            Err(why) => Opening { run: None, host: costs::this_cpu(), here: true, cliff_pps: None, why: Some(why) },
+        };
+        serde_json::to_string(&opening).map(json).map_err(broken)
+    };
+    served.work.answer(Weight::Light, move || work().into_response()).await
 }
 
 fn json(text: String) -> Response {

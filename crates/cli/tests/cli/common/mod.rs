@@ -70,6 +70,22 @@ impl Home {
         command
     }
 
+    /// Writes an experiment of two points of the model: its path.
+    pub fn experiment(&self) -> String {
+        self.file(
+            "points.toml",
+            "title = \"One\"\nengines = [\"model\"]\nschemes = [\"interrupt\"]\n[host]\npreset = \"pentium4-2530mhz\"\n\
+             [traffic]\nrates = \"1kpps..2kpps:2\"\n[figure]\ny = \"throughput_pps\"\n",
+        )
+    }
+
+    /// A store with the result of that experiment: its path.
+    pub fn stored(&self) -> String {
+        let (experiment, db) = (self.experiment(), self.text("records.db"));
+        self.netcliff(["run", &experiment, "--db", &db]).assert().success();
+        db
+    }
+
     /// What a successful call prints.
     pub fn stdout<A: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
         let output = self.netcliff(args).assert().success();
