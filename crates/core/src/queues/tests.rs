@@ -1,3 +1,4 @@
+use crate::engine::Point;
 use super::*;
 use crate::{Host, Load, Outcome, Traffic};
 
