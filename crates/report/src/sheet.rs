@@ -18,16 +18,19 @@ use crate::format::{self, Unit};
 
 pub use checks::{check, check_notes, median_error, worst_checks};
 pub use culprit::culprit;
-pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
+pub use disturbed::{DISTURBANCE, bin, differs, disturbance, pause_lengths};
 pub use hosts::device;
 pub use missing::not_had;
 pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
-pub use story::{Livelock, Verdict, at_twice_heading, error_of, livelock};
+pub use story::{Livelock, Verdict, at_twice_heading, delivered_at_twice, error_of, livelock};
 pub use verdict::{caution, confidences, doubts, no_cliff, verdict};
 
 /// The engines in the order of the columns.
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
+
+/// Label of the cliff with what came from outside left in.
+pub const WITH_PAUSES: &str = "with outside pauses";
 
 /// The engine's name as a column: `model`, `sim`, `measured`.
 pub fn column(engine: EngineKind) -> &'static str {
@@ -84,7 +87,7 @@ pub fn cliff(finding: &Finding) -> Vec<Row> {
     let mut rows = vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), errors(&finding.cliff_pps)];
     let experienced = &finding.cliff_experienced_pps;
     if experienced.present().next().is_some() {
-        rows.push(by_engine("as experienced", Unit::Pps, experienced));
+        rows.push(by_engine(WITH_PAUSES, Unit::Pps, experienced));
     }
     if experienced.model.or(experienced.sim).is_some() {
         rows.push(errors(experienced));
@@ -109,7 +112,7 @@ pub fn peak(finding: &Finding) -> Vec<Row> {
 
 /// Delivered load at twice the cliff over the peak.
 pub fn at_twice(finding: &Finding) -> Vec<Row> {
-    vec![by_engine("share of peak", Unit::Share, &finding.livelock)]
+    vec![by_engine("share of peak", Unit::Share, &delivered_at_twice(finding))]
 }
 
 /// The cliff whose shares latencies are at: the measured one, or else one that says which.

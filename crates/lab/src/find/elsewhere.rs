@@ -67,14 +67,12 @@ pub(super) enum Job {
     Trials {
         /// Without the pauses.
         computed: Box<Predictor>,
-        /// The pauses, which a host that is sent does not hold.
-        paused: Paused,
+        /// The pauses of each trial, which a host that is sent does not hold.
+        paused: Vec<Paused>,
         /// What a trial passes.
         goal: Goal,
         /// Length of a trial (s).
         trial_s: f64,
-        /// Cliff without pauses (pps).
-        own_pps: f64,
     },
 }
 
@@ -95,8 +93,8 @@ impl Job {
             Self::SimCliff(of) => answer::<Option<Figure>>(of.sim_cliff(&never)),
             Self::ModelAt(of, load_pps) => answer::<Outcome>(of.model_at(load_pps)),
             Self::SimAt(of, load_pps) => answer(of.sim_at(load_pps)),
-            Self::Trials { computed, paused, goal, trial_s, own_pps } => {
-                answer(experienced::highest_of_trials(&computed, &paused, &goal, trial_s, own_pps, &never))
+            Self::Trials { computed, paused, goal, trial_s } => {
+                answer(experienced::highest_of_trials(&computed, &paused, &goal, trial_s, &never))
             }
         }
     }

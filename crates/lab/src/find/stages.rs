@@ -124,7 +124,7 @@ impl Run<'_, '_> {
         let simulated = self.finding.cliff_pps.sim;
         let pauses = self.bench.in_searches(self.plan.goal.final_trial_s);
         if let (Some(computed), Some(calibrated)) = (&computed, &calibrated) {
-            self.stage("predicting and simulating the cliff as experienced");
+            self.stage("predicting and simulating the cliff with outside pauses");
             self.sure(computed, present.as_ref().unwrap_or(calibrated))?;
             self.as_experienced(computed, pauses.as_ref(), rough.capacity_pps)?;
         }

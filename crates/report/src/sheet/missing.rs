@@ -54,7 +54,7 @@ fn absent(finding: &Finding) -> Vec<String> {
     }
     by_engine("cliff_pps", &finding.cliff_pps, &mut names);
     by_engine("peak_pps", &finding.peak_pps, &mut names);
-    by_engine("livelock", &finding.livelock, &mut names);
+    by_engine("livelock", &super::delivered_at_twice(finding), &mut names);
     names.extend(ENGINES.into_iter().filter(|engine| !has_latency(finding, *engine)).map(|e| format!("latency.{e}")));
     by_engine("cpu_at_cliff", &finding.cpu_at_cliff, &mut names);
     by_engine("cpu_at_twice", &finding.cpu_at_twice, &mut names);

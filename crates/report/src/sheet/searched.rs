@@ -55,7 +55,7 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     let confidence = match searches.experienced.confidence {
         0.0 if count > 1 => {
             format!(
-                "{confidence}; no confidence is given for the cliff as experienced: near it, chance decides a trial"
+                "{confidence}; no confidence is given for the cliff with outside pauses: near it, chance decides"
             )
         }
         _ => confidence,
@@ -68,7 +68,7 @@ pub fn searched(finding: &Finding) -> Vec<String> {
         said.push(format!("{void} trials do not count ({})", why.join("; ")));
     }
     said.extend(open("the host's own cliff", &searches.own));
-    said.extend(open("the cliff as experienced", &searches.experienced));
+    said.extend(open("the cliff with outside pauses", &searches.experienced));
     said
 }
 
@@ -134,7 +134,7 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         )
     } else if apart > 0.0 {
         format!(
-            "Plan with the cliff as experienced, {}: {what} lower it by {} below the {} that the host does alone.",
+            "Plan with {}, the cliff with outside pauses: {what} lower it by {} below the {} that the host does alone.",
             value(&experienced),
             format::share(apart),
             value(&own)

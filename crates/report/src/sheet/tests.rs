@@ -180,7 +180,7 @@ mod planned {
         let (own, experienced) =
             (Figure::between(400e3, 390e3, 410e3, 0.95), Figure::between(300e3, 290e3, 310e3, 0.95));
         let said = planned(own, experienced, None);
-        assert!(said.starts_with("Plan with the cliff as experienced, 300 kpps"), "{said}");
+        assert!(said.starts_with("Plan with 300 kpps, the cliff with outside pauses"), "{said}");
         assert!(said.contains("lower it by 25") && said.contains("below the 400 kpps"), "{said}");
     }
 
