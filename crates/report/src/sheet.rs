@@ -12,7 +12,7 @@ mod story;
 mod verdict;
 
 use netcliff_core::finding::{ByEngine, LatencyAt, RoundTripsAt, Suggestion, Tried};
-use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
+use netcliff_core::{Arrivals, CpuShares, EngineKind, Figure, Finding, FrameSizes, Latency, Loss, Traffic};
 
 use crate::format::{self, Unit};
 
@@ -273,6 +273,25 @@ pub fn confidence(finding: &Finding) -> Option<f64> {
     found.all(|other| other == first).then_some(first)
 }
 
+/// Frame sizes and arrivals, `64B, poisson`; of a capture its file, `own.pcap`.
+pub fn traffic_in_short(finding: &Finding) -> String {
+    let Traffic { size, arrivals, .. } = &finding.setup.traffic;
+    match (arrivals, size) {
+        (Arrivals::Trace { file, .. }, FrameSizes::Trace(_)) => file.clone(),
+        (Arrivals::Trace { file, .. }, _) => format!("{size}, {file}"),
+        _ => format!("{size}, {arrivals}"),
+    }
+}
+
+/// The same as a sentence.
+fn traffic(finding: &Finding) -> String {
+    let Traffic { size, arrivals, .. } = &finding.setup.traffic;
+    match (arrivals, size) {
+        (Arrivals::Trace { .. }, FrameSizes::Trace(_)) => format!("packets of {}", traffic_in_short(finding)),
+        _ => format!("{arrivals} arrivals, {size} frames"),
+    }
+}
+
 /// The configuration of the host, a sentence each.
 pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     use netcliff_core::units::{print_bytes, print_time_s};
@@ -281,7 +300,7 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     let quick = if setup.quick { " (--quick)" } else { "" };
     let mut facts = vec![
         ("scheme", setup.scheme.to_string()),
-        ("traffic", format!("{} arrivals, {} frames", setup.traffic.arrivals, setup.traffic.size)),
+        ("traffic", traffic(finding)),
         ("application", format!("{} of work a packet", print_time_s(setup.application_work_s))),
         ("socket", format!("{} receive buffer", print_bytes(setup.socket_buffer_bytes))),
         ("trials", format!("each load {repeats}, {} a trial{quick}", print_time_s(setup.trial_s))),

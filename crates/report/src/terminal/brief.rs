@@ -39,7 +39,7 @@ pub fn brief(finding: &Finding, style: Style) -> String {
 }
 
 fn figures(page: &mut Page, finding: &Finding) {
-    page.columns(&format!("{}, {}", finding.setup.traffic.size, finding.setup.traffic.arrivals));
+    page.columns(&sheet::traffic_in_short(finding));
     let mark = if finding.cliff_pps.wire.is_some() { "" } else { "*" };
     let mut rows = vec![
         sheet::by_engine("cliff", Unit::Pps, &finding.cliff_pps),

@@ -75,7 +75,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
     };
     let said = void(told.clone());
     assert!(
-        said.contains("other programs had the host's CPU for 12 % of the time (cc1 8 %, rustc 4 %): end them"),
+        said.contains("other programs had the host's CPU for 12 % of the time (cc1 8 %, rustc 4 %): stop them"),
         "{said}"
     );
     let said = void(Disturbance { sender: pauses(0.2), sender_stalls: pauses(0.25), ..told.clone() });
