@@ -38,7 +38,9 @@ fn squared_mean_s2(pauses: &Pauses) -> f64 {
         PauseTimes::Exponential => 2.0,
         PauseTimes::Constant => 1.0,
         PauseTimes::Erlang(stages) => 1.0 + 1.0 / f64::from(*stages),
-        PauseTimes::Empirical(_) | PauseTimes::Recorded(_) => parts(pauses).iter().map(|(length, share)| share * length * length).sum(),
+        PauseTimes::Empirical(_) | PauseTimes::Recorded(_) => {
+            parts(pauses).iter().map(|(length, share)| share * length * length).sum()
+        }
     };
     relative * pauses.mean_s * pauses.mean_s
 }

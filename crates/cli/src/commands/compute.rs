@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::warning::PREFIX;
 use netcliff_core::{
-    Analysis, Arrivals, Engine, EngineFailure, Finding, FrameSizes, Load, Napi, Point, Provenance, Record, Scheme, Traffic,
+    Analysis, Arrivals, Engine, EngineFailure, Finding, FrameSizes, Load, Napi, Point, Provenance, Record, Scheme,
+    Traffic,
 };
 use netcliff_lab::costs::{Costs, Found, Origin};
 use netcliff_lab::inputs;

@@ -178,7 +178,9 @@ impl Host {
                 let form = "cannot go with pause_times=empirical, whose lengths are used as they are: leave out pause";
                 Err(Invalid::new("pause", printed(pause_s), form))
             }
-            (None, Some(every_s), times) if !matches!(times, Some(PauseTimes::Empirical(_) | PauseTimes::Recorded(_))) => {
+            (None, Some(every_s), times)
+                if !matches!(times, Some(PauseTimes::Empirical(_) | PauseTimes::Recorded(_))) =>
+            {
                 let form = "needs pause, the mean length of a pause, such as pause=1ms";
                 Err(Invalid::new("pause_every", printed(every_s), form))
             }

@@ -34,7 +34,8 @@ fn computed_for(finding: &Finding) -> Vec<(&'static str, String)> {
         let each = computed.map(|(engine, cliff)| format!("{engine} {}", format::value(cliff, Unit::Pps)));
         format!("{}: {of}", each.collect::<Vec<String>>().join(", "))
     };
-    let last = if undisturbed.is_some() { "with what disturbances leave behind" } else { "at the speed of the searches" };
+    let last =
+        if undisturbed.is_some() { "with what disturbances leave behind" } else { "at the speed of the searches" };
     let rows = [
         before.as_ref().map(|cliffs| row(cliffs, "as calibrated")),
         undisturbed.as_ref().map(|cliffs| row(cliffs, "at the speed of the searches, undisturbed")),

@@ -56,9 +56,8 @@ pub struct Livelock {
 /// else the model. `None`: no engine got that far.
 pub fn livelock(finding: &Finding) -> Option<Livelock> {
     let shares = delivered_at_twice(finding);
-    let of = |engine: EngineKind| {
-        shares.get(engine).filter(|figure| figure.value.is_finite()).map(|figure| figure.value)
-    };
+    let of =
+        |engine: EngineKind| shares.get(engine).filter(|figure| figure.value.is_finite()).map(|figure| figure.value);
     let (engine, value, by) = of(EngineKind::Wire)
         .map(|value| (EngineKind::Wire, value, measured_by(finding)))
         .or_else(|| Some((EngineKind::Sim, of(EngineKind::Sim)?, "simulated, not measured".to_owned())))

@@ -120,12 +120,17 @@ fn excluding(finding: &Finding) -> Option<String> {
 /// them: the first line says how sure it is.
 pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = count(finding);
-    let names =
-        [("cliff", &finding.cliff_pps), (super::WITH_PAUSES, &finding.cliff_experienced_pps), ("peak", &finding.peak_pps)];
+    let names = [
+        ("cliff", &finding.cliff_pps),
+        (super::WITH_PAUSES, &finding.cliff_experienced_pps),
+        ("peak", &finding.peak_pps),
+    ];
     let mut groups: Vec<(f64, Vec<String>)> = Vec::new();
     for (name, figures) in names {
         for (engine, figure) in figures.present() {
-            let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else { continue };
+            let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else {
+                continue;
+            };
             let name = format!("{name} ({})", super::column(engine));
             match groups.iter_mut().find(|(confidence, _)| (confidence - ends.confidence).abs() < 0.01) {
                 Some((_, named)) => named.push(name),

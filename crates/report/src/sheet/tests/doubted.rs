@@ -217,7 +217,8 @@ fn a_cliff_computed_anew_says_what_differs_from_the_page() {
     let said = differs(&one, "find run 1", 331e3, &[]).unwrap();
     assert!(said.contains("(at the speed of its searches, with what disturbances left behind)"), "{said}");
     let facts = disturbance(&one);
-    let told: Vec<&str> = facts.iter().filter(|(name, _)| *name == "computed cliff").map(|(_, said)| said.as_str()).collect();
+    let told: Vec<&str> =
+        facts.iter().filter(|(name, _)| *name == "computed cliff").map(|(_, said)| said.as_str()).collect();
     let expected = [
         "model 331 kpps: as calibrated",
         "model 345 kpps: at the speed of the searches, undisturbed",
