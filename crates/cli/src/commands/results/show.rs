@@ -43,7 +43,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
 }
 
 /// Records by engine, host, scheme and traffic, each by rising load: a run keeps them in the order in which they were computed.
-fn in_order(records: &[Record]) -> Vec<Record> {
+pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     let rest = |record: &Record| {
         let Point { host, scheme, traffic } = &record.point;
         let host = serde_json::to_string(host).unwrap_or_default();
