@@ -43,6 +43,30 @@ timeout 20 "$program" compare "$scratch/1.json" "$scratch/2.json" --html "$scrat
 answer=$(grep -oEm1 'Nothing can be said|No difference is shown|B is worse in' "$scratch/c.txt")
 row "rank 12, compare" "terminal: ${answer:-no answer}" grep -q "${answer:-no answer}" "$scratch/c.html"
 
+# What a finding's file says, computed anew: its scheme, and why the cliff is another one.
+finding=web/tests/data/find.json
+said=$(timeout 60 "$program" predict --host "$finding" --cliff 2>&1)
+of_run=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["setup"]["scheme"].split(":")[0])' "$finding")
+row "rank 25" "$(grep -m1 'scheme:' <<<"$said")" grep -q "scheme: $of_run.*that of the run" <<<"$said"
+row "rank 11" "$(grep -m1 ' here: ' <<<"$said")" grep -q 'by the model.* here: costs as calibrated' <<<"$said"
+longest=$(sed 1,2d <<<"$said" | grep -v '^netcliff:' | awk 'length > most {most = length} END {print most}')
+row "rank 25, notes" "the longest line has $longest characters" test "$longest" -le 120
+row "rank 25, words" "$(grep -c 'random hosts' <<<"$said") notes on random hosts" test "$(grep -c 'random hosts' <<<"$said")" = 0
+
+timeout 20 "$program" simulate --host pentium4-2530mhz --rates 20kpps,10kpps,30kpps --packets 5000 --db "$scratch/loads.db" >/dev/null 2>&1
+for form in "" -v --csv; do
+    # shellcheck disable=SC2086 # none or one option
+    loads=$(timeout 20 "$program" results show 1 --db "$scratch/loads.db" $form 2>&1 | grep -oE '\b[123]0(\.0)? kpps|\b[123]0000\b' | grep -oE '^[123]' | uniq | tr -d '\n')
+    row "rank 23 $form" "loads in the order $loads" grep -q 123 <<<"$loads"
+done
+
+# The page of the same finding: one confidence a figure, and the words.
+timeout 20 "$program" results import "$finding" --db "$scratch/find.db" >/dev/null 2>&1
+page=$(timeout 20 "$program" results show 1 --db "$scratch/find.db" -v 2>&1)
+row "words, find" "$(grep -m1 'with outside pauses' <<<"$page" | tr -s ' ')" grep -q 'with outside pauses' <<<"$page"
+old=$(grep -cE 'as experienced|held up [0-9]|2 x / peak|leave behind \(|were void' <<<"$page")
+row "words, find" "$old old words" test "$old" = 0
+row "rank 24" "$(grep -c 'Intervals have' <<<"$page") sentences that name no figure" test "$(grep -c 'Intervals have' <<<"$page")" = 0
 # The explorer in Chromium: each row is a test of web/tests/page.mjs.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if [[ -z "$browser" ]] || ! command -v node >/dev/null || ! [[ -d web/node_modules/playwright-core ]]; then

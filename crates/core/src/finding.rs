@@ -480,6 +480,9 @@ pub struct Finding {
     pub peak_pps: ByEngine<Figure>,
     /// Delivered load at twice the cliff over the peak: 1 flat, 0 livelock.
     pub livelock: ByEngine<Figure>,
+    /// True if the measured one is of the ledger's trial: no trial of the sweep at that load counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub livelock_by_ledger: bool,
     /// Latencies at 50 % and 90 % of the cliff.
     pub latency: Vec<LatencyAt>,
     /// Round trips at 10, 50 and 90 % of the cliff, where the load came from another host.
@@ -519,7 +522,19 @@ pub struct Finding {
     pub partial: bool,
 }
 
+/// Distance from twice the cliff within which the ledger's trial is at twice the cliff (share).
+const NEAR_TWICE: f64 = 0.1;
+
 impl Finding {
+    /// Share of the measured peak that the ledger's trial delivered; None: that trial was not at twice the measured cliff.
+    pub fn delivered_in_ledger(&self) -> Option<Figure> {
+        let (trial, cliff, peak) = (self.ledger.as_ref()?, self.cliff_pps.wire?, self.peak_pps.wire?);
+        let near = (trial.load_pps / (2.0 * cliff.value) - 1.0).abs() <= NEAR_TWICE;
+        let delivered_pps = trial.load_pps * trial.ledger.delivered as f64 / trial.ledger.sent as f64;
+        let share = delivered_pps / peak.value;
+        (near && share.is_finite()).then(|| Figure::exact(share))
+    }
+
     /// A finding without figures of such a host and question.
     pub fn blank(setup: Setup, loss_target: f64) -> Self {
         Self {
@@ -545,6 +560,7 @@ impl Finding {
             contradictions: Vec::new(),
             peak_pps: ByEngine::default(),
             livelock: ByEngine::default(),
+            livelock_by_ledger: false,
             latency: Vec::new(),
             round_trips: Vec::new(),
             pause_budget: Vec::new(),

@@ -15,7 +15,7 @@ mod service;
 mod sides;
 
 pub use applications::{Applications, MOST_APPLICATIONS, OneApplication};
-pub use pauses::{PauseTimes, Pauses};
+pub use pauses::{PauseTimes, Pauses, Recorded};
 pub use service::{Empirical, MeasuredTimes, Service};
 pub use sides::{TransmitLoad, TransmitPriority};
 

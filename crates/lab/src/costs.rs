@@ -257,14 +257,14 @@ impl From<Found> for Costs {
 pub enum Origin {
     /// Named by the user: a preset or a file.
     Named(String),
-    /// A `find` in the store.
+    /// A `find` in the store or a file.
     Found(Box<Found>),
     /// A preset, since this machine was not calibrated; why.
     Preset(String),
 }
 
 impl Origin {
-    /// The run they are of, if they are of one in the store.
+    /// The `find` that they are of, in the store or a file.
     pub fn run(&self) -> Option<&Found> {
         match self {
             Self::Found(found) => Some(found),
@@ -318,7 +318,10 @@ pub fn named(
         }
         Some(name) => match name.strip_prefix(FIND) {
             Some(number) => found(name, store().and_then(|store| run(&store, number))),
-            None => Ok(Costs { host: inputs::host(name)?, origin: Origin::Named(name.to_owned()) }),
+            None => match inputs::finding(name).and_then(|finding| Found::of(name.to_owned(), &finding)) {
+                Some(found) => Ok(found.into()),
+                None => Ok(Costs { host: inputs::host(name)?, origin: Origin::Named(name.to_owned()) }),
+            },
         },
     }
 }

@@ -6,7 +6,8 @@ use netcliff_core::{Host, Outcome, Scheme};
 /// Loss beyond which no bound of the mean latency is claimed: few packets get through, by what the chains leave out.
 pub const MOST_LOSS: f64 = 0.9;
 
-/// Largest ring and socket of the hosts that the bounds were checked on (packets).
+/// Largest ring and socket of the hosts that the bounds were checked on (packets): random ones, rings from 1 and sockets from 4 packets, at 0.05 to 3
+/// times saturation.
 const MOST_RING: u64 = 1024;
 const MOST_SOCKET: u64 = 512;
 
@@ -15,8 +16,6 @@ const MOST_SOCKET: u64 = 512;
 pub struct Bounds {
     /// Its name, with which its notes begin.
     pub name: &'static str,
-    /// The hosts and loads that it was checked on.
-    region: &'static str,
     /// The model's loss less the simulator's, as a share of the offered packets (1); what is delivered is as much lower.
     pub loss: (f64, f64),
     /// The model's mean latency over the simulator's (1), up to [`MOST_LOSS`].
@@ -27,15 +26,10 @@ pub struct Bounds {
     pub available: (f64, f64),
 }
 
-const SCAN: &str = "random hosts with rings of 1 to 1024, at 0.05 to 3 times saturation, without an application";
-const APPLICATION: &str =
-    "random hosts with rings of 1 to 1024 and sockets of 4 to 512 packets, at 0.05 to 3 times saturation";
-
 /// `dim`: the walk between the profiles. In the scan the mean latency was 0.86 to 1.32 times as high, interrupts 0.66 to 1.27, loss -3.9 to
 /// 4.7 % and available CPU -4.0 to 12.6 % higher, at 30 of some 160 points beyond chance; the ranges here are about a quarter wider.
 pub const DIM: Bounds = Bounds {
     name: "dim",
-    region: SCAN,
     loss: (-0.06, 0.06),
     mean_latency: (0.7, 1.5),
     interrupts: (0.5, 1.5),
@@ -46,7 +40,6 @@ pub const DIM: Bounds = Bounds {
 /// and available CPU -1.2 to -3.5 % higher, at 8 points beyond chance; so few that the ranges are twice as wide.
 pub const HYBRID: Bounds = Bounds {
     name: "hybrid",
-    region: SCAN,
     loss: (-0.06, 0.06),
     mean_latency: (0.7, 1.3),
     interrupts: (0.7, 2.6),
@@ -58,7 +51,6 @@ pub const HYBRID: Bounds = Bounds {
 /// points beyond chance (`every_disagreement_of_moderated_napi`, SEED=5); the ranges here are about a quarter wider.
 pub const MODERATED: Bounds = Bounds {
     name: "moderated napi",
-    region: SCAN,
     loss: (-0.06, 0.06),
     mean_latency: (0.8, 2.1),
     interrupts: (0.7, 1.4),
@@ -69,7 +61,6 @@ pub const MODERATED: Bounds = Bounds {
 /// chance by more than a thousandth.
 pub const GAP: Bounds = Bounds {
     name: "napi behind a minimum gap",
-    region: SCAN,
     loss: (-0.01, 0.01),
     mean_latency: (0.99, 1.01),
     interrupts: (0.99, 1.01),
@@ -111,7 +102,6 @@ const ALL: [&Bounds; 13] = [
 const fn with_application(name: &'static str, loss: f64, latency: f64, interrupts: f64, available: f64) -> Bounds {
     Bounds {
         name,
-        region: APPLICATION,
         loss: (-loss, loss),
         mean_latency: (1.0 / latency, latency),
         interrupts: (1.0 / interrupts, interrupts),
@@ -148,7 +138,7 @@ impl Bounds {
         let larger: Vec<String> = ring.into_iter().chain(socket).collect();
         (!larger.is_empty()).then(|| {
             format!(
-                "{}: none of those hosts had {} packets; how far off these figures are is not known: simulate where it matters",
+                "{}: {} packets is more than any that was checked: how far off the figures are is not known, simulate where it matters",
                 self.name,
                 larger.join(" and ")
             )
@@ -160,10 +150,8 @@ impl Bounds {
         let of = |(low, high): (f64, f64)| format!("{low:.2} to {high:.2}");
         let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);
         format!(
-            "{}: held against the simulator ({}) loss was {} of the offered packets higher and what is delivered as much lower, the mean \
-             latency {} times as high up to a loss of {:.0} %, interrupts {} times, available CPU {} of one CPU higher",
+            "{}: beside the simulator's, loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
             self.name,
-            self.region,
             more(self.loss),
             of(self.mean_latency),
             100.0 * MOST_LOSS,
@@ -187,7 +175,7 @@ mod tests {
                 Host { ring, socket_buffer, cold_application_s, application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
             let point = Point { host, scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(50e3) };
             let notes = ModelEngine::default().evaluate(&point).unwrap().notes;
-            notes.into_iter().filter(|note| note.contains("none of those hosts had")).collect::<Vec<_>>()
+            notes.into_iter().filter(|note| note.contains("more than any that was checked")).collect::<Vec<_>>()
         };
         assert!(notes(256, 512, 1e-7).is_empty());
         let [socket, both] = [notes(256, 513, 1e-7), notes(2000, 3000, 1e-7)].map(|notes| notes.concat());

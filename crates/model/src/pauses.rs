@@ -38,7 +38,9 @@ fn squared_mean_s2(pauses: &Pauses) -> f64 {
         PauseTimes::Exponential => 2.0,
         PauseTimes::Constant => 1.0,
         PauseTimes::Erlang(stages) => 1.0 + 1.0 / f64::from(*stages),
-        PauseTimes::Empirical(_) => parts(pauses).iter().map(|(length, share)| share * length * length).sum(),
+        PauseTimes::Empirical(_) | PauseTimes::Recorded(_) => {
+            parts(pauses).iter().map(|(length, share)| share * length * length).sum()
+        }
     };
     relative * pauses.mean_s * pauses.mean_s
 }
@@ -55,7 +57,7 @@ fn beyond_s(pauses: &Pauses, time_s: f64) -> f64 {
         PauseTimes::Exponential => mean_s * math::exp(-time_s / mean_s),
         PauseTimes::Constant => (mean_s - time_s).max(0.0),
         PauseTimes::Erlang(stages) => erlang_beyond(*stages, time_s / mean_s) * mean_s,
-        PauseTimes::Empirical(_) => {
+        PauseTimes::Empirical(_) | PauseTimes::Recorded(_) => {
             parts(pauses).iter().map(|(length, share)| share * (length * mean_s - time_s).max(0.0)).sum()
         }
     }

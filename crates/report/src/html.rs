@@ -219,11 +219,7 @@ fn not_had(finding: &Finding) -> Markup {
                 ul {
                     @for group in groups {
                         li {
-                            @for (index, figure) in group.figures.iter().enumerate() {
-                                @if index > 0 { ", " }
-                                code { (figure) }
-                            }
-                            ": " (group.why)
+                            (group.in_words().join(", ")) ": " (group.why)
                         }
                     }
                 }

@@ -12,22 +12,25 @@ mod story;
 mod verdict;
 
 use netcliff_core::finding::{ByEngine, LatencyAt, RoundTripsAt, Suggestion, Tried};
-use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss};
+use netcliff_core::{Arrivals, CpuShares, EngineKind, Figure, Finding, FrameSizes, Latency, Loss, Traffic};
 
 use crate::format::{self, Unit};
 
 pub use checks::{check, check_notes, median_error, worst_checks};
 pub use culprit::culprit;
-pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
+pub use disturbed::{DISTURBANCE, bin, differs, disturbance, pause_lengths};
 pub use hosts::device;
 pub use missing::not_had;
 pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
-pub use story::{Livelock, Verdict, at_twice_heading, error_of, livelock};
+pub use story::{Livelock, Verdict, at_twice_heading, delivered_at_twice, error_of, livelock};
 pub use verdict::{caution, confidences, doubts, no_cliff, verdict};
 
 /// The engines in the order of the columns.
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
+
+/// Label of the cliff with what came from outside left in.
+pub const WITH_PAUSES: &str = "with outside pauses";
 
 /// The engine's name as a column: `model`, `sim`, `measured`.
 pub fn column(engine: EngineKind) -> &'static str {
@@ -84,7 +87,7 @@ pub fn cliff(finding: &Finding) -> Vec<Row> {
     let mut rows = vec![by_engine("cliff", Unit::Pps, &finding.cliff_pps), errors(&finding.cliff_pps)];
     let experienced = &finding.cliff_experienced_pps;
     if experienced.present().next().is_some() {
-        rows.push(by_engine("with outside pauses", Unit::Pps, experienced));
+        rows.push(by_engine(WITH_PAUSES, Unit::Pps, experienced));
     }
     if experienced.model.or(experienced.sim).is_some() {
         rows.push(errors(experienced));
@@ -109,7 +112,7 @@ pub fn peak(finding: &Finding) -> Vec<Row> {
 
 /// Delivered load at twice the cliff over the peak.
 pub fn at_twice(finding: &Finding) -> Vec<Row> {
-    vec![by_engine("share of peak", Unit::Share, &finding.livelock)]
+    vec![by_engine("share of peak", Unit::Share, &delivered_at_twice(finding))]
 }
 
 /// The cliff whose shares latencies are at: the measured one, or else one that says which.
@@ -270,6 +273,25 @@ pub fn confidence(finding: &Finding) -> Option<f64> {
     found.all(|other| other == first).then_some(first)
 }
 
+/// Frame sizes and arrivals, `64B, poisson`; of a capture its file, `own.pcap`.
+pub fn traffic_in_short(finding: &Finding) -> String {
+    let Traffic { size, arrivals, .. } = &finding.setup.traffic;
+    match (arrivals, size) {
+        (Arrivals::Trace { file, .. }, FrameSizes::Trace(_)) => file.clone(),
+        (Arrivals::Trace { file, .. }, _) => format!("{size}, {file}"),
+        _ => format!("{size}, {arrivals}"),
+    }
+}
+
+/// The same as a sentence.
+fn traffic(finding: &Finding) -> String {
+    let Traffic { size, arrivals, .. } = &finding.setup.traffic;
+    match (arrivals, size) {
+        (Arrivals::Trace { .. }, FrameSizes::Trace(_)) => format!("packets of {}", traffic_in_short(finding)),
+        _ => format!("{arrivals} arrivals, {size} frames"),
+    }
+}
+
 /// The configuration of the host, a sentence each.
 pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     use netcliff_core::units::{print_bytes, print_time_s};
@@ -278,7 +300,7 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     let quick = if setup.quick { " (--quick)" } else { "" };
     let mut facts = vec![
         ("scheme", setup.scheme.to_string()),
-        ("traffic", format!("{} arrivals, {} frames", setup.traffic.arrivals, setup.traffic.size)),
+        ("traffic", traffic(finding)),
         ("application", format!("{} of work a packet", print_time_s(setup.application_work_s))),
         ("socket", format!("{} receive buffer", print_bytes(setup.socket_buffer_bytes))),
         ("trials", format!("each load {repeats}, {} a trial{quick}", print_time_s(setup.trial_s))),

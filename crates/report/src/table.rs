@@ -128,9 +128,14 @@ fn list(records: &[Record], style: Style) -> String {
         LONG.iter().partition(|(_, get)| records.iter().all(|record| get(record) == get(&records[0])));
     let mut text = several(records).map_or(String::new(), |answer| wrapped(&answer, style) + "\n");
     text.push_str(&facts(&shared, &records[0]));
+    let mut notes: Vec<&String> = records.iter().flat_map(|record| &record.outcome.notes).collect();
+    notes.sort();
+    notes.dedup();
     for group in records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))) {
         text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
     }
+    // What holds for one load is with that load alone.
+    notes.iter().for_each(|note| text.push_str(&wrapped(&format!("note: {note}"), style)));
     text
 }
 
@@ -298,7 +303,7 @@ fn outcome(record: &Record, style: Style) -> String {
         }
     }
     for note in &record.outcome.notes {
-        text.push_str(&format!("note: {note}\n"));
+        text.push_str(&wrapped(&format!("note: {note}"), style));
     }
     text
 }

@@ -260,6 +260,6 @@ fn not_had(page: &mut Page, finding: &Finding) {
     }
     page.heading("NOT MEASURED");
     for group in groups {
-        page.item("- ", &format!("{}: {}", group.figures.join(", "), group.why));
+        page.item("- ", &format!("{}: {}", group.in_words().join(", "), group.why));
     }
 }

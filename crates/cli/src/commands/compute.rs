@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::warning::PREFIX;
 use netcliff_core::{
-    Analysis, Arrivals, Engine, EngineFailure, FrameSizes, Load, Napi, Point, Provenance, Record, Scheme, Traffic,
+    Analysis, Arrivals, Engine, EngineFailure, Finding, FrameSizes, Load, Napi, Point, Provenance, Record, Scheme,
+    Traffic,
 };
-use netcliff_lab::costs::Costs;
+use netcliff_lab::costs::{Costs, Found, Origin};
 use netcliff_lab::inputs;
 use netcliff_lab::store::Store;
-use netcliff_model::{ModelEngine, Question};
+use netcliff_model::{Fidelity, ModelEngine, Question};
 use netcliff_report as report;
 
 use super::{command_line, costs, now_unix_s, open_store, preset_caution};
@@ -46,23 +47,43 @@ fn analyse(
 ) -> anyhow::Result<ExitCode> {
     let question = Question { loss: args.loss, sensitivities: args.sensitivities };
     // Any load serves to check the rest.
-    let point = point(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))), store)?;
+    let (point, origin) = point_and_origin(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))), store)?;
     let Point { host, scheme, traffic } = &point;
     let (point, analysis) =
         netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, args.compute.rate, question)
             .map_err(explain)?;
+    let asked = origin.run().map(|found| otherwise(&point, &found.finding, args)).unwrap_or_default();
     let records = recorded(engine, "predict", vec![point], &args.compute, provenance, store, false)?;
     if args.compute.json {
         for record in &records {
             output::json_line(&Analysed { record, analysis: &analysis })?;
         }
     } else {
+        let differs = |found: &Found| report::sheet::differs(&found.finding, &found.name, analysis.cliff_pps, &asked);
+        if let Some(differs) = origin.run().and_then(differs) {
+            output::say(format!("netcliff: {differs}"));
+        }
         output::data(&preset_caution(args.compute.host.as_deref(), store))?;
         // The cliff first: it is what was asked for.
         output::page(&report::table::analysis(&analysis, output::style()))?;
         output::page(&report::table::outcomes(&records, output::style()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a prediction with the costs of a `find` takes otherwise than its page, a part of a sentence each.
+fn otherwise(point: &Point, finding: &Finding, args: &PredictArgs) -> Vec<String> {
+    let (setup, traffic) = (&finding.setup, &point.traffic);
+    let parts = [
+        (!args.compute.set.is_empty()).then(|| format!("with --set {}", args.compute.set.join(" --set "))),
+        (point.scheme != setup.scheme).then(|| format!("under {}", point.scheme)),
+        (traffic.arrivals.to_string() != setup.traffic.arrivals.to_string()
+            || traffic.size.to_string() != setup.traffic.size.to_string())
+        .then(|| format!("{} arrivals, {} frames", traffic.arrivals, traffic.size)),
+        (args.loss != finding.loss_target).then(|| format!("at a loss of {}", report::format::loss(args.loss))),
+        (args.fidelity != Fidelity::Exact).then(|| format!("by --fidelity {}", args.fidelity)),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 /// The points' outcomes on stdout.
@@ -181,6 +202,11 @@ pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point
 
 /// The point at a load; a trace brings its own where none is given.
 pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<Point> {
+    point_and_origin(args, rate, store).map(|(point, _)| point)
+}
+
+/// The same with where its costs are from.
+fn point_and_origin(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<(Point, Origin)> {
     let for_people = !(args.json || output::to_stdout(&args.csv));
     let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people)?;
     let scheme = args.scheme.clone().unwrap_or_else(|| {
@@ -203,7 +229,7 @@ pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -
     let traffic = inputs::traffic(&args.arrivals, size, rate, link_bps).map_err(output::usage)?;
     let flows = args.flows.as_ref().map(inputs::flows).transpose().map_err(output::usage)?;
     let traffic = Traffic { flows, ..traffic };
-    checked(Point { host, scheme, traffic }, args.link.is_some())
+    Ok((checked(Point { host, scheme, traffic }, args.link.is_some())?, origin))
 }
 
 /// Refuses a point that cannot be, and a load above the link that the user named.

@@ -37,7 +37,8 @@ pub fn run(args: &ResultsArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCod
             if csv.is_some() {
                 // Of a `find`, too, the records are the rows; one that was imported has none.
                 let records = store.records(run.id)?;
-                let rows = if records.is_empty() { show::rows(&stored)? } else { csv::records(&records) };
+                let rows =
+                    if records.is_empty() { show::rows(&stored)? } else { csv::records(&show::in_order(&records)) };
                 if output::to_stdout(csv) {
                     return output::data(&rows).map(|()| ExitCode::SUCCESS);
                 }

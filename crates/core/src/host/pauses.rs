@@ -25,6 +25,16 @@ pub enum PauseTimes {
     Erlang(u32),
     /// Measured lengths, used as they are (`empirical:FILE`).
     Empirical(Empirical),
+    /// The pauses of one trial at their own times, once: lengths, and the start of each (s). No text gives them.
+    Recorded(Arc<Recorded>),
+}
+
+/// Pauses of a trial.
+#[derive(Debug, PartialEq)]
+pub struct Recorded {
+    /// Start and length of each by its start (s); no two overlap.
+    pub spans_s: Vec<(f64, f64)>,
+    lengths: MeasuredTimes,
 }
 
 const FORMS: &str = "expected exponential, constant, erlang:K with K stages such as erlang:4, or empirical:FILE with one \
@@ -54,6 +64,7 @@ impl std::fmt::Display for PauseTimes {
             Self::Constant => out.write_str("constant"),
             Self::Erlang(stages) => write!(out, "erlang:{stages}"),
             Self::Empirical(empirical) => write!(out, "empirical:{}", empirical.file),
+            Self::Recorded(recorded) => write!(out, "recorded:{}", recorded.spans_s.len()),
         }
     }
 }
@@ -61,16 +72,17 @@ impl std::fmt::Display for PauseTimes {
 crate::units::serde_as_text!(PauseTimes);
 
 impl PauseTimes {
-    /// Measured lengths (s), which come from no file but are called `name`. Errors as [`MeasuredTimes::new`].
-    pub fn from_lengths(name: &str, lengths_s: &[f64]) -> Result<Self, Invalid> {
-        let times = MeasuredTimes::new(lengths_s.iter().map(|length_s| (*length_s, 1.0)).collect())?;
-        Ok(Self::Empirical(Empirical { file: name.to_owned(), times: Some(Arc::new(times)) }))
+    /// Pauses by their start and length (s). Errors as [`MeasuredTimes::new`] of their lengths.
+    pub fn recorded(spans_s: Vec<(f64, f64)>) -> Result<Self, Invalid> {
+        let lengths = MeasuredTimes::new(spans_s.iter().map(|(_, length_s)| (*length_s, 1.0)).collect())?;
+        Ok(Self::Recorded(Arc::new(Recorded { spans_s, lengths })))
     }
 
     /// The measured lengths, where it is those and they have been read.
     pub fn measured(&self) -> Option<&MeasuredTimes> {
         match self {
             Self::Empirical(empirical) => empirical.times.as_deref(),
+            Self::Recorded(recorded) => Some(&recorded.lengths),
             _ => None,
         }
     }
@@ -90,6 +102,7 @@ impl PauseTimes {
             Self::Constant => Service::Deterministic,
             Self::Erlang(stages) => Service::Erlang { stages: *stages },
             Self::Empirical(empirical) => Service::Empirical(empirical.clone()),
+            Self::Recorded(_) => Service::Deterministic,
         }
     }
 }
@@ -123,7 +136,7 @@ impl Host {
     pub fn pauses(&self) -> Option<Pauses> {
         let times = self.pause_times.clone().unwrap_or_default();
         let mean_s = match &times {
-            PauseTimes::Empirical(_) => times.measured()?.mean_s(),
+            PauseTimes::Empirical(_) | PauseTimes::Recorded(_) => times.measured()?.mean_s(),
             _ => self.pause_s?,
         };
         Some(Pauses { mean_s, every_s: self.pause_every_s?, times })
@@ -161,11 +174,13 @@ impl Host {
                 let form = "needs pause_every, the mean time between two pauses, such as pause_every=10ms";
                 Err(Invalid::new("pause", printed(pause_s), form))
             }
-            (Some(pause_s), Some(_), Some(PauseTimes::Empirical(_))) => {
+            (Some(pause_s), Some(_), Some(PauseTimes::Empirical(_) | PauseTimes::Recorded(_))) => {
                 let form = "cannot go with pause_times=empirical, whose lengths are used as they are: leave out pause";
                 Err(Invalid::new("pause", printed(pause_s), form))
             }
-            (None, Some(every_s), times) if !matches!(times, Some(PauseTimes::Empirical(_))) => {
+            (None, Some(every_s), times)
+                if !matches!(times, Some(PauseTimes::Empirical(_) | PauseTimes::Recorded(_))) =>
+            {
                 let form = "needs pause, the mean length of a pause, such as pause=1ms";
                 Err(Invalid::new("pause_every", printed(every_s), form))
             }

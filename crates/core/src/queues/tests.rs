@@ -1,5 +1,5 @@
-use crate::engine::Point;
 use super::*;
+use crate::engine::Point;
 use crate::{Host, Load, Outcome, Traffic};
 
 fn point(queues: &str, flows: Option<&str>) -> Point {

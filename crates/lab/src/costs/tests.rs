@@ -90,6 +90,8 @@ fn a_finding_in_a_file_is_a_host() {
     std::fs::write(&path, serde_json::to_string(&finding(HERE, 2e-6)).unwrap()).unwrap();
     let costs = named(path.to_str(), || Err("no store is asked".to_owned())).unwrap();
     assert_eq!(costs.host.protocol_s, 2e-6);
+    // Its scheme is at hand, as that of a run of the store.
+    assert_eq!(costs.origin.run().map(|found| &found.finding.setup.scheme), Some(&finding(HERE, 2e-6).setup.scheme));
 }
 
 #[test]

@@ -117,6 +117,10 @@ pub fn all(finding: &mut Finding) {
         finding.cpu_at_twice.set(engine, twice.and_then(|point| point.outcome.cpu));
         finding.loss_at_twice.set(engine, twice.and_then(|point| point.outcome.loss));
     }
+    if finding.livelock.wire.is_none() {
+        finding.livelock.wire = finding.delivered_in_ledger();
+        finding.livelock_by_ledger = finding.livelock.wire.is_some();
+    }
     if !finding.partial {
         unreached(finding);
     }
@@ -141,9 +145,14 @@ fn unreached(finding: &mut Finding) {
             Some(_) => {}
         }
     }
-    if finding.livelock.wire.is_none() {
-        let figures = ["livelock.wire", "cpu_at_twice.wire", "loss_at_twice.wire"];
-        told.extend(figures.map(|figure| (figure, why("twice the cliff"))));
+    let at_twice = [
+        ("livelock.wire", finding.livelock.wire.is_none()),
+        ("cpu_at_twice.wire", finding.cpu_at_twice.wire.is_none()),
+        ("loss_at_twice.wire", finding.loss_at_twice.wire.is_none()),
+    ];
+    let tried_twice = finding.cliff_pps.wire.is_some_and(|cliff| tried(2.0 * cliff.value));
+    for (figure, _) in at_twice.into_iter().filter(|(_, lacks)| *lacks && !tried_twice) {
+        told.push((figure, why("twice the cliff")));
     }
     for (figure, why) in told {
         missing(finding, figure, why);

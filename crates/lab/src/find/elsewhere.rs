@@ -37,8 +37,8 @@ impl Job {
             Self::Engines(engines::Job::SimCliff(of)) => answer::<Option<Figure>>(of.sim_cliff(&never)),
             Self::Engines(engines::Job::ModelAt(of, load_pps)) => answer::<Outcome>(of.model_at(load_pps)),
             Self::Engines(engines::Job::SimAt(of, load_pps)) => answer(of.sim_at(load_pps)),
-            Self::Trials(experienced::Job::Trials { computed, paused, goal, trial_s, own_pps }) => {
-                answer(experienced::highest_of_trials(&computed, &paused, &goal, trial_s, own_pps, &never))
+            Self::Trials(experienced::Job::Trials { computed, paused, goal, trial_s }) => {
+                answer(experienced::highest_of_trials(&computed, &paused, &goal, trial_s, &never))
             }
         }
     }

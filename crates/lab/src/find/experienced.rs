@@ -2,7 +2,8 @@
 //!
 //! A trial has a highest load at which its pauses lose no more than the target; the cliff is the load that as many trials do not reach
 //! as the definition allows: a quantile over trials. For the model these are the measured trials with their own pauses, as a fluid
-//! through ring and socket; in simulation trials of the same length, with the measured lengths of pauses at exponential times.
+//! through ring and socket; in simulation some of these trials, with the CPU's pauses at their own times. Pauses come in bouts: spread over
+//! all trials they would disturb each of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +12,7 @@ use netcliff_core::host::PauseTimes;
 use netcliff_core::{EngineFailure, Figure, Host};
 use netcliff_model::pauses;
 use netcliff_sim::SimEngine;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
 use super::engines::Predictor;
@@ -23,7 +24,7 @@ use crate::rfc2544::search::Goal;
 use crate::stats::quantile_at;
 
 /// Trials simulated: their median has an interval of 96 %.
-const TRIALS: u64 = 15;
+const TRIALS: usize = 15;
 /// Steps of the search for the highest load of a trial by the model.
 const HALVINGS: u32 = 30;
 /// Resolution of loads in simulation; a trial that passes this little below the host's own cliff is taken to pass there.
@@ -60,37 +61,49 @@ impl Measured {
         self.trials.iter().flatten().filter_map(paused).collect()
     }
 
-    /// The same with other tasks counted as pauses: the simulator has no pause that leaves softirqs running.
-    fn as_pauses(&self) -> Self {
-        let paused = |trial: &Vec<Away>| trial.iter().map(|away| Away::Cpu(*away.at())).collect();
-        Self { trials: self.trials.iter().map(paused).collect(), trial_s: self.trial_s }
-    }
-
-    /// The CPU's pauses; None where there was none.
-    fn paused(&self) -> Option<Paused> {
-        let lengths_s = self.lengths_s();
-        let up_s = self.trials.len() as f64 * self.trial_s - lengths_s.iter().sum::<f64>();
-        (!lengths_s.is_empty()).then_some(Paused { lengths_s, up_s })
+    /// [`TRIALS`] of the trials, evenly from the least to the most disturbed one.
+    fn some(&self) -> Vec<&Vec<Away>> {
+        let away_s = |trial: &[Away]| trial.iter().map(|away| away.at().length_s).sum::<f64>();
+        let mut trials: Vec<&Vec<Away>> = self.trials.iter().collect();
+        trials.sort_by(|a, b| away_s(a).total_cmp(&away_s(b)));
+        let middle = |number: usize| (2 * number + 1) * trials.len() / (2 * TRIALS);
+        (0..TRIALS).filter_map(|number| trials.get(middle(number)).copied()).collect()
     }
 }
 
-/// Pauses of a CPU: their lengths (s), and the time without (s).
+/// A trial to simulate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paused {
-    lengths_s: Vec<f64>,
-    up_s: f64,
+    /// Start and length of the pauses of its CPU by their start (s); those that touch are one.
+    spans_s: Vec<(f64, f64)>,
+    /// What it passes without them: the host's own cliff, or what other tasks leave of it (pps).
+    at_most_pps: f64,
 }
 
 impl Paused {
-    /// A host with pauses of these lengths, as often as they were.
-    fn on(&self, host: &Host) -> Result<Host, EngineFailure> {
-        let away = || EngineFailure::Failed("the host's CPU was away for all of the searches' trials".into());
-        let times = PauseTimes::from_lengths("measured", &self.lengths_s).map_err(|_| away())?;
-        if self.up_s <= 0.0 {
-            return Err(away());
+    /// The simulator has no pause that leaves softirqs running: what other tasks leave of the cliff at `own_pps` is the fluid's answer.
+    fn of(trial: &[Away], computed: &Predictor, own_pps: f64, goal: &Goal, trial_s: f64) -> Self {
+        let (mut spans_s, mut visits) = (Vec::<(f64, f64)>::new(), Vec::new());
+        for away in trial {
+            match (away, spans_s.last_mut()) {
+                (Away::Application(_), _) => visits.push(*away),
+                (Away::Cpu(at), Some((from_s, length_s))) if at.from_s <= *from_s + *length_s => {
+                    *length_s = length_s.max(at.from_s + at.length_s - *from_s);
+                }
+                (Away::Cpu(at), _) => spans_s.push((at.from_s, at.length_s)),
+            }
         }
-        let every_s = self.up_s / self.lengths_s.len() as f64;
+        let at_most_pps = fluid_passes_pps(computed, own_pps, &visits, trial_s, goal);
+        Self { spans_s, at_most_pps }
+    }
+
+    /// A host with these pauses in a trial of this length (s).
+    fn on(&self, host: &Host, trial_s: f64) -> Result<Host, EngineFailure> {
+        let failed = |why: &dyn std::fmt::Display| EngineFailure::Failed(format!("pauses of a trial: {why}").into());
+        let times = PauseTimes::recorded(self.spans_s.clone()).map_err(|error| failed(&error))?;
+        // Only for what computes with means; the trial has them at their own times.
+        let every_s = trial_s / self.spans_s.len() as f64;
         Ok(Host { pause_s: None, pause_every_s: Some(every_s), pause_times: Some(times), ..host.clone() })
     }
 }
@@ -108,13 +121,16 @@ fn over_trials(highest_pps: &[f64], own: &Figure, exceed: f64) -> Option<Figure>
 
 /// The cliff as experienced by the model, whose own cliff of the host is at `own`; None without a trial.
 pub fn by_model(computed: &Predictor, own: &Figure, measured: &Measured, goal: &Goal) -> Option<Figure> {
-    let highest = |trial: &Vec<Away>| {
-        highest_pps(own.value, |load_pps| {
-            let lost: f64 = Fluid::of(computed, own.value, load_pps).lost(trial, measured.trial_s).iter().sum();
-            lost <= goal.loss_ratio * load_pps * measured.trial_s
-        })
-    };
+    let highest = |trial: &Vec<Away>| fluid_passes_pps(computed, own.value, trial, measured.trial_s, goal);
     over_trials(&measured.trials.iter().map(highest).collect::<Vec<_>>(), own, goal.exceed_ratio)
+}
+
+/// The highest load that a trial passes as a fluid, up to the host's own cliff at `own_pps`.
+fn fluid_passes_pps(computed: &Predictor, own_pps: f64, trial: &[Away], trial_s: f64, goal: &Goal) -> f64 {
+    highest_pps(own_pps, |load_pps| {
+        let lost: f64 = Fluid::of(computed, own_pps, load_pps).lost(trial, trial_s).iter().sum();
+        lost <= goal.loss_ratio * load_pps * trial_s
+    })
 }
 
 /// The highest load that passes, up to a cliff (pps).
@@ -188,34 +204,42 @@ pub fn in_simulation(
     goal: &Goal,
     stop: &AtomicBool,
 ) -> Result<Option<Figure>, EngineFailure> {
-    let Some(paused) = measured.as_pauses().paused() else { return Ok(Some(*own)) };
-    let found = highest_of_trials(computed, &paused, goal, measured.trial_s, own.value, stop)?;
+    if measured.trials.iter().all(Vec::is_empty) {
+        return Ok(Some(*own));
+    }
+    let of = |trial: &Vec<Away>| Paused::of(trial, computed, own.value, goal, measured.trial_s);
+    let trials: Vec<Paused> = measured.some().into_iter().map(of).collect();
+    let found = highest_of_trials(computed, &trials, goal, measured.trial_s, stop)?;
     Ok(found.and_then(|highest| over_trials(&highest, own, goal.exceed_ratio)))
 }
 
-/// The highest load that each of [`TRIALS`] simulated trials passes (pps), up to the host's own cliff at `own_pps`; None if `stop` was set meanwhile.
+/// The highest load that each trial passes in simulation (pps); None if `stop` is set.
 ///
 /// # Errors
 /// The simulator does not support the point.
 pub fn highest_of_trials(
     computed: &Predictor,
-    paused: &Paused,
+    trials: &[Paused],
     goal: &Goal,
     trial_s: f64,
-    own_pps: f64,
     stop: &AtomicBool,
 ) -> Result<Option<Vec<f64>>, EngineFailure> {
-    let (boxed, sent) = (|| Box::new(computed.clone()), || paused.clone());
-    let job = || Job::Trials { computed: boxed(), paused: sent(), goal: *goal, trial_s, own_pps };
+    let (boxed, sent) = (|| Box::new(computed.clone()), || trials.to_vec());
+    let job = || Job::Trials { computed: boxed(), paused: sent(), goal: *goal, trial_s };
     if let Some(answer) = computed.elsewhere.ask(job) {
         return answer;
     }
-    let paused = Predictor { host: paused.on(&computed.host)?, ..computed.clone() };
-    let highest = |number| Trial { paused: &paused, goal, trial_s, number }.highest(own_pps, stop);
-    (0..TRIALS).into_par_iter().map(highest).collect()
+    let highest = |(number, trial): (usize, &Paused)| {
+        if trial.spans_s.is_empty() {
+            return Ok(Some(trial.at_most_pps));
+        }
+        let paused = Predictor { host: trial.on(&computed.host, trial_s)?, ..computed.clone() };
+        Trial { paused: &paused, goal, trial_s, number: number as u64 }.highest(trial.at_most_pps, stop)
+    };
+    trials.par_iter().enumerate().map(highest).collect()
 }
 
-/// A simulated trial: the same pauses at every load.
+/// A simulated trial: one measured trial's pauses, the same at every load.
 struct Trial<'a> {
     paused: &'a Predictor,
     goal: &'a Goal,
@@ -230,11 +254,11 @@ impl Trial<'_> {
         Ok(engine.trial_loss(&self.paused.sim_point(load_pps), self.number, packets)? <= self.goal.loss_ratio)
     }
 
-    /// The highest load that it passes (pps), up to the host's own cliff; None once `stop` is set.
-    fn highest(&self, own_pps: f64, stop: &AtomicBool) -> Result<Option<f64>, EngineFailure> {
-        let (mut low, mut high) = (LOWEST * own_pps, own_pps);
-        if self.passes((1.0 - WIDTH) * own_pps)? {
-            return Ok(Some(own_pps));
+    /// The highest load that it passes, up to `most_pps`; None once `stop` is set.
+    fn highest(&self, most_pps: f64, stop: &AtomicBool) -> Result<Option<f64>, EngineFailure> {
+        let (mut low, mut high) = (LOWEST * most_pps, most_pps);
+        if self.passes((1.0 - WIDTH) * most_pps)? {
+            return Ok(Some(most_pps));
         }
         while high / low > 1.0 + WIDTH {
             if stop.load(Ordering::Relaxed) {
@@ -255,14 +279,12 @@ pub(super) enum Job {
     Trials {
         /// Without the pauses.
         computed: Box<Predictor>,
-        /// The pauses, which a host that is sent does not hold.
-        paused: Paused,
+        /// The pauses of each trial, which a host that is sent does not hold.
+        paused: Vec<Paused>,
         /// What a trial passes.
         goal: Goal,
         /// Length of a trial (s).
         trial_s: f64,
-        /// Cliff without pauses (pps).
-        own_pps: f64,
     },
 }
 

@@ -11,7 +11,7 @@ use crate::format::{self, Unit};
 pub fn check(check: &SetupCheck) -> Vec<Row> {
     let mut rows = vec![
         against("cliff", Unit::Pps, &check.cliff_pps),
-        against("with outside pauses", Unit::Pps, &check.cliff_experienced_pps),
+        against(super::WITH_PAUSES, Unit::Pps, &check.cliff_experienced_pps),
         against("at 1.5 x cliff", Unit::Pps, &check.delivered_at_1_5_pps),
         against("at 2 x cliff", Unit::Pps, &check.delivered_at_2_pps),
     ];

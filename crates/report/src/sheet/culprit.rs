@@ -32,7 +32,7 @@ pub fn culprit(finding: &Finding) -> String {
     }
     let void = finding.searches.iter().flat_map(|searches| &searches.void);
     let why = void.max_by_key(|void| void.trials).map_or("the machine was not quiet", |void| void.why.as_str());
-    format!("{why}; end other programs (top shows them), then repeat")
+    format!("{why}; stop other programs (top shows them), then repeat")
 }
 
 fn causes(told: &Disturbance) -> Vec<Cause> {
@@ -42,7 +42,7 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
     causes.push(Cause {
         share: others,
         said: format!(
-            "other programs had the host's CPU for {} of the time{}: end them or move them to other CPUs (taskset), then repeat",
+            "other programs had the host's CPU for {} of the time{}: stop them or move them to other CPUs (taskset), then repeat",
             format::share_short(others),
             tasks(told)
         ),

@@ -14,6 +14,39 @@ pub struct NotHad {
     pub why: String,
 }
 
+impl NotHad {
+    /// What the figures are, in words: `delivered at twice the cliff (measured)`; keys that have none as they are.
+    pub fn in_words(&self) -> Vec<String> {
+        self.figures.iter().map(|figure| in_words(figure)).collect()
+    }
+}
+
+/// Keys of JSON and what they are.
+const WORDS: [(&str, &str); 8] = [
+    ("cliff_pps", "cliff"),
+    ("cliff_experienced_pps", "cliff with outside pauses"),
+    ("peak_pps", "peak"),
+    ("livelock", "delivered at twice the cliff"),
+    ("latency", "latency"),
+    ("cpu_at_cliff", "CPU at the cliff"),
+    ("cpu_at_twice", "CPU at twice the cliff"),
+    ("loss_at_twice", "loss at twice the cliff"),
+];
+
+fn in_words(figure: &str) -> String {
+    let (key, rest) = figure.split_once('.').unwrap_or((figure, ""));
+    let Some((_, words)) = WORDS.iter().find(|(of, _)| *of == key) else { return figure.to_owned() };
+    let (engine, part) = rest.split_once('.').unwrap_or((rest, ""));
+    let by = match engine {
+        "model" => "predicted",
+        "sim" => "simulated",
+        "wire" => "measured",
+        _ => return figure.to_owned(),
+    };
+    let part = if part.is_empty() { String::new() } else { format!(" {part}") };
+    format!("{words}{part} ({by})")
+}
+
 /// Figures that the finding lists as missing, and every absent figure that it does not list, grouped by reason.
 pub fn not_had(finding: &Finding) -> Vec<NotHad> {
     let listed = finding.missing.iter().map(|missing| (missing.figure.clone(), missing.why.as_str()));
@@ -54,7 +87,7 @@ fn absent(finding: &Finding) -> Vec<String> {
     }
     by_engine("cliff_pps", &finding.cliff_pps, &mut names);
     by_engine("peak_pps", &finding.peak_pps, &mut names);
-    by_engine("livelock", &finding.livelock, &mut names);
+    by_engine("livelock", &super::delivered_at_twice(finding), &mut names);
     names.extend(ENGINES.into_iter().filter(|engine| !has_latency(finding, *engine)).map(|e| format!("latency.{e}")));
     by_engine("cpu_at_cliff", &finding.cpu_at_cliff, &mut names);
     by_engine("cpu_at_twice", &finding.cpu_at_twice, &mut names);

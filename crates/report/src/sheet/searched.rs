@@ -54,9 +54,7 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     };
     let confidence = match searches.experienced.confidence {
         0.0 if count > 1 => {
-            format!(
-                "{confidence}; no confidence is given for the cliff with outside pauses: near it, chance decides a trial"
-            )
+            format!("{confidence}; no confidence is given for the cliff with outside pauses: near it, chance decides")
         }
         _ => confidence,
     };

@@ -6,8 +6,6 @@ use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
 use super::CPU_PARTS;
 use crate::format;
 
-/// Distance from twice the cliff within which a trial counts as at twice the cliff.
-const NEAR_TWICE: f64 = 0.1;
 /// Below this share of the peak at twice the cliff a host is said to livelock.
 const LIVELOCK_BELOW: f64 = 0.5;
 /// From this share of the peak upwards the curve is called flat.
@@ -57,12 +55,11 @@ pub struct Livelock {
 /// What happens at twice the cliff: from the sweep's trials, or else the trial that accounts for each packet, or else the simulation, or
 /// else the model. `None`: no engine got that far.
 pub fn livelock(finding: &Finding) -> Option<Livelock> {
-    let of = |engine: EngineKind| {
-        finding.livelock.get(engine).filter(|figure| figure.value.is_finite()).map(|figure| figure.value)
-    };
+    let shares = delivered_at_twice(finding);
+    let of =
+        |engine: EngineKind| shares.get(engine).filter(|figure| figure.value.is_finite()).map(|figure| figure.value);
     let (engine, value, by) = of(EngineKind::Wire)
-        .map(|value| (EngineKind::Wire, value, "measured".to_owned()))
-        .or_else(|| accounted(finding).map(|(value, by)| (EngineKind::Wire, value, by)))
+        .map(|value| (EngineKind::Wire, value, measured_by(finding)))
         .or_else(|| Some((EngineKind::Sim, of(EngineKind::Sim)?, "simulated, not measured".to_owned())))
         .or_else(|| Some((EngineKind::Model, of(EngineKind::Model)?, "predicted, not measured".to_owned())))?;
     let share = format::share(value);
@@ -80,16 +77,20 @@ pub fn livelock(finding: &Finding) -> Option<Livelock> {
     Some(Livelock { verdict, text, why })
 }
 
-/// Share of the measured peak that the trial of the ledger delivered, where that trial was at twice the cliff, and how it was measured.
-fn accounted(finding: &Finding) -> Option<(f64, String)> {
-    let (trial, cliff, peak) = (finding.ledger.as_ref()?, finding.cliff_pps.wire?, finding.peak_pps.wire?);
-    let ledger = &trial.ledger;
-    if ledger.sent == 0 || (trial.load_pps / (2.0 * cliff.value) - 1.0).abs() > NEAR_TWICE {
-        return None;
+/// Share of the peak that is delivered at twice the cliff. Results of earlier versions lack that of the ledger's trial.
+pub fn delivered_at_twice(finding: &Finding) -> ByEngine<Figure> {
+    let wire = finding.livelock.wire.or_else(|| finding.delivered_in_ledger());
+    ByEngine { wire, ..finding.livelock.clone() }
+}
+
+/// In which trial the measured share was delivered.
+fn measured_by(finding: &Finding) -> String {
+    if finding.livelock.wire.is_some() && !finding.livelock_by_ledger {
+        return "measured".to_owned();
     }
-    let delivered_pps = trial.load_pps * ledger.delivered as f64 / ledger.sent as f64;
-    let slowed = ledger.tracing_ns.map_or(String::new(), |ns| format!(", which takes {ns} ns a drop"));
-    Some((delivered_pps / peak.value, format!("measured in the trial that accounts for each packet{slowed}")))
+    let tracing_ns = finding.ledger.as_ref().and_then(|trial| trial.ledger.tracing_ns);
+    let slowed = tracing_ns.map_or(String::new(), |ns| format!(", which takes {ns} ns a drop"));
+    format!("measured in the trial that accounts for each packet{slowed}")
 }
 
 /// `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0 %), ...`

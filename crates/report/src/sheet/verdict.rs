@@ -71,12 +71,7 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
             ));
         }
         if ends.confidence < SURE {
-            let count = count(finding);
-            said.push(if ends.confidence > 0.0 {
-                format!("{} confidence, from {count} searches", format::share_short(ends.confidence))
-            } else {
-                format!("its interval rests on {}: give --searches more", searches_in_words(count))
-            });
+            said.push(format!("its interval rests on {}: give --searches more", searches_in_words(count(finding))));
         }
     }
     if let Some(searches) = searches {
@@ -121,43 +116,34 @@ fn excluding(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Confidence of the intervals of cliffs and peak: the usual one, and those that have another; None without intervals.
+/// Confidence of the intervals of cliffs and peak, each with the figures that have it; None without intervals. The measured cliff is not among
+/// them: the first line says how sure it is.
 pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = count(finding);
     let names = [
-        ("the cliff", &finding.cliff_pps),
-        ("the cliff with outside pauses", &finding.cliff_experienced_pps),
-        ("the peak", &finding.peak_pps),
+        ("cliff", &finding.cliff_pps),
+        (super::WITH_PAUSES, &finding.cliff_experienced_pps),
+        ("peak", &finding.peak_pps),
     ];
-    let each =
-        names.iter().flat_map(|(name, figures)| figures.present().map(move |(engine, figure)| (*name, engine, figure)));
-    let each: Vec<_> =
-        each.filter_map(|(name, engine, figure)| Some((name, engine, figure.interval?.confidence))).collect();
-    let alike = |a: f64, b: f64| (a - b).abs() < 0.01;
-    let count = |of: f64| each.iter().filter(|(.., confidence)| alike(*confidence, of)).count();
-    let stated = each.iter().map(|(.., confidence)| *confidence).filter(|confidence| *confidence > 0.0);
-    let usual = stated.max_by_key(|confidence| count(*confidence));
-    let differs = |confidence: f64| usual.is_none_or(|usual| !alike(confidence, usual));
-    let others = each.iter().filter(|(.., confidence)| differs(*confidence)).map(|(name, engine, confidence)| {
-        let name = format!("{name} ({})", super::column(*engine));
-        match *confidence {
-            0.0 if searches == 1 => format!("{name} has the bounds of its only search"),
-            0.0 => format!("{name} has the range of its searches"),
-            _ if *engine == EngineKind::Wire && *confidence < SURE => {
-                format!("{name} {}, from {}", format::share_short(*confidence), searches_in_words(searches))
+    let mut groups: Vec<(f64, Vec<String>)> = Vec::new();
+    for (name, figures) in names {
+        for (engine, figure) in figures.present() {
+            let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else {
+                continue;
+            };
+            let name = format!("{name} ({})", super::column(engine));
+            match groups.iter_mut().find(|(confidence, _)| (confidence - ends.confidence).abs() < 0.01) {
+                Some((_, named)) => named.push(name),
+                None => groups.push((ends.confidence, vec![name])),
             }
-            _ => format!("{name} {}", format::share_short(*confidence)),
-        }
-    });
-    let others: Vec<String> = others.collect();
-    match (usual, others.is_empty()) {
-        (None, true) => None,
-        (None, false) => Some(format!("No confidence is known: {}.", others.join("; "))),
-        (Some(usual), true) => Some(format!("Intervals have {} confidence.", format::share_short(usual))),
-        (Some(usual), false) => {
-            Some(format!("Intervals have {} confidence, but {}.", format::share_short(usual), others.join("; ")))
         }
     }
+    let of = |(confidence, named): &(f64, Vec<String>)| {
+        let sure = if *confidence > 0.0 { format::share_short(*confidence) } else { certainty(0.0, searches) };
+        format!("{sure} for {}", named.join(", "))
+    };
+    let each: Vec<String> = groups.iter().map(of).collect();
+    (!each.is_empty()).then(|| format!("Confidence of the intervals: {}.", each.join("; ")))
 }
 
 /// Searches for the host's own cliff.

@@ -39,14 +39,14 @@ pub fn brief(finding: &Finding, style: Style) -> String {
 }
 
 fn figures(page: &mut Page, finding: &Finding) {
-    page.columns(&format!("{}, {}", finding.setup.traffic.size, finding.setup.traffic.arrivals));
+    page.columns(&sheet::traffic_in_short(finding));
     let mark = if finding.cliff_pps.wire.is_some() { "" } else { "*" };
     let mut rows = vec![
         sheet::by_engine("cliff", Unit::Pps, &finding.cliff_pps),
-        sheet::by_engine("with outside pauses", Unit::Pps, &finding.cliff_experienced_pps),
+        sheet::by_engine(sheet::WITH_PAUSES, Unit::Pps, &finding.cliff_experienced_pps),
     ];
     rows.extend(sheet::peak(finding));
-    rows.push(sheet::by_engine("at 2 x / peak", Unit::Share, &finding.livelock));
+    rows.push(sheet::by_engine("at 2x cliff, of peak", Unit::Share, &sheet::delivered_at_twice(finding)));
     rows.extend(finding.latency.iter().flat_map(|at| {
         let label = format!("p99 at {}{mark}", format::share_short(at.share));
         let named = move |row: Row| Row { label: label.clone(), ..row };

@@ -137,7 +137,7 @@ impl Page {
     }
 
     fn cell_width(&self) -> usize {
-        if self.style.width >= WIDE { 20 } else { (self.style.width - 16) / 3 }
+        if self.style.width >= WIDE { 19 } else { (self.style.width - 16) / 3 }
     }
 
     fn columned(&mut self, tone: Tone, label: &str, cells: [&str; 3]) {
@@ -160,7 +160,11 @@ impl Page {
     /// Rows of model, sim, measured; intervals go to a line of their own where they do not fit.
     pub fn rows(&mut self, rows: &[Row]) {
         for row in rows {
-            let label = format!("  {}", row.label);
+            let mut label = format!("  {}", row.label);
+            if label.len() >= self.label_width() {
+                self.line(Tone::Plain, &label);
+                label.clear();
+            }
             let whole = row.cells.each_ref().map(|cell| cell.as_ref().map_or("-".to_owned(), joined));
             if whole.iter().all(|text| text.len() < self.cell_width()) {
                 self.columned(Tone::Plain, &label, whole.each_ref().map(String::as_str));

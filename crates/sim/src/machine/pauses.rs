@@ -3,6 +3,7 @@
 //! What runs is frozen and goes on afterwards; arrivals and timers take place, and interrupts that they raise are begun but
 //! do not progress. Nothing new is chosen to run: that is why [`crate::schemes`] asks [`Machine::is_paused`] first.
 
+use netcliff_core::host::PauseTimes;
 use netcliff_core::{Point, Service};
 
 use super::{Machine, Watch};
@@ -19,19 +20,35 @@ pub(crate) struct Pauses {
     ends: u64,
     /// When the next one starts [ticks].
     next: u64,
-    /// Lengths, and times from an end to the next start; None: the CPU is never taken away.
-    draws: Option<Box<(Draw, Draw)>>,
+    /// None: the CPU is never taken away.
+    coming: Option<Box<Coming>>,
+}
+
+/// Pauses to come.
+#[derive(Debug)]
+enum Coming {
+    /// Lengths, and times from an end to the next start.
+    Drawn(Draw, Draw),
+    /// Start and length of each, the next one last [ticks].
+    Recorded(Vec<(u64, u64)>),
 }
 
 impl Pauses {
     /// The CPU is there at first.
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
-        let Some(pauses) = point.host.pauses() else { return Self { began: 0, ends: 0, next: NEVER, draws: None } };
+        let none = Self { began: 0, ends: 0, next: NEVER, coming: None };
+        let Some(pauses) = point.host.pauses() else { return none };
+        if let PauseTimes::Recorded(recorded) = &pauses.times {
+            let ticks = |(from_s, length_s): &(f64, f64)| (clock.whole(*from_s), clock.whole(*length_s).max(1));
+            let spans: Vec<(u64, u64)> = recorded.spans_s.iter().rev().map(ticks).collect();
+            let next = spans.last().map_or(NEVER, |(from, _)| *from);
+            return Self { next, coming: Some(Box::new(Coming::Recorded(spans))), ..none };
+        }
         let (every, mean) = (clock.ticks(pauses.every_s), clock.ticks(pauses.mean_s));
         let length = Draw::new(seed, Purpose::Pause, replication, &pauses.times.shape(), mean);
         let mut up = Draw::new(seed, Purpose::Up, replication, &Service::Exponential, every);
         let next = up.next();
-        Self { began: 0, ends: 0, next, draws: Some(Box::new((length, up))) }
+        Self { next, coming: Some(Box::new(Coming::Drawn(length, up))), ..none }
     }
 
     /// True if the CPU is away at `now`.
@@ -60,11 +77,18 @@ impl Pauses {
 
     /// The pause that is next starts. Two pauses are at least a tick apart.
     pub(crate) fn start(&mut self) {
-        let Some(draws) = &mut self.draws else { return };
-        let (length, up) = &mut **draws;
+        let Some(coming) = &mut self.coming else { return };
         self.began = self.next;
-        self.ends = self.began.saturating_add(length.next());
-        self.next = self.ends.saturating_add(up.next().max(1));
+        match &mut **coming {
+            Coming::Drawn(length, up) => {
+                self.ends = self.began.saturating_add(length.next());
+                self.next = self.ends.saturating_add(up.next().max(1));
+            }
+            Coming::Recorded(spans) => {
+                self.ends = self.began + spans.pop().map_or(0, |(_, length)| length);
+                self.next = spans.last().map_or(NEVER, |(from, _)| (*from).max(self.ends + 1));
+            }
+        }
     }
 }
 
@@ -107,7 +131,7 @@ impl<W: Watch> Machine<W> {
     /// is done.
     #[inline]
     pub(crate) fn work(&mut self, account: Account, left: u64, until: u64) -> Option<u64> {
-        if self.pauses.draws.is_some() {
+        if self.pauses.coming.is_some() {
             return self.work_with_pauses(account, left, until);
         }
         let end = self.now + left;

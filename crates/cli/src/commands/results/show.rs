@@ -28,7 +28,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
         Stored::Finding(finding) => terminal::brief(finding, style),
         Stored::Records(records) if verbose && !records.is_empty() => {
             let drawing = Drawing::of_records(&title(run), records, run.state != "done");
-            terminal::experiment(&drawing, style) + "\n" + &report::table::outcomes(records, style)
+            terminal::experiment(&drawing, style) + "\n" + &report::table::outcomes(&in_order(records), style)
         }
         Stored::Records(records) => report::table::outcomes(&in_order(records), style),
         Stored::Rfc2544(found) if verbose => terminal::rfc2544(found, style),
@@ -43,7 +43,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
 }
 
 /// Records by engine, host, scheme and traffic, each by rising load: a run keeps them in the order in which they were computed.
-fn in_order(records: &[Record]) -> Vec<Record> {
+pub(super) fn in_order(records: &[Record]) -> Vec<Record> {
     let rest = |record: &Record| {
         let Point { host, scheme, traffic } = &record.point;
         let host = serde_json::to_string(host).unwrap_or_default();
@@ -58,7 +58,7 @@ fn in_order(records: &[Record]) -> Vec<Record> {
 /// The rows of CSV of a run that has no records.
 pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
     Ok(match stored {
-        Stored::Records(records) => csv::records(records),
+        Stored::Records(records) => csv::records(&in_order(records)),
         Stored::Rfc2544(found) => csv::rfc2544(found),
         Stored::Forwarding(found) => csv::forwarding(found),
         Stored::Transfers(found) => csv::transfers(found),

@@ -52,7 +52,7 @@ pub fn stages(times: &PauseTimes) -> Option<u32> {
     match times {
         PauseTimes::Exponential => Some(1),
         PauseTimes::Erlang(stages) => Some(*stages),
-        PauseTimes::Constant | PauseTimes::Empirical(_) => None,
+        PauseTimes::Constant | PauseTimes::Empirical(_) | PauseTimes::Recorded(_) => None,
     }
 }
 
