@@ -63,7 +63,7 @@ done
 # The page of the same finding: one confidence a figure, and the words.
 timeout 20 "$program" results import "$finding" --db "$scratch/find.db" >/dev/null 2>&1
 page=$(timeout 20 "$program" results show 1 --db "$scratch/find.db" -v 2>&1)
-row "words, find" "$(grep -m1 'with outside pauses' <<<"$page" | tr -s ' ')" grep -q 'with outside pauses' <<<"$page"
+row "words, find" "$(grep -m1 'with pauses' <<<"$page" | tr -s ' ')" grep -q 'with pauses' <<<"$page"
 old=$(grep -cE 'as experienced|held up [0-9]|2 x / peak|leave behind \(|were void' <<<"$page")
 row "words, find" "$old old words" test "$old" = 0
 row "rank 24" "$(grep -c 'Intervals have' <<<"$page") sentences that name no figure" test "$(grep -c 'Intervals have' <<<"$page")" = 0

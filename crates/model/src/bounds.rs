@@ -150,7 +150,7 @@ impl Bounds {
         let of = |(low, high): (f64, f64)| format!("{low:.2} to {high:.2}");
         let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);
         format!(
-            "{}: beside the simulator's, loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
+            "{}: compared with the simulator's, loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
             self.name,
             more(self.loss),
             of(self.mean_latency),

@@ -30,7 +30,7 @@ pub use verdict::{caution, confidences, doubts, no_cliff, verdict};
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
 
 /// Label of the cliff with what came from outside left in.
-pub const WITH_PAUSES: &str = "with outside pauses";
+pub const WITH_PAUSES: &str = "with pauses";
 
 /// The engine's name as a column: `model`, `sim`, `measured`.
 pub fn column(engine: EngineKind) -> &'static str {

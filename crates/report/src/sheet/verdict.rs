@@ -122,7 +122,7 @@ pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = count(finding);
     let names = [
         ("cliff", &finding.cliff_pps),
-        (super::WITH_PAUSES, &finding.cliff_experienced_pps),
+        ("cliff with pauses", &finding.cliff_experienced_pps),
         ("peak", &finding.peak_pps),
     ];
     let mut groups: Vec<(f64, Vec<String>)> = Vec::new();

@@ -46,7 +46,7 @@ fn figures(page: &mut Page, finding: &Finding) {
         sheet::by_engine(sheet::WITH_PAUSES, Unit::Pps, &finding.cliff_experienced_pps),
     ];
     rows.extend(sheet::peak(finding));
-    rows.push(sheet::by_engine("at 2x cliff, of peak", Unit::Share, &sheet::delivered_at_twice(finding)));
+    rows.push(sheet::by_engine("of peak at 2x", Unit::Share, &sheet::delivered_at_twice(finding)));
     rows.extend(finding.latency.iter().flat_map(|at| {
         let label = format!("p99 at {}{mark}", format::share_short(at.share));
         let named = move |row: Row| Row { label: label.clone(), ..row };

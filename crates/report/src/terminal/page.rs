@@ -137,7 +137,7 @@ impl Page {
     }
 
     fn cell_width(&self) -> usize {
-        if self.style.width >= WIDE { 19 } else { (self.style.width - 16) / 3 }
+        if self.style.width >= WIDE { 20 } else { (self.style.width - 16) / 3 }
     }
 
     fn columned(&mut self, tone: Tone, label: &str, cells: [&str; 3]) {
