@@ -1,7 +1,6 @@
 //! [`Host`]: what one CPU's receive path costs and how much it can hold.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -172,9 +171,9 @@ pub const MOST_DROP_COST: f64 = 10.0;
 /// Names of the presets, for help texts.
 pub const PRESETS: &[&str] = &["pentium4-2530mhz"];
 
-/// The keys of [`KEYS`] whose value is no figure.
-pub static TEXT_KEYS: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| TABLE.iter().filter(|key| key.unit == Unit::Text).map(|key| key.name).collect());
+/// The keys of [`KEYS`] whose value is no figure, in the order that the page's engine prints (`about`), which is built apart.
+pub const TEXT_KEYS: &[&str] =
+    &["service", "pause_times", "applications", "queues", "transmit_load", "transmit_priority"];
 
 /// The key of this name; None: there is no such key.
 fn named(name: &str) -> Option<&'static Key> {

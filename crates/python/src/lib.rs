@@ -30,7 +30,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PRESETS", netcliff_core::host::PRESETS)?;
     module.add("HOST_KEYS", netcliff_core::host::KEYS)?;
-    module.add("HOST_TEXT_KEYS", netcliff_core::host::TEXT_KEYS.as_slice())?;
+    module.add("HOST_TEXT_KEYS", netcliff_core::host::TEXT_KEYS)?;
     errors::register(module)?;
     module.add_class::<values::Host>()?;
     module.add_class::<values::Scheme>()?;

@@ -32,7 +32,7 @@ pub fn about(_: Nothing) -> Result<About, Refused> {
         version: env!("CARGO_PKG_VERSION"),
         presets: host::PRESETS,
         keys: host::KEYS,
-        text_keys: &host::TEXT_KEYS,
+        text_keys: host::TEXT_KEYS,
     })
 }
 
