@@ -1,4 +1,4 @@
-//! What a key of a host is: its unit, how its value is read, checked and shown. The rows are in `host`, made by [`keys`].
+//! What a key of a host is: its unit, how its value is read, checked and shown. The rows are in `host`, made by `keys!`.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! What a scheme's parameter is: how its value is read and printed. The rows are the fields of `scheme`'s structs, made by [`parameters`].
+//! What a scheme's parameter is: how its value is read and printed. The rows are the fields of `scheme`'s structs, made by `parameters!`.
 
 use crate::error::ParseError;
 use crate::params::Params;
@@ -128,8 +128,8 @@ pub(super) fn help(lines: &[&str]) -> String {
 }
 
 /// Makes a struct of a scheme's parameters, its `Default`, and how it is read, printed and described. A row is a field as in any struct,
-/// with its default, its [`Kind`], its key, and when it is printed: `always`, or `changed` from its default. After the rows, one field may
-/// hold parameters of a struct of their own.
+/// with its default, its [`Kind`], its key, and when it is printed: `always`, or `changed` from its default. After the rows, one field,
+/// marked `#[parameters]`, may hold parameters of a struct of their own.
 macro_rules! parameters {
     (
         $(#[$attribute:meta])*
