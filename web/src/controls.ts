@@ -7,6 +7,7 @@ import {
   GROUPS,
   LINKS,
   PARAMETERS,
+  PRESET,
   SCHEMES,
   SERVICES,
   SIZES,
@@ -15,29 +16,12 @@ import {
   fromStep,
   toStep,
   type Knob,
+  unset,
 } from "./keys";
 import { MOST_SCHEMES, type State } from "./state";
 import type { Run } from "./results";
 import { value, type Refused } from "./types";
 
-/** The preset's own figures, shown where nothing is set. */
-const PRESET: Record<string, string> = {
-  interrupt: "3.73us",
-  interrupt_latency: "0s",
-  protocol: "5.25us",
-  per_byte: "1.336898395721925ns",
-  mask: "500ns",
-  poll: "1.59us",
-  application: "none",
-  context_switch: "0s",
-  wakeup: "0s",
-  cold_protocol: "0s",
-  cold_application: "0s",
-  ring: "1024",
-  socket_buffer: "256",
-  pause: "none",
-  pause_every: "none",
-};
 const KNOBS = new Set(GROUPS.flatMap((group) => group.knobs.map((knob) => knob.key)));
 
 function figure(knob: Knob, text: string): number | null {
@@ -403,7 +387,7 @@ export class Controls {
       const input = this.schemes.querySelector<HTMLInputElement>(`#scheme-${i}`);
       if (input) write(input, scheme);
       for (const [key, made] of this.schemeDials[i] ?? [])
-        turn(made, parameters(scheme).get(key) ?? (made.knob.key === "weight" ? "64" : "none"));
+        turn(made, parameters(scheme).get(key) ?? unset(scheme, key));
     });
   }
 

@@ -1,12 +1,12 @@
 // The sliders: what can be turned, between which ends, and what it means.
 
-export type Kind = "time" | "count";
+import { HOST_KEYS, SCHEME_PARAMETERS, type Row } from "./rows";
 
 export interface Knob {
   key: string;
   label: string;
   hint: string;
-  kind: Kind;
+  kind: Row["kind"];
   low: number;
   high: number;
   /** What it is when nothing is said, where that is no figure of the preset. */
@@ -19,99 +19,94 @@ export interface Group {
   knobs: Knob[];
 }
 
-const time = (key: string, label: string, hint: string, high = 100e-6, low = 10e-9, absent?: string): Knob => ({
-  key,
-  label,
-  hint,
-  kind: "time",
-  low,
-  high,
-  ...(absent === undefined ? {} : { absent }),
-});
-const count = (key: string, label: string, hint: string, low: number, high: number): Knob => ({
-  key,
-  label,
-  hint,
-  kind: "count",
-  low,
-  high,
-});
+/** A slider of a row; its hint is the row's, unless that speaks of another row. */
+function knob(key: string, row: Row, label: string, low: number, high: number, hint = row.help): Knob {
+  return { key, label, hint, kind: row.kind, low, high, ...(row.value === "none" ? { absent: "none" } : {}) };
+}
+const cost = (key: keyof typeof HOST_KEYS, label: string, low = 10e-9, high = 100e-6, hint?: string): Knob =>
+  knob(key, HOST_KEYS[key], label, low, high, hint);
 
 export const GROUPS: Group[] = [
   {
     title: "Queues",
     open: true,
-    knobs: [
-      count("socket_buffer", "Socket buffer", "packets that the application's socket holds (SO_RCVBUF)", 1, 16384),
-      count("ring", "Ring or backlog", "slots of the receive ring, or netdev_max_backlog", 1, 16384),
-    ],
+    knobs: [cost("socket_buffer", "Socket buffer", 1, 16384), cost("ring", "Ring or backlog", 1, 16384)],
   },
   {
     title: "Application",
     open: true,
     knobs: [
-      time("application", "Application", "CPU time of the application a packet", 100e-6, 50e-9, "none"),
-      time("context_switch", "Context switch", "from a blocked application to a running one"),
-      time("wakeup", "Wake-up", "what protocol processing spends to wake a blocked application"),
-      time("cold_application", "Cold caches", "what a packet costs the application more when its socket is full"),
+      cost("application", "Application", 50e-9),
+      cost("context_switch", "Context switch"),
+      cost("wakeup", "Wake-up"),
+      cost(
+        "cold_application",
+        "Cold caches",
+        10e-9,
+        100e-6,
+        "what a packet costs the application more when its socket is full",
+      ),
     ],
   },
   {
     title: "Interrupts and polls",
     open: true,
     knobs: [
-      time("interrupt", "Interrupt", "mean time of one interrupt, entry and handler"),
-      time("poll", "Poll", "overhead of one poll"),
-      time("mask", "Mask", "one write to a register of the NIC"),
-      time("interrupt_latency", "Interrupt latency", "from the cause of an interrupt to its handler", 1e-3),
+      cost("interrupt", "Interrupt"),
+      cost("poll", "Poll"),
+      cost("mask", "Mask"),
+      cost("interrupt_latency", "Interrupt latency", 10e-9, 1e-3),
     ],
   },
   {
     title: "Protocol",
     open: false,
     knobs: [
-      time("protocol", "Protocol", "protocol processing a packet"),
-      time("per_byte", "Per byte", "protocol processing a byte of frame", 100e-9, 10e-12),
-      time("cold_protocol", "Cold caches", "what a packet costs the protocol more when the socket is full"),
+      cost("protocol", "Protocol"),
+      cost("per_byte", "Per byte", 10e-12, 100e-9),
+      cost("cold_protocol", "Cold caches"),
     ],
   },
   {
     title: "Pauses of the CPU",
     open: false,
-    knobs: [
-      time("pause", "Pause", "mean length of the pauses in which the CPU is taken away", 100e-3, 1e-6, "none"),
-      time("pause_every", "Every", "mean time from the end of a pause to the next", 10, 100e-6, "none"),
-    ],
+    knobs: [cost("pause", "Pause", 1e-6, 100e-3), cost("pause_every", "Every", 100e-6, 10)],
   },
 ];
 
-/** Sliders of the schemes' own parameters. */
-export const PARAMETERS: Record<string, Knob[]> = {
-  ideal: [],
-  interrupt: [],
-  "disable-enable": [],
-  polling: [
-    time("period", "Period", "time between polls", 10e-3, 1e-6),
-    count("quota", "Quota", "packets a poll at the most", 1, 1024),
-  ],
-  "napi-2007": [
-    time("period", "Period", "time between polls", 10e-3, 1e-6),
-    count("quota", "Quota", "packets a poll at the most", 1, 1024),
-  ],
-  napi: [
-    count("weight", "Weight", "packets a poll at the most (dev_weight)", 1, 1024),
-    time("rx_usecs", "rx-usecs", "an interrupt so long after the first packet", 10e-3, 1e-6),
-  ],
-  coalesce: [
-    count("frames", "Frames", "an interrupt when so many frames are counted", 1, 256),
-    time("usecs", "usecs", "an interrupt so long after the first packet", 10e-3, 1e-6),
-  ],
-  hybrid: [
-    time("period", "Period", "time between polls", 10e-3, 1e-6),
-    count("quota", "Quota", "packets a poll at the most", 1, 1024),
-  ],
-  dim: [],
+/** The preset's own figures, shown where nothing is set. */
+export const PRESET: Record<string, string> = Object.fromEntries(
+  Object.entries(HOST_KEYS).map(([key, row]) => [key, row.value]),
+);
+
+/** Sliders of the schemes' own parameters: label, lowest, highest, and a hint where the row's speaks of another scheme. */
+const SLIDERS: Record<string, Record<string, [string, number, number, string?]>> = {
+  polling: { period: ["Period", 1e-6, 10e-3], quota: ["Quota", 1, 1024] },
+  "napi-2007": { period: ["Period", 1e-6, 10e-3], quota: ["Quota", 1, 1024] },
+  napi: { weight: ["Weight", 1, 1024], rx_usecs: ["rx-usecs", 1e-6, 10e-3] },
+  coalesce: { frames: ["Frames", 1, 256], usecs: ["usecs", 1e-6, 10e-3] },
+  hybrid: {
+    period: ["Period", 1e-6, 10e-3, "time between polls, above the rate at which polling starts"],
+    quota: ["Quota", 1, 1024, "packets a poll at the most"],
+  },
 };
+
+/** Sliders by scheme. */
+export const PARAMETERS: Record<string, Knob[]> = Object.fromEntries(
+  Object.entries<Record<string, Row>>(SCHEME_PARAMETERS).map(([scheme, rows]) => [
+    scheme,
+    Object.entries(SLIDERS[scheme] ?? {}).flatMap(([key, [label, low, high, hint]]) => {
+      const row = rows[key];
+      return row ? [knob(key, row, label, low, high, hint)] : [];
+    }),
+  ]),
+);
+
+/** A parameter's value where a scheme does not name it. */
+export function unset(scheme: string, key: string): string {
+  const rows: Record<string, Record<string, Row>> = SCHEME_PARAMETERS;
+  return rows[scheme.split(":")[0] ?? ""]?.[key]?.value ?? "none";
+}
 
 export const SCHEMES = [
   "ideal",

@@ -22,12 +22,16 @@ impl Objective {
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::Cpu => "cpu",
-            Self::Throughput => "throughput",
-        }
+        crate::Choice::name(self)
     }
+}
+
+impl crate::Choice for Objective {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Latency, "latency", "Short waits"),
+        (Self::Cpu, "cpu", "CPU left for others"),
+        (Self::Throughput, "throughput", "Packets and bytes delivered"),
+    ];
 }
 
 impl std::fmt::Display for Objective {

@@ -4,8 +4,10 @@
 //! and square root are rounded alike everywhere (IEEE 754) and need no replacement; nor does `powi`, a product in a fixed order.
 //! The workspace's `clippy.toml` names the standard library's, and core, model and sim forbid them.
 
+mod split_mix;
 mod student;
 
+pub use split_mix::SplitMix64;
 pub use student::two_sided_t;
 
 // libm is pure Rust: musl's port of FreeBSD's msun, errors below 1 ulp.

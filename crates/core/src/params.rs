@@ -35,7 +35,8 @@ impl<'a> Params<'a> {
         Some(self.left.remove(place).1)
     }
 
-    fn read<T>(
+    /// The value of `key` by `parse`, if given.
+    pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
         parse: impl Fn(&str) -> Result<T, ParseError>,

@@ -2,11 +2,20 @@
 //!
 //! Written `NAME[:key=value,...]`, printed in the same form with every key that matters.
 
+mod parameter;
 mod text;
 
 use crate::bounds;
 use crate::error::Invalid;
 use crate::host::Host;
+
+pub use parameter::{Parameter, Unit};
+
+use parameter::{Count, Flag, Kind, Name, Number, Rate, Time};
+
+/// Defaults of the paper where a parameter is left out: T_poll = 20 us, Q = 3.
+const PERIOD_S: f64 = 20e-6;
+const QUOTA: u64 = 3;
 
 /// One interrupt-handling scheme with its parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,55 +56,60 @@ pub enum Scheme {
     Dim(Dim),
 }
 
+parameter::parameters! {
 /// Linux NAPI (net/core/dev.c and kernel/softirq.c, 6.5 to 6.18): a round of softirqs polls once, up to `weight`; a full poll raises the
 /// next round, up to ten of them, then ksoftirqd.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Napi {
     /// Packets a poll at the most (dev_weight, 64).
-    pub weight: u64,
+    pub weight: u64 = 64 => Count("weight", always),
     /// Packets after which a round takes no further instance (netdev_budget, 300). With one instance next to nothing depends on it.
-    pub budget: u64,
+    pub budget: u64 = 300 => Count("budget", always),
     /// Time after which a round takes no further instance (netdev_budget_usecs) (s). As `budget`.
-    pub budget_time_s: f64,
+    pub budget_time_s: f64 = 2e-3 => Time("budget_time", always),
     /// True: process_backlog: the input queue moves whole to the process queue once that is empty, and only
     /// the input queue is bounded (netdev_max_backlog), as RPS and plain veth do.
-    pub backlog: bool,
+    pub backlog: bool = false => Flag("backlog", changed),
     /// True: polling always runs in a thread that shares the CPU with the application.
-    pub threaded: bool,
+    pub threaded: bool = false => Flag("threaded", changed),
     /// True: softirqs wait for ksoftirqd while that is awake, and so for its turn beside the application, as in kernels from 4.9 to 6.4
     /// (`ksoftirqd_running` in kernel/softirq.c, until d15121be7485).
-    pub ksoftirqd: bool,
+    pub ksoftirqd: bool = false => Flag("ksoftirqd", changed),
     /// Packets that a device's poll gathers before the protocols have them, at the most (net.core.gro_normal_batch, 8): what is left is
     /// handed on when the poll completes, after its last look at the ring (`gro_normal_one`, `napi_complete_done`). 1: each at once.
-    pub gro_normal_batch: u64,
+    pub gro_normal_batch: u64 = 1 => Count("gro_normal_batch", changed),
     /// Empty polls in a row after which interrupts are unmasked again (napi_defer_hard_irqs).
-    pub defer_hard_irqs: u32,
+    pub defer_hard_irqs: u32 = 0 => Count("defer_hard_irqs", changed),
     /// Delay of the next poll while deferring (gro_flush_timeout) (s).
-    pub gro_flush_timeout_s: f64,
+    pub gro_flush_timeout_s: f64 = 0.0 => Time("gro_flush_timeout", changed),
     /// True: the application polls the device itself when it finds its socket empty.
-    pub busy_poll: bool,
+    pub busy_poll: bool = false => Flag("busy_poll", changed),
     /// How long interrupts stay suspended while the application polls (irq_suspend_timeout) (s).
-    pub irq_suspend_timeout_s: f64,
+    pub irq_suspend_timeout_s: f64 = 0.0 => Time("irq_suspend_timeout", changed),
+    #[parameters]
     /// What the NIC does before it interrupts.
     pub moderation: Moderation,
 }
+}
 
+parameter::parameters! {
 /// A NIC's moderation of the receive interrupt that starts NAPI; what is None or zero is off, and with no count or timer each packet
 /// is a reason to interrupt.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moderation {
     /// An interrupt when so many packets are counted (rx-frames).
-    pub frames: Option<u64>,
+    pub frames: Option<u64> = None => Count("rx_frames", always),
     /// An interrupt so long after the first packet that is not announced (an absolute timer; rx-usecs where it is one) (s).
-    pub absolute_timer_s: Option<f64>,
+    pub absolute_timer_s: Option<f64> = None => Time("rx_usecs", always),
     /// An interrupt so long after the last packet (s).
-    pub packet_timer_s: Option<f64>,
+    pub packet_timer_s: Option<f64> = None => Time("packet_timer", always),
     /// At most one interrupt in so long, counted from its assertion (ITR, EITR; rx-usecs of Intel's drivers) (s).
-    pub min_gap_s: Option<f64>,
+    pub min_gap_s: Option<f64> = None => Time("min_gap", always),
     /// How that is kept.
-    pub gap: Gap,
+    pub gap: Gap = Gap::Each => Name("gap", changed),
     /// How late the end of the gap comes, and the least from there to the next interrupt, where who keeps it also moves the packets ([`Gap::Echo`]) (s).
-    pub gap_late_s: Option<f64>,
+    pub gap_late_s: Option<f64> = None => Time("gap_late", always),
+}
 }
 
 /// How a NIC keeps the gap between two interrupts.
@@ -136,57 +150,42 @@ impl Gap {
     }
 }
 
-impl Default for Napi {
-    fn default() -> Self {
-        Self {
-            weight: 64,
-            budget: 300,
-            budget_time_s: 2e-3,
-            backlog: false,
-            threaded: false,
-            ksoftirqd: false,
-            gro_normal_batch: 1,
-            defer_hard_irqs: 0,
-            gro_flush_timeout_s: 0.0,
-            busy_poll: false,
-            irq_suspend_timeout_s: 0.0,
-            moderation: Moderation::default(),
-        }
-    }
-}
-
+parameter::parameters! {
 /// Interrupt coalescing; what is None or zero is off.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Coalesce {
     /// tau: an interrupt when so many frames are counted.
-    pub frames: Option<u64>,
+    pub frames: Option<u64> = None => Count("frames", always),
     /// T_abs: an interrupt so long after the first packet since the last interrupt (s).
-    pub absolute_timer_s: Option<f64>,
+    pub absolute_timer_s: Option<f64> = None => Time("usecs", always),
     /// T_pkt: an interrupt so long after the last packet (s).
-    pub packet_timer_s: Option<f64>,
+    pub packet_timer_s: Option<f64> = None => Time("packet_timer", always),
     /// At most one interrupt in so long (interrupt throttle) (s).
-    pub min_gap_s: Option<f64>,
+    pub min_gap_s: Option<f64> = None => Time("min_gap", always),
     /// True: no interrupt until the ring is empty; false: interrupts preempt protocol work (the paper's).
-    pub masked: bool,
+    pub masked: bool = false => Flag("masked", changed),
     /// True: packets dropped at a full ring count and interrupt. False, the default: a NIC announces what it has written to memory.
-    pub drops_interrupt: bool,
+    pub drops_interrupt: bool = false => Flag("drops_interrupt", changed),
+}
 }
 
+parameter::parameters! {
 /// The paper's proposal: disable-enable at low load, polling at high load, with hysteresis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hybrid {
     /// T_poll of the polling part (s).
-    pub period_s: f64,
+    pub period_s: f64 = PERIOD_S => Time("period", always),
     /// Q of the polling part.
-    pub quota: u64,
+    pub quota: u64 = QUOTA => Count("quota", always),
     /// Measured rate above which polling starts (pps); None: from eq. (13).
-    pub up_pps: Option<f64>,
+    pub up_pps: Option<f64> = None => Rate("up", always),
     /// Measured rate below which disable-enable resumes (pps); None: a tenth below `up_pps`.
-    pub down_pps: Option<f64>,
+    pub down_pps: Option<f64> = None => Rate("down", always),
     /// Weight of a new sample in the moving average of rate and frame size.
-    pub ewma: f64,
+    pub ewma: f64 = 0.1 => Number("ewma", always),
     /// As for [`Scheme::DisableEnable`].
-    pub merged: bool,
+    pub merged: bool = false => Flag("merged", changed),
+}
 }
 
 /// Which of lib/dim's tables is walked.
@@ -199,13 +198,15 @@ pub enum DimProfile {
     Cqe,
 }
 
+parameter::parameters! {
 /// Linux's dynamic interrupt moderation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dim {
     /// Table of usecs and frames.
-    pub profile: DimProfile,
+    pub profile: DimProfile = DimProfile::Eqe => Name("profile", always),
     /// Index at the start, 0 to 4.
-    pub start: u32,
+    pub start: u32 = 1 => Count("start", always),
+}
 }
 
 impl Scheme {

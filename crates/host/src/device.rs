@@ -20,16 +20,11 @@ use crate::{
     setting::{Group, LINK_TIME, POLL_INTERVAL, Setting},
     testbed::Permission,
 };
-use netcliff_core::experiment::Key;
+use netcliff_core::experiment::{Coalesce, Key};
 use std::{io, path::Path, thread, time::Instant};
 
 /// MTUs that are set (bytes). Below 1280 the kernel takes the IPv6 addresses off a device, and they would not come back.
 pub const MTU_BYTES: std::ops::RangeInclusive<u32> = 1280..=65_535;
-/// Coalescing that is set, by the kernel's names: what makes `adaptive-rx` off comes before what it would overrule.
-const COALESCE: [&str; 6] = ["adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
-/// The same by direction: the switch, and the figures that the driver chooses by itself while it is on.
-const CHOSEN: [(&str, [&str; 2]); 2] =
-    [("adaptive-rx", ["rx-usecs", "rx-frames"]), ("adaptive-tx", ["tx-usecs", "tx-frames"])];
 
 /// Why a device's settings cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -242,7 +237,8 @@ impl DeviceHold {
                 "it does not have that one (`ethtool -k` shows what it has)".to_owned(),
             );
         }
-        let has = |name: &str| COALESCE.contains(&name) && self.found.coalesce.contains_key(name);
+        let is_set = |name: &str| Coalesce::in_order().any(|what| what.kernel_name() == name);
+        let has = |name: &str| is_set(name) && self.found.coalesce.contains_key(name);
         match wanted.coalesce.keys().find(|name| !has(name)) {
             Some(name) => bad(
                 format!("coalescing {name}"),
@@ -260,7 +256,7 @@ impl DeviceHold {
         for (name, on) in wanted.features.iter().filter(|(name, on)| now.features.get(*name) != Some(*on)) {
             steps.push((ethtool(Group::Features, name), if *on { "on" } else { "off" }.to_owned()));
         }
-        for name in COALESCE {
+        for name in Coalesce::in_order().map(Coalesce::kernel_name) {
             let Some(value) = wanted.coalesce.get(name).filter(|value| now.coalesce.get(name) != Some(*value)) else {
                 continue;
             };

@@ -1,23 +1,20 @@
 //! Seeded random numbers for simulated devices.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+use netcliff_core::math::SplitMix64;
+
+/// Draws of several distributions.
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Chance(SplitMix64);
 
 impl Chance {
     /// From a seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64(seed))
     }
 
     /// Uniform in (0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((mixed >> 11) as f64 + 0.5) * 2f64.powi(-53)
+        self.0.uniform()
     }
 
     /// Exponential with mean 1.

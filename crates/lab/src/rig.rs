@@ -77,6 +77,14 @@ pub enum Place {
     Loopback,
 }
 
+impl netcliff_core::Choice for Place {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Best, "best", "Network namespaces where permitted, else loopback"),
+        (Self::Netns, "netns", "Two network namespaces joined by veth"),
+        (Self::Loopback, "loopback", "127.0.0.1: sender and receiver share their CPU's packet work"),
+    ];
+}
+
 /// What to build.
 #[derive(Debug, Clone, Default)]
 pub struct RigOptions {

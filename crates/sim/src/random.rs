@@ -5,7 +5,7 @@
 
 mod wide;
 
-use netcliff_core::math::{self, ln_of_normal as ln};
+use netcliff_core::math::{self, SplitMix64, ln_of_normal as ln};
 
 use crate::draw::{SHORT_TICKS, to_short_ticks, to_ticks};
 use wide::{Width, Work};
@@ -63,15 +63,6 @@ pub(crate) enum Purpose {
     Resume = 21,
 }
 
-/// One step of SplitMix64 (Steele, Lea, Flood 2014).
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// A stream of 64-bit numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
@@ -82,13 +73,13 @@ pub(crate) struct Stream {
 impl Stream {
     /// The stream of `purpose` in `replication` under `seed`.
     pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64) -> Self {
-        let mut mix = seed;
-        let mut key = split_mix(&mut mix) ^ (purpose as u64).wrapping_mul(0xd1b5_4a32_d192_ed03);
-        key = split_mix(&mut key) ^ replication.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7);
+        let purposed = SplitMix64(seed).draw() ^ (purpose as u64).wrapping_mul(0xd1b5_4a32_d192_ed03);
+        let key = SplitMix64(purposed).draw() ^ replication.wrapping_mul(0x8cb9_2ba7_2f3d_8dd7);
+        let mut key = SplitMix64(key);
         let mut state = [[0; LANES]; 4];
         for lane in 0..LANES {
             for word in &mut state {
-                word[lane] = split_mix(&mut key);
+                word[lane] = key.draw();
             }
         }
         Self { state, width: Width::detect() }

@@ -226,13 +226,25 @@ pub enum Stamps {
     Hardware,
 }
 
+impl netcliff_core::Choice for Stamps {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Application, "application", "The tester's own, from before a frame is written"),
+        (
+            Self::Kernel,
+            "kernel",
+            "The kernel's, from the driver at the port that sends: without what the tester itself takes to send",
+        ),
+        (
+            Self::Hardware,
+            "hardware",
+            "The two ports' own, brought together by the system's clock where they are two; the ports are set to stamp every frame and set back",
+        ),
+    ];
+}
+
 impl std::fmt::Display for Stamps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Application => "application",
-            Self::Kernel => "kernel",
-            Self::Hardware => "hardware",
-        })
+        f.write_str(netcliff_core::Choice::name(*self))
     }
 }
 

@@ -18,6 +18,11 @@ pub enum Arrivals {
     Poisson,
 }
 
+impl netcliff_core::Choice for Arrivals {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] =
+        &[(Self::Poisson, "poisson", "Exponential gaps"), (Self::Constant, "constant", "Equal gaps")];
+}
+
 /// Offsets from the start of the run in nanoseconds, never decreasing, without end.
 ///
 /// The generator takes any such iterator; this one makes the two common laws. Offsets are computed

@@ -17,9 +17,8 @@ pub struct ComputeArgs {
     /// Change one cost or size of the host, such as application=2us (repeatable)
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Host")]
     pub set: Vec<String>,
-    /// How packets reach the CPU: ideal, interrupt, disable-enable, polling, napi-2007, napi, coalesce, hybrid
-    /// or dim, with parameters after a colon [default: that of the host's `find`, else napi]
-    #[arg(long, value_name = "NAME[:key=value,...]", help_heading = "Host")]
+    // How packets reach the CPU.
+    #[arg(long, value_name = "NAME[:key=value,...]", help_heading = "Host", help = scheme_help())]
     pub scheme: Option<Scheme>,
     /// Offered load: 100kpps, 300Mbit/s or 40% of line rate
     #[arg(long, conflicts_with = "rates", value_name = "RATE", allow_hyphen_values = true, help_heading = "Load")]
@@ -69,6 +68,16 @@ pub struct ComputeArgs {
     /// Keep the records in the store
     #[arg(long, help_heading = "Output")]
     pub save: bool,
+}
+
+/// The names of all schemes.
+fn scheme_help() -> String {
+    let names = Scheme::names();
+    let (last, others) = names.split_last().expect("schemes");
+    format!(
+        "How packets reach the CPU: {} or {last}, with parameters after a colon [default: that of the host's `find`, else napi]",
+        others.join(", ")
+    )
 }
 
 /// `netcliff predict`.

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
+use super::choice::one_of;
 use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
-use netcliff_core::units;
+use netcliff_core::{Choice, units};
 use netcliff_host::testbed::vm::Model;
-use netcliff_lab::find::CheckSetup;
-use netcliff_lab::rig::MOST_QUEUES;
+use netcliff_lab::find::{CheckSetup, Idle};
+use netcliff_lab::rig::{MOST_QUEUES, Place};
+use netcliff_wire::schedule::Arrivals;
 
 /// `netcliff find`.
 #[derive(Debug, Args)]
@@ -52,7 +54,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
     pub traffic: Option<PathBuf>,
     /// Arrival process of the sender
-    #[arg(long, value_enum, default_value_t = Arrivals::Poisson, help_heading = "Load and application")]
+    #[arg(long, value_parser = one_of::<Arrivals>(), default_value = "poisson", help_heading = "Load and application")]
     pub arrivals: Arrivals,
     /// CPU time the application spends a packet beyond reading it
     #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
@@ -154,7 +156,7 @@ pub struct FindArgs {
     #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
     /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
-    #[arg(long, value_enum, default_value_t = Idle::Awake, help_heading = "Testbed")]
+    #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Testbed", hide_short_help = true)]
@@ -213,15 +215,6 @@ pub enum SendBy {
     Socket,
 }
 
-/// Arrival processes that can be sent.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Arrivals {
-    /// Exponential gaps
-    Poisson,
-    /// Equal gaps
-    Constant,
-}
-
 /// A name that QEMU's options and a socket's address can hold.
 fn socket_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -235,7 +228,7 @@ fn socket_name(text: &str) -> Result<String, String> {
 #[derive(Debug, Clone, Copy)]
 pub enum FindTestbed {
     /// One of this host's own
-    Here(Testbed),
+    Here(Place),
     /// A guest with this NIC
     Vm(Model),
 }
@@ -248,31 +241,10 @@ fn own_traffic(text: &str) -> Result<PathBuf, String> {
 fn place(text: &str) -> Result<FindTestbed, String> {
     match text.strip_prefix("vm:") {
         Some(model) => model.parse().map(FindTestbed::Vm).map_err(|error: netcliff_core::ParseError| error.to_string()),
-        None => Testbed::from_str(text, false)
+        None => Place::named(text)
             .map(FindTestbed::Here)
-            .map_err(|_| "expected best, netns, loopback, or vm: and a driver, such as vm:e1000e".to_owned()),
+            .ok_or_else(|| "expected best, netns, loopback, or vm: and a driver, such as vm:e1000e".to_owned()),
     }
-}
-
-/// Testbeds.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Testbed {
-    /// Network namespaces where permitted, else loopback
-    Best,
-    /// Two network namespaces joined by veth
-    Netns,
-    /// 127.0.0.1: sender and receiver share their CPU's packet work
-    Loopback,
-}
-
-/// Ways of a CPU to idle.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Idle {
-    /// It never halts: a loop keeps it busy that gives way to all else, and is given back at the end; a halted virtual CPU may come back
-    /// milliseconds late
-    Awake,
-    /// As the host is configured
-    AsConfigured,
 }
 
 /// Meters of CPU time.

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use netcliff_core::{inspection, units};
+use clap::Args;
+use netcliff_core::inspection::Objective;
+use netcliff_core::units;
 
+use super::choice::one_of;
 use super::numbers;
 
 /// What to look at, and for what.
@@ -29,7 +31,7 @@ pub struct InspectArgs {
     #[arg(long = "if", value_name = "NAME")]
     interface: Option<String>,
     /// What the host is for: some rules then say more, others less
-    #[arg(long)]
+    #[arg(long, value_parser = one_of::<Objective>())]
     pub objective: Option<Objective>,
     /// Round-trip time of the longest path that TCP has to fill
     #[arg(long, default_value = "1ms", value_parser = rtt, value_name = "TIME", allow_hyphen_values = true)]
@@ -55,27 +57,6 @@ impl InspectArgs {
     /// The only interface to look at, however it was named.
     pub fn interface(&self) -> Option<&str> {
         self.interface.as_deref().or(self.device.as_deref())
-    }
-}
-
-/// What settings are wanted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Objective {
-    /// Short waits
-    Latency,
-    /// CPU left for others
-    Cpu,
-    /// Packets and bytes delivered
-    Throughput,
-}
-
-impl From<Objective> for inspection::Objective {
-    fn from(objective: Objective) -> Self {
-        match objective {
-            Objective::Latency => Self::Latency,
-            Objective::Cpu => Self::Cpu,
-            Objective::Throughput => Self::Throughput,
-        }
     }
 }
 

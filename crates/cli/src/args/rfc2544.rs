@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
+use super::choice::one_of;
 use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
-use netcliff_core::units;
+use netcliff_core::{Choice, units};
+use netcliff_host::testbed::forward::Forwarding;
 use netcliff_lab::rfc2544::search::asked::Asked;
-use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES};
+use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES, SearchBy};
+use netcliff_wire::forward::port::{ReceiveBy, SendBy};
+use netcliff_wire::forward::stamps::Stamps;
 
 /// `netcliff rfc2544`.
 #[derive(Debug, Args)]
@@ -48,7 +52,7 @@ pub struct Rfc2544Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["frames", "flows", "destinations", "destination_ports"], help_heading = "Traffic")]
     pub pcap: Option<PathBuf>,
     /// How the device forwards
-    #[arg(long, value_enum, default_value_t = Forwarding::Route, conflicts_with_all = ["tx", "rx"], help_heading = "Device")]
+    #[arg(long, value_parser = one_of::<Forwarding>(), default_value = Forwarding::Route.name(), conflicts_with_all = ["tx", "rx"], help_heading = "Device")]
     pub forwarding: Forwarding,
     /// Rules that --forwarding netfilter compares each frame with, 1 to 500 [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500), allow_negative_numbers = true, help_heading = "Device", hide_short_help = true)]
@@ -73,17 +77,17 @@ pub struct Rfc2544Args {
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true, help_heading = "Traffic", hide_short_help = true)]
     pub vlan: Option<u16>,
     /// How frames are sent
-    #[arg(long, value_enum, default_value_t = SendBy::Auto, help_heading = "Traffic", hide_short_help = true)]
+    #[arg(long, value_parser = one_of::<SendBy>(), default_value = SendBy::Auto.name(), help_heading = "Traffic", hide_short_help = true)]
     pub send_by: SendBy,
     /// How frames are received
-    #[arg(long, value_enum, default_value_t = ReceiveBy::Auto, help_heading = "Traffic", hide_short_help = true)]
+    #[arg(long, value_parser = one_of::<ReceiveBy>(), default_value = ReceiveBy::Auto.name(), help_heading = "Traffic", hide_short_help = true)]
     pub receive_by: ReceiveBy,
     /// Whose clock the latency of tagged frames is taken with; with latency or all
-    #[arg(long, value_enum, default_value_t = Stamps::Application, help_heading = "Traffic", hide_short_help = true)]
+    #[arg(long, value_parser = one_of::<Stamps>(), default_value = Stamps::Application.name(), help_heading = "Traffic", hide_short_help = true)]
     pub stamps: Stamps,
     /// How throughput is searched
-    #[arg(long, value_enum, default_value_t = Search::Mlr, help_heading = "Search")]
-    pub search: Search,
+    #[arg(long, value_parser = one_of::<SearchBy>(), default_value = SearchBy::Mlr.name(), help_heading = "Search")]
+    pub search: SearchBy,
     /// What one search by MLRsearch looks for, as RFC 9971 has it; can be repeated, the other tests go by the first. Keys: trial (final trial
     /// duration) [default: --trial], sum (duration sum of the trials that judge a load) [trial], initial (initial trial duration) [1s, or trial],
     /// loss (ratio that a trial may have) [--loss], exceed (ratio of the sum that may lose more) [0], width [--width]
@@ -172,72 +176,6 @@ pub enum Test {
     BackToBack,
     /// All four
     All,
-}
-
-/// Ways to forward.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Forwarding {
-    /// IP routing
-    Route,
-    /// Routing with netfilter rules (--rules)
-    Netfilter,
-    /// Routing with connection tracking
-    Conntrack,
-    /// A bridge
-    Bridge,
-    /// XDP redirect: native mode in a NAPI thread on the router's CPU, generic mode where that is refused
-    Xdp,
-    /// XDP redirect, generic mode
-    XdpGeneric,
-}
-
-/// Ways to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SendBy {
-    /// AF_XDP where it is available (zero-copy where the driver can), else AF_PACKET
-    Auto,
-    /// AF_PACKET transmit ring
-    Packet,
-    /// AF_XDP only
-    Xdp,
-}
-
-/// Ways to receive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReceiveBy {
-    /// AF_XDP where the port's driver runs XDP programs, else AF_PACKET
-    Auto,
-    /// AF_PACKET receive ring
-    Packet,
-    /// AF_XDP only; an XDP program takes the UDP frames that arrive at the port for as long as it runs
-    Xdp,
-    /// The same with the program in the port's driver only; at a veth it then works on the CPU of whoever sends
-    XdpNative,
-    /// The same with the program in the kernel's receive path only
-    XdpGeneric,
-}
-
-/// Clocks of tagged frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Stamps {
-    /// The tester's own, from before a frame is written
-    Application,
-    /// The kernel's, from the driver at the port that sends: without what the tester itself takes to send
-    Kernel,
-    /// The two ports' own, brought together by the system's clock where they are two; the ports are set to stamp every frame
-    /// and set back
-    Hardware,
-}
-
-/// Searches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Search {
-    /// RFC 2544's bisection: every trial is a full one
-    Binary,
-    /// MLRsearch (RFC 9971) with RFC 2544's goal: full trials only for the answer
-    Mlr,
-    /// MLRsearch with 21 trials a load, of 1 s or --trial, of which half may lose, for a machine that other work disturbs
-    Typical,
 }
 
 /// An entry of `--frames`.

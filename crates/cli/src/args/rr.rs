@@ -1,12 +1,15 @@
 //! `netcliff rr`.
 
-use clap::{Args, ValueEnum};
-use netcliff_core::units;
-use netcliff_wire::rr::MOST_RATE_PER_S;
+use clap::Args;
+use netcliff_core::{Choice, units};
+use netcliff_lab::rig::Place;
+use netcliff_wire::rr::{MOST_RATE_PER_S, Transport};
+use netcliff_wire::schedule::Arrivals;
 
+use super::choice::one_of;
 use super::numbers::{self, cpu_lists, whole};
 use super::wait::WaitArgs;
-use super::{Arrivals, FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
+use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
 
 /// `netcliff rr`.
 #[derive(Debug, Args)]
@@ -34,7 +37,7 @@ pub struct RrArgs {
     #[command(flatten)]
     pub far: FarArgs,
     /// What carries requests and responses
-    #[arg(long, value_enum, default_value_t = Transport::Tcp, help_heading = "Transactions")]
+    #[arg(long, value_parser = one_of::<Transport>(), default_value = Transport::Tcp.name(), help_heading = "Transactions")]
     pub transport: Transport,
     /// UDP: --transport udp
     #[arg(long, short = 'u', conflicts_with = "transport", help_heading = "Transactions", hide_short_help = true)]
@@ -64,7 +67,7 @@ pub struct RrArgs {
     #[arg(long, value_parser = rate, allow_hyphen_values = true, value_name = "20k", conflicts_with_all = ["depth", "crr"], help_heading = "Transactions")]
     pub rate: Option<f64>,
     /// Gaps of the open loop [default: poisson]
-    #[arg(long, value_enum, help_heading = "Transactions")]
+    #[arg(long, value_parser = one_of::<Arrivals>(), help_heading = "Transactions")]
     pub arrivals: Option<Arrivals>,
     /// Measured time of a repeat
     #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, short = 't', help_heading = "Measurement")]
@@ -88,8 +91,8 @@ pub struct RrArgs {
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpu_lists, help_heading = "Ends")]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
     /// Where the traffic goes when both ends are here
-    #[arg(long, value_enum, default_value_t = Testbed::Best, conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
-    pub testbed: Testbed,
+    #[arg(long, value_parser = one_of::<Place>(), default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
+    pub testbed: Place,
     /// IPv6 instead of IPv4; against an agent the address says which
     #[arg(long, conflicts_with_all = ["to", "ssh"], help_heading = "Ends", hide_short_help = true)]
     pub ipv6: bool,
@@ -127,17 +130,6 @@ impl RrArgs {
     pub fn carrier(&self) -> Transport {
         if self.udp { Transport::Udp } else { self.transport }
     }
-}
-
-/// Transports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Transport {
-    /// A TCP connection a flow
-    Tcp,
-    /// A pair of UDP sockets a flow; losses are counted
-    Udp,
-    /// Unix sockets: wake-ups and copies without a network
-    Unix,
 }
 
 /// Forms of `--busy-poll`.

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use netcliff_core::experiment::Share;
-use netcliff_core::{EngineKind, FrameSizes};
+use netcliff_core::{Choice, EngineKind, FrameSizes};
+use netcliff_lab::rig::Place;
 
+use super::FarArgs;
+use super::choice::one_of;
 use super::guest::GuestArgs;
 use super::numbers::{self, whole};
 use super::wait::WaitArgs;
-use super::{FarArgs, Testbed};
 
 /// `netcliff run`.
 #[derive(Debug, Args)]
@@ -72,8 +74,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "64B,512B", value_delimiter = ',', help_heading = "Experiment", hide_short_help = true)]
     pub sizes: Vec<FrameSizes>,
     /// Where an experiment of transfers is measured
-    #[arg(long, value_enum, default_value_t = Testbed::Netns, conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
-    pub testbed: Testbed,
+    #[arg(long, value_parser = one_of::<Place>(), default_value = Place::Netns.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
+    pub testbed: Place,
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]
     pub far: FarArgs,

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
+use netcliff_lab::rig::Place;
 use netcliff_lab::stream::Method;
 use netcliff_wire::transfer::MOST_FLOWS;
 
+use super::choice::one_of;
 use super::numbers::{self, whole};
 use super::wait::WaitArgs;
-use super::{FarArgs, LinkArgs, Meter, RepeatArgs, Testbed};
+use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
 
 /// `netcliff stream`.
 #[derive(Debug, Args)]
@@ -75,8 +77,8 @@ pub struct StreamArgs {
     )]
     pub namespaces: Vec<String>,
     /// Both ends in namespaces joined by veth, a CPU each [default: this namespace]
-    #[arg(long, value_enum, conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
-    pub testbed: Option<Testbed>,
+    #[arg(long, value_parser = one_of::<Place>(), conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
+    pub testbed: Option<Place>,
     /// The link of --testbed netns.
     #[command(flatten)]
     pub bed: LinkArgs,

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use netcliff_core::inspection::Objective;
 use netcliff_core::units;
 use netcliff_host::tune::{Wish, affinity::Design};
 
+use super::FarArgs;
+use super::choice::one_of;
 use super::wait::WaitArgs;
-use super::{FarArgs, Objective};
 
 /// `netcliff tune`.
 #[derive(Debug, Args)]
@@ -41,15 +43,15 @@ pub enum TuneAction {
 #[derive(Debug, Args)]
 pub struct WishArgs {
     /// What to optimise for
-    #[arg(long, required_unless_present = "plan")]
+    #[arg(long, value_parser = one_of::<Objective>(), required_unless_present = "plan")]
     pub objective: Option<Objective>,
     /// Interface (repeatable) [default: hardware that is up]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
     /// Where receive and transmit interrupts of a queue go [default: pairing; smt where they are apart and
     /// cores have siblings]
-    #[arg(long)]
-    pub design: Option<DesignName>,
+    #[arg(long, value_parser = one_of::<Design>())]
+    pub design: Option<Design>,
     /// Round-trip time of the longest path that TCP has to fill
     #[arg(long, default_value = "1ms", value_parser = units::parse_time_s, value_name = "TIME", allow_hyphen_values = true)]
     pub rtt: f64,
@@ -62,17 +64,6 @@ pub struct WishArgs {
     /// A plan that `tune plan --json` wrote, instead of an objective
     #[arg(long, value_name = "FILE", conflicts_with_all = ["objective", "interfaces", "design", "mtu", "spare"])]
     pub plan: Option<PathBuf>,
-}
-
-/// Designs for interrupts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DesignName {
-    /// Both on one core, a core a queue
-    Pairing,
-    /// On as many CPUs as there are
-    Spread,
-    /// On a core and its sibling
-    Smt,
 }
 
 /// `netcliff tune plan`.
@@ -220,15 +211,10 @@ fn metric(text: &str) -> Result<Metric, String> {
 impl WishArgs {
     /// As the planner takes it; None: a file was given.
     pub fn wish(&self) -> Option<Wish> {
-        let design = self.design.map(|design| match design {
-            DesignName::Pairing => Design::Pairing,
-            DesignName::Spread => Design::Spread,
-            DesignName::Smt => Design::Smt,
-        });
         Some(Wish {
-            objective: self.objective?.into(),
+            objective: self.objective?,
             interfaces: self.interfaces.clone(),
-            design,
+            design: self.design,
             rtt_s: self.rtt,
             mtu_bytes: self.mtu,
             spared: self.spare.clone(),

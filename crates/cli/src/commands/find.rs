@@ -204,16 +204,12 @@ fn checked(args: &FindArgs) -> FindOptions {
 }
 
 fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<BetweenOptions>) -> FindOptions {
-    use crate::args::{Arrivals, Testbed};
     FindOptions {
         capture: capture.cloned(),
         quick: args.quick,
         loss: args.loss,
         frame_bytes: capture.map_or(args.size, |capture| mean_bytes(capture)),
-        arrivals: match args.arrivals {
-            Arrivals::Poisson => netcliff_wire::schedule::Arrivals::Poisson,
-            Arrivals::Constant => netcliff_wire::schedule::Arrivals::Constant,
-        },
+        arrivals: args.arrivals,
         work_s: args.work,
         receive_buffer_bytes: args.socket_buffer,
         repeats: args.repeats,
@@ -222,18 +218,14 @@ fn options(args: &FindArgs, capture: Option<&Arc<Capture>>, between: Option<Betw
         exceed: Some(args.exceed),
         width: args.width,
         searches: args.searches,
-        idle: match args.idle {
-            crate::args::Idle::Awake => netcliff_lab::find::Idle::Awake,
-            crate::args::Idle::AsConfigured => netcliff_lab::find::Idle::AsConfigured,
-        },
+        idle: args.idle,
         seed: args.seed,
         cpu: args.cpu_meter.preference(),
         rig: RigOptions {
             place: match args.testbed {
                 // A guest's tap is in a namespace of its own.
-                FindTestbed::Here(Testbed::Netns) | FindTestbed::Vm(_) => Place::Netns,
-                FindTestbed::Here(Testbed::Best) => Place::Best,
-                FindTestbed::Here(Testbed::Loopback) => Place::Loopback,
+                FindTestbed::Vm(_) => Place::Netns,
+                FindTestbed::Here(place) => place,
             },
             sender_cpu: args.sender_cpu,
             host_cpu: args.host_cpu,

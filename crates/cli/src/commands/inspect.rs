@@ -35,7 +35,7 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     if let Some(name) = args.interface() {
         inspection.only(name).map_err(|error| output::usage(format!("--if: {error}")))?;
     }
-    let aim = rules::Aim { objective: args.objective.map(Into::into), rtt_s: args.rtt };
+    let aim = rules::Aim { objective: args.objective, rtt_s: args.rtt };
     let remarks = rules::check(&inspection, &aim);
     if args.json {
         output::json_line(&Whole { inspection: &inspection, schemes: scheme::of(&inspection), remarks: &remarks })?;

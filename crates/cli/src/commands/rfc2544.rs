@@ -9,7 +9,7 @@ use netcliff_core::{Fingerprint, Invalid, Provenance};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::testbed::TestbedError;
-use netcliff_host::testbed::forward::{Forwarding as Way, RULES_BY_DEFAULT};
+use netcliff_host::testbed::forward::{Forwarding, RULES_BY_DEFAULT};
 use netcliff_host::testbed::ports::PortError;
 use netcliff_host::testbed::stamping::StampingError;
 use netcliff_lab::inputs;
@@ -23,14 +23,12 @@ use netcliff_lab::store::Store;
 use netcliff_report as report;
 use netcliff_wire::WireError;
 use netcliff_wire::forward::frame::least_bytes;
-use netcliff_wire::forward::port::{ReceiveBy as TakenIn, SendBy as Sent};
-use netcliff_wire::forward::stamps::Stamps as By;
 
 use super::{
     command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable, stop_on_signal,
     warn_of_load, write,
 };
-use crate::args::{Forwarding, Frames, ReceiveBy, Rfc2544Args, Search, SendBy, Stamps, StoreArgs, Test};
+use crate::args::{Frames, Rfc2544Args, StoreArgs, Test};
 use crate::live;
 use crate::output;
 use progress::Progress;
@@ -151,28 +149,10 @@ fn settings(args: &Rfc2544Args) -> anyhow::Result<Settings> {
         destinations: args.destinations,
         destination_ports: args.destination_ports,
         vlan: args.vlan,
-        send_by: match args.send_by {
-            SendBy::Auto => Sent::Auto,
-            SendBy::Packet => Sent::Packet,
-            SendBy::Xdp => Sent::Xdp,
-        },
-        receive_by: match args.receive_by {
-            ReceiveBy::Auto => TakenIn::Auto,
-            ReceiveBy::Packet => TakenIn::Packet,
-            ReceiveBy::Xdp => TakenIn::Xdp,
-            ReceiveBy::XdpNative => TakenIn::XdpNative,
-            ReceiveBy::XdpGeneric => TakenIn::XdpGeneric,
-        },
-        stamps: match args.stamps {
-            Stamps::Application => By::Application,
-            Stamps::Kernel => By::Kernel,
-            Stamps::Hardware => By::Hardware,
-        },
-        search: match args.search {
-            Search::Binary => SearchBy::Binary,
-            Search::Mlr => SearchBy::Mlr,
-            Search::Typical => SearchBy::MlrTypical,
-        },
+        send_by: args.send_by,
+        receive_by: args.receive_by,
+        stamps: args.stamps,
+        search: args.search,
         goals: goals(args, trial_s),
         searches: args.searches,
         trial_s,
@@ -196,7 +176,7 @@ fn captured(file: &Path, least_bytes: u32) -> anyhow::Result<Pcap> {
 /// Goals that the presets do not have.
 fn goals(args: &Rfc2544Args, trial_s: f64) -> Vec<Goal> {
     // Up to a second the preset itself takes trials of that length; by default it does not take those of the other tests.
-    if args.search == Search::Typical && args.trial.is_some_and(|trial_s| trial_s > 1.0) {
+    if args.search == SearchBy::MlrTypical && args.trial.is_some_and(|trial_s| trial_s > 1.0) {
         return vec![Goal::typical(args.loss, args.width).with_trials_of(trial_s)];
     }
     let default = Goal::rfc2544(trial_s, args.loss, args.width);
@@ -209,14 +189,7 @@ fn place(args: &Rfc2544Args) -> Place {
         return Place::Ports { tx, rx, device_mac: args.device_mac, i_know: args.i_know };
     }
     Place::Namespaces {
-        forwarding: match args.forwarding {
-            Forwarding::Route => Way::Route,
-            Forwarding::Netfilter => Way::Netfilter,
-            Forwarding::Conntrack => Way::Conntrack,
-            Forwarding::Bridge => Way::Bridge,
-            Forwarding::Xdp => Way::Xdp,
-            Forwarding::XdpGeneric => Way::XdpGeneric,
-        },
+        forwarding: args.forwarding,
         rules: args.rules.unwrap_or(RULES_BY_DEFAULT),
         router_cpu: args.cpu.map(|(_, router)| router),
     }

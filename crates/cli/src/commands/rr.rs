@@ -15,6 +15,8 @@ use netcliff_lab::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRu
 use netcliff_lab::stream::Agent;
 use netcliff_report as report;
 use netcliff_report::terminal::live::RrLines;
+use netcliff_wire::rr::Transport;
+use netcliff_wire::schedule::Arrivals;
 use serde_json::json;
 
 use super::far::FarSession;
@@ -23,7 +25,7 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{Arrivals, BusyPoll, FarArgs, RrArgs, StoreArgs, Testbed, Transport};
+use crate::args::{BusyPoll, FarArgs, RrArgs, StoreArgs};
 use crate::live;
 use crate::output;
 
@@ -59,7 +61,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
     netcliff_wire::thread::check_cpus(own).map_err(|error| refused::explained(error, refused::RR))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
-    let own_namespace = if local && !matches!(args.testbed, Testbed::Loopback) { enter_user_namespace() } else { None };
+    let own_namespace = if local && !matches!(args.testbed, Place::Loopback) { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;
     let store = if args.save { Some(open_store(store_args)?) } else { None };
     let provenance = provenance(&sweep.template);
@@ -152,7 +154,7 @@ impl Live {
 
 /// Refuses options that would be ignored.
 fn refuse(args: &RrArgs) -> anyhow::Result<()> {
-    let no_link = args.carrier() == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Testbed::Loopback);
+    let no_link = args.carrier() == Transport::Unix || args.far.is_asked() || matches!(args.testbed, Place::Loopback);
     args.bed.refuse_without(no_link)?;
     if args.ipv6 {
         args.bed.refuse_with_ipv6()?;
@@ -220,21 +222,14 @@ fn show(args: &RrArgs, found: &RrRun) -> anyhow::Result<()> {
 fn settings(args: &RrArgs) -> Settings {
     let cpus = args.cpu.clone().unwrap_or_default();
     Settings {
-        transport: match args.carrier() {
-            Transport::Tcp => rr::Transport::Tcp,
-            Transport::Udp => rr::Transport::Udp,
-            Transport::Unix => rr::Transport::Unix,
-        },
+        transport: args.carrier(),
         connect_each: args.crr,
         request_bytes: args.request,
         response_bytes: args.response,
         flows: args.flows.first().copied().unwrap_or(1),
         depth: args.depth.first().copied().unwrap_or(1),
         rate_per_s: args.rate,
-        arrivals: match args.arrivals.unwrap_or(Arrivals::Poisson) {
-            Arrivals::Poisson => rr::Arrivals::Poisson,
-            Arrivals::Constant => rr::Arrivals::Constant,
-        },
+        arrivals: args.arrivals.unwrap_or(Arrivals::Poisson),
         seed: args.seed,
         warm_up_s: args.warm_up,
         time_s: args.time,
@@ -263,9 +258,7 @@ fn here(
         place: match args.testbed {
             // Unix sockets need no network.
             _ if args.carrier() == Transport::Unix => Place::Loopback,
-            Testbed::Best => Place::Best,
-            Testbed::Netns => Place::Netns,
-            Testbed::Loopback => Place::Loopback,
+            place => place,
         },
         sender_cpu: args.cpu.as_ref().and_then(|(client, _)| first_cpu(client)),
         host_cpu: args.cpu.as_ref().and_then(|(_, server)| first_cpu(server)),

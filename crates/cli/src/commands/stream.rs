@@ -26,9 +26,7 @@ use super::{
     command_line, enter_user_namespace, first_cpu, now_unix_s, open_store, refuse_name, refused, several,
     stop_on_signal,
 };
-use crate::args::{
-    Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way,
-};
+use crate::args::{Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Way};
 use crate::live;
 use crate::output;
 
@@ -143,9 +141,7 @@ fn rig(args: &StreamArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Option<Rig>>
         None => return Ok(None),
         // Without a network there is nothing to be made.
         Some(_) if matches!(args.carrier(), Carrier::Unix | Carrier::Pipe) => Place::Loopback,
-        Some(Testbed::Best) => Place::Best,
-        Some(Testbed::Netns) => Place::Netns,
-        Some(Testbed::Loopback) => Place::Loopback,
+        Some(place) => place,
     };
     let options = RigOptions {
         place,

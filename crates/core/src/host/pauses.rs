@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Empirical, Host, MeasuredTimes, Service};
-use crate::bounds;
 use crate::error::{Invalid, ParseError};
 use crate::units;
 
@@ -156,7 +155,6 @@ impl Host {
         let printed = |seconds: f64| units::print_time_s(seconds);
         for (name, seconds) in [("pause", self.pause_s), ("pause_every", self.pause_every_s)] {
             let Some(seconds) = seconds else { continue };
-            bounds::time(name, seconds)?;
             if seconds < SHORTEST_S {
                 return Err(Invalid::new(
                     name,

@@ -58,6 +58,22 @@ fn a_text_of_a_key_sets_it_again() {
 }
 
 #[test]
+fn keys_of_text_are_those_of_the_table() {
+    let texts = |key: &str| TABLE.iter().any(|row| row.name == key && row.unit == Unit::Text);
+    assert!(TEXT_KEYS.iter().all(|key| texts(key)));
+    assert_eq!(TABLE.iter().filter(|row| row.unit == Unit::Text).count(), TEXT_KEYS.len());
+}
+
+#[test]
+fn none_takes_away_what_a_row_says() {
+    for key in TABLE {
+        let mut host = Host::default();
+        assert_eq!(host.set(&format!("{}=none", key.name)).is_ok(), key.takes_none, "{}", key.name);
+        assert_eq!(host, Host::default(), "{}", key.name);
+    }
+}
+
+#[test]
 fn a_host_file_round_trips() {
     let mut host = Host::pentium4_2530mhz();
     host.application_s = Some(2e-6);

@@ -1,6 +1,6 @@
 //! [`Flows`]: how many flows there are, how heavy each is, and how RSS spreads them over the queues.
 
-use crate::math;
+use crate::math::{self, SplitMix64};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -61,11 +61,8 @@ impl Flows {
 
     /// Addresses and ports of a flow: clients all over 10.0.0.0/8 that talk to one server. Always the same for a number.
     pub fn tuple(number: u32) -> (SocketAddr, SocketAddr) {
-        // SplitMix64's finaliser: neighbours look unrelated.
-        let mut mixed = u64::from(number).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        // Neighbours look unrelated.
+        let mixed = SplitMix64(u64::from(number)).draw();
         let [a, b, c, ..] = mixed.to_be_bytes();
         let port = 1024 + (mixed % 64_512) as u16;
         let client = SocketAddr::new(Ipv4Addr::new(10, a, b, c).into(), port);

@@ -1,7 +1,7 @@
 //! [`DeviceState`]: the settings of a device that are changed, with their values.
 
-use super::CHOSEN;
 use crate::nic::{Nic, link::LinkMode};
+use netcliff_core::experiment::Coalesce;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,9 @@ impl DeviceState {
 
     /// Figures of coalescing that the driver does not choose by itself.
     pub(crate) fn own_coalescing(&self) -> Vec<(&'static str, u32)> {
-        let own = CHOSEN.iter().filter(|(switch, _)| self.coalesce.get(*switch).is_none_or(|on| *on == 0));
-        own.flat_map(|(_, figures)| figures).filter_map(|name| Some((*name, *self.coalesce.get(*name)?))).collect()
+        let is_off = |switch: Coalesce| self.coalesce.get(switch.kernel_name()).is_none_or(|on| *on == 0);
+        let own = Coalesce::DIRECTIONS.into_iter().filter(|[switch, ..]| is_off(*switch));
+        let names = own.flat_map(|[_, time, frames]| [time, frames]).map(Coalesce::kernel_name);
+        names.filter_map(|name| Some((name, *self.coalesce.get(name)?))).collect()
     }
 }

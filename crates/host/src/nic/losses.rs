@@ -1,8 +1,8 @@
 //! What a device says that it lost, by the names that ethtool gives the counters.
 //!
-//! The names are the drivers': those of e1000, e1000e, igb, ixgbe, i40e, ice, mlx5, ena, virtio_net, vmxnet3, gve, hv_netvsc and veth.
+//! Whole names are the drivers', each in its row of `driver`; counters of one queue and a cloud's limits are known by their pattern.
 
-use super::ioctl;
+use super::{driver::DRIVERS, ioctl};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -21,36 +21,15 @@ pub enum Cause {
     Other,
 }
 
-/// Counters whose whole name says it.
-const NAMED: [(&str, Cause); 22] = [
-    ("rx_missed_errors", Cause::NoRoom),
-    ("rx_no_buffer_count", Cause::Waited),
-    ("rx_fifo_errors", Cause::NoRoom),
-    ("rx_over_errors", Cause::NoRoom),
-    ("rx_no_dma_resources", Cause::NoRoom),
-    ("rx_missed", Cause::NoRoom),
-    ("rx_out_of_buffer", Cause::NoRoom),
-    ("rx_discards_phy", Cause::NoRoom),
-    ("rx_prio0_discards", Cause::NoRoom),
-    ("port.rx_dropped", Cause::NoRoom),
-    ("rx_dropped.nic", Cause::NoRoom),
-    ("rx_drops", Cause::NoRoom),
-    ("rx_overruns", Cause::NoRoom),
-    ("rx_xdp_drop", Cause::Xdp),
-    ("xdp_drop", Cause::Xdp),
-    ("rx_crc_errors", Cause::Other),
-    ("rx_dropped", Cause::Other),
-    ("rx_length_errors", Cause::Other),
-    ("rx_csum_offload_errors", Cause::Other),
-    ("alloc_rx_buff_failed", Cause::Other),
-    ("rx_alloc_failed", Cause::Other),
-    ("rx_steer_missed_packets", Cause::Other),
-];
+/// The cause that a driver's row gives a counter of this whole name; any driver's, since names mean the same to all.
+fn named(name: &str) -> Option<Cause> {
+    DRIVERS.iter().flat_map(|driver| driver.losses).find(|(known, _)| *known == name).map(|(_, cause)| *cause)
+}
 
 /// What is lost by a counter of this name; None: it counts something else.
 fn cause(name: &str) -> Option<Cause> {
-    if let Some((_, cause)) = NAMED.iter().find(|(known, _)| *known == name) {
-        return Some(*cause);
+    if let Some(cause) = named(name) {
+        return Some(cause);
     }
     if name.ends_with("_allowance_exceeded") {
         return Some(Cause::Allowance);
@@ -106,7 +85,7 @@ impl Losses {
     pub fn packets(&self, of: Cause) -> u64 {
         let (mut device, mut queues) = (0, 0);
         for (name, _, lost) in self.each().filter(|(_, cause, _)| *cause == of) {
-            if NAMED.iter().any(|(known, _)| *known == name) || of == Cause::Allowance {
+            if named(name).is_some() || of == Cause::Allowance {
                 device = lost.max(device);
             } else {
                 queues += lost;

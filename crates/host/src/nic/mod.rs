@@ -4,6 +4,7 @@
 //! the driver does not offer is `None`; [`Nic::missing`] says why, by topic.
 
 pub mod counts;
+mod driver;
 pub mod ethtool;
 pub(crate) mod ioctl;
 pub mod landing;
@@ -262,10 +263,10 @@ fn operational_state(state: u8) -> String {
 
 /// The speed that such a device reports is made up: no line below has it.
 pub fn has_made_up_speed(driver: &str) -> bool {
-    is_paravirtual(driver) || ["veth", "tun", "dummy"].contains(&driver)
+    driver::named(driver).line != driver::Line::Cable
 }
 
 /// A device that a hypervisor made up: its speed and its slot move nothing.
 pub(crate) fn is_paravirtual(driver: &str) -> bool {
-    ["virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront"].contains(&driver)
+    driver::named(driver).line == driver::Line::Hypervisor
 }

@@ -1,7 +1,10 @@
 //! How long a device may hold a receive interrupt back. Where `adaptive-rx` is not offered, small numbers in `rx-usecs` are words
 //! to the Intel drivers, not microseconds: a driver that "waits 3 us" adapts to the traffic.
 
-use super::Nic;
+use super::{
+    Nic,
+    driver::{AdaptiveWord, Meaning, OneLength, STEADY_BYTES},
+};
 
 /// How a receive interrupt is held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,37 +22,8 @@ pub enum Moderation {
     },
 }
 
-/// What `rx-usecs` means to a driver.
-struct Vocabulary {
-    drivers: &'static [&'static str],
-    /// Words, and how long the driver then waits at the most and under the smallest frames (us).
-    words: &'static [(u32, u32, u32)],
-    /// Shortest delay that it takes besides none (us).
-    least_us: u32,
-}
-
-/// `*_set_coalesce`, `*_update_itr` and `igb_update_ring_itr` below drivers/net/ethernet/intel. 250 us are the 4000 interrupts/s to
-/// which `1` and `3` fall under bulk traffic, 15 and 50 us the 70,000 and 20,000 that they allow small frames, 500 us the 2000 of
-/// the simplified mode, 126 us ixgbe's IXGBE_ITR_ADAPTIVE_MAX_USECS.
-const VOCABULARIES: [Vocabulary; 4] = [
-    Vocabulary { drivers: &["e1000", "e1000e"], words: &[(1, 250, 15), (3, 250, 50), (4, 500, 500)], least_us: 10 },
-    Vocabulary { drivers: &["igb", "igc"], words: &[(1, 250, 15), (3, 250, 50)], least_us: 10 },
-    Vocabulary { drivers: &["ixgbe", "ixgbevf"], words: &[(1, 126, 126)], least_us: 2 },
-    // 100,000 interrupts/s: VMXNET3_COAL_RBC_MAX_RATE, `vmxnet3_set_coalesce`, drivers/net/vmxnet3/vmxnet3_ethtool.c.
-    Vocabulary { drivers: &["vmxnet3"], words: &[], least_us: 10 },
-];
-
-/// Drivers whose `rx-usecs` is the shortest time between two interrupts (ITR, EITR), not a delay from the first frame:
-/// `*_set_coalesce` below drivers/net/ethernet/intel; of vmxnet3 a rate that the hypervisor keeps (VMXNET3_COAL_RBC_RATE,
-/// drivers/net/vmxnet3/vmxnet3_int.h).
-const SPACING: [&str; 12] =
-    ["e1000", "e1000e", "igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "idpf", "vmxnet3"];
-
 /// Bytes of a frame that a driver does not count.
 const FCS_BYTES: u32 = 4;
-/// Longest frame (bytes without FCS) under which word 3 stays at 20,000 interrupts/s, and word 1 at 70,000, whatever a poll finds: from there on fewer than
-/// ten packets have more than 10,000 bytes, or fewer than five more than 512 (`e1000_update_itr`, e1000e/netdev.c and e1000/e1000_main.c; `igb_update_itr`).
-const STEADY_BYTES: [(u32, u32); 2] = [(3, 1111), (1, 128)];
 
 /// A word of `rx-usecs`, and the figure to which it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,19 +49,18 @@ impl Nic {
     /// poll finds, too.
     pub fn word_under(&self, frame_bytes: u32) -> Option<Word> {
         let Some(Moderation::Adaptive { word: Some(word), .. }) = self.moderation() else { return None };
-        let (driver, speed_mbps) = (self.driver.as_deref()?, self.speed_mbps?);
+        let OneLength { is_slow, slow_us, short_us, by_length } = self.adaptive_word()?.one_length.as_ref()?;
+        let speed_mbps = self.speed_mbps?;
         let counted_bytes = frame_bytes.checked_sub(FCS_BYTES)?;
-        let steady = STEADY_BYTES.iter().any(|(of, most)| *of == word && counted_bytes <= *most);
-        let usecs = match (driver, word) {
-            // 4000 interrupts/s, in the units of each driver.
-            ("e1000" | "e1000e", 1 | 3) if speed_mbps != 1000 => 250,
-            ("igb", _) if speed_mbps != 1000 => 245,
-            ("igc", _) if speed_mbps < 1000 => 245,
-            ("igb" | "igc", _) if self.irq_affinity.len() != 1 => gap_by_length_us(word, counted_bytes),
-            ("e1000" | "e1000e", 3) if steady => 50,
-            ("igb" | "igc", 3) if steady => 49,
-            ("e1000" | "e1000e" | "igb" | "igc", 1) if steady => 14,
-            _ => return None,
+        let is_steady = STEADY_BYTES.iter().any(|(of, most)| *of == word && counted_bytes <= *most);
+        let usecs = if is_slow(speed_mbps) {
+            *slow_us
+        } else if *by_length && self.irq_affinity.len() != 1 {
+            gap_by_length_us(word, counted_bytes)
+        } else if is_steady {
+            *short_us
+        } else {
+            return None;
         };
         Some(Word { word, usecs })
     }
@@ -103,12 +76,13 @@ impl Nic {
 
     /// Whether `rx-usecs` is the shortest time between two interrupts; false: the delay from the first frame, as ethtool defines it.
     pub fn spaces_interrupts(&self) -> bool {
-        self.driver.as_deref().is_some_and(|driver| SPACING.contains(&driver))
+        matches!(self.known_driver().rx_usecs, Meaning::Gap | Meaning::TwoGaps | Meaning::Rate)
     }
 
-    fn vocabulary(&self) -> Option<&'static Vocabulary> {
-        let driver = self.driver.as_deref()?;
-        VOCABULARIES.iter().find(|vocabulary| vocabulary.drivers.contains(&driver))
+    /// The word that its `rx-usecs` is.
+    fn adaptive_word(&self) -> Option<&'static AdaptiveWord> {
+        let usecs = *self.coalesce.get("rx-usecs")?;
+        self.known_driver().words.iter().find(|word| word.value == usecs)
     }
 
     /// How it holds its receive interrupt back; None: it does not report.
@@ -118,19 +92,19 @@ impl Nic {
             let most_us = self.coalesce.get("rx-usecs-high").copied();
             return Some(Moderation::Adaptive { most_us, small_frames_us: most_us, word: None });
         }
-        let word = self.vocabulary().and_then(|vocabulary| vocabulary.words.iter().find(|(word, ..)| *word == usecs));
-        Some(match word {
-            Some((word, most, small)) => {
-                Moderation::Adaptive { most_us: Some(*most), small_frames_us: Some(*small), word: Some(*word) }
-            }
+        Some(match self.adaptive_word() {
+            Some(AdaptiveWord { value, most_us, small_frames_us, .. }) => Moderation::Adaptive {
+                most_us: Some(*most_us),
+                small_frames_us: Some(*small_frames_us),
+                word: Some(*value),
+            },
             None => Moderation::Fixed(usecs),
         })
     }
 
     /// The shortest delay from this one on that its driver takes as a delay (us).
     pub fn accepted_delay_us(&self, usecs: u32) -> u32 {
-        let least = self.vocabulary().map_or(0, |vocabulary| vocabulary.least_us);
-        if usecs == 0 { 0 } else { usecs.max(least) }
+        if usecs == 0 { 0 } else { usecs.max(self.known_driver().least_us) }
     }
 }
 

@@ -1,9 +1,8 @@
 //! Counters of queues by the names that drivers give them, for devices that report nothing to the kernel's own family (netdev).
 //!
-//! The names are the drivers': `rx_queue_0_packets` (igb, ixgbe, hv_netvsc), `rx-0.packets` (i40e, iavf), `rx0_packets` (mlx5,
-//! virtio_net), `rx_packets[0]` (gve), `queue_0_rx_cnt` (ena).
+//! The names are the drivers', each in its row of `driver`.
 
-use super::{ioctl, netdev::QueueCounts};
+use super::{driver::DRIVERS, ioctl, netdev::QueueCounts};
 use std::{collections::BTreeMap, io};
 
 /// Counters of each queue of an interface of the thread's namespace; none where the driver counts none by such a name.
@@ -46,20 +45,33 @@ fn what(word: &str) -> Option<What> {
 
 /// Whether it is of a receive queue, of which, and what it counts.
 fn parse(name: &str) -> Option<(bool, u32, What)> {
-    if let Some(rest) = name.strip_prefix("queue_") {
-        let (id, word) = rest.split_once('_')?;
-        let (way, word) = word.split_once('_')?;
-        return Some((received(way)?, id.parse().ok()?, what(word)?));
+    DRIVERS.iter().flat_map(|driver| driver.queue_counters).find_map(|pattern| parse_by(pattern, name))
+}
+
+/// The name's parts by a driver's pattern; None: it does not fit.
+fn parse_by(pattern: &str, name: &str) -> Option<(bool, u32, What)> {
+    let (mut pattern, mut name) = (pattern, name);
+    let (mut receive, mut id, mut counted) = (None, None, None);
+    while !pattern.is_empty() {
+        if let Some(rest) = pattern.strip_prefix("WAY") {
+            let (word, tail) = name.split_at_checked(2)?;
+            receive = Some(received(word)?);
+            (pattern, name) = (rest, tail);
+        } else if let Some(rest) = pattern.strip_prefix("ID") {
+            let (digits, tail) =
+                name.split_at(name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len());
+            id = Some(digits.parse().ok()?);
+            (pattern, name) = (rest, tail);
+        } else if let Some(rest) = pattern.strip_prefix("WHAT") {
+            let (word, tail) = name.split_at(name.find('[').unwrap_or(name.len()));
+            counted = Some(what(word)?);
+            (pattern, name) = (rest, tail);
+        } else {
+            let (first, rest) = pattern.split_at(1);
+            (pattern, name) = (rest, name.strip_prefix(first)?);
+        }
     }
-    let (way, rest) = name.split_at_checked(2)?;
-    let receive = received(way)?;
-    if let Some((word, id)) = rest.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
-        return Some((receive, id.parse().ok()?, what(word.strip_prefix('_')?)?));
-    }
-    let rest = ["_queue_", "-", "_"].into_iter().find_map(|prefix| rest.strip_prefix(prefix)).unwrap_or(rest);
-    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (id, word) = rest.split_at(digits);
-    Some((receive, id.parse().ok()?, what(word.strip_prefix(['_', '.'])?)?))
+    if name.is_empty() { Some((receive?, id?, counted?)) } else { None }
 }
 
 fn received(way: &str) -> Option<bool> {

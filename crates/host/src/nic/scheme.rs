@@ -1,35 +1,16 @@
 //! How a device works, as a [scheme](netcliff_core::Scheme): its moderation and its NAPI instances, in the words of `find`, `limits` and `tune plan`.
 //!
-//! What drivers make of `rx-usecs`; the table with smallest values and module parameters is in docs/drivers.md:
-//!
-//! | drivers | `rx-usecs` is | where (Linux, drivers/net) |
-//! | --- | --- | --- |
-//! | e1000 | a gap (ITR) | ethernet/intel/e1000/e1000_ethtool.c, `e1000_set_coalesce` |
-//! | e1000e | a gap (ITR, EITR_82574) | ethernet/intel/e1000e/ethtool.c, `e1000_set_coalesce`; netdev.c, `e1000e_write_itr` |
-//! | igb, igc, igbvf | a gap (EITR) | ethernet/intel/igb/igb_ethtool.c, `igb_set_coalesce`; igc/igc_ethtool.c, `igc_ethtool_set_coalesce`; igbvf/ethtool.c, `igbvf_set_coalesce` |
-//! | ixgbe, ixgbevf | a gap (EITR) | ethernet/intel/ixgbe/ixgbe_ethtool.c, `ixgbe_set_coalesce` |
-//! | i40e, iavf | a gap (ITR), `rx-usecs-high` one more (INTRL) | ethernet/intel/i40e/i40e_ethtool.c, `__i40e_get_coalesce` |
-//! | ice, idpf | likewise | ethernet/intel/ice/ice_ethtool.c, `ice_get_rc_coalesce` |
-//! | virtio_net | a timer, with a count | virtio_net.c, `virtnet_get_coalesce`; include/uapi/linux/virtio_net.h, `virtio_net_ctrl_coal_rx` |
-//! | vmxnet3 | the reciprocal of a rate; a count in its place | vmxnet3/vmxnet3_ethtool.c, `vmxnet3_get_coalesce` |
-//! | mlx5_core | a timer, with a count; `cqe-mode-rx`: from the last frame | ethernet/mellanox/mlx5/core/en_ethtool.c, `mlx5e_ethtool_get_coalesce` |
-//! | ena | a timer | ethernet/amazon/ena/ena_ethtool.c, `ena_get_coalesce` |
-//! | others | a timer, with a count | include/uapi/linux/ethtool.h, `struct ethtool_coalesce` |
+//! What each driver makes of `rx-usecs` is its row in `driver`.
 
 use super::{
     Nic,
+    driver::{Emulation, Meaning},
     moderation::Moderation as Held,
     netdev::{Napi as Instance, NapiKey},
 };
 use crate::inventory::Inventory;
 use netcliff_core::scheme::{Gap, Moderation, Napi};
 
-/// Drivers whose `rx-usecs-high` is a smallest gap of both directions together (INTRL), also while `adaptive-rx` is off.
-const SECOND_GAP: [&str; 2] = ["i40e", "ice"];
-/// Drivers that follow the load with the profiles of lib/dim.
-const DIM: [&str; 3] = ["mlx5_core", "ena", "virtio_net"];
-/// Drivers whose handlers of `rx-usecs` were read (the table above), beside those that space interrupts.
-const READ: [&str; 4] = ["virtio_net", "vmxnet3", "mlx5_core", "ena"];
 /// The longest that VMware's hypervisor holds a counted packet back: 4 ms ("Performance Best Practices for VMware vSphere", virtual
 /// network interrupt coalescing, static).
 const VMXNET3_STATIC_S: f64 = 4e-3;
@@ -37,7 +18,6 @@ const VMXNET3_STATIC_S: f64 = 4e-3;
 /// QEMU's e1000 and e1000e space interrupts by 500 units of 256 ns at least, whatever the driver sets (QEMU 7.2 and 10.0: hw/net/e1000.c,
 /// `set_interrupt_cause`; e1000e_core.c, E1000E_MIN_XITR).
 const QEMU_GAP_S: f64 = 128e-6;
-const QEMU_GAP: [&str; 2] = ["e1000", "e1000e"];
 /// The last QEMU whose e1000e and igb keep their gaps in ways of their own ([`Gap`]); seen: 7.2.22 and 10.0.13.
 const QEMU_OLD: (u32, u32) = (10, 0);
 /// Its igb takes four units of 1024 ns a microsecond of rx-usecs (hw/net/igb_core.c, `igb_intrmgr_rearm_timer`, E1000_INTR_DELAY_NS_RES; the
@@ -68,24 +48,25 @@ impl Nic {
     /// # Errors
     /// No fixed times and counts say it, or it is not reported: a sentence.
     pub fn napi_moderation(&self) -> Result<Moderation, String> {
-        let driver = self.driver.as_deref().unwrap_or_default();
-        if driver == "vmxnet3" && self.qemu.is_some() {
+        let driver = self.known_driver();
+        let emulated = self.qemu.map(|version| (driver.emulation, version));
+        if let Some((Emulation::Vmxnet3, _)) = emulated {
             return Ok(Moderation { gap: Gap::Reopened, ..Moderation::default() });
         }
         if self.refuses_coalescing().is_some() {
             return Ok(Moderation::default());
         }
-        if let ("e1000", Some(gap_s)) = (driver, self.gap_of_qemus_e1000_s()) {
+        if let (Some((Emulation::E1000, _)), Some(gap_s)) = (emulated, self.gap_of_qemus_e1000_s()) {
             return Ok(Moderation { min_gap_s: Some(gap_s), ..Moderation::default() });
         }
         if self.coalesce.is_empty() {
-            return Err(self.unreported());
+            return Err(driver.unreported.to_owned());
         }
-        self.fixed(driver)?;
+        self.fixed()?;
         let value = |key: &str| self.coalesce.get(key).copied().unwrap_or(0);
         let usecs = |us: u32| (us > 0).then(|| f64::from(us) / US_PER_S);
         let frames = Some(value("rx-frames")).filter(|frames| *frames > 1).map(u64::from);
-        if driver == "vmxnet3" {
+        if driver.rx_usecs == Meaning::Rate {
             return Ok(Moderation {
                 frames,
                 absolute_timer_s: frames.map(|_| VMXNET3_STATIC_S),
@@ -94,9 +75,9 @@ impl Nic {
             });
         }
         if self.spaces_interrupts() {
-            let second = if SECOND_GAP.contains(&driver) { value("rx-usecs-high") } else { 0 };
+            let second = if driver.rx_usecs == Meaning::TwoGaps { value("rx-usecs-high") } else { 0 };
             let gap_s = usecs(value("rx-usecs").max(second));
-            if let ("igb", Some(version)) = (driver, self.qemu)
+            if let Some((Emulation::Igb, version)) = emulated
                 && version <= QEMU_OLD
             {
                 // The driver writes 1 for 0 (igb_write_itr).
@@ -104,13 +85,13 @@ impl Nic {
                 let min_gap_s = Some(units * QEMU_IGB_UNIT_NS / NS_PER_S);
                 return Ok(Moderation { min_gap_s, gap: Gap::Echo, ..Moderation::default() });
             }
-            let least_s = (self.qemu.is_some() && QEMU_GAP.contains(&driver)).then_some(QEMU_GAP_S);
+            let least_s = matches!(emulated, Some((Emulation::E1000 | Emulation::E1000e, _))).then_some(QEMU_GAP_S);
             // None is below any gap.
             let min_gap_s = if gap_s > least_s { gap_s } else { least_s };
-            let [packet_timer_s, absolute_timer_s] = self.timers_of_qemus_e1000e_s(driver);
-            let gap = match (driver, self.qemu) {
-                ("e1000e", Some(_)) if !self.has_message_vectors() => Gap::Latched,
-                ("e1000e", Some(version)) if version <= QEMU_OLD => Gap::Direct,
+            let [packet_timer_s, absolute_timer_s] = self.timers_of_qemus_e1000e_s();
+            let gap = match emulated {
+                Some((Emulation::E1000e, _)) if !self.has_message_vectors() => Gap::Latched,
+                Some((Emulation::E1000e, version)) if version <= QEMU_OLD => Gap::Direct,
                 _ => Gap::Each,
             };
             return Ok(Moderation { absolute_timer_s, packet_timer_s, min_gap_s, gap, ..Moderation::default() });
@@ -154,11 +135,9 @@ impl Nic {
 
     /// Timers since the last and the first packet that QEMU's e1000e keeps (s): none with MSI-X (hw/net/e1000e_core.c,
     /// `e1000e_intrmgr_delay_rx_causes`).
-    fn timers_of_qemus_e1000e_s(&self, driver: &str) -> [Option<f64>; 2] {
-        match driver {
-            "e1000e" if self.qemu.is_some() && !self.has_message_vectors() => self.timers_s(),
-            _ => [None; 2],
-        }
+    fn timers_of_qemus_e1000e_s(&self) -> [Option<f64>; 2] {
+        let is_qemus = self.qemu.is_some() && self.known_driver().emulation == Emulation::E1000e;
+        if is_qemus && !self.has_message_vectors() { self.timers_s() } else { [None; 2] }
     }
 
     /// False where the module was told to use MSI or a wire (IntMode of e1000e).
@@ -167,23 +146,23 @@ impl Nic {
     }
 
     /// Errors: the delay follows the load.
-    fn fixed(&self, driver: &str) -> Result<(), String> {
+    fn fixed(&self) -> Result<(), String> {
+        let driver = self.known_driver();
         let usecs = self.coalesce.get("rx-usecs").copied();
-        // Its words: conservative and dynamic; the times behind them are not in the vocabulary.
-        let igbvf = || usecs.filter(|us| driver == "igbvf" && matches!(us, 2 | 3));
         let word = match self.moderation() {
             Some(Held::Adaptive { word, .. }) => word,
-            _ => igbvf(),
+            _ => usecs.filter(|us| driver.untimed_words.contains(us)),
         };
         if let Some(word) = word {
+            let name = self.driver.as_deref().unwrap_or_default();
             return Err(format!(
-                "rx-usecs {word} is {driver}'s word for a gap that follows the load, no number of microseconds"
+                "rx-usecs {word} is {name}'s word for a gap that follows the load, no number of microseconds"
             ));
         }
         if self.coalesce.get("adaptive-rx") != Some(&1) {
             return Ok(());
         }
-        let instead = match (DIM.contains(&driver), self.coalesce.get("cqe-mode-rx")) {
+        let instead = match (driver.dim, self.coalesce.get("cqe-mode-rx")) {
             (false, _) => "",
             (true, Some(1)) => " (lib/dim: --scheme dim:profile=cqe comes closest)",
             (true, _) => " (lib/dim: --scheme dim comes closest)",
@@ -191,48 +170,26 @@ impl Nic {
         Err(format!("adaptive-rx is on: the delay follows the load{instead}"))
     }
 
-    /// Why nothing is known of its moderation.
-    fn unreported(&self) -> String {
-        let why = match self.driver.as_deref() {
-            Some("e1000") => {
-                "e1000 reports its gap for the 82545 and later only; InterruptThrottleRate sets it, by default one that follows \
-                 the load"
-            }
-            Some("vmxnet3") => {
-                "this device reports no coalescing; its hypervisor decides (VMware: 4000 interrupts/s by default)"
-            }
-            _ => "its driver reports no coalescing, so what it holds back is not known",
-        };
-        why.to_owned()
-    }
-
     /// What its moderation has beside [`Nic::napi_moderation`], a sentence; None: nothing known.
     pub fn beside_moderation(&self) -> Option<String> {
         let moderation = self.napi_moderation().ok()?;
-        let driver = self.driver.as_deref().unwrap_or("this driver");
-        let beside = match driver {
-            "e1000" | "e1000e" if !self.parameters.is_empty() => return None,
-            "e1000" => {
-                "the timers RDTR and RADV (module parameters RxIntDelay, 0 by default, and RxAbsIntDelay), which e1000 does not report"
+        let driver = self.known_driver();
+        if let Some(timers) = driver.unreported_timers {
+            return self.parameters.is_empty().then(|| timers.to_owned());
+        }
+        match driver.rx_usecs {
+            Meaning::Rate if moderation.min_gap_s.is_some() => {
+                Some("how the hypervisor keeps its rate of interrupts: min_gap is the mean between two".to_owned())
             }
-            "e1000e" => {
-                "the timers RDTR and RADV (module parameters RxIntDelay and RxAbsIntDelay; 33 us each by default on 82571, 82572, 82574 \
-                 and 80003ES2LAN, else RDTR is 0), which e1000e does not report"
+            Meaning::Rate if moderation.frames.is_some() => Some(
+                "what else makes the hypervisor interrupt, such as an idle guest; it waits at most 4 ms".to_owned(),
+            ),
+            Meaning::Unread if moderation.is_on() => {
+                let name = self.driver.as_deref().unwrap_or("this driver");
+                Some(format!("{name}'s own reading of rx-usecs and rx-frames: they are taken as ethtool defines them"))
             }
-            "vmxnet3" if moderation.min_gap_s.is_some() => {
-                "how the hypervisor keeps its rate of interrupts: min_gap is the mean between two"
-            }
-            "vmxnet3" if moderation.frames.is_some() => {
-                "what else makes the hypervisor interrupt, such as an idle guest; it waits at most 4 ms"
-            }
-            _ if moderation.is_on() && !self.spaces_interrupts() && !READ.contains(&driver) => {
-                return Some(format!(
-                    "{driver}'s own reading of rx-usecs and rx-frames: they are taken as ethtool defines them"
-                ));
-            }
-            _ => return None,
-        };
-        Some(beside.to_owned())
+            _ => None,
+        }
     }
 
     /// True if its packets go through a CPU's backlog: RPS steers some of its queues, or it is a veth whose peer puts them there.

@@ -52,6 +52,21 @@ pub enum Forwarding {
     XdpGeneric,
 }
 
+impl netcliff_core::Choice for Forwarding {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Route, "route", "IP routing"),
+        (Self::Netfilter, "netfilter", "Routing with netfilter rules (--rules)"),
+        (Self::Conntrack, "conntrack", "Routing with connection tracking"),
+        (Self::Bridge, "bridge", "A bridge"),
+        (
+            Self::Xdp,
+            "xdp",
+            "XDP redirect: native mode in a NAPI thread on the router's CPU, generic mode where that is refused",
+        ),
+        (Self::XdpGeneric, "xdp-generic", "XDP redirect, generic mode"),
+    ];
+}
+
 impl Forwarding {
     /// All of them.
     pub const ALL: [Self; 6] =
@@ -60,14 +75,7 @@ impl Forwarding {
 
 impl fmt::Display for Forwarding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Route => "route",
-            Self::Netfilter => "netfilter",
-            Self::Conntrack => "conntrack",
-            Self::Bridge => "bridge",
-            Self::Xdp => "xdp",
-            Self::XdpGeneric => "xdp-generic",
-        })
+        f.write_str(netcliff_core::Choice::name(*self))
     }
 }
 

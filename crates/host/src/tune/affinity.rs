@@ -26,12 +26,16 @@ impl Design {
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Design::Pairing => "pairing",
-            Design::Spread => "spread",
-            Design::Smt => "smt",
-        }
+        netcliff_core::Choice::name(self)
     }
+}
+
+impl netcliff_core::Choice for Design {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Pairing, "pairing", "Both on one core, a core a queue"),
+        (Self::Spread, "spread", "On as many CPUs as there are"),
+        (Self::Smt, "smt", "On a core and its sibling"),
+    ];
 }
 
 /// What the planner has to know of a machine.

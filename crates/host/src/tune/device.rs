@@ -45,18 +45,21 @@ pub enum DeviceKey {
 
 impl DeviceKey {
     /// All of them. What an earlier one resets comes later: rings make queues anew, `adaptive-rx` chooses the figures of coalescing.
-    pub const ALL: [Self; 10] = [
-        Self::RxRing,
-        Self::Feature(Feature::RxChecksum),
-        Self::Feature(Feature::Lro),
-        Self::Feature(Feature::Gro),
-        Self::Coalesce(Coalesce::AdaptiveRx),
-        Self::Coalesce(Coalesce::RxUsecs),
-        Self::Coalesce(Coalesce::RxFrames),
-        Self::Napi(NapiKey::GroFlushTimeout),
-        Self::Napi(NapiKey::DeferHardIrqs),
-        Self::Napi(NapiKey::Threaded),
-    ];
+    pub const ALL: [Self; 10] = {
+        let [adaptive, usecs, frames] = Coalesce::DIRECTIONS[0];
+        [
+            Self::RxRing,
+            Self::Feature(Feature::RxChecksum),
+            Self::Feature(Feature::Lro),
+            Self::Feature(Feature::Gro),
+            Self::Coalesce(adaptive),
+            Self::Coalesce(usecs),
+            Self::Coalesce(frames),
+            Self::Napi(NapiKey::GroFlushTimeout),
+            Self::Napi(NapiKey::DeferHardIrqs),
+            Self::Napi(NapiKey::Threaded),
+        ]
+    };
 
     /// Its name.
     pub fn name(self) -> &'static str {

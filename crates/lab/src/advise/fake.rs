@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use netcliff_core::math::SplitMix64;
 use netcliff_core::{
     Arrivals, CpuShares, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Latency, Load, Outcome, Point, Traffic,
     Unsupported,
@@ -19,12 +20,9 @@ impl Normals {
     /// The number of (seed, system, sample).
     pub fn at(seed: u64, system: u64, sample: u64) -> f64 {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (system << 48) ^ sample;
-        // splitmix64, twice, to decorrelate neighbouring indices.
+        // Twice, to decorrelate neighbouring indices.
         for _ in 0..2 {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            state ^= state >> 31;
+            state = SplitMix64(state).draw();
         }
         let uniform = ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         Normal::standard().inverse_cdf(uniform)

@@ -1,7 +1,7 @@
 //! The fit in the words of the page and as a host for the engines.
 
 use netcliff_core::finding::{Calibration, Cost};
-use netcliff_core::{Figure, Host, Service};
+use netcliff_core::{Figure, Host};
 
 use super::fit::Fits;
 use super::{LARGE_FRAME_BYTES, Seen};
@@ -116,7 +116,6 @@ pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
         mask_s: seconds(fits.mask),
         poll_s: seconds(unmasked(Some(fits.poll), fits)),
         application_s: Some(fits.application.value),
-        applications: None,
         context_switch_s: fits.context_switch.value,
         wakeup_s: fits.wakeup.value,
         cold_protocol_s: seconds(fits.cold_protocol),
@@ -125,18 +124,7 @@ pub fn host(fits: &Fits, seen: &Seen, base: &TrialSpec, tick_s: f64) -> Host {
         ring: seen.ring.unwrap_or(1000).max(1),
         socket_buffer: seen.capacity.map_or(256, |packets| packets.round().max(1.0) as u64),
         tick_s,
-        service: Service::Exponential,
-        pause_s: None,
-        pause_every_s: None,
-        pause_times: None,
-        queues: None,
-        xoff: None,
-        xon: None,
-        sender_queue: None,
-        transmit_s: None,
-        transmit_load: None,
-        transmit_priority: None,
-        transmit_ring: None,
+        ..Host::default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whether the host's CPU halts between packets, and the result of the other way.
 
+use netcliff_core::Choice;
 use netcliff_core::finding::{IdleModes, IdleTrial};
 use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::idle::Awake;
@@ -18,13 +19,21 @@ pub enum Idle {
     AsConfigured,
 }
 
+impl Choice for Idle {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (
+            Self::Awake,
+            "awake",
+            "It never halts: a loop keeps it busy that gives way to all else, and is given back at the end; a halted virtual CPU may come back milliseconds late",
+        ),
+        (Self::AsConfigured, "as-configured", "As the host is configured"),
+    ];
+}
+
 impl Idle {
     /// As on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Awake => "awake",
-            Self::AsConfigured => "as-configured",
-        }
+        Choice::name(self)
     }
 
     fn other(self) -> Self {

@@ -56,6 +56,18 @@ pub enum SearchBy {
     MlrTypical,
 }
 
+impl netcliff_core::Choice for SearchBy {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Binary, "binary", "RFC 2544's bisection: every trial is a full one"),
+        (Self::Mlr, "mlr", "MLRsearch (RFC 9971) with RFC 2544's goal: full trials only for the answer"),
+        (
+            Self::MlrTypical,
+            "typical",
+            "MLRsearch with 21 trials a load, of 1 s or --trial, of which half may lose, for a machine that other work disturbs",
+        ),
+    ];
+}
+
 /// Everything that makes a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use netcliff_core::Provenance;
 use netcliff_core::cpus::CpuRow;
 use netcliff_core::experiment::TransferMeasure;
+use netcliff_core::math::SplitMix64;
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::{Spread, StreamRow, StreamSample};
 
@@ -38,7 +39,7 @@ pub(super) fn rounds(
     watch: &mut dyn Watch,
 ) -> Option<TransfersError> {
     let mut first_error = None;
-    let mut order = RandomOrder(found.experiment.seed);
+    let mut order = RandomOrder(SplitMix64(found.experiment.seed));
     for round in 0..times.repeats.most {
         // Also of a round that a run before has made, so that those to come are drawn as they would have been.
         let order = order.shuffled(found.configs.len());
@@ -152,16 +153,12 @@ fn as_one(row: &StreamRow) -> Option<StreamSample> {
     })
 }
 
-/// Random orders from a seed (splitmix64, Fisher-Yates).
-pub(super) struct RandomOrder(pub u64);
+/// Random orders (Fisher-Yates).
+pub(super) struct RandomOrder(pub SplitMix64);
 
 impl RandomOrder {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     pub fn shuffled(&mut self, length: usize) -> Vec<usize> {

@@ -3,6 +3,8 @@ use proptest::prelude::*;
 use super::Config;
 use super::effects::effects;
 use super::report::{beyond, carries_bps};
+use netcliff_core::math::SplitMix64;
+
 use super::rounds::RandomOrder;
 use netcliff_core::experiment::{Design, Factor, Key, Setting};
 use netcliff_core::stream::StreamSample;
@@ -69,7 +71,7 @@ fn no_effect_is_seldom_called_one() {
     // 1000 experiments of 4 factors without any effect, 8 configurations, 3 repeats, 3 % of noise: at most 5 % and
     // 3.1 standard errors of them may name one.
     let configs = Design::Fractional.configurations(&[2; 4]).expect("few factors");
-    let mut random = RandomOrder(7);
+    let mut random = RandomOrder(SplitMix64(7));
     let mut uniform = move || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
     let mut named = 0;
     for _ in 0..1000 {
@@ -94,7 +96,7 @@ fn what_gives_no_effects() {
 
 #[test]
 fn orders_are_permutations_and_differ() {
-    let mut order = RandomOrder(1);
+    let mut order = RandomOrder(SplitMix64(1));
     let (first, second) = (order.shuffled(20), order.shuffled(20));
     assert_ne!(first, second);
     for mut order in [first, second] {

@@ -8,6 +8,8 @@
 //! One split hardly sees a level that comes and goes again, since one of its sides holds both. So the stretch whose mean is furthest from
 //! that of the rest is tested beside it (circular binary segmentation; Olshen et al., Biostatistics 5, 2004), both at half the level.
 
+use netcliff_core::math::SplitMix64;
+
 /// Fewest values on each side of a change: the energy within a side needs two, and with two a pair of outliers would pass for a level.
 pub const LEAST: usize = 3;
 
@@ -20,17 +22,13 @@ pub struct Split {
     pub p: f64,
 }
 
-/// A pseudo-random sequence that is the same everywhere (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
-struct Sequence(u64);
+/// Random orders.
+struct Sequence(SplitMix64);
 
 impl Sequence {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         // The bias of the high word is below 1e-15 for any series that fits memory.
-        ((u128::from(mixed ^ (mixed >> 31)) * bound as u128) >> 64) as usize
+        ((u128::from(self.0.draw()) * bound as u128) >> 64) as usize
     }
 
     fn shuffle(&mut self, values: &mut [f64]) {
@@ -98,7 +96,7 @@ fn stretch(values: &[f64]) -> Option<(usize, usize, f64)> {
 ///
 /// `permutations` is the number of shuffled series that a split is held against, `seed` where their sequence begins.
 pub fn change_points(values: &[f64], level: f64, permutations: u32, seed: u64) -> Vec<Split> {
-    let mut sequence = Sequence(seed);
+    let mut sequence = Sequence(SplitMix64(seed));
     let mut found = Vec::new();
     let mut waiting = vec![(0, values.len())];
     while let Some((start, end)) = waiting.pop() {
@@ -140,7 +138,7 @@ mod tests {
 
     /// Noise of one part in a hundred about the levels, by the same sequence everywhere.
     fn series(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
-        let mut sequence = Sequence(seed);
+        let mut sequence = Sequence(SplitMix64(seed));
         // The sum of twelve uniform numbers less 6 is close to a standard normal one.
         let mut normal = || (0..12).map(|_| sequence.below(1 << 30) as f64 / f64::from(1 << 30)).sum::<f64>() - 6.0;
         levels

@@ -105,13 +105,13 @@ fn ticking(kind: &str, dice: &mut Dice) -> Point {
 
 #[test]
 fn exact_with_napi_2007() {
-    let mut dice = Dice(61_000);
+    let mut dice = Dice::new(61_000);
     holds(&(0..20).map(|_| ticking("napi-2007", &mut dice)).collect::<Vec<_>>(), 100_000);
 }
 
 #[test]
 fn exact_with_polling() {
-    let mut dice = Dice(62_000);
+    let mut dice = Dice::new(62_000);
     holds(&(0..20).map(|_| ticking("polling", &mut dice)).collect::<Vec<_>>(), 100_000);
 }
 
@@ -143,7 +143,7 @@ fn gathering(dice: &mut Dice) -> Point {
 
 #[test]
 fn exact_with_packet_timers_and_counts() {
-    let mut dice = Dice(63_000);
+    let mut dice = Dice::new(63_000);
     holds(&(0..24).map(|_| gathering(&mut dice)).collect::<Vec<_>>(), 100_000);
 }
 

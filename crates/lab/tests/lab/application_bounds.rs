@@ -100,7 +100,7 @@ fn holds(kind: &str, first_seed: u64) {
     // Of polling's the model refuses the more.
     let usual = if kind == "polling" { 8 } else { 5 };
     let points = std::env::var("POINTS").ok().and_then(|points| points.parse().ok()).unwrap_or(usual);
-    let mut dice = Dice(first_seed);
+    let mut dice = Dice::new(first_seed);
     let (mut compared, mut wrong) = (0, Vec::new());
     for number in 0..points {
         let point = point(kind, &mut dice);

@@ -188,7 +188,7 @@ struct Scan {
 }
 
 fn scan(seed: u64, count: u64, point: fn(&mut Dice) -> Point) -> Scan {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let points = (0..count).map(|number| (number, point(&mut dice))).filter(|(_, point)| point.validate().is_ok());
     let judged: Vec<Vec<Disagreement>> = points.filter_map(|(number, point)| judge(number, &point)).collect();
     Scan { answered: judged.len(), disagreements: judged.into_iter().flatten().collect() }

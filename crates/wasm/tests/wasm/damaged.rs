@@ -3,18 +3,14 @@
 
 use std::path::Path;
 
+use netcliff_core::math::SplitMix64;
 use serde_json::{Value, json};
 
-/// SplitMix64.
-struct Dice(u64);
+struct Dice(SplitMix64);
 
 impl Dice {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
+        (self.0.draw() % bound as u64) as usize
     }
 }
 
@@ -43,7 +39,7 @@ fn damaged_records_are_refused_or_read() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/tests/data/find.json");
     let whole: Value = serde_json::from_str(&std::fs::read_to_string(file).expect("a record")).expect("JSON");
     let whole: String = whole.to_string().chars().filter(char::is_ascii).collect();
-    let mut dice = Dice(23);
+    let mut dice = Dice(SplitMix64(23));
     let (mut read, mut refused) = (0, 0);
     for _ in 0..200 {
         let mut text = whole.clone();

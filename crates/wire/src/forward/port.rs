@@ -86,6 +86,14 @@ pub enum SendBy {
     Xdp,
 }
 
+impl netcliff_core::Choice for SendBy {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Auto, "auto", "AF_XDP where it is available (zero-copy where the driver can), else AF_PACKET"),
+        (Self::Packet, "packet", "AF_PACKET transmit ring"),
+        (Self::Xdp, "xdp", "AF_XDP only"),
+    ];
+}
+
 /// What sends frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -125,6 +133,24 @@ pub enum ReceiveBy {
     XdpNative,
     /// AF_XDP sockets with the program in the kernel's receive path, or an error.
     XdpGeneric,
+}
+
+impl netcliff_core::Choice for ReceiveBy {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Auto, "auto", "AF_XDP where the port's driver runs XDP programs, else AF_PACKET"),
+        (Self::Packet, "packet", "AF_PACKET receive ring"),
+        (
+            Self::Xdp,
+            "xdp",
+            "AF_XDP only; an XDP program takes the UDP frames that arrive at the port for as long as it runs",
+        ),
+        (
+            Self::XdpNative,
+            "xdp-native",
+            "The same with the program in the port's driver only; at a veth it then works on the CPU of whoever sends",
+        ),
+        (Self::XdpGeneric, "xdp-generic", "The same with the program in the kernel's receive path only"),
+    ];
 }
 
 impl ReceiveBy {

@@ -35,6 +35,14 @@ pub enum Transport {
     Unix,
 }
 
+impl netcliff_core::Choice for Transport {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Tcp, "tcp", "A TCP connection a flow"),
+        (Self::Udp, "udp", "A pair of UDP sockets a flow; losses are counted"),
+        (Self::Unix, "unix", "Unix sockets: wake-ups and copies without a network"),
+    ];
+}
+
 /// How an end waits for what comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -16,7 +16,7 @@ use netcliff_wire::transfer::LONGEST_TIME_S;
 
 use super::kept::{Kept, Known};
 use super::show::files;
-use crate::args::{RunArgs, StoreArgs, Testbed};
+use crate::args::{RunArgs, StoreArgs};
 use crate::commands::far::FarSession;
 use crate::commands::refused;
 use crate::commands::{enter_user_namespace, open_store, stop_on_signal, write};
@@ -37,7 +37,7 @@ pub fn run(
     let experiment = changed(args, experiment);
     experiment.check().map_err(output::usage)?;
     refuse_figure(args, &experiment)?;
-    if !args.far.is_asked() && !matches!(args.testbed, Testbed::Loopback) {
+    if !args.far.is_asked() && !matches!(args.testbed, rig::Place::Loopback) {
         // Before any thread is started: a process with threads cannot enter a user namespace.
         enter_user_namespace().into_iter().for_each(|limit| output::say(format!("netcliff: {limit}")));
     }
@@ -74,11 +74,7 @@ fn measured(
 }
 
 fn rig(args: &RunArgs, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow::Result<Rig> {
-    let place = match args.testbed {
-        Testbed::Best => rig::Place::Best,
-        Testbed::Netns => rig::Place::Netns,
-        Testbed::Loopback => rig::Place::Loopback,
-    };
+    let place = args.testbed;
     // IPv6 only if it is requested: it sends a packet or two of its own.
     let mut varied = experiment.factors().map_err(output::usage)?.into_iter().flat_map(|factor| factor.levels);
     let ipv6 = Setting::Ipv6(true);

@@ -4,7 +4,9 @@ use netcliff_lab::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
 use netcliff_wire::thread;
 use netcliff_wire::transfer::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
 
-use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs, Testbed};
+use netcliff_lab::rig::Place;
+
+use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs};
 use crate::commands::refused;
 use crate::output;
 
@@ -87,8 +89,8 @@ fn of_files(args: &StreamArgs, paths: &[Path]) -> anyhow::Result<()> {
 /// Settings of a link without a link.
 fn of_link(args: &StreamArgs) -> anyhow::Result<()> {
     let has_none = match args.testbed {
-        None | Some(Testbed::Loopback) => true,
-        Some(Testbed::Best | Testbed::Netns) => matches!(args.carrier(), Carrier::Unix | Carrier::Pipe),
+        None | Some(Place::Loopback) => true,
+        Some(Place::Best | Place::Netns) => matches!(args.carrier(), Carrier::Unix | Carrier::Pipe),
     };
     args.bed.refuse_without(has_none)?;
     if args.ipv6 { args.bed.refuse_with_ipv6() } else { Ok(()) }

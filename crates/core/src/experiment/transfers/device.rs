@@ -55,7 +55,7 @@ pub enum Coalesce {
 }
 
 impl Coalesce {
-    /// Those of reception and of transmission, the switch first.
+    /// The list from which all others are made: those of reception and of transmission, the switch first.
     pub const DIRECTIONS: [[Self; 3]; 2] =
         [[Self::AdaptiveRx, Self::RxUsecs, Self::RxFrames], [Self::AdaptiveTx, Self::TxUsecs, Self::TxFrames]];
 
@@ -73,14 +73,18 @@ impl Coalesce {
 
     /// True of a switch, which is on or off.
     pub fn is_adaptive(self) -> bool {
-        matches!(self, Self::AdaptiveRx | Self::AdaptiveTx)
+        Self::DIRECTIONS.iter().any(|[switch, ..]| *switch == self)
     }
 
     /// The switch of its direction.
     pub fn adaptive(self) -> Self {
-        match self {
-            Self::RxUsecs | Self::RxFrames | Self::AdaptiveRx => Self::AdaptiveRx,
-            Self::TxUsecs | Self::TxFrames | Self::AdaptiveTx => Self::AdaptiveTx,
-        }
+        let switch = |[switch, time, frames]: [Self; 3]| [switch, time, frames].contains(&self).then_some(switch);
+        Self::DIRECTIONS.into_iter().find_map(switch).unwrap_or(self)
+    }
+
+    /// All of them in the order in which they are set: the switches come before what they would overrule.
+    pub fn in_order() -> impl Iterator<Item = Self> {
+        let switches = Self::DIRECTIONS.into_iter().map(|[switch, ..]| switch);
+        switches.chain(Self::DIRECTIONS.into_iter().flat_map(|[_, time, frames]| [time, frames]))
     }
 }

@@ -42,34 +42,37 @@ pub enum Key {
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 26] = [
-        Self::Method,
-        Self::Channel,
-        Self::Ip,
-        Self::Path,
-        Self::NoDelay,
-        Self::Congestion,
-        Self::Flows,
-        Self::Threads,
-        Self::Bytes,
-        Self::Rate,
-        Self::Duplex,
-        Self::Mtu,
-        Self::Feature(Feature::RxChecksum),
-        Self::Feature(Feature::TxChecksum),
-        Self::Feature(Feature::Sg),
-        Self::Feature(Feature::Tso),
-        Self::Feature(Feature::Gso),
-        Self::Feature(Feature::Gro),
-        Self::Feature(Feature::Lro),
-        Self::Coalesce(Coalesce::RxUsecs),
-        Self::Coalesce(Coalesce::RxFrames),
-        Self::Coalesce(Coalesce::TxUsecs),
-        Self::Coalesce(Coalesce::TxFrames),
-        Self::Coalesce(Coalesce::AdaptiveRx),
-        Self::Coalesce(Coalesce::AdaptiveTx),
-        Self::Block,
-    ];
+    pub const ALL: [Self; 26] = {
+        let [[adaptive_rx, rx_usecs, rx_frames], [adaptive_tx, tx_usecs, tx_frames]] = Coalesce::DIRECTIONS;
+        [
+            Self::Method,
+            Self::Channel,
+            Self::Ip,
+            Self::Path,
+            Self::NoDelay,
+            Self::Congestion,
+            Self::Flows,
+            Self::Threads,
+            Self::Bytes,
+            Self::Rate,
+            Self::Duplex,
+            Self::Mtu,
+            Self::Feature(Feature::RxChecksum),
+            Self::Feature(Feature::TxChecksum),
+            Self::Feature(Feature::Sg),
+            Self::Feature(Feature::Tso),
+            Self::Feature(Feature::Gso),
+            Self::Feature(Feature::Gro),
+            Self::Feature(Feature::Lro),
+            Self::Coalesce(rx_usecs),
+            Self::Coalesce(rx_frames),
+            Self::Coalesce(tx_usecs),
+            Self::Coalesce(tx_frames),
+            Self::Coalesce(adaptive_rx),
+            Self::Coalesce(adaptive_tx),
+            Self::Block,
+        ]
+    };
 
     /// The name in files.
     pub fn name(self) -> &'static str {

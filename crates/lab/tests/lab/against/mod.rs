@@ -5,6 +5,7 @@
 pub mod compared;
 
 use netcliff_core::Host;
+use netcliff_core::math::SplitMix64;
 
 /// Confidence of each interval.
 pub const CONFIDENCE: f64 = 0.99;
@@ -27,16 +28,18 @@ pub fn bound(trials: u32) -> u32 {
     trials
 }
 
-/// Numbers by SplitMix64 (Steele, Lea and Flood 2014).
-pub struct Dice(pub u64);
+/// Numbers from a seed.
+pub struct Dice(SplitMix64);
 
 impl Dice {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64(seed))
+    }
+
     /// Evenly from 0 to 1.
     pub fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        (self.0.draw() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Evenly by logarithm.

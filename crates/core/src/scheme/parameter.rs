@@ -1,0 +1,205 @@
+//! What a scheme's parameter is: how its value is read and printed. The rows are the fields of `scheme`'s structs, made by `parameters!`.
+
+use crate::error::ParseError;
+use crate::params::Params;
+use crate::units;
+
+/// What the value of a parameter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Time (s).
+    Time,
+    /// Packets, frames or polls.
+    Count,
+    /// Rate (pps).
+    Rate,
+    /// A plain number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// A name.
+    Text,
+}
+
+/// A parameter of a scheme, as the user writes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Its key.
+    pub key: &'static str,
+    /// What its value counts.
+    pub unit: Unit,
+    /// Its value where none is given, as it is written; None: it is off.
+    pub default: Option<String>,
+    /// Its documentation as one paragraph, links as what they show.
+    pub help: String,
+}
+
+/// How a value of the type `T` is read and printed.
+pub(super) trait Kind<T> {
+    const UNIT: Unit;
+    fn read(key: &str, text: &str) -> Result<T, ParseError>;
+    /// None: it is off.
+    fn print(value: &T) -> Option<String>;
+}
+
+/// A time (s).
+pub(super) struct Time;
+/// A whole number.
+pub(super) struct Count;
+/// A rate (pps).
+pub(super) struct Rate;
+/// A plain number.
+pub(super) struct Number;
+/// A switch.
+pub(super) struct Flag;
+/// A name of a type of its own.
+pub(super) struct Name;
+
+/// A kind whose value may be left out.
+macro_rules! kind {
+    ($kind:ident, $unit:ident, $type:ty, |$key:ident, $text:ident| $read:expr, |$value:ident| $print:expr) => {
+        impl Kind<$type> for $kind {
+            const UNIT: Unit = Unit::$unit;
+            fn read($key: &str, $text: &str) -> Result<$type, ParseError> {
+                $read
+            }
+            fn print($value: &$type) -> Option<String> {
+                Some($print)
+            }
+        }
+
+        impl Kind<Option<$type>> for $kind {
+            const UNIT: Unit = Unit::$unit;
+            fn read(key: &str, text: &str) -> Result<Option<$type>, ParseError> {
+                <Self as Kind<$type>>::read(key, text).map(Some)
+            }
+            fn print(value: &Option<$type>) -> Option<String> {
+                value.as_ref().and_then(<Self as Kind<$type>>::print)
+            }
+        }
+    };
+}
+kind!(Time, Time, f64, |_key, text| units::parse_time_s(text), |seconds| units::print_time_s(*seconds));
+kind!(Rate, Rate, f64, |_key, text| units::parse_pps(text), |pps| units::print_pps(*pps));
+kind!(Number, Number, f64, |_key, text| units::parse_share(text), |number| number.to_string());
+kind!(Flag, Flag, bool, |key, text| units::parse_flag(key, text), |flag| flag.to_string());
+kind!(Count, Count, u64, |key, text| units::parse_count(key, text), |count| count.to_string());
+kind!(
+    Count,
+    Count,
+    u32,
+    |key, text| {
+        let count = units::parse_count(key, text)?;
+        count.try_into().map_err(|_| ParseError::new(key, text, "expected a whole number below 4294967296"))
+    },
+    |count| count.to_string()
+);
+
+impl<T: std::str::FromStr<Err = ParseError> + std::fmt::Display> Kind<T> for Name {
+    const UNIT: Unit = Unit::Text;
+    fn read(_: &str, text: &str) -> Result<T, ParseError> {
+        text.parse()
+    }
+    fn print(value: &T) -> Option<String> {
+        Some(value.to_string())
+    }
+}
+
+/// Keys with what is printed of each; None is left out.
+pub(super) type Pairs = Vec<(&'static str, Option<String>)>;
+
+/// Parameters that are read, printed and described by their rows.
+pub(super) trait Parameters: Default {
+    /// Reads those that are given.
+    fn read(params: &mut Params<'_>) -> Result<Self, ParseError>;
+    /// What is printed.
+    fn pairs(&self) -> Pairs;
+    /// What each is.
+    fn described() -> Vec<Parameter>;
+}
+
+/// Documentation as one paragraph.
+pub(super) fn help(lines: &[&str]) -> String {
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+    let shown = lines.join(" ").replace("[`", "`").replace("`]", "`");
+    [("`Scheme::DisableEnable`", "`disable-enable`"), ("`Gap::Echo`", "`gap=echo`"), ("`up_pps`", "`up`")]
+        .iter()
+        .fold(shown, |text, (name, meaning)| text.replace(name, meaning))
+}
+
+/// Makes a struct of a scheme's parameters, its `Default`, and how it is read, printed and described. A row is a field as in any struct,
+/// with its default, its [`Kind`], its key, and when it is printed: `always`, or `changed` from its default. After the rows, one field,
+/// marked `#[parameters]`, may hold parameters of a struct of their own.
+macro_rules! parameters {
+    (
+        $(#[$attribute:meta])*
+        $visible:vis struct $scheme:ident {
+            $(
+                $(#[doc = $help:literal])+
+                pub $field:ident: $type:ty = $default:expr => $kind:ident($key:literal, $when:ident),
+            )+
+            $(
+                #[parameters]
+                $(#[doc = $inner_help:literal])+
+                pub $inner:ident: $inner_type:ty,
+            )?
+        }
+    ) => {
+        $(#[$attribute])*
+        $visible struct $scheme {
+            $(
+                $(#[doc = $help])+
+                pub $field: $type,
+            )+
+            $(
+                $(#[doc = $inner_help])+
+                pub $inner: $inner_type,
+            )?
+        }
+
+        impl Default for $scheme {
+            fn default() -> Self {
+                Self { $($field: $default,)+ $($inner: <$inner_type>::default(),)? }
+            }
+        }
+
+        impl parameter::Parameters for $scheme {
+            fn read(params: &mut crate::params::Params<'_>) -> Result<Self, crate::error::ParseError> {
+                let mut own = Self::default();
+                $(
+                    if let Some(value) = params.read($key, |text| <$kind as Kind<$type>>::read($key, text))? {
+                        own.$field = value;
+                    }
+                )+
+                $(own.$inner = parameter::Parameters::read(params)?;)?
+                Ok(own)
+            }
+
+            fn pairs(&self) -> parameter::Pairs {
+                let default = Self::default();
+                let pairs: parameter::Pairs = vec![$((
+                    $key,
+                    parameter::parameters!(@$when self.$field, default.$field)
+                        .then(|| <$kind as Kind<$type>>::print(&self.$field)).flatten(),
+                )),+];
+                $(let pairs = [pairs, parameter::Parameters::pairs(&self.$inner)].concat();)?
+                pairs
+            }
+
+            fn described() -> Vec<parameter::Parameter> {
+                let default = Self::default();
+                let own = vec![$(parameter::Parameter {
+                    key: $key,
+                    unit: <$kind as Kind<$type>>::UNIT,
+                    default: <$kind as Kind<$type>>::print(&default.$field),
+                    help: parameter::help(&[$($help),+]),
+                }),+];
+                $(let own = [own, <$inner_type as parameter::Parameters>::described()].concat();)?
+                own
+            }
+        }
+    };
+    (@always $value:expr, $default:expr) => {{ let _ = &$default; true }};
+    (@changed $value:expr, $default:expr) => { $value != $default };
+}
+pub(super) use parameters;

@@ -1,0 +1,359 @@
+//! What is known of each driver: ONE row a driver, from which moderation, scheme, losses and queue counters are read.
+//!
+//! A new driver is a row of [`DRIVERS`] and its captures among the fixtures (crates/host/tests/fixtures); what users act on goes into
+//! docs/drivers.md. A driver without a row is [`UNREAD`]: its `rx-usecs` and `rx-frames` are taken as ethtool defines them.
+
+use super::{Nic, losses::Cause};
+
+/// What `rx-usecs` is to a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The shortest time between two interrupts (ITR, EITR).
+    Gap,
+    /// A gap; `rx-usecs-high` is one more, of both directions together (INTRL), also while `adaptive-rx` is off.
+    TwoGaps,
+    /// 1,000,000 over a rate of interrupts a second that the hypervisor keeps; `rx-frames` takes its place.
+    Rate,
+    /// A delay from the first frame that is not announced, with a count: as ethtool defines it, and as the driver's source has it.
+    Timer,
+    /// Taken as a timer: nobody read the driver's source.
+    Unread,
+}
+
+/// A value of `rx-usecs` that is a word: the driver then follows the traffic.
+#[derive(Debug)]
+pub(super) struct AdaptiveWord {
+    /// The value.
+    pub value: u32,
+    /// Longest wait (us).
+    pub most_us: u32,
+    /// Longest wait under the smallest frames (us), which the drivers distinguish from bulk traffic.
+    pub small_frames_us: u32,
+    /// What it comes to while all frames have one length; None: it follows what a poll finds, too.
+    pub one_length: Option<OneLength>,
+}
+
+/// The figures to which a word comes while all frames have one length.
+#[derive(Debug)]
+pub(super) struct OneLength {
+    /// Whether a link of this speed (Mbit/s) is a slow one: 4000 interrupts/s, whatever comes.
+    pub is_slow: fn(u32) -> bool,
+    /// `rx-usecs` for a slow link (us): 4000 interrupts/s in the units of the driver.
+    pub slow_us: u32,
+    /// `rx-usecs` for frames of up to [`STEADY_BYTES`] (us).
+    pub short_us: u32,
+    /// Devices with more than one vector choose by the frame's length.
+    pub by_length: bool,
+}
+
+/// Longest frame (bytes without FCS) under which word 3 stays at 20,000 interrupts/s, and word 1 at 70,000, whatever a poll finds: from there on
+/// fewer than ten packets have more than 10,000 bytes, or fewer than five more than 512 (`e1000_update_itr`, e1000e/netdev.c and
+/// e1000/e1000_main.c; `igb_update_itr`).
+pub(super) const STEADY_BYTES: [(u32, u32); 2] = [(3, 1111), (1, 128)];
+
+/// Where QEMU's device works otherwise than its driver says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Emulation {
+    /// Nowhere that is known.
+    Faithful,
+    /// hw/net/e1000.c: a least gap, and RADV for a second ITR.
+    E1000,
+    /// hw/net/e1000e_core.c: a least gap; timers without MSI-X.
+    E1000e,
+    /// hw/net/igb_core.c: four times the gap.
+    Igb,
+    /// hw/net/vmxnet3.c: no gap.
+    Vmxnet3,
+}
+
+/// Where the packets of a device come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A cable, whose speed the device reports.
+    Cable,
+    /// A hypervisor, which makes speed and slot up.
+    Hypervisor,
+    /// This host: the speed is made up.
+    Software,
+}
+
+/// One driver, or several that are alike.
+#[derive(Debug)]
+pub(super) struct Driver {
+    /// Names, as the kernel gives them.
+    pub names: &'static [&'static str],
+    /// What `rx-usecs` is.
+    pub rx_usecs: Meaning,
+    /// Values of `rx-usecs` that follow the traffic.
+    pub words: &'static [AdaptiveWord],
+    /// Values of `rx-usecs` that follow the traffic within times that nobody read: they have no scheme.
+    pub untimed_words: &'static [u32],
+    /// Shortest delay that it takes besides none (us).
+    pub least_us: u32,
+    /// `adaptive-rx` follows the load with the profiles of lib/dim.
+    pub dim: bool,
+    /// Why it may report no coalescing, a sentence.
+    pub unreported: &'static str,
+    /// Timers that it keeps and does not report, a sentence; shown while its module's parameters are not known.
+    pub unreported_timers: Option<&'static str>,
+    /// QEMU's device.
+    pub emulation: Emulation,
+    /// Where its packets come from.
+    pub line: Line,
+    /// Counters of its own (`ethtool -S`) whose whole name says a loss. Counters of one queue: by pattern, in `losses`.
+    pub losses: &'static [(&'static str, Cause)],
+    /// How it names a queue's counters: `WAY` is rx or tx, `ID` the queue, `WHAT` what is counted.
+    pub queue_counters: &'static [&'static str],
+}
+
+/// A driver of which nothing is known.
+pub(super) const UNREAD: Driver = Driver {
+    names: &[],
+    rx_usecs: Meaning::Unread,
+    words: &[],
+    untimed_words: &[],
+    least_us: 0,
+    dim: false,
+    unreported: "its driver reports no coalescing, so what it holds back is not known",
+    unreported_timers: None,
+    emulation: Emulation::Faithful,
+    line: Line::Cable,
+    losses: &[],
+    queue_counters: &[],
+};
+
+/// A word's times (us): at the most, under the smallest frames.
+const fn word(value: u32, most_us: u32, small_frames_us: u32, one_length: Option<OneLength>) -> AdaptiveWord {
+    AdaptiveWord { value, most_us, small_frames_us, one_length }
+}
+
+/// Of e1000 and e1000e at one speed, whatever its vectors.
+const fn e1000_short(short_us: u32) -> Option<OneLength> {
+    Some(OneLength { is_slow: |mbps| mbps != 1000, slow_us: 250, short_us, by_length: false })
+}
+
+/// Of igb and igc.
+const fn igb_short(is_slow: fn(u32) -> bool, short_us: u32) -> Option<OneLength> {
+    Some(OneLength { is_slow, slow_us: 245, short_us, by_length: true })
+}
+
+// `*_set_coalesce`, `*_update_itr` and `igb_update_ring_itr` below drivers/net/ethernet/intel. 250 us are the 4000 interrupts/s to
+// which `1` and `3` fall under bulk traffic, 15 and 50 us the 70,000 and 20,000 that they allow small frames, 500 us the 2000 of
+// the simplified mode, 126 us ixgbe's IXGBE_ITR_ADAPTIVE_MAX_USECS.
+const E1000_WORDS: &[AdaptiveWord] =
+    &[word(1, 250, 15, e1000_short(14)), word(3, 250, 50, e1000_short(50)), word(4, 500, 500, None)];
+const IGB_WORDS: &[AdaptiveWord] =
+    &[word(1, 250, 15, igb_short(|mbps| mbps != 1000, 14)), word(3, 250, 50, igb_short(|mbps| mbps != 1000, 49))];
+const IGC_WORDS: &[AdaptiveWord] =
+    &[word(1, 250, 15, igb_short(|mbps| mbps < 1000, 14)), word(3, 250, 50, igb_short(|mbps| mbps < 1000, 49))];
+const IXGBE_WORDS: &[AdaptiveWord] = &[word(1, 126, 126, None)];
+
+/// Intel's, from the e1000 to ixgbe: `*_gstrings_stats` of each driver's ethtool.c.
+const INTEL_LOSSES: &[(&str, Cause)] = &[
+    ("rx_missed_errors", Cause::NoRoom),
+    ("rx_no_buffer_count", Cause::Waited),
+    ("rx_fifo_errors", Cause::NoRoom),
+    ("rx_over_errors", Cause::NoRoom),
+    ("rx_crc_errors", Cause::Other),
+    ("rx_length_errors", Cause::Other),
+    ("rx_csum_offload_errors", Cause::Other),
+    ("alloc_rx_buff_failed", Cause::Other),
+];
+
+/// The drivers. Files are below drivers/net of Linux; the table with smallest values and module parameters is in docs/drivers.md.
+pub(super) const DRIVERS: &[Driver] = &[
+    // ethernet/intel/e1000/e1000_ethtool.c, `e1000_set_coalesce`.
+    Driver {
+        names: &["e1000"],
+        rx_usecs: Meaning::Gap,
+        words: E1000_WORDS,
+        least_us: 10,
+        unreported: "e1000 reports its gap for the 82545 and later only; InterruptThrottleRate sets it, by default one that \
+                     follows the load",
+        unreported_timers: Some(
+            "the timers RDTR and RADV (module parameters RxIntDelay, 0 by default, and RxAbsIntDelay), which e1000 does not report",
+        ),
+        emulation: Emulation::E1000,
+        losses: INTEL_LOSSES,
+        ..UNREAD
+    },
+    // ethernet/intel/e1000e/ethtool.c, `e1000_set_coalesce`; netdev.c, `e1000e_write_itr` (EITR_82574 of each vector with MSI-X).
+    Driver {
+        names: &["e1000e"],
+        rx_usecs: Meaning::Gap,
+        words: E1000_WORDS,
+        least_us: 10,
+        unreported_timers: Some(
+            "the timers RDTR and RADV (module parameters RxIntDelay and RxAbsIntDelay; 33 us each by default on 82571, 82572, 82574 \
+             and 80003ES2LAN, else RDTR is 0), which e1000e does not report",
+        ),
+        emulation: Emulation::E1000e,
+        losses: INTEL_LOSSES,
+        ..UNREAD
+    },
+    // ethernet/intel/igb/igb_ethtool.c, `igb_set_coalesce`.
+    Driver {
+        names: &["igb"],
+        rx_usecs: Meaning::Gap,
+        words: IGB_WORDS,
+        least_us: 10,
+        emulation: Emulation::Igb,
+        losses: INTEL_LOSSES,
+        queue_counters: &["WAY_queue_ID_WHAT"],
+        ..UNREAD
+    },
+    // ethernet/intel/igc/igc_ethtool.c, `igc_ethtool_set_coalesce`.
+    Driver {
+        names: &["igc"],
+        rx_usecs: Meaning::Gap,
+        words: IGC_WORDS,
+        least_us: 10,
+        losses: INTEL_LOSSES,
+        queue_counters: &["WAY_queue_ID_WHAT"],
+        ..UNREAD
+    },
+    // ethernet/intel/igbvf/ethtool.c, `igbvf_set_coalesce`: conservative and dynamic.
+    Driver { names: &["igbvf"], rx_usecs: Meaning::Gap, untimed_words: &[2, 3], ..UNREAD },
+    // ethernet/intel/ixgbe/ixgbe_ethtool.c, `ixgbe_set_coalesce`.
+    Driver {
+        names: &["ixgbe", "ixgbevf"],
+        rx_usecs: Meaning::Gap,
+        words: IXGBE_WORDS,
+        least_us: 2,
+        losses: &[
+            ("rx_no_dma_resources", Cause::NoRoom),
+            ("rx_missed_errors", Cause::NoRoom),
+            ("rx_no_buffer_count", Cause::Waited),
+            ("rx_crc_errors", Cause::Other),
+            ("rx_dropped", Cause::Other),
+            ("alloc_rx_buff_failed", Cause::Other),
+        ],
+        queue_counters: &["WAY_queue_ID_WHAT"],
+        ..UNREAD
+    },
+    // ethernet/intel/i40e/i40e_ethtool.c, `__i40e_get_coalesce`.
+    Driver {
+        names: &["i40e"],
+        rx_usecs: Meaning::TwoGaps,
+        losses: &[("port.rx_dropped", Cause::NoRoom), ("rx_dropped", Cause::Other)],
+        queue_counters: &["WAY-ID.WHAT"],
+        ..UNREAD
+    },
+    // ethernet/intel/iavf/iavf_ethtool.c.
+    Driver { names: &["iavf"], rx_usecs: Meaning::Gap, queue_counters: &["WAY-ID.WHAT"], ..UNREAD },
+    // ethernet/intel/ice/ice_ethtool.c, `ice_get_rc_coalesce`.
+    Driver {
+        names: &["ice"],
+        rx_usecs: Meaning::TwoGaps,
+        losses: &[("rx_dropped.nic", Cause::NoRoom), ("rx_dropped", Cause::Other)],
+        queue_counters: &["WAY_queue_ID_WHAT"],
+        ..UNREAD
+    },
+    // ethernet/intel/idpf/idpf_ethtool.c.
+    Driver { names: &["idpf"], rx_usecs: Meaning::Gap, ..UNREAD },
+    // virtio_net.c, `virtnet_get_coalesce`; include/uapi/linux/virtio_net.h, `virtio_net_ctrl_coal_rx`.
+    Driver {
+        names: &["virtio_net"],
+        rx_usecs: Meaning::Timer,
+        dim: true,
+        line: Line::Hypervisor,
+        queue_counters: &["WAYID_WHAT"],
+        ..UNREAD
+    },
+    // vmxnet3/vmxnet3_ethtool.c, `vmxnet3_get_coalesce`; a rate: VMXNET3_COAL_RBC_RATE, vmxnet3_int.h; 100,000 interrupts/s at the
+    // most: VMXNET3_COAL_RBC_MAX_RATE, `vmxnet3_set_coalesce`.
+    Driver {
+        names: &["vmxnet3"],
+        rx_usecs: Meaning::Rate,
+        least_us: 10,
+        unreported: "this device reports no coalescing; its hypervisor decides (VMware: 4000 interrupts/s by default)",
+        emulation: Emulation::Vmxnet3,
+        line: Line::Hypervisor,
+        ..UNREAD
+    },
+    // ethernet/mellanox/mlx5/core/en_ethtool.c, `mlx5e_ethtool_get_coalesce`; en_stats.c.
+    Driver {
+        names: &["mlx5_core"],
+        rx_usecs: Meaning::Timer,
+        dim: true,
+        losses: &[
+            ("rx_out_of_buffer", Cause::NoRoom),
+            ("rx_discards_phy", Cause::NoRoom),
+            ("rx_prio0_discards", Cause::NoRoom),
+            ("rx_xdp_drop", Cause::Xdp),
+            ("rx_steer_missed_packets", Cause::Other),
+        ],
+        queue_counters: &["WAYID_WHAT"],
+        ..UNREAD
+    },
+    // ethernet/amazon/ena/ena_ethtool.c, `ena_get_coalesce`.
+    Driver {
+        names: &["ena"],
+        rx_usecs: Meaning::Timer,
+        dim: true,
+        losses: &[("rx_drops", Cause::NoRoom), ("rx_overruns", Cause::NoRoom)],
+        queue_counters: &["queue_ID_WAY_WHAT"],
+        ..UNREAD
+    },
+    // ethernet/google/gve/gve_ethtool.c.
+    Driver { names: &["gve"], losses: &[("rx_dropped", Cause::Other)], queue_counters: &["WAY_WHAT[ID]"], ..UNREAD },
+    // hyperv/netvsc_drv.c.
+    Driver { names: &["hv_netvsc"], line: Line::Hypervisor, queue_counters: &["WAY_queue_ID_WHAT"], ..UNREAD },
+    Driver { names: &["xen_netfront"], line: Line::Hypervisor, ..UNREAD },
+    Driver { names: &["veth", "tun", "dummy"], line: Line::Software, ..UNREAD },
+    // Names that drivers without a row have: r8169's, fm10k's, and queues' in the ways in which the rest put the words together.
+    Driver {
+        losses: &[("rx_missed", Cause::NoRoom), ("xdp_drop", Cause::Xdp), ("rx_alloc_failed", Cause::Other)],
+        queue_counters: &["WAY_queue_ID.WHAT", "WAY-ID_WHAT", "WAY_ID_WHAT", "WAY_ID.WHAT", "WAYID.WHAT"],
+        ..UNREAD
+    },
+];
+
+/// What is known of a driver of this name.
+pub(super) fn named(name: &str) -> &'static Driver {
+    DRIVERS.iter().find(|driver| driver.names.contains(&name)).unwrap_or(&UNREAD)
+}
+
+impl Nic {
+    /// What is known of its driver.
+    pub(super) fn known_driver(&self) -> &'static Driver {
+        self.driver.as_deref().map_or(&UNREAD, named)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_stands_in_one_row_and_each_counter_has_one_cause() {
+        let mut names: Vec<&str> = DRIVERS.iter().flat_map(|driver| driver.names).copied().collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "{names:?}");
+        for (name, cause) in DRIVERS.iter().flat_map(|driver| driver.losses) {
+            let other = DRIVERS.iter().flat_map(|driver| driver.losses).find(|(known, _)| known == name);
+            assert_eq!(other, Some(&(*name, *cause)));
+        }
+    }
+
+    /// A driver whose `rx-usecs` means nothing has no words; a word of one length is one that stays steady for short frames.
+    #[test]
+    fn rows_agree_with_themselves() {
+        for driver in DRIVERS {
+            let words = driver.words.iter().map(|word| word.value).chain(driver.untimed_words.iter().copied());
+            for value in words {
+                assert_ne!(driver.rx_usecs, Meaning::Unread, "{:?}", driver.names);
+                assert!(
+                    value < driver.least_us.max(4) || driver.least_us == 2,
+                    "{:?} takes {value} as a delay",
+                    driver.names
+                );
+            }
+            for word in driver.words.iter().filter(|word| word.one_length.is_some()) {
+                assert!(STEADY_BYTES.iter().any(|(value, _)| *value == word.value), "{:?}", driver.names);
+            }
+        }
+    }
+}
