@@ -1,5 +1,6 @@
-//! The reverse: a test in an agent has its client send the load. The test puts orders on a [`Desk`], its client takes them with the
-//! test's reports, has them done by a [`Hand`], and tells what came of them. A test may have its client compute, too.
+//! Reversed roles: a test runs in an agent, and the agent's client sends the load. The test puts commands into an
+//! [`OrderQueue`]. The client fetches them with the test's reports, carries them out by an [`OrderHandler`], and sends
+//! back the results. A test can also have its client compute something.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -19,41 +20,42 @@ use crate::error::WireError;
 use crate::generator::RateLimits;
 use crate::thread::Priority;
 
-/// What the client's generator shall do.
+/// A command to the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Send this.
+    /// Send this load.
     Begin(Box<LoadRequest>),
-    /// End it.
+    /// End the load.
     Stop,
-    /// Compute this, beside whatever is sent.
+    /// Compute something while the load, if any, goes on.
     Compute {
-        /// Under which number the answer is expected.
+        /// Number that identifies the answer.
         id: u64,
-        /// What to compute, in the words of the test.
+        /// What to compute, in the test's own form.
         job: Value,
     },
 }
 
-/// What the client says of its generator.
+/// A report of the client on its generator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Said {
-    /// It sends soon.
+    /// The generator sends soon.
     Ready(LoadReady),
-    /// It cannot.
+    /// The generator cannot send, with the reason.
     Refused(String),
-    /// So many frames so far.
+    /// Number of frames offered so far.
     Sent(u64),
-    /// It has ended.
+    /// The generator has ended.
     Ended(Box<LoadReport>),
-    /// What it computed.
+    /// Number of a computation, and its result.
     Computed(u64, Value),
 }
 
-/// A part of what is said, as JSON text in hexadecimal: a message to an agent is bounded in length and in values, which are counted by
-/// the brackets and commas that they need, and a histogram has thousands.
+/// One chunk of a client's report: JSON text in hexadecimal. An agent bounds the length of a message and the number of
+/// its values, which it counts by brackets and commas. A report has a histogram with thousands of values; as
+/// hexadecimal text it is one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Piece {
@@ -61,20 +63,22 @@ pub struct Piece {
     last: bool,
 }
 
-/// Longest text of a piece (bytes): in hexadecimal half of the longest message that an agent takes.
+/// Longest text of a chunk (bytes). In hexadecimal it is half of the longest message that an agent accepts.
 const PIECE_BYTES: usize = 16 << 10;
-/// Longest text of one saying (bytes): an hour of slots and all stalls.
+/// Longest text of one report (bytes): room for an hour of slots and all stalls.
 const LONGEST_BYTES: usize = 32 << 20;
-/// How long the client may take to answer an order \[s\]: it may look for a neighbour for a few seconds.
+/// Time allowed for the client's answer to a command \[s\]. The client may need a few seconds to resolve a neighbour's
+/// address.
 const ANSWER_S: f64 = 15.0;
-/// How long a computation may take \[s\]: a chain of a moderated NIC with an application takes seconds a load, and a cliff some ten loads.
+/// Time allowed for a computation \[s\]. One load of a chain with a moderated NIC and an application takes seconds; a
+/// cliff needs about ten loads.
 const COMPUTED_S: f64 = 900.0;
-/// A client that says nothing of a running generator for this long is gone.
+/// A client that reports nothing about a running generator for this long is gone.
 const SILENCE: Duration = Duration::from_secs(4);
-/// How often the client says how far it is.
+/// Interval between progress reports of the client.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
 
-/// Where orders and answers meet.
+/// The commands of a test and the answers of its client.
 #[derive(Debug, Default)]
 pub struct Desk {
     state: Mutex<State>,
@@ -89,7 +93,7 @@ struct State {
     sent: u64,
     ended: Option<LoadReport>,
     heard: Option<Instant>,
-    /// Computations ordered so far, and the answers that nobody took yet.
+    /// Number of computations requested so far, and the answers that nobody has taken yet.
     computing: u64,
     computed: HashMap<u64, Value>,
     gone: bool,
@@ -97,19 +101,19 @@ struct State {
 
 impl Desk {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change leaves a whole state.
+        // A panic of another thread leaves no half-written state: each change is complete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next order for the client.
+    /// Removes the next command for the client. `None` if no command waits.
     pub fn next(&self) -> Option<Order> {
         self.state().orders.pop_front()
     }
 
-    /// Takes a part of what the client says.
+    /// Accepts one chunk of a client's report.
     ///
     /// # Errors
-    /// It is longer than any saying, or none.
+    /// The chunk is malformed, or the report is longer than 32 MiB (`LONGEST_BYTES`).
     pub fn take(&self, piece: Value) -> Result<(), String> {
         let piece: Piece = serde_json::from_value(piece).map_err(|e| e.to_string())?;
         let mut state = self.state();
@@ -137,16 +141,16 @@ impl Desk {
         Ok(())
     }
 
-    /// The client is gone: whoever waits for it ends.
+    /// Records that the client is gone, so that waiting threads return.
     pub fn leave(&self) {
         self.state().gone = true;
         self.changed.notify_all();
     }
 
-    /// Has the client compute, and waits for its answer.
+    /// Requests a computation from the client and waits for the answer.
     ///
     /// # Errors
-    /// The client is gone, or takes longer than 15 minutes (`COMPUTED_S`).
+    /// The client is gone, or the answer takes longer than 15 minutes (`COMPUTED_S`).
     pub fn compute(&self, job: Value) -> Result<Value, WireError> {
         let id = {
             let mut state = self.state();
@@ -158,7 +162,7 @@ impl Desk {
         self.wait(COMPUTED_S, |state| state.computed.remove(&id))
     }
 
-    /// Waits until there is an answer.
+    /// Waits up to `most_s` until `of` finds an answer in the state.
     fn wait<T>(&self, most_s: f64, mut of: impl FnMut(&mut State) -> Option<T>) -> Result<T, WireError> {
         let until = Instant::now() + Duration::from_secs_f64(most_s);
         let mut state = self.state();
@@ -175,16 +179,16 @@ impl Desk {
     }
 }
 
-/// The generator of the client of a test, as the test sees it.
+/// The generator on the client's host, seen from the test in the agent.
 #[derive(Debug)]
 pub struct Reverse {
-    /// Where orders and answers meet.
+    /// The commands for the client and its answers.
     pub desk: Arc<Desk>,
-    /// Both ends read the same clock.
+    /// Whether both ends read the same monotonic clock.
     pub shares_clock: bool,
     /// Facts of the client's host.
     pub fingerprint: Fingerprint,
-    /// The client, for messages.
+    /// Name of the client, for messages.
     pub peer: String,
 }
 
@@ -234,10 +238,10 @@ impl Carrier for Reverse {
     }
 }
 
-/// The client's generator, which does what a test in an agent orders.
+/// Runs the client's generator by the commands of a test in an agent.
 pub struct Hand {
     kind: LoadKind,
-    /// The address of this host that the control connection has.
+    /// Local address of the control connection.
     control: Option<IpAddr>,
     load: Option<Box<dyn FarEnd>>,
     told: Instant,
@@ -250,13 +254,14 @@ impl std::fmt::Debug for Hand {
 }
 
 impl Hand {
-    /// A generator in a network namespace, or in this process's, that offers at most so much \[packets/s\].
+    /// Prepares a generator in a network namespace (`None`: that of this process) that offers at most `most_pps`
+    /// \[packets/s\].
     pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>, most_pps: Option<f64>, priority: Priority) -> Self {
         let kind = LoadKind { permission: Permission::Any, netns, limits: RateLimits::of(most_pps), priority };
         Self { kind, control, load: None, told: Instant::now() }
     }
 
-    /// Does what is ordered; returns what to tell.
+    /// Carries out a command. Returns the chunks to send to the agent.
     pub fn obey(&mut self, order: &Order) -> Vec<Piece> {
         match order {
             Order::Begin(request) => {
@@ -274,7 +279,7 @@ impl Hand {
                 }
             }
             Order::Stop => self.end(),
-            // Whoever offers to compute does it.
+            // The caller carries out computations.
             Order::Compute { .. } => Vec::new(),
         }
     }
@@ -283,7 +288,7 @@ impl Hand {
         Ok(Context { local: self.control, token: Token::new().map_err(|e| e.to_string())? })
     }
 
-    /// Looks after what is being sent; returns what to tell. Call it many times a second.
+    /// Checks on the running generator. Returns the chunks to send to the agent. Call it many times a second.
     pub fn look(&mut self) -> Vec<Piece> {
         let Some(load) = &mut self.load else { return Vec::new() };
         if load.finished() {
@@ -298,7 +303,7 @@ impl Hand {
     }
 
     fn end(&mut self) -> Vec<Piece> {
-        // What has ended by itself was told.
+        // A generator that ended by itself has been reported already.
         let Some(load) = self.load.take() else { return Vec::new() };
         let report = serde_json::from_value(load.stop()).unwrap_or_else(|error: serde_json::Error| LoadReport {
             failed: Some(error.to_string()),
@@ -308,13 +313,13 @@ impl Hand {
     }
 }
 
-/// The answer to [`Order::Compute`] of this number, as it is told.
+/// The chunks that report the answer to the [`GeneratorCommand::Compute`] with this number.
 pub fn computed(id: u64, answer: Value) -> Vec<Piece> {
     pieces(&Said::Computed(id, answer))
 }
 
 fn pieces(said: &Said) -> Vec<Piece> {
-    // Plain data of numbers and names.
+    // Serialisation cannot fail: the data are numbers and names.
     let text = serde_json::to_vec(said).unwrap_or_default();
     let parts: Vec<&[u8]> = text.chunks(PIECE_BYTES).collect();
     let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect();

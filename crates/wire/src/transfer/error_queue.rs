@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_void, sock_extended_err};
 
-/// Takes one message off the queue and passes it to `note`; false where there is none.
+/// Takes one message off the queue and passes it to `note`. Returns false if the queue is empty.
 pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended_err)) -> io::Result<bool> {
     let mut control = [0_u64; 32];
     // SAFETY: all zeros is a valid msghdr: null pointers with lengths of zero.
@@ -34,7 +34,8 @@ pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended
     Ok(true)
 }
 
-/// Empties the queue: how many ICMP messages it held of these errors. The kernel keeps none for the next call then.
+/// Empties the queue, so that the next call returns no old error. Returns the number of ICMP messages whose errors
+/// `counts` accepts.
 pub(super) fn icmp(channel: BorrowedFd<'_>, counts: impl Fn(i32) -> bool) -> u64 {
     let mut told = 0;
     let mut note = |error: &sock_extended_err| {

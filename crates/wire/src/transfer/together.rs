@@ -1,4 +1,4 @@
-//! Several ends in one thread, from beginning to end.
+//! Several ends in one thread, from start to end.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
@@ -11,11 +11,11 @@ use super::open::Opener;
 use super::turns::{self, Ready};
 use crate::error::WireError;
 
-/// The ends of several flows in the calling thread, all of one end of the transfer.
+/// Runs the ends of several flows in the calling thread. All of them belong to one end of the transfer.
 pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, events: &mpsc::Sender<Event>) -> Brought {
     let mut arrival = Arrival(Some(&shared.gate));
     if let Some(part) = parts.first() {
-        // A thread has one place: that of all its flows.
+        // A thread has one placement, which is that of all its flows.
         part.placement.enter()?;
     }
     let (ends, openers): (Vec<_>, Vec<_>) =
@@ -45,8 +45,8 @@ pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, ev
     Ok(Some(done))
 }
 
-/// Opens all channels at once, each in a thread of its own that is in the place of the calling one: one after the other each
-/// would take its round trips. None where another end gave up.
+/// Opens all channels at once, each in a thread with the placement of the calling one. One after the other, each would
+/// take its own round trips. `None` if another end gave up.
 fn opened(openers: Vec<Opener<'_>>) -> Result<Option<Vec<OwnedFd>>, WireError> {
     let opened: Result<Vec<_>, WireError> = thread::scope(|scope| {
         let mut opening = Vec::new();

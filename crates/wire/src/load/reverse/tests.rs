@@ -1,4 +1,4 @@
-//! Orders and answers, without a network.
+//! Generator commands and their answers, without a network.
 
 use super::*;
 
