@@ -1,51 +1,53 @@
-//! When a trial says nothing about the device: RFC 9971's void, one rule for every kind of trial.
+//! When a trial is void (RFC 9971), because it says nothing about the device. One rule for every kind of trial.
 
 use serde::{Deserialize, Serialize};
 
-/// Share of the frames that must leave in time for the load to count as offered.
+/// Smallest share of frames that must leave in time for the load to count as offered.
 pub const KEPT_UP_SHARE: f64 = 0.999;
-/// From here on a frame is late \[ns\]: at 1 Mpps 100 frames then follow at once, a tenth of the default backlog.
+/// A frame is late from this delay on \[ns\]: at 1 Mpps, 100 frames then follow at once, a tenth of the default
+/// backlog.
 pub const LATE_NS: u64 = 100_000;
 
-/// Why a trial says nothing about the device.
+/// Why a trial is void.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum Void {
-    /// Frames did not leave in time.
+    /// The sender was too slow: frames did not leave in time.
     SenderTooSlow {
-        /// Frames a second that left, of the slowest direction.
+        /// Frames per second that left, in the slowest direction.
         reached_pps: f64,
     },
-    /// Frames were lost, but no more than left late, and bunched for it: the sender may have lost them.
+    /// Frames were lost, but no more than left late: the bunching of late frames may have caused the loss.
     SenderUneven {
-        /// Frames that left later than [`LATE_NS`].
+        /// Number of frames that left later than [`LATE_NS`].
         late: u64,
     },
     /// The sink's own queues overflowed.
     SinkTooSlow {
-        /// Frames the sink's ring had no room for.
+        /// Number of frames that found the sink's ring full.
         missed: u64,
     },
 }
 
-/// What the ends of the tester counted in a trial.
+/// Counts of the tester's two ends in a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sides {
     /// Share of the scheduled frames that left in time.
     pub offered_share: f64,
-    /// Frames a second that left.
+    /// Frames per second that left.
     pub reached_pps: f64,
-    /// Frames sent that did not come.
+    /// Number of frames sent that did not arrive.
     pub lost: u64,
-    /// Frames that left later than [`LATE_NS`].
+    /// Number of frames that left later than [`LATE_NS`].
     pub late: u64,
-    /// Frames the sink's ring had no room for.
+    /// Number of frames that found the sink's ring full.
     pub missed: u64,
 }
 
 impl Sides {
-    /// Void: the sink missed frames, the sender offered less than [`KEPT_UP_SHARE`] of the load, or the loss, where there is
-    /// one, does not exceed the frames sent late. None: the loss is the device's.
+    /// Judges a trial. It is void if the sink missed frames, if the sender offered less than [`KEPT_UP_SHARE`] of the
+    /// load, or if frames were lost but no more than left late. `None` if the trial counts: then the device caused the
+    /// loss.
     pub fn void(&self) -> Option<Void> {
         if self.missed > 0 {
             return Some(Void::SinkTooSlow { missed: self.missed });

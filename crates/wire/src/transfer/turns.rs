@@ -124,7 +124,7 @@ impl<'a> Served<'a> {
         Ok(Self { sender, channel, work, done: None, ready: true, silent_since_ns: None, leaves_ns: None })
     }
 
-    /// Moves what it can, within the bounds of a turn.
+    /// Moves data within the bounds of a turn.
     fn turn(&mut self, shared: &Shared<'_>) -> Result<Next, WireError> {
         let Some(work) = &mut self.work else { return Ok(Next::Through) };
         if let Some(due_ns) = self.leaves_ns {

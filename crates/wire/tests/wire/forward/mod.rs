@@ -1,5 +1,4 @@
-//! Frames over a real veth pair by every sender to every sink: each one arrives as it was sent, or is told from those that
-//! do.
+//! Frames over a real veth pair, by every sender to every receiver: each one arrives as it was sent, or is reported.
 
 use crate::common;
 mod senders;
@@ -37,7 +36,7 @@ fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
 const TRIAL: Trial =
     Trial { load_pps: 5000.0, duration_s: 0.1, settle_s: 1.0, max_burst: 32, tagged_at_s: None, burst: None };
 
-/// Runs on a thread of its own, which stays in the pair's namespace.
+/// Runs on a thread of its own, because the thread stays in the pair's namespace.
 fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(work).join().expect("it does not panic"))
 }

@@ -1,4 +1,4 @@
-//! The kernel's stamps of tagged frames, on real packets; and what a veth cannot give.
+//! The kernel's timestamps of tagged frames on real packets, and the error for timestamps that a veth does not offer.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,14 +13,15 @@ use netcliff_wire::thread::Placement;
 use super::common::{Pair, pair_or_skip};
 use super::{TRIAL, alone, both, conserved, direction};
 
-/// Behind a few others, and so early that it is sent where other programs hold the sender up.
+/// A trial whose tagged frame follows a few others, but early enough to be sent even if other programs delay the
+/// sender.
 const TAGGED: Trial = Trial { tagged_at_s: Some(0.001), ..TRIAL };
 
 fn kernel(send: SendBy) -> By {
     By { send, receive: ReceiveBy::Auto, stamps: Stamps::Kernel }
 }
 
-/// Trials one after the other on one bench.
+/// Runs several trials one after the other on one bench.
 fn trials(
     directions: &[Direction],
     by: By,
@@ -34,7 +35,7 @@ fn trials(
     })
 }
 
-/// The pair on a kernel that stamps what passes a veth, or a reported reason and `None`.
+/// Makes the pair on a kernel that stamps frames on a veth. `None` otherwise; the reason is reported.
 fn stamping_pair_or_skip() -> Option<Pair> {
     let pair = pair_or_skip()?;
     match both(&[direction(&pair, &[64])], kernel(SendBy::Packet), &TRIAL) {
@@ -46,7 +47,8 @@ fn stamping_pair_or_skip() -> Option<Pair> {
     }
 }
 
-/// Every direction's tagged frame came, was stamped at both ends, and took no longer than the sending program says.
+/// Checks that every direction's tagged frame arrived, was stamped at both ends, and took no longer than the sending
+/// program measured.
 fn stamped(report: &TrialReport, what: &str) {
     for one in &report.directions {
         conserved(one);
@@ -72,7 +74,7 @@ fn the_kernel_stamps_every_tagged_frame() {
     for send in [SendBy::Packet, SendBy::Auto] {
         for direction in [direction(&pair, &[64]), tagged.clone(), ipv6.clone()] {
             let what = format!("{send:?} {:?}", direction.profile);
-            // The later trials show that each frame has its own stamps.
+            // The later trials show that each frame has its own timestamps.
             let (tester, reports) = trials(&[direction], kernel(send), &TAGGED, 3).expect("it runs");
             assert_eq!(tester.stamps, Stamps::Kernel);
             reports.iter().for_each(|report| stamped(report, &what));
@@ -114,7 +116,7 @@ fn what_cannot_be_had_is_refused_with_the_port() {
     let xdp = By { receive: ReceiveBy::Xdp, ..kernel(SendBy::Auto) };
     let refused = both(&[direction(&pair, &[64])], xdp, &TAGGED).expect_err("an XDP program takes them").to_string();
     assert!(refused.contains("--receive-by") && refused.contains("--stamps kernel"), "{refused}");
-    // The sender stays what it was asked to be.
+    // The sender uses the requested method.
     let ring = By { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
     let (tester, _) = both(&[direction(&pair, &[64])], ring, &TAGGED).expect("it runs");
     assert_eq!(tester.sending, Sending::PacketRing);
