@@ -1,7 +1,9 @@
-//! [`Place`]: where replications are computed. What they are does not depend on it: a replication follows from point, seed, number and length.
+//! [`Executor`]: computes replications. The result does not depend on the executor: a replication follows from point,
+//! seed, number and length.
 //!
-//! The procedures of `sample` decide here how many replications are needed and how long, and order them; [`Here`] computes them on this
-//! machine, another place has its own do it ([`Order::fill`]) and brings back what they answered.
+//! The procedures of `sample` decide how many replications are needed and how long they are, and request them.
+//! [`LocalExecutor`] computes them on this machine. Another executor has other machines compute them
+//! ([`ReplicationRequest::fill`]) and returns their answers.
 
 use std::ops::Range;
 
@@ -14,31 +16,32 @@ use crate::replicate::{ABREAST, Replication, WarmUp, cut, each, run};
 use crate::simpler::Simpler;
 use crate::tally::Pool;
 
-/// Replications of a point that are asked for.
+/// A request for replications of a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     numbers: Range<u64>,
-    /// Arrivals of each, warm-up included.
+    /// Number of arrivals in each replication, including warm-up.
     packets: u64,
     want: Want,
 }
 
-/// What of them.
+/// The requested part of the replications' results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Want {
-    /// All that they recorded: the first tell the warm-up.
+    /// All records; the warm-up is determined from the first ones.
     Records,
-    /// What is left without this warm-up.
+    /// The results without this warm-up.
     Cut(WarmUp),
-    /// How much longer their packets wait than expected in the simpler queue of this mean latency [ticks], after so many.
+    /// The excess wait of the replications' packets in the simpler queue with the mean latency `latency` [ticks], after
+    /// the first `skipped` packets.
     Excess { latency: f64, skipped: u64 },
 }
 
-/// What fills an order, or a part of one; of use only to who ordered.
+/// The answer to a request or a part of it. Only the requesting procedure can read it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Filled(pub(crate) Found);
 
-/// In the order of the replications' numbers.
+/// Results in the order of the replications' numbers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Found {
     Records(Vec<Records>),
@@ -46,13 +49,14 @@ pub(crate) enum Found {
     Excess(Vec<f64>),
 }
 
-/// Computes replications, or has them computed.
+/// Computes replications, or has other machines compute them.
 pub trait Place: Sync {
-    /// The order filled in parts, in the order of their numbers; None: it is given up, and with it the point.
+    /// Answers a request in parts, in the order of the replications' numbers. `None`: the executor gives up, and the
+    /// point has no result.
     fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>>;
 }
 
-/// This machine, on all cores of the pool that calls.
+/// Computes on this machine, on all cores of the calling thread pool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Here;
 
@@ -75,19 +79,19 @@ impl Order {
         Self { numbers, packets, want: Want::Excess { latency, skipped } }
     }
 
-    /// Arrivals of all its replications together.
+    /// Number of arrivals in all replications of the request.
     pub fn packets(&self) -> u64 {
         self.packets.saturating_mul(self.numbers.end - self.numbers.start)
     }
 
-    /// The same in parts of about so many arrivals, a replication each at least.
+    /// Splits the request into parts of about `packets` arrivals, at least one replication each.
     pub fn parts(&self, packets: u64) -> impl Iterator<Item = Self> {
         let (numbers, step) = (self.numbers.clone(), (packets / self.packets.max(1)).max(1));
         let starts = numbers.clone().step_by(usize::try_from(step).unwrap_or(usize::MAX));
         starts.map(move |start| Self { numbers: start..numbers.end.min(start.saturating_add(step)), ..self.clone() })
     }
 
-    /// Computes it here. The point must be supported.
+    /// Computes the request on this machine. The point must be supported.
     pub fn fill(&self, point: &Point, seed: u64) -> Filled {
         let clock = Clock::of(point, self.packets);
         let one = |number| run(point, clock, seed, number, self.packets);
@@ -98,7 +102,7 @@ impl Order {
         })
     }
 
-    /// Some side by side at a time, since each has a histogram of its own until it is added up.
+    /// Only some replications run in parallel, because each has a histogram of its own until it is added up.
     fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Found {
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         let mut next = self.numbers.start;
@@ -114,13 +118,13 @@ impl Order {
     }
 
     fn excesses(&self, point: &Point, clock: Clock, seed: u64, latency: f64, skipped: u64) -> Vec<f64> {
-        // Who ordered has asked whether there is such a queue.
+        // The requesting procedure has checked that there is such a queue.
         let Some(simpler) = Simpler::of(point, clock, latency) else { return Vec::new() };
         each(self.numbers.clone(), |number| simpler.excess(clock, seed, number, self.packets, skipped))
     }
 }
 
-/// Who orders: a point under a seed, and where its replications are computed.
+/// A point with its seed, and the executor that computes its replications.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub point: &'a Point,
@@ -129,7 +133,8 @@ pub(crate) struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// What fills the order, part by part; None: given up, or an answer that is none.
+    /// Requests replications and returns the answer part by part. `None` if the executor gave up or its answer is
+    /// invalid.
     fn fetch<T>(&self, order: &Order, kind: impl Fn(Found) -> Option<T>) -> Option<Vec<T>> {
         let filled = self.place.fetch(self.point, self.seed, order)?;
         filled.into_iter().map(|Filled(found)| kind(found)).collect()
@@ -158,7 +163,7 @@ impl Asker<'_> {
 }
 
 impl Order {
-    /// One for each number, or nothing.
+    /// Returns `found` if it has one entry for each replication, otherwise `None`.
     fn whole<T>(&self, found: Vec<T>) -> Option<Vec<T>> {
         (found.len() as u64 == self.numbers.end - self.numbers.start).then_some(found)
     }

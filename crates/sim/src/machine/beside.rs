@@ -1,5 +1,5 @@
-//! [`Beside`]: what a host does besides receiving, with events of its own: flow control, transmissions and their interrupts. A host that does nothing else pays one test of
-//! a pointer an arrival for it.
+//! [`SideLoad`]: what a host does in addition to receiving: flow control, transmissions and their interrupts, with
+//! events of their own. A host that only receives pays one test of a pointer per arrival for it.
 
 use std::collections::VecDeque;
 
@@ -16,18 +16,18 @@ use crate::tally::Account;
 /// Flow control and transmissions.
 #[derive(Debug)]
 pub(super) struct Beside {
-    /// When the schedule offers the next packet [ticks].
+    /// Time at which the schedule offers the next packet [ticks].
     scheduled: u64,
     pub(super) sender: Option<Sender>,
     pub(super) transmit: Option<Transmit>,
-    /// What arrived while a transmit interrupt was handled; the receive side sees it at the handler's end.
+    /// Arrivals during the handling of a transmit interrupt. The receive side sees them at the handler's end.
     held_up: VecDeque<Arrival>,
-    /// That end [ticks]; None while the handler runs, and where nothing is held up.
+    /// Time of the handler's end [ticks]. `None` while the handler runs, and if there were no such arrivals.
     told_at: Option<u64>,
 }
 
 impl Beside {
-    /// None if the host of `point` only receives.
+    /// `None` if the host of `point` only receives.
     pub(super) fn new(point: &Point, clock: Clock, seed: u64, replication: u64, scheduled: u64) -> Option<Box<Self>> {
         let sender = Sender::new(point, clock);
         let transmit = Transmit::new(point, clock, seed, replication);
@@ -39,19 +39,19 @@ impl Beside {
         self.sender.as_ref().map_or(NEVER, |sender| sender.release_at)
     }
 
-    /// The next event of any kind [ticks].
+    /// Time of the next event of any kind [ticks].
     pub(super) fn next(&self) -> u64 {
         let transmission = self.transmit.as_ref().map_or(NEVER, Transmit::next_end);
         self.scheduled.min(self.release_at()).min(transmission).min(self.told_at.unwrap_or(NEVER))
     }
 
-    /// The transmissions, if a completion waits that is protocol work.
+    /// The transmissions, if a completion waits that is protocol work. `None` otherwise.
     fn due(&self) -> Option<&Transmit> {
         let by_protocol = |transmit: &&Transmit| transmit.is_due() && transmit.priority != TransmitPriority::Interrupt;
         self.transmit.as_ref().filter(by_protocol)
     }
 
-    /// True if a transmit interrupt waits for the CPU.
+    /// Whether a transmit interrupt waits for the CPU.
     #[inline]
     fn interrupts(&self) -> bool {
         self.transmit
@@ -59,7 +59,7 @@ impl Beside {
             .is_some_and(|transmit| transmit.priority == TransmitPriority::Interrupt && transmit.is_due())
     }
 
-    /// The next of what was held up.
+    /// The next delayed arrival, once the handler has ended.
     fn told(&mut self) -> Option<Arrival> {
         self.told_at?;
         let arrival = self.held_up.pop_front();
@@ -71,7 +71,8 @@ impl Beside {
 }
 
 impl<W: Watch> Machine<W> {
-    /// What is due now: a packet that the sender held back, else one of the schedule, else the end of a transmission.
+    /// Handles the event that is due now: a delayed arrival, a packet that the sender queued, one of the schedule, or
+    /// the end of a transmission.
     #[inline(never)]
     pub(super) fn take_event(&mut self) -> Arrival {
         let now = self.now;
@@ -91,10 +92,10 @@ impl<W: Watch> Machine<W> {
         arrival
     }
 
-    /// The schedule's next packet: sent at once, or held back.
+    /// Handles the schedule's next packet: it is sent at once, or queued at the sender.
     fn offer(&mut self) -> Arrival {
         if self.counts.offered == self.records.next_mark() && self.mark() {
-            // Nothing takes place after the end.
+            // No event takes place after the end.
             self.beside = None;
             return Arrival::Ended;
         }
@@ -117,7 +118,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// A packet reaches the ring; the sender is notified how full that is.
+    /// Passes a packet to the ring, and informs the sender of the ring's occupancy.
     fn sent(&mut self, packet: Packet) -> Arrival {
         let arrival = self.accept(packet);
         let occupied = self.ring.len() - self.uncounted;
@@ -134,7 +135,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Packets have left the ring's count: the sender may go on.
+    /// Records that packets have left the ring's count: the sender may continue.
     #[inline(never)]
     pub(super) fn relieve(&mut self) {
         let occupied = self.ring.len() - self.uncounted;
@@ -144,7 +145,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// A packet of `bytes` was delivered: it may have to be sent on.
+    /// Records that a packet of `bytes` was delivered: it may have to be forwarded.
     #[inline(never)]
     pub(super) fn forward(&mut self, bytes: u32) {
         if let Some(transmit) = self.beside.as_mut().and_then(|beside| beside.transmit.as_mut()) {
@@ -153,7 +154,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// The whole ring moves to where it does not count against the limit.
+    /// Moves the whole ring to where it does not count against the limit.
     #[inline]
     pub(crate) fn splice(&mut self) {
         self.uncounted = self.ring_len();
@@ -162,13 +163,13 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// True if a transmit completion waits for the CPU.
+    /// Whether a transmit completion waits for the CPU.
     #[inline]
     pub(crate) fn completion_due(&self) -> bool {
         self.beside.as_ref().is_some_and(|beside| beside.due().is_some())
     }
 
-    /// True if one waits that goes before received packets.
+    /// Whether a completion waits that precedes received packets.
     #[inline]
     pub(crate) fn completion_first(&self) -> bool {
         self.beside
@@ -176,7 +177,8 @@ impl<W: Watch> Machine<W> {
             .is_some_and(|beside| beside.due().is_some_and(|transmit| transmit.priority == TransmitPriority::Before))
     }
 
-    /// True if completions are protocol work that goes before received packets (false: after them); None: they are not.
+    /// Whether completions are protocol work that precedes received packets (false: follows them). `None` if they are
+    /// not protocol work.
     #[inline]
     pub(crate) fn completions_before(&self) -> Option<bool> {
         match self.beside.as_ref()?.transmit.as_ref()?.priority {
@@ -186,8 +188,8 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Handles the transmit interrupt that waits, if one does, with all completions that come until its end. To be called
-    /// before time passes on any other account than interrupts'. True if there was one.
+    /// Handles the transmit interrupt that waits, if any, with all completions that arrive until its end. Call it
+    /// before time passes on an account other than interrupts. Returns true if there was one.
     #[inline]
     pub(crate) fn transmit_interrupts(&mut self) -> bool {
         let waits = self.beside.as_ref().is_some_and(|beside| beside.interrupts());
@@ -217,7 +219,8 @@ impl<W: Watch> Machine<W> {
         self.plan_events();
     }
 
-    /// Spends `work` in the handler; the receive side sees packets that come meanwhile when the handler is done.
+    /// Spends `work` in the handler. The receive side sees packets that arrive during that time when the handler has
+    /// ended.
     fn hold_up(&mut self, work: u64) {
         let mut left = work;
         while let Some(rest) = self.work(Account::Interrupt, left, self.arrives) {
@@ -229,13 +232,13 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Time of the completion that is due [ticks].
+    /// Duration of the completion that is due [ticks].
     pub(crate) fn completion_work(&mut self) -> u64 {
         let transmit = self.beside.as_mut().and_then(|beside| beside.transmit.as_mut());
         transmit.map_or(0, Transmit::work)
     }
 
-    /// The completion that was due has been processed.
+    /// Records that the completion that was due has been processed.
     pub(crate) fn finish_completion(&mut self) {
         let now = self.now;
         if let Some(transmit) = self.beside.as_mut().and_then(|beside| beside.transmit.as_mut()) {

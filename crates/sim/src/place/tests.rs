@@ -9,7 +9,7 @@ fn point(scheme: &str, kpps: f64) -> Point {
     Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
 }
 
-/// Elsewhere: orders go there in parts and come back as bytes, and after so many packets it gives up.
+/// A remote executor: requests are sent in parts and come back as bytes. It gives up after a number of packets.
 struct Afar {
     part_packets: u64,
     left: AtomicU64,
@@ -41,7 +41,8 @@ fn efforts() -> [Effort; 3] {
     [Effort::Exactly(100_000), Effort::Packets(50_000), precision]
 }
 
-/// Whatever travels: counts beyond 64 bits, infinite lengths, several applications, with and without a simpler queue.
+/// The result does not depend on the executor. Tested with counts beyond 64 bits, infinite lengths, several
+/// applications, with and without a simpler queue.
 #[test]
 fn the_answer_does_not_depend_on_the_place() {
     let mut points = vec![point("napi", 150.0), point("ideal", 140.0), point("polling:period=20us,quota=3", 90.0)];
@@ -65,7 +66,7 @@ fn the_answer_does_not_depend_on_the_place() {
     }
 }
 
-/// It is decided here: a precision takes several orders, and what is given up elsewhere has no answer.
+/// The caller decides: a precision needs several requests, and a point whose executor gives up has no result.
 #[test]
 fn a_place_that_gives_up_ends_the_point() {
     let [.., precision] = efforts();
@@ -88,7 +89,7 @@ fn an_order_is_cut_into_parts_that_make_it_up() {
     }
 }
 
-/// An answer to something else, or too short a one, is none.
+/// An answer to another request, or an incomplete one, is rejected.
 #[test]
 fn what_does_not_fill_the_order_is_not_taken() {
     struct Wrong(fn(&Order) -> Order);

@@ -6,7 +6,8 @@ use super::sides::{any, flow_control, linux, transmissions};
 use super::{Dice, many_with};
 use crate::tally::Counts;
 
-/// Some with ticks so short that turns change often, some with shares, times and sockets of their own.
+/// Random applications: some with ticks so short that turns change often, some with their own shares, times and
+/// sockets.
 pub(super) fn applications(dice: &mut Dice, host: &mut Host) {
     host.application_s = Some(dice.time_s(8e-6));
     host.tick_s = 2e-5 + dice.roll() * 2e-3;

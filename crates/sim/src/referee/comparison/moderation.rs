@@ -9,7 +9,7 @@ use super::{Dice, compare, many_with};
 use crate::random::{BLOCK, Purpose, Stream};
 use crate::tally::Counts;
 
-/// Any subset of the keys, also such that a timer never or always ends before the count is full.
+/// Any subset of the keys, including timers that never or always end before the count is full.
 fn moderated(dice: &mut Dice, napi: String) -> String {
     let mut text = napi;
     let scale = 10.0_f64.powf(3.0 * dice.roll());
@@ -25,7 +25,7 @@ fn moderated(dice: &mut Dice, napi: String) -> String {
     if dice.roll() < 0.5 { text + &format!(",rx_frames={frames}") } else { text }
 }
 
-/// Packets an interrupt.
+/// Packets per interrupt.
 fn gathered(counts: &Counts) -> f64 {
     counts.processed as f64 / counts.interrupts.max(1) as f64
 }
@@ -58,7 +58,7 @@ fn moderated_busy_polling_agrees_packet_for_packet() {
     );
 }
 
-/// With all that has events of its own.
+/// Moderation together with everything that has events of its own.
 #[test]
 fn moderation_beside_everything_else_agrees_packet_for_packet() {
     let each: [fn(&mut Dice, &mut Host); 4] = [transmissions, flow_control, pauses, applications];
@@ -78,7 +78,7 @@ fn moderation_beside_everything_else_agrees_packet_for_packet() {
     );
 }
 
-/// Arrivals, constant times, timers and the gap are multiples of 1 us: they often end together.
+/// Arrivals, constant times, timers and the gap are multiples of 1 us, so they often end together.
 #[test]
 fn simultaneous_events_of_moderated_napi_agree() {
     for seed in 0..400 {

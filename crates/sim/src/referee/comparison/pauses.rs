@@ -1,4 +1,4 @@
-//! A CPU that is taken away, under every scheme.
+//! A CPU with pauses, under every scheme.
 
 use netcliff_core::Host;
 use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
@@ -8,7 +8,7 @@ use super::sides::{any, busy, busy_napi, flow_control, linux, transmissions};
 use super::{Dice, dim, hybrid, many_over, many_with};
 use crate::tally::{Account, Counts};
 
-/// Pauses much shorter than a service up to such that overflow the ring, rare ones and one after the other.
+/// Random pauses, from much shorter than a service to long enough to overflow the ring, both rare and frequent.
 pub(super) fn pauses(dice: &mut Dice, host: &mut Host) {
     let length = |dice: &mut Dice| 1e-7 * 10.0_f64.powf(4.0 * dice.roll());
     host.pause_s = Some(length(dice));

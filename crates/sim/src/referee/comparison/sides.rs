@@ -6,7 +6,7 @@ use netcliff_core::host::{TransmitLoad, TransmitPriority};
 use super::{Dice, many_with, polled};
 use crate::tally::Counts;
 
-/// Any scheme.
+/// A random scheme of any kind.
 pub(super) fn any(dice: &mut Dice) -> String {
     let polled = polled(dice);
     match dice.up_to(9) {
@@ -64,7 +64,7 @@ fn flow_control_agrees_packet_for_packet() {
     let mut runs = many_with(400, any, flow_control);
     runs.extend(many_with(300, |dice| linux(dice, true), flow_control));
     assert!(runs.iter().all(|counts| counts.dropped_ring == 0));
-    // The sender was stopped, and lost packets, in a good part of them.
+    // In a good part of the runs, the sender was stopped and lost packets.
     assert!(share(&runs, |counts| counts.system_area > counts.ring_area && counts.inside_socket == 0) > 0.2);
     assert!(share(&runs, |counts| counts.dropped_sender > 0) > 0.1);
 }
@@ -85,7 +85,7 @@ fn both_together_agree_packet_for_packet() {
     });
 }
 
-/// With an application, and polls that take time.
+/// Adds an application, and polls that take time.
 pub(super) fn busy(dice: &mut Dice, host: &mut Host) {
     host.application_s = Some(dice.time_s(6e-6));
     host.poll_s = 1e-6 + dice.roll() * 2e-6;
