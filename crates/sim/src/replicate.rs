@@ -52,7 +52,7 @@ pub(crate) struct WarmUp {
     pub tenths: usize,
     /// Whether a steady state was reached within the first half.
     pub settled: bool,
-    /// How many times as long as the figures remember the rest is.
+    /// Length of the rest, in multiples of the figures' autocorrelation time.
     pub stretches: f64,
     /// Number of CPU pauses expected in the rest. Infinite if the host has no pauses.
     pub pauses: f64,

@@ -71,7 +71,8 @@ pub struct Limits {
     /// Largest number of values in a message of a client, of which at most a sixteenth may be lists and objects. A
     /// parsed value takes a multiple of the memory of its text.
     pub message_values: usize,
-    /// Largest message of an agent (bytes): the report of a thousand flows, each with its TCP_INFO in intervals, is smaller.
+    /// Largest message of an agent (bytes): the report of a thousand flows, each with its TCP_INFO in intervals, is
+    /// smaller.
     pub report_bytes: usize,
     /// Time from the connection to the end of the handshake (s).
     pub handshake_s: f64,

@@ -81,8 +81,8 @@ fn slices_too_thin_are_refused() {
     assert!(refused.contains("series slice") && refused.contains("or more"), "{refused}");
 }
 
-/// Every delivered packet after the warm-up is in the histogram, two runs merge into what both saw, and the quantiles of
-/// M/M/1, -ln(1 - share) / (mu - lambda), come out of it to a cell and a few standard errors.
+/// Every packet delivered after the warm-up is in the histogram, and two histograms merge to the sum of both. The
+/// quantiles of M/M/1, -ln(1 - share) / (mu - lambda), agree to a cell and a few standard errors.
 #[test]
 fn histograms_of_two_seeds_merge() {
     let point = point("ideal", 120.0, 1024);

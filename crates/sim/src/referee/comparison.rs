@@ -1,4 +1,4 @@
-//! Fast simulator and referee side by side over random configurations.
+//! Compares the fast simulator and the referee over random configurations.
 
 use netcliff_core::{FrameSizes, Host, Point, Scheme, Service, Traffic};
 
@@ -52,7 +52,7 @@ fn compare(packets: usize, point: &Point, seed: u64) -> Counts {
     *fast
 }
 
-/// Numbers for a configuration.
+/// Random numbers for a configuration.
 struct Dice(Stream, [f64; BLOCK], usize);
 
 impl Dice {
@@ -70,7 +70,7 @@ impl Dice {
     }
 
     fn time_s(&mut self, largest: f64) -> f64 {
-        // One time in five is zero: ties and empty stages.
+        // One value in five is zero: simultaneous events and empty stages.
         if self.roll() < 0.2 { 0.0 } else { self.roll() * largest }
     }
 
@@ -120,12 +120,12 @@ fn many(count: u64, scheme: impl Fn(&mut Dice) -> String) {
     many_with(count, scheme, |_, _| {});
 }
 
-/// Also with what `more` adds to the host; the counts at each end.
+/// Compares `count` configurations whose hosts `more` changes. Returns the counts at each end.
 fn many_with(count: u64, scheme: impl Fn(&mut Dice) -> String, more: impl Fn(&mut Dice, &mut Host)) -> Vec<Counts> {
     many_over(PACKETS, count, scheme, more)
 }
 
-/// Also of so many packets each.
+/// Compares `count` configurations of `packets` packets each.
 fn many_over(
     packets: usize,
     count: u64,
@@ -163,7 +163,7 @@ fn disable_enable_agrees_packet_for_packet() {
     many(200, |dice| format!("disable-enable:merged={}", dice.roll() < 0.5));
 }
 
-/// Polling periods must be longer than the poll overhead, which is at most 2 us here.
+/// A polling period must be longer than the poll overhead, which is at most 2 us here.
 fn polled(dice: &mut Dice) -> String {
     format!("period={}ns,quota={}", 2001 + dice.up_to(30_000), dice.up_to(6))
 }
@@ -215,8 +215,8 @@ fn dim_agrees_packet_for_packet() {
     many(200, dim);
 }
 
-/// Measured and decided by code of their own on both sides, so that runs are long enough for hundreds of decisions: a walk of lib/dim
-/// to all its states takes some ten decisions of 64 interrupts each.
+/// Both sides measure and decide with separate code. The runs are long enough for hundreds of decisions: a walk of
+/// lib/dim to all its states takes some ten decisions of 64 interrupts each.
 #[test]
 fn long_runs_of_adaptive_schemes_agree_packet_for_packet() {
     many_over(30_000, 25, hybrid, |_, _| {});
@@ -236,7 +236,7 @@ fn deferred_interrupts_agree_packet_for_packet() {
     });
 }
 
-/// A device's poll that gathers packets, beside all that ends one.
+/// A device's poll that gathers packets, together with everything that can end a poll.
 #[test]
 fn gathered_packets_agree_packet_for_packet() {
     let gathering = |dice: &mut Dice, napi: String| {

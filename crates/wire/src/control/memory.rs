@@ -8,8 +8,8 @@ use netcliff_core::units;
 const UNKNOWN_HOST_BYTES: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// Half of the host's memory (bytes), in whole MiB: the other half is for the kernel, whose socket buffers and page cache hold
-/// the same data, and for other programs.
+/// Half of the host's memory (bytes), in whole MiB: the other half is for the kernel, whose socket buffers and page
+/// cache hold the same data, and for other programs.
 pub(super) fn usual_bytes() -> u64 {
     // SAFETY: the call takes a number and returns one, -1 for an unknown value.
     let told = |what| u64::try_from(unsafe { libc::sysconf(what) }).ok();

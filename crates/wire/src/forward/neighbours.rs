@@ -189,7 +189,8 @@ fn filter(fd: &OwnedFd, at: u32, value: u8) -> Result<(), WireError> {
     // ldb [at]; jeq value; ret all; ret 0.
     let lines = [line(0x30, 0, at), line(0x15, 1, value.into()), line(0x06, 0, u32::MAX), line(0x06, 0, 0)];
     let program = Program { length: lines.len() as u16, filter: lines.as_ptr() };
-    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the call.
+    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the
+    // call.
     let done = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),

@@ -188,7 +188,8 @@ fn only(tag: u16, sequence: u64, label_at: usize) -> [libc::sock_filter; 8] {
 
 fn filter(fd: &OwnedFd, program: &[libc::sock_filter]) -> Result<(), WireError> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the call.
+    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the
+    // call.
     let done = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
