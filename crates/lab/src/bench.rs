@@ -7,7 +7,7 @@ pub mod through;
 use netcliff_core::ledger::Ledger;
 use netcliff_core::{Figure, Outcome};
 use netcliff_wire::latency::LatencySummary;
-use netcliff_wire::void::{Sides, Void};
+use netcliff_wire::void::{TesterCounts, Void};
 
 use crate::trial::{TrialError, TrialSpec};
 pub use counts::{Counts, Handlers, PollTime, taken_from_polls_s};
@@ -20,7 +20,7 @@ pub struct Observation {
     /// The trial as an outcome.
     pub outcome: Outcome,
     /// What sender and sink counted in the window.
-    pub sides: Sides,
+    pub sides: TesterCounts,
     /// Frames of the window offered.
     pub sent: u64,
     /// The same by slots, where they were counted.
@@ -46,9 +46,9 @@ impl Observation {
         self.void_by(self.sides)
     }
 
-    /// The same of a part of it, by the rule of every trial ([`Sides::void`]). A host whose CPU was fully busy would have lost what it did however even the
+    /// The same of a part of it, by the rule of every trial ([`TesterCounts::void`]). A host whose CPU was fully busy would have lost what it did however even the
     /// sender had been: late frames are no more frames.
-    pub fn void_by(&self, sides: Sides) -> Option<Void> {
+    pub fn void_by(&self, sides: TesterCounts) -> Option<Void> {
         let uneven = |void: &Void| matches!(void, Void::SenderUneven { .. });
         sides.void().filter(|void| !(uneven(void) && self.counts.as_ref().is_some_and(Counts::is_saturated)))
     }
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn frames_that_were_late_are_no_excuse_of_a_host_without_time() {
-        let sides = Sides { offered_share: 1.0, reached_pps: 1e5, lost: 10, late: 20, missed: 0 };
+        let sides = TesterCounts { offered_share: 1.0, reached_pps: 1e5, lost: 10, late: 20, missed: 0 };
         let void_of = |sides, counts| {
             let spec = TrialSpec { rate_pps: 2e5, ..base() };
             Observation { sides, counts, ..Exact::default().observe(&spec, true).unwrap() }.void().is_some()
@@ -240,7 +240,7 @@ mod tests {
         assert!(void_of(sides, None) && void_of(sides, Some(counts::tests::counts())), "they may have caused it");
         let saturated = Counts { idle_s: 0.004, ..counts::tests::counts() };
         assert!(!void_of(sides, Some(saturated.clone())));
-        assert!(void_of(Sides { offered_share: 0.99, ..sides }, Some(saturated.clone())), "fewer were offered");
-        assert!(void_of(Sides { missed: 1, ..sides }, Some(saturated)));
+        assert!(void_of(TesterCounts { offered_share: 0.99, ..sides }, Some(saturated.clone())), "fewer were offered");
+        assert!(void_of(TesterCounts { missed: 1, ..sides }, Some(saturated)));
     }
 }

@@ -32,7 +32,7 @@ const NEAR_STEP: f64 = 1.04;
 
 /// The side of the target on which a load lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Side {
+enum TargetSide {
     SurelyBelow,
     Below,
     Above,
@@ -44,13 +44,13 @@ struct Search<'a> {
     point_at: &'a dyn Fn(f64) -> Point,
     target: f64,
     stopped: &'a dyn Fn() -> bool,
-    tried: Vec<(f64, Outcome, Side)>,
+    tried: Vec<(f64, Outcome, TargetSide)>,
 }
 
 impl Search<'_> {
     /// Simulates a load, unless that has been done. All loads use the same random numbers. Simulates longer if the loss
     /// is too close to the target. `None`: stopped.
-    fn try_load(&mut self, load_pps: f64) -> Result<Option<Side>, EngineFailure> {
+    fn try_load(&mut self, load_pps: f64) -> Result<Option<TargetSide>, EngineFailure> {
         if let Some((.., side)) = self.tried.iter().find(|(tried_pps, ..)| *tried_pps == load_pps) {
             return Ok(Some(*side));
         }
@@ -63,7 +63,7 @@ impl Search<'_> {
             let engine = SimEngine { effort: Effort::Exactly(packets), ..self.engine.clone() };
             let simulation = engine.simulate(&point)?;
             let side = side(&simulation.outcome, self.target);
-            let sure = side == Side::SurelyBelow && simulation.settled || side == Side::SurelyAbove;
+            let sure = side == TargetSide::SurelyBelow && simulation.settled || side == TargetSide::SurelyAbove;
             found = Some((simulation.outcome, side));
             if sure {
                 break;
@@ -80,8 +80,8 @@ impl Search<'_> {
         PACKETS.into_iter().filter(|packets| *packets < most).chain([most]).collect()
     }
 
-    fn within(side: Side) -> bool {
-        matches!(side, Side::SurelyBelow | Side::Below)
+    fn within(side: TargetSide) -> bool {
+        matches!(side, TargetSide::SurelyBelow | TargetSide::Below)
     }
 
     /// Finds two loads with the target between them, by steps from `load` that grow from `step`. `None`: stopped.
@@ -136,15 +136,15 @@ impl Search<'_> {
     }
 }
 
-fn side(outcome: &Outcome, target: f64) -> Side {
-    let Some(loss) = outcome.loss_fraction else { return Side::Above };
+fn side(outcome: &Outcome, target: f64) -> TargetSide {
+    let Some(loss) = outcome.loss_fraction else { return TargetSide::Above };
     // Without an interval, nothing is sure.
     let ends = loss.interval.map_or((0.0, 1.0), |ends| (ends.low, ends.high));
     match loss.value <= target {
-        true if ends.1 <= target => Side::SurelyBelow,
-        true => Side::Below,
-        false if ends.0 > target => Side::SurelyAbove,
-        false => Side::Above,
+        true if ends.1 <= target => TargetSide::SurelyBelow,
+        true => TargetSide::Below,
+        false if ends.0 > target => TargetSide::SurelyAbove,
+        false => TargetSide::Above,
     }
 }
 
@@ -192,9 +192,9 @@ fn finish(search: Search<'_>, low: f64, high: f64) -> Cliff {
     let confidence = search.engine.confidence;
     let mut tried = search.tried;
     tried.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let surely = |wanted: Side| tried.iter().filter(move |(_, _, side)| *side == wanted).map(|(load, ..)| *load);
-    let below = surely(Side::SurelyBelow).filter(|load| *load <= low).fold(0.0, f64::max);
-    let above = surely(Side::SurelyAbove).filter(|load| *load >= high).fold(f64::INFINITY, f64::min);
+    let surely = |wanted: TargetSide| tried.iter().filter(move |(_, _, side)| *side == wanted).map(|(load, ..)| *load);
+    let below = surely(TargetSide::SurelyBelow).filter(|load| *load <= low).fold(0.0, f64::max);
+    let above = surely(TargetSide::SurelyAbove).filter(|load| *load >= high).fold(f64::INFINITY, f64::min);
     let load_pps = Figure::between(low, below, if above.is_finite() { above } else { high }, confidence);
     Cliff { load_pps, sweep: tried.into_iter().map(|(load, outcome, _)| (load, outcome)).collect() }
 }

@@ -78,7 +78,7 @@ mod tests {
         };
         let effort = Effort::Exactly(20_000 * replications);
         let engine = SimEngine { seed: 11, effort, replications, ..SimEngine::default() };
-        engine.sample(&point, &crate::place::Here).expect("it is computed here").0
+        engine.sample(&point, &crate::executor::LocalExecutor).expect("it is computed here").0
     }
 
     /// Protocol time that an application adds is not a random property of the packets: it would shift every mean.

@@ -5,7 +5,7 @@ use netcliff_core::{Aims, Engine, EngineFailure, EngineKind, Outcome, Point, Uns
 
 use crate::caveats;
 use crate::clock::Clock;
-use crate::place::{Here, Place};
+use crate::executor::{LocalExecutor, Executor};
 use crate::replicate::Batch;
 use crate::summary;
 use crate::{schemes, source};
@@ -81,25 +81,25 @@ impl SimEngine {
 
     /// Simulates a point. Errors: the point is invalid or not supported.
     pub fn simulate(&self, point: &Point) -> Result<Simulation, EngineFailure> {
-        self.simulate_at(point, &Here)
+        self.simulate_at(point, &LocalExecutor)
     }
 
-    /// Like [`SimEngine::simulate`], with the replications computed by `place`: the result is the same to the digit. A
+    /// Like [`SimEngine::simulate`], with the replications computed by `executor`: the result is the same to the digit. A
     /// host with several queues is computed on this machine. Further error: [`EngineFailure::Interrupted`] if the
     /// executor gives up.
-    pub fn simulate_at(&self, point: &Point, place: &dyn Place) -> Result<Simulation, EngineFailure> {
+    pub fn simulate_at(&self, point: &Point, executor: &dyn Executor) -> Result<Simulation, EngineFailure> {
         point.validate()?;
         self.supports(point)?;
         if point.host.queues.is_some() {
             return crate::multi_queue::simulate(self, point);
         }
-        let (batch, clock) = self.sample(point, place).ok_or(EngineFailure::Interrupted)?;
+        let (batch, clock) = self.sample(point, executor).ok_or(EngineFailure::Interrupted)?;
         Ok(self.simulation(point, &batch, clock))
     }
 
-    /// The simulator with its replications computed by `place`.
-    pub fn at<'a>(&'a self, place: &'a dyn Place) -> At<'a> {
-        At { engine: self, place }
+    /// The simulator with its replications computed by `executor`.
+    pub fn at<'a>(&'a self, executor: &'a dyn Executor) -> SimAt<'a> {
+        SimAt { engine: self, executor }
     }
 
     /// Makes the result of a point from its batch of replications.
@@ -161,12 +161,12 @@ pub(crate) fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
 
 /// A [`SimEngine`] whose replications are computed by an [`Executor`].
 #[derive(Clone, Copy)]
-pub struct At<'a> {
+pub struct SimAt<'a> {
     engine: &'a SimEngine,
-    place: &'a dyn Place,
+    executor: &'a dyn Executor,
 }
 
-impl Engine for At<'_> {
+impl Engine for SimAt<'_> {
     fn kind(&self) -> EngineKind {
         self.engine.kind()
     }
@@ -176,7 +176,7 @@ impl Engine for At<'_> {
     }
 
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
-        Ok(self.engine.simulate_at(point, self.place)?.outcome)
+        Ok(self.engine.simulate_at(point, self.executor)?.outcome)
     }
 }
 

@@ -18,7 +18,7 @@
 //! | `replicas` | single replications, for procedures that decide how many they need |
 //! | `trials` | short runs from an empty host, like trials of a measurement |
 //! | `sample` | the number of packets and replications |
-//! | `place` | executors of replications: this machine, or others |
+//! | `executor` | executors of replications: this machine, or others |
 //! | `length` | the warm-up, and whether replications are long enough for their results |
 //! | `replicate`, `stats`, `summary` | replications, intervals, figures |
 //! | `caveats` | notes: precision that was not reached, intervals that are not justified |
@@ -56,7 +56,7 @@ mod machine;
 mod multi_queue;
 mod observe;
 mod pair;
-mod place;
+mod executor;
 mod random;
 mod recursion;
 #[cfg(test)]
@@ -76,8 +76,8 @@ mod trace;
 mod trials;
 
 pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
-pub use engine::{At, Effort, SimEngine, Simulation};
+pub use engine::{SimAt, Effort, SimEngine, Simulation};
 pub use observe::Wanted;
-pub use place::{Filled, Here, Order, Place};
+pub use executor::{Filled, LocalExecutor, ReplicationRequest, Executor};
 pub use replicas::Replica;
 pub use trace::{Activity, Level, Span, Trace};

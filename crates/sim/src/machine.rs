@@ -4,7 +4,7 @@
 //! timers) take place within the pieces. There is no event list: the next event is the smallest of a handful of times.
 
 mod application;
-mod beside;
+mod side_load;
 mod look_ahead;
 mod pauses;
 mod record;
@@ -23,7 +23,7 @@ use crate::random::Purpose;
 use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
 pub(crate) use application::{Applications, SLICE_S, SocketCounts};
-use beside::Beside;
+use side_load::SideLoad;
 pub(crate) use pauses::Pauses;
 pub(crate) use record::{CELLS, Records, SEGMENTS};
 pub(crate) use resume::Left;
@@ -164,7 +164,7 @@ pub(crate) struct Machine<W> {
     /// Whether the host has neither pauses nor a sender or transmissions.
     only_receives: bool,
     pauses: Pauses,
-    beside: Option<Box<Beside>>,
+    side_load: Option<Box<SideLoad>>,
     records: Records,
     source: Source,
     watch: W,
@@ -175,9 +175,9 @@ impl<W: Watch> Machine<W> {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64, watch: W) -> Self {
         let mut source = Source::new(point, clock, seed, replication);
         let first = source.gap();
-        let beside = Beside::new(point, clock, seed, replication, first);
+        let side_load = SideLoad::new(point, clock, seed, replication, first);
         let times = Times::new(point, clock, seed, replication);
-        let arrives = beside.as_ref().map_or(first, |beside| beside.next());
+        let arrives = side_load.as_ref().map_or(first, |side_load| side_load.next());
         Self {
             now: 0,
             done: false,
@@ -190,9 +190,9 @@ impl<W: Watch> Machine<W> {
             ring: Fifo::new(),
             arrives,
             sure_until: arrives,
-            only_receives: beside.is_none() && point.host.pauses().is_none(),
+            only_receives: side_load.is_none() && point.host.pauses().is_none(),
             pauses: Pauses::new(point, clock, seed, replication),
-            beside,
+            side_load,
             records: Records::new(packets),
             source,
             watch,
@@ -250,7 +250,7 @@ impl<W: Watch> Machine<W> {
     pub(crate) fn take_arrival(&mut self) -> Arrival {
         self.settle();
         debug_assert_eq!(self.now, self.arrives);
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             return self.take_event();
         }
         if self.counts.offered == self.records.next_mark() && self.mark() {
@@ -321,15 +321,15 @@ impl<W: Watch> Machine<W> {
                 counts.latency + counts.lost_latency + ages(&self.ring) + waiting
             }
         };
-        if let Some(beside) = &self.beside {
-            if let Some(sender) = &beside.sender {
+        if let Some(side_load) = &self.side_load {
+            if let Some(sender) = &side_load.sender {
                 counts.inside_sender = sender.held.len() as u64;
                 // Latencies count from the schedule, but the ring received the packets only when they were sent.
                 counts.ring_area -= sender.waited;
                 counts.sender_area = sender.waited + ages(&sender.held);
                 counts.system_area += ages(&sender.held);
             }
-            if let Some(transmit) = &beside.transmit {
+            if let Some(transmit) = &side_load.transmit {
                 counts.transmit = transmit.counts_at(self.now);
             }
         }
@@ -376,7 +376,7 @@ impl<W: Watch> Machine<W> {
         self.watch.outcome(number, PacketOutcome::Processed, self.now);
         self.counts.delivered_bytes += u64::from(bytes);
         self.records.latency(latency);
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             self.forward(u32::from(bytes));
         }
         false
@@ -386,7 +386,7 @@ impl<W: Watch> Machine<W> {
     #[inline]
     fn leave_ring(&mut self) -> Packet {
         let packet = self.ring.pop();
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             self.relieve();
         }
         packet

@@ -10,7 +10,7 @@ use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, Que
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
 use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
-use crate::place::Here;
+use crate::executor::LocalExecutor;
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
 use crate::stats::ratio;
@@ -134,7 +134,7 @@ impl Watch for Observer {
 }
 
 /// The observations of one replication after its warm-up.
-struct Seen {
+struct ObservedReplication {
     replication: Replication,
     ring: Vec<u64>,
     socket: Vec<u64>,
@@ -153,7 +153,7 @@ impl SimEngine {
         }
         self.one_queue(point)?;
         point.validate()?;
-        let (batch, clock) = self.sample(point, &Here).ok_or(EngineFailure::Interrupted)?;
+        let (batch, clock) = self.sample(point, &LocalExecutor).ok_or(EngineFailure::Interrupted)?;
         let simulation = self.simulation(point, &batch, clock);
         let (packets, warm_up) = (batch.packets_each, batch.replications[0].warm_up);
         check(point, packets, wanted)?;
@@ -166,7 +166,7 @@ impl SimEngine {
             let (records, observer) = machine.finish();
             let (replication, _) = cut(&records, warm_up);
             let warm = warm_up.tenths;
-            Seen {
+            ObservedReplication {
                 ring: observer.ring.times(warm),
                 socket: observer.socket.times(warm),
                 busy: observer.busy.lengths(warm),
@@ -178,7 +178,7 @@ impl SimEngine {
         Ok((simulation, Detail { latency_histogram_ns, ..self.detail(point, clock, wanted, seen) }))
     }
 
-    fn detail(&self, point: &Point, clock: Clock, wanted: Wanted, mut seen: Vec<Seen>) -> Detail {
+    fn detail(&self, point: &Point, clock: Clock, wanted: Wanted, mut seen: Vec<ObservedReplication>) -> Detail {
         let series = seen[0].series.take().map_or_else(Vec::new, |series| series.slices(clock));
         if !wanted.distributions {
             return Detail { series, ..Detail::default() };
@@ -213,11 +213,11 @@ fn check(point: &Point, packets: u64, wanted: Wanted) -> Result<(), EngineFailur
 }
 
 /// Share of time at each queue length that occurred.
-fn shares(seen: &[Seen], confidence: f64, times: impl Fn(&Seen) -> &Vec<u64>) -> Vec<QueueShare> {
+fn shares(seen: &[ObservedReplication], confidence: f64, times: impl Fn(&ObservedReplication) -> &Vec<u64>) -> Vec<QueueShare> {
     let longest = seen.iter().map(|one| times(one).len()).max().unwrap_or(0);
     (0..longest)
         .filter_map(|packets| {
-            let at = |one: &Seen| times(one).get(packets).copied().unwrap_or(0) as f64;
+            let at = |one: &ObservedReplication| times(one).get(packets).copied().unwrap_or(0) as f64;
             let pairs: Vec<(f64, f64)> =
                 seen.iter().map(|one| (at(one), times(one).iter().sum::<u64>() as f64)).collect();
             let share = ratio(&pairs, confidence).filter(|share| share.value > 0.0)?;

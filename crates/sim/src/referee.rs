@@ -38,7 +38,7 @@ enum Event {
     /// An interrupt that was on its way is handled.
     Interrupt,
     /// The receive side sees the packets that arrived while a transmit interrupt was handled.
-    HeldUp,
+    Delayed,
     /// The oldest packet in the sender's queue arrives.
     Release,
     /// The next packet arrives.
@@ -67,7 +67,7 @@ struct World {
     sender: Option<sides::Sender>,
     transmit: Option<sides::Transmit>,
     /// For each packet that arrived while a transmit interrupt was handled: whether it found room.
-    held_up: Vec<bool>,
+    delayed: Vec<bool>,
     applications: Vec<applications::Thread>,
     /// Threads that wait for the CPU, the one that has it, and the one that had it last.
     queue: VecDeque<usize>,
@@ -121,7 +121,7 @@ impl World {
             uncounted: 0,
             sender: sides::Sender::new(point, clock),
             transmit,
-            held_up: Vec::new(),
+            delayed: Vec::new(),
             applications: applications::threads(host),
             queue: VecDeque::new(),
             running: None,
@@ -177,7 +177,7 @@ impl World {
         }
         let packet = self.packets[self.arrived];
         self.arrived += 1;
-        self.told(packet).offered += 1;
+        self.counts_for(packet).offered += 1;
         self.counts.offered += 1;
         self.events.push(Reverse((self.packets[self.arrived].arrived, Event::Arrival)));
         if self.held_back(packet) {
@@ -188,7 +188,7 @@ impl World {
             self.tell_sender();
         } else {
             self.counts.dropped_ring += 1;
-            self.told(packet).dropped_ring += 1;
+            self.counts_for(packet).dropped_ring += 1;
             self.fates.push((packet.number, PacketOutcome::DroppedRing, self.now));
         }
         Some(room)
@@ -214,10 +214,10 @@ impl World {
         self.counts.delivered += 1;
         self.counts.delivered_bytes += u64::from(packet.bytes);
         self.counts.latency += latency;
-        let told = self.told(packet);
-        told.delivered += 1;
-        told.delivered_bytes += u64::from(packet.bytes);
-        told.latency += latency;
+        let counts = self.counts_for(packet);
+        counts.delivered += 1;
+        counts.delivered_bytes += u64::from(packet.bytes);
+        counts.latency += latency;
         self.transmits(u32::from(packet.bytes));
     }
 }

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::control::Expected;
 use crate::length::warm_up;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
-use crate::place::{Asker, Order};
+use crate::executor::{Asker, ReplicationRequest};
 use crate::tally::{Counts, Pool};
 use crate::{recursion, schemes};
 
@@ -140,7 +140,7 @@ impl Batch {
         let mut next = self.replications.len() as u64;
         if next < count && self.warm_up().is_none() {
             let first = next..count.min(next + ABREAST);
-            let records = asker.records(&Order::records(first.clone(), self.packets_each))?;
+            let records = asker.records(&ReplicationRequest::records(first.clone(), self.packets_each))?;
             let clock = Clock::of(asker.point, self.packets_each);
             let found = warm_up(asker.point, clock, records.iter().map(|records| &records.marks[..]));
             let parts = records.iter().map(|records| cut(records, found));
@@ -149,7 +149,7 @@ impl Batch {
             next = first.end;
         }
         if let Some(known) = self.warm_up().filter(|_| next < count) {
-            let (replications, pool) = asker.cut(&Order::cut(next..count, self.packets_each, known))?;
+            let (replications, pool) = asker.cut(&ReplicationRequest::cut(next..count, self.packets_each, known))?;
             self.add(replications, &pool);
             self.compare(next..count, asker)?;
         }
@@ -163,7 +163,7 @@ impl Batch {
 
     /// Computes for all replications, and for later ones, the excess wait of their packets in a simpler queue with the
     /// mean latency `latency` [ticks].
-    pub(crate) fn beside(&mut self, latency: f64, asker: &Asker<'_>) -> Option<()> {
+    pub(crate) fn add_simpler(&mut self, latency: f64, asker: &Asker<'_>) -> Option<()> {
         self.simpler = Some(latency);
         self.compare(0..self.replications.len() as u64, asker)
     }
@@ -171,7 +171,7 @@ impl Batch {
     fn compare(&mut self, numbers: std::ops::Range<u64>, asker: &Asker<'_>) -> Option<()> {
         let (Some(latency), Some(known)) = (self.simpler, self.warm_up()) else { return Some(()) };
         let skipped = self.packets_each * known.tenths as u64 / 10;
-        let excesses = asker.excesses(&Order::excess(numbers.clone(), self.packets_each, latency, skipped))?;
+        let excesses = asker.excesses(&ReplicationRequest::excess(numbers.clone(), self.packets_each, latency, skipped))?;
         for (number, excess) in numbers.zip(excesses) {
             self.replications[number as usize].excess = Some(excess);
         }

@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::control::Expected;
 use crate::engine::{Effort, SimEngine};
 use crate::machine::CELLS;
-use crate::place::{Asker, Place};
+use crate::executor::{Asker, Executor};
 use crate::replicate::Batch;
 use crate::simpler::Simpler;
 use crate::summary;
@@ -65,8 +65,8 @@ impl SimEngine {
     }
 
     /// The replications of a point, which must be supported, and their clock. `None` if the executor gave up.
-    pub(crate) fn sample(&self, point: &Point, place: &dyn Place) -> Option<(Batch, Clock)> {
-        let asker = &Asker { point, seed: self.seed, place };
+    pub(crate) fn sample(&self, point: &Point, executor: &dyn Executor) -> Option<(Batch, Clock)> {
+        let asker = &Asker { point, seed: self.seed, executor };
         if let Some(packets) = point.traffic.arrivals.read_once() {
             return self.read_once(asker, packets as u64);
         }
@@ -145,7 +145,7 @@ impl SimEngine {
                 let short = batch.short(self.confidence).filter(|_| !is_heavy_tailed(&point.traffic.arrivals));
                 let need = match short {
                     Some(_) => need.all,
-                    None => self.need_beside(asker, &mut batch, clock, sought, need)?.all,
+                    None => self.need_with_simpler(asker, &mut batch, clock, sought, need)?.all,
                 };
                 let longer = longer(each, short.map_or(need, |short| need.max(short.longer)));
                 let longer = longer.min(left / first).min(u64::from(u32::MAX));
@@ -166,7 +166,7 @@ impl SimEngine {
 
     /// If the mean latency is not known well enough, compares the batch with a simpler queue. Returns how much is left
     /// to do then.
-    fn need_beside(
+    fn need_with_simpler(
         &self,
         asker: &Asker<'_>,
         batch: &mut Batch,
@@ -179,7 +179,7 @@ impl SimEngine {
         let Some(latency) = latency.filter(|_| Simpler::is_for(asker.point)) else {
             return Some(need);
         };
-        batch.beside(latency, asker)?;
+        batch.add_simpler(latency, asker)?;
         Some(self.need(asker.point, batch, clock, relative, figures))
     }
 

@@ -86,8 +86,8 @@ pub fn offset(session: &mut Session) -> Result<ClockOffset, String> {
         let before_ns = clock::monotonic_ns();
         let answer = session.ask(CLOCK, &Value::Null).map_err(|error| error.to_string())?;
         let after_ns = clock::monotonic_ns();
-        let told = |e| format!("{} said something else than its clock: {e}", session.peer());
-        let reading: Reading = serde_json::from_value(answer).map_err(told)?;
+        let malformed = |e| format!("{} said something else than its clock: {e}", session.peer());
+        let reading: Reading = serde_json::from_value(answer).map_err(malformed)?;
         readings.push((before_ns, reading.monotonic_ns, after_ns));
     }
     Ok(ClockOffset::of(readings).unwrap_or_default())

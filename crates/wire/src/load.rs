@@ -23,8 +23,8 @@ use crate::schedule::Arrivals;
 use crate::transmit::Method;
 
 pub use far::{LoadKind, Permission};
-pub use near::{Asked, Carrier, FarSource, far_ceiling};
-pub use reverse::{Desk, Hand, Order, Piece, Reverse, computed};
+pub use near::{LoadProgress, Carrier, FarSource, far_ceiling};
+pub use reverse::{OrderQueue, OrderHandler, GeneratorCommand, Chunk, Reverse, computed};
 pub use several::{Several, far_ceilings};
 
 /// Name of the kind on the control channel.
@@ -114,7 +114,7 @@ pub struct LoadReady {
     /// The measured window by the agent's clock. `None` for [`Load::FlatOut`].
     pub window: Option<Window>,
     /// Route to the host under test.
-    pub way: Way,
+    pub way: Route,
     /// How frames are handed over.
     pub method: Method,
     /// Highest rate of this generator [packets/s]: the lower of the request's and the agent's limit. `None`: no limit.
@@ -124,7 +124,7 @@ pub struct LoadReady {
 
 /// The route from a generator to the host under test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct Route {
     /// Interface on the generator's host.
     pub interface: String,
     /// Source address and port of the frames.
@@ -135,7 +135,7 @@ pub struct Way {
     pub destination_mac: [u8; 6],
 }
 
-impl Way {
+impl Route {
     fn of(neighbour: Neighbour, port: u16) -> Self {
         Self {
             interface: neighbour.interface,

@@ -11,7 +11,7 @@ use crate::error::WireError;
 use crate::generator::{GeneratorConfig, SenderFailure, SenderReport, Span, Window};
 use crate::latency::Latency;
 use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
-use crate::source::{Here, Part, Source};
+use crate::source::{LocalSource, Part, Source};
 
 /// Time from the order to send to the first frame \[ns\]. Waking the generator's thread takes less.
 pub(crate) const LEAD_NS: u64 = 50_000_000;
@@ -171,7 +171,7 @@ pub fn run_with(
     stop: &Arc<AtomicBool>,
     watch: impl FnMut(u64, u64),
 ) -> Result<WireRun, WireFailure> {
-    run_from(&mut Here::new(generator, schedule), sink, application, timing, stop, watch)
+    run_from(&mut LocalSource::new(generator, schedule), sink, application, timing, stop, watch)
 }
 
 /// Like [`run_with`], with frames from any source.

@@ -358,7 +358,7 @@ mod tests {
             Self { stop, address }
         }
 
-        fn said(&self, request: &str) -> String {
+        fn response_to(&self, request: &str) -> String {
             let mut stream = TcpStream::connect(self.address).expect("a connection");
             stream.write_all(request.as_bytes()).expect("the request is taken");
             let mut text = String::new();
@@ -385,7 +385,7 @@ mod tests {
             ("nonsense\r\n\r\n".to_owned(), "400 Bad", "GET /metrics"),
             (format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(9000)), "431 Request", "8 KiB"),
         ] {
-            let text = running.said(&request);
+            let text = running.response_to(&request);
             assert!(text.starts_with(&format!("HTTP/1.1 {status}")) && text.contains(says), "{request}: {text}");
         }
     }
@@ -417,7 +417,7 @@ mod tests {
         let silent: Vec<TcpStream> = (0..5 * MOST_WAITING).map(|_| connect("127.0.0.2", running.address)).collect();
         for _ in 0..3 {
             let begun = Instant::now();
-            assert!(running.said("GET /metrics HTTP/1.1\r\n\r\n").contains("Prometheus"));
+            assert!(running.response_to("GET /metrics HTTP/1.1\r\n\r\n").contains("Prometheus"));
             assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         }
         // The oldest connections were closed without an answer.
@@ -441,7 +441,7 @@ mod tests {
             .collect();
         thread::sleep(POLL_INTERVAL);
         let begun = Instant::now();
-        assert!(running.said("GET /metrics HTTP/1.1\r\n\r\n").len() > LONG);
+        assert!(running.response_to("GET /metrics HTTP/1.1\r\n\r\n").len() > LONG);
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
         drop(slow);
     }

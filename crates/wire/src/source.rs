@@ -82,7 +82,7 @@ impl Part {
 
 /// A generator in this process, used for one measurement.
 #[derive(Debug)]
-pub struct Here<S> {
+pub struct LocalSource<S> {
     config: GeneratorConfig,
     stop: Arc<AtomicBool>,
     lead_ns: u64,
@@ -97,7 +97,7 @@ enum State<S> {
     Over,
 }
 
-impl<S: Iterator<Item = u64> + Send + 'static> Here<S> {
+impl<S: Iterator<Item = u64> + Send + 'static> LocalSource<S> {
     /// Prepares a generator that follows `schedule`.
     pub fn new(config: GeneratorConfig, schedule: S) -> Self {
         Self { config, stop: Arc::default(), lead_ns: LEAD_NS, state: State::New(schedule) }
@@ -115,7 +115,7 @@ fn out_of_turn() -> WireError {
     WireError::died("generator", &"it was used out of turn")
 }
 
-impl<S: Iterator<Item = u64> + Send + 'static> Source for Here<S> {
+impl<S: Iterator<Item = u64> + Send + 'static> Source for LocalSource<S> {
     fn prepare(&mut self, timing: Timing) -> Result<Vec<Window>, WireError> {
         let State::New(schedule) = std::mem::replace(&mut self.state, State::Over) else { return Err(out_of_turn()) };
         let generator = Generator::prepare(self.config.clone(), Arc::clone(&self.stop))?;

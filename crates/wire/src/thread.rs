@@ -198,13 +198,13 @@ impl Drop for Pinned {
         if held.is_empty() || held == [cpu] {
             return;
         }
-        let told = format!(
+        let message = format!(
             "a thread that was pinned to CPU {cpu} was moved to {}: its CPU was taken offline, or another program moved it",
             print_cpus(None, &held)
         );
         let mut astray = ASTRAY.lock().unwrap_or_else(PoisonError::into_inner);
-        if !astray.contains(&told) {
-            astray.push(told);
+        if !astray.contains(&message) {
+            astray.push(message);
         }
     }
 }

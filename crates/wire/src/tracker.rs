@@ -2,7 +2,7 @@
 
 /// Class of a received sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum SequenceClass {
     /// Received for the first time, and higher than all earlier ones.
     InOrder,
     /// Received for the first time, after a higher one (reordered, RFC 4737).
@@ -35,19 +35,19 @@ impl Tracker {
 
     /// Records a sequence number and returns its class.
     #[inline]
-    pub fn observe(&mut self, sequence: u64) -> Seen {
+    pub fn observe(&mut self, sequence: u64) -> SequenceClass {
         match self.highest {
             Some(highest) if sequence <= highest => {
                 if highest - sequence >= self.window() {
-                    return Seen::TooOld;
+                    return SequenceClass::TooOld;
                 }
-                if self.set(sequence) { Seen::Duplicate } else { Seen::Late }
+                if self.set(sequence) { SequenceClass::Duplicate } else { SequenceClass::Late }
             }
             highest => {
                 self.forget(highest, sequence);
                 self.highest = Some(sequence);
                 self.set(sequence);
-                Seen::InOrder
+                SequenceClass::InOrder
             }
         }
     }
@@ -87,14 +87,14 @@ mod tests {
     use super::*;
 
     /// Reference implementation with unlimited memory.
-    fn naive(seen: &mut HashSet<u64>, highest: &mut Option<u64>, window: u64, number: u64) -> Seen {
+    fn naive(seen: &mut HashSet<u64>, highest: &mut Option<u64>, window: u64, number: u64) -> SequenceClass {
         let top = *highest;
         *highest = Some(top.map_or(number, |top| top.max(number)));
         match top {
-            Some(top) if number <= top && top - number >= window => Seen::TooOld,
-            _ if !seen.insert(number) => Seen::Duplicate,
-            Some(top) if number < top => Seen::Late,
-            _ => Seen::InOrder,
+            Some(top) if number <= top && top - number >= window => SequenceClass::TooOld,
+            _ if !seen.insert(number) => SequenceClass::Duplicate,
+            Some(top) if number < top => SequenceClass::Late,
+            _ => SequenceClass::InOrder,
         }
     }
 
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn the_first_number_need_not_be_zero() {
         let mut tracker = Tracker::new(1);
-        assert_eq!(tracker.observe(1000), Seen::InOrder);
-        assert_eq!(tracker.observe(999), Seen::Late);
-        assert_eq!(tracker.observe(999), Seen::Duplicate);
-        assert_eq!(tracker.observe(1000 - 64), Seen::TooOld);
+        assert_eq!(tracker.observe(1000), SequenceClass::InOrder);
+        assert_eq!(tracker.observe(999), SequenceClass::Late);
+        assert_eq!(tracker.observe(999), SequenceClass::Duplicate);
+        assert_eq!(tracker.observe(1000 - 64), SequenceClass::TooOld);
     }
 }

@@ -31,7 +31,7 @@ pub enum Void {
 
 /// Counts of the tester's two ends in a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sides {
+pub struct TesterCounts {
     /// Share of the scheduled frames that left in time.
     pub offered_share: f64,
     /// Frames per second that left.
@@ -44,7 +44,7 @@ pub struct Sides {
     pub missed: u64,
 }
 
-impl Sides {
+impl TesterCounts {
     /// Judges a trial. It is void if the sink missed frames, if the sender offered less than [`KEPT_UP_SHARE`] of the
     /// load, or if frames were lost but no more than left late. `None` if the trial counts: then the device caused the
     /// loss.
@@ -63,16 +63,16 @@ impl Sides {
 mod tests {
     use super::*;
 
-    const GOOD: Sides = Sides { offered_share: 1.0, reached_pps: 1e5, lost: 0, late: 0, missed: 0 };
+    const GOOD: TesterCounts = TesterCounts { offered_share: 1.0, reached_pps: 1e5, lost: 0, late: 0, missed: 0 };
 
     #[test]
     fn a_loss_is_the_devices_unless_the_tester_may_have_caused_it() {
         assert_eq!(GOOD.void(), None);
-        assert_eq!(Sides { lost: 10, ..GOOD }.void(), None);
-        assert_eq!(Sides { late: 10, ..GOOD }.void(), None, "what passed has passed");
-        assert_eq!(Sides { lost: 10, late: 10, ..GOOD }.void(), Some(Void::SenderUneven { late: 10 }));
-        assert_eq!(Sides { lost: 11, late: 10, ..GOOD }.void(), None);
-        assert_eq!(Sides { offered_share: 0.998, ..GOOD }.void(), Some(Void::SenderTooSlow { reached_pps: 1e5 }));
-        assert_eq!(Sides { missed: 1, ..GOOD }.void(), Some(Void::SinkTooSlow { missed: 1 }));
+        assert_eq!(TesterCounts { lost: 10, ..GOOD }.void(), None);
+        assert_eq!(TesterCounts { late: 10, ..GOOD }.void(), None, "what passed has passed");
+        assert_eq!(TesterCounts { lost: 10, late: 10, ..GOOD }.void(), Some(Void::SenderUneven { late: 10 }));
+        assert_eq!(TesterCounts { lost: 11, late: 10, ..GOOD }.void(), None);
+        assert_eq!(TesterCounts { offered_share: 0.998, ..GOOD }.void(), Some(Void::SenderTooSlow { reached_pps: 1e5 }));
+        assert_eq!(TesterCounts { missed: 1, ..GOOD }.void(), Some(Void::SinkTooSlow { missed: 1 }));
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::bench::through::Through;
 use crate::bench::{Handlers, Outside, PollTime, SenderCeiling, Slots};
 use netcliff_core::Outcome;
-use netcliff_wire::void::Sides;
+use netcliff_wire::void::TesterCounts;
 
 /// A host whose costs are known exactly: counts follow from the load without noise.
 pub struct Exact {
@@ -149,7 +149,7 @@ impl Bench for Exact {
         Ok(Observation {
             spec: spec.clone(),
             outcome: Outcome::default(),
-            sides: Sides {
+            sides: TesterCounts {
                 offered_share: 1.0,
                 reached_pps: spec.rate_pps,
                 lost: (packets - delivered).round() as u64,

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use netcliff_core::{EngineFailure, Figure, Outcome, Point};
-use netcliff_wire::load::{Desk, Order, Piece, computed};
+use netcliff_wire::load::{OrderQueue, GeneratorCommand, Chunk, computed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,11 +23,11 @@ const AT_ONCE: usize = 32;
 
 /// Where the engines compute: in this process, unless a desk has a client who does it.
 #[derive(Debug, Clone, Default)]
-pub struct Elsewhere(Option<Arc<Desk>>);
+pub struct Elsewhere(Option<Arc<OrderQueue>>);
 
 impl Elsewhere {
     /// With the client of a desk.
-    pub fn client_of(desk: Arc<Desk>) -> Self {
+    pub fn client_of(desk: Arc<OrderQueue>) -> Self {
         Self(Some(desk))
     }
 
@@ -38,7 +38,7 @@ impl Elsewhere {
     }
 }
 
-fn asked<T: DeserializeOwned>(desk: &Desk, job: &Job) -> Result<T, EngineFailure> {
+fn asked<T: DeserializeOwned>(desk: &OrderQueue, job: &Job) -> Result<T, EngineFailure> {
     let failed = |why: String| EngineFailure::Failed(why.into());
     let job = serde_json::to_value(job).map_err(|e| failed(e.to_string()))?;
     let answer = desk.compute(job).map_err(|e| failed(e.to_string()))?;
@@ -118,8 +118,8 @@ pub(super) struct Computing {
 
 impl Computing {
     /// Begins what is ordered; true if it was a computation.
-    pub(super) fn obey(&mut self, order: &Order) -> bool {
-        let Order::Compute { id, job } = order else { return false };
+    pub(super) fn obey(&mut self, order: &GeneratorCommand) -> bool {
+        let GeneratorCommand::Compute { id, job } = order else { return false };
         let job: Result<Job, String> = match self.under_way.len() {
             ..AT_ONCE => serde_json::from_value(job.clone()).map_err(|error| error.to_string()),
             _ => Err(format!("more than {AT_ONCE} computations at once")),
@@ -133,7 +133,7 @@ impl Computing {
     }
 
     /// The answers that are there; call it many times a second.
-    pub(super) fn look(&mut self) -> Vec<Piece> {
+    pub(super) fn look(&mut self) -> Vec<Chunk> {
         let (ended, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(_, at)| at.is_finished());
         self.under_way = under_way;
         let told = |(id, thread): (u64, JoinHandle<Value>)| {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// The client's side of a desk, until `asker` has its answer.
-    fn served<T>(desk: &Desk, asker: JoinHandle<T>) -> T {
+    fn served<T>(desk: &OrderQueue, asker: JoinHandle<T>) -> T {
         let mut computing = Computing::default();
         while !asker.is_finished() {
             if let Some(order) = desk.next() {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn what_is_computed_elsewhere_is_what_is_computed_here() {
         let here = predictor();
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::<OrderQueue>::default();
         let there = Predictor { elsewhere: Elsewhere::client_of(Arc::clone(&desk)), ..here.clone() };
         let asker = std::thread::spawn(move || {
             let never = AtomicBool::new(false);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_the_engines_refuse_there_is_told_here() {
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::<OrderQueue>::default();
         let host = Host { protocol_s: 1e7, ..predictor().host };
         let there = Predictor { host, elsewhere: Elsewhere::client_of(Arc::clone(&desk)), ..predictor() };
         let here = Predictor { elsewhere: Elsewhere::default(), ..there.clone() };
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_client_that_is_gone_is_not_waited_for() {
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::<OrderQueue>::default();
         let there = Predictor { elsewhere: Elsewhere::client_of(Arc::clone(&desk)), ..predictor() };
         let asker = std::thread::spawn(move || there.model_cliff().is_err());
         std::thread::sleep(Duration::from_millis(50));

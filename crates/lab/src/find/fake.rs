@@ -5,7 +5,7 @@
 
 use netcliff_core::{Figure, Loss, Outcome};
 use netcliff_host::cpu::{MeterError, Method};
-use netcliff_wire::void::Sides;
+use netcliff_wire::void::TesterCounts;
 
 use crate::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Slot, Slots, Span};
 use crate::calibrate::Costs;
@@ -239,7 +239,7 @@ impl Bench for Fake {
                 loss: Some(Loss { ring: Some(Figure::exact(share)), ..Loss::default() }),
                 ..Outcome::default()
             },
-            sides: Sides {
+            sides: TesterCounts {
                 offered_share: load_pps / spec.rate_pps,
                 reached_pps: load_pps,
                 lost,

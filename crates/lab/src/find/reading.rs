@@ -4,7 +4,7 @@
 //! queue that built up has drained: a pause of R at a load of lambda leaves lambda R packets, which a host that can serve mu takes
 //! lambda R / (mu - lambda) for (docs/theory, pauses). A collapse that outlasts this is the host's own and stays in.
 
-use netcliff_wire::void::Sides;
+use netcliff_wire::void::TesterCounts;
 
 use crate::bench::{Observation, Slots, Span};
 use crate::rfc2544::trial::{Answer, Trial, Why};
@@ -48,7 +48,7 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
         Answer::Void { reached_pps: load_pps, why: Why::Disturbed }
     } else {
-        let void = observation.void_by(Sides { lost: left.lost, late: left.late, ..observation.sides });
+        let void = observation.void_by(TesterCounts { lost: left.lost, late: left.late, ..observation.sides });
         Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
     };
     Reading { experienced, own, left_out: left.out }

@@ -6,7 +6,7 @@ use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind, PollTable, Receptio
 use netcliff_host::nic::losses::Cause;
 use netcliff_wire::generator::{SLOT_NS, SentSlot};
 use netcliff_wire::run::WireRun;
-use netcliff_wire::void::{LATE_NS, Sides, Void};
+use netcliff_wire::void::{LATE_NS, TesterCounts, Void};
 
 use super::Trial;
 use crate::bench::{Counts, Handlers, Observation, PollTime, Slot, Slots, Span, Visit};
@@ -29,7 +29,7 @@ impl Trial {
     }
 
     /// What decides whether the trial is void. What the sender's own limits refused was not offered.
-    fn sides(&self) -> Sides {
+    fn sides(&self) -> TesterCounts {
         let sender = &self.wire.sender;
         let frames = &self.wire.accounting;
         let accepted = if frames.offered == 0 { 0.0 } else { 1.0 - frames.sender as f64 / frames.offered as f64 };
@@ -39,7 +39,7 @@ impl Trial {
             (Some(achieved), Some(intended)) if intended > 0.0 => (achieved / intended).min(1.0),
             _ => 0.0,
         };
-        Sides {
+        TesterCounts {
             offered_share: on_time * accepted,
             reached_pps: sender.achieved_pps.unwrap_or(0.0) * accepted,
             lost: frames.offered - frames.delivered.min(frames.offered),

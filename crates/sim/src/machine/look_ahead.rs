@@ -108,7 +108,7 @@ impl<W: Watch> Machine<W> {
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         self.sure_until = self.arrives;
-        if !W::SEES && self.beside.is_none() && !self.done {
+        if !W::SEES && self.side_load.is_none() && !self.done {
             let room = self.ring_limit.saturating_sub(self.ring.len() - self.uncounted);
             let before_mark = usize::try_from(self.records.next_mark() - self.counts.offered).unwrap_or(usize::MAX);
             self.sure_until += self.source.ahead(room.min(before_mark));

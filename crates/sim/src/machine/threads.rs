@@ -42,7 +42,7 @@ impl<W: Watch> Machine<W> {
             counts.latency += u128::from(latency);
         }
         self.records.latency(latency);
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             self.forward(u32::from(packet.bytes));
         }
     }

@@ -2,7 +2,7 @@
 
 use netcliff_core::{BusyPeriods, Figure};
 
-use super::Seen;
+use super::ObservedReplication;
 use crate::clock::Clock;
 use crate::machine::SEGMENTS;
 use crate::stats::{mean_around, ratio};
@@ -59,7 +59,7 @@ impl Busy {
 }
 
 /// The statistics over all replications.
-pub(super) fn periods(seen: &[Seen], clock: Clock, confidence: f64) -> Option<BusyPeriods> {
+pub(super) fn periods(seen: &[ObservedReplication], clock: Clock, confidence: f64) -> Option<BusyPeriods> {
     let tick_s = clock.seconds(1.0);
     let figure = |pairs: Vec<(f64, f64)>| ratio(&pairs, confidence);
     let per_tick = figure(seen.iter().map(|one| (one.busy.count as f64, one.replication.counts.at as f64)).collect())?;

@@ -42,7 +42,7 @@ impl World {
     }
 
     /// The counts of the packet's application. If it has none, counts that nobody reads.
-    pub(super) fn told(&mut self, packet: Packet) -> &mut SocketCounts {
+    pub(super) fn counts_for(&mut self, packet: Packet) -> &mut SocketCounts {
         match self.applications.get_mut(usize::from(packet.socket)) {
             Some(thread) => &mut thread.counts,
             None => &mut self.nobody,

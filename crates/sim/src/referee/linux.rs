@@ -163,8 +163,8 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
             Event::JobEnds(_) => linux.job_ends(),
             Event::Interrupt if linux.in_transmit_interrupt() => linux.interrupt_waits = true,
             Event::Interrupt => linux.interrupt(),
-            Event::HeldUp => {
-                for accepted in std::mem::take(&mut linux.world.held_up) {
+            Event::Delayed => {
+                for accepted in std::mem::take(&mut linux.world.delayed) {
                     linux.came(accepted);
                 }
             }
@@ -249,7 +249,7 @@ impl Linux<'_> {
     /// Records a packet, which is seen now, or when the transmit interrupt has been handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
-            self.world.held_up.push(accepted);
+            self.world.delayed.push(accepted);
         } else if accepted && !self.scheduled {
             self.front.packet(self.world.now);
             self.cause();
@@ -278,7 +278,7 @@ impl Linux<'_> {
             let time = self.world.completion_time();
             return self.cpu.push(Kind::TransmitCompletion, Account::Interrupt, time);
         }
-        self.world.tell_what_was_held_up();
+        self.world.deliver_delayed();
         if std::mem::take(&mut self.announce_waits) {
             self.world.events.push(Reverse((self.world.now, Event::Announce)));
         }

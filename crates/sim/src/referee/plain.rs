@@ -112,10 +112,10 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
                 plain.world.release();
                 plain.came(true);
             }
-            Event::HeldUp => {
-                let found = plain.world.held_up.remove(0);
+            Event::Delayed => {
+                let found = plain.world.delayed.remove(0);
                 plain.arrived(found);
-                plain.world.tell_what_was_held_up();
+                plain.world.deliver_delayed();
             }
             Event::TransmissionEnds => {
                 plain.world.transmission_ends();
@@ -171,7 +171,7 @@ impl Plain<'_> {
             let time = self.world.completion_time();
             self.cpu.push(Kind::TransmitCompletion, Account::Interrupt, time);
         } else {
-            self.world.tell_what_was_held_up();
+            self.world.deliver_delayed();
         }
     }
 
@@ -179,7 +179,7 @@ impl Plain<'_> {
     /// handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
-            self.world.held_up.push(accepted);
+            self.world.delayed.push(accepted);
         } else {
             self.arrived(accepted);
         }

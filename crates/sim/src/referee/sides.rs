@@ -105,7 +105,7 @@ impl World {
         if sender.held.len() < sender.limit {
             sender.held.push_back(packet);
         } else {
-            self.told(packet).dropped_sender += 1;
+            self.counts_for(packet).dropped_sender += 1;
             self.counts.dropped_sender += 1;
             self.fates.push((packet.number, PacketOutcome::DroppedSender, now));
         }
@@ -193,9 +193,9 @@ impl World {
     }
 
     /// Handles the arrivals that the transmit interrupt delayed.
-    pub(super) fn tell_what_was_held_up(&mut self) {
-        if !self.held_up.is_empty() {
-            self.events.push(Reverse((self.now, Event::HeldUp)));
+    pub(super) fn deliver_delayed(&mut self) {
+        if !self.delayed.is_empty() {
+            self.events.push(Reverse((self.now, Event::Delayed)));
         }
     }
 

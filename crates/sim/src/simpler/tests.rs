@@ -3,7 +3,7 @@ use netcliff_core::Traffic;
 use super::*;
 use crate::clock::Clock;
 use crate::engine::{Effort, SimEngine};
-use crate::place::Here;
+use crate::executor::LocalExecutor;
 use crate::replicate::Batch;
 use crate::summary;
 
@@ -21,11 +21,11 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 /// A batch of ten replications, like the start of a sequential run.
 fn batch(point: &Point, seed: u64, packets_each: u64) -> (Batch, Clock) {
     let engine = SimEngine { seed, effort: Effort::Exactly(10 * packets_each), ..SimEngine::default() };
-    engine.sample(point, &Here).unwrap()
+    engine.sample(point, &LocalExecutor).unwrap()
 }
 
 /// Computes for the batch's packets the excess wait in this queue.
-fn beside(batch: &mut Batch, simpler: &Simpler, clock: Clock, seed: u64) {
+fn compare_with(batch: &mut Batch, simpler: &Simpler, clock: Clock, seed: u64) {
     let packets = batch.packets_each;
     for (number, one) in (0..).zip(&mut batch.replications) {
         one.excess = Some(simpler.excess(clock, seed, number, packets, packets * one.warm_up.tenths as u64 / 10));
@@ -86,7 +86,7 @@ fn intervals_hold_the_exact_value() {
         for seed in 0..150 {
             let (mut batch, clock) = batch(&point, seed, 60_000);
             let simpler = Simpler::at(&point, clock, factor * batch.mean_latency().unwrap()).unwrap();
-            beside(&mut batch, &simpler, clock, seed);
+            compare_with(&mut batch, &simpler, clock, seed);
             let latency = latency(&point, &batch, clock);
             missed += u32::from(!latency.covers(exact));
             found.push(latency.value / exact - 1.0);
@@ -117,7 +117,7 @@ fn it_moves_no_mean_and_narrows_it() {
             let mean = batch.mean_latency().unwrap();
             plain.push(mean * clock.seconds(1.0));
             surplus.push(latency(&point, &batch, clock).value);
-            beside(&mut batch, &Simpler::of(&point, clock, mean).unwrap(), clock, seed);
+            compare_with(&mut batch, &Simpler::of(&point, clock, mean).unwrap(), clock, seed);
             assert!(batch.controls().is_some());
             excess.push(latency(&point, &batch, clock).value);
         }

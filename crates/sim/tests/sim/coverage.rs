@@ -36,9 +36,9 @@ const SCHEMES: [&str; 13] = [
     "hybrid",
 ];
 
-struct Dice(Xoshiro256PlusPlus);
+struct Draws(Xoshiro256PlusPlus);
 
-impl Dice {
+impl Draws {
     fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -70,8 +70,8 @@ impl Dice {
 
 /// Random points for a seed.
 fn points(seed: u64, count: usize) -> Vec<Point> {
-    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(seed));
-    (0..count).map(|_| dice.point()).collect()
+    let mut rng = Draws(Xoshiro256PlusPlus::seed_from_u64(seed));
+    (0..count).map(|_| rng.point()).collect()
 }
 
 fn mean(outcome: &Outcome) -> Option<Figure> {
@@ -149,18 +149,18 @@ fn chance(trials: usize, misses: usize, miss: f64) -> f64 {
 }
 
 /// Number of intervals of random points that contained the true value, missed it, and were not given.
-struct Found {
+struct CoverageCounts {
     held: usize,
     missed: usize,
     not_given: usize,
 }
 
 /// Tests random points. The true value comes from runs that are `times` as long.
-fn points_of(seed: u64, count: usize, times: u64) -> Found {
+fn points_of(seed: u64, count: usize, times: u64) -> CoverageCounts {
     let each: Vec<Interval> =
         points(seed, count).iter().enumerate().map(|(number, point)| interval(number, point, times)).collect();
     let of = |what: Interval| each.iter().filter(|one| **one == what).count();
-    let found = Found { held: of(Interval::Held), missed: of(Interval::Missed), not_given: of(Interval::NotGiven) };
+    let found = CoverageCounts { held: of(Interval::Held), missed: of(Interval::Missed), not_given: of(Interval::NotGiven) };
     println!(
         "seed {seed}, {count} points: {} intervals held the truth, {} missed it; {} were not given; at {} points nothing is delivered",
         found.held,
@@ -176,7 +176,7 @@ fn points_of(seed: u64, count: usize, times: u64) -> Found {
 #[test]
 #[ignore = "takes minutes"]
 fn intervals_of_the_mean_latency_hold_the_truth() {
-    let Found { held, missed, not_given } = points_of(16, 200, 100);
+    let CoverageCounts { held, missed, not_given } = points_of(16, 200, 100);
     assert!(chance(held + missed, missed, 1.0 - HELD) > 1e-3, "{missed} of {} missed", held + missed);
     assert!(8 * not_given <= held + missed + not_given, "{not_given} without an interval");
 }
@@ -187,7 +187,7 @@ fn intervals_of_the_mean_latency_hold_the_truth() {
 /// rarer misses.
 #[test]
 fn intervals_of_short_runs_hold_the_truth() {
-    let Found { held, missed, not_given } = points_of(17, 20, 25);
+    let CoverageCounts { held, missed, not_given } = points_of(17, 20, 25);
     assert!(chance(held + missed, missed, 1.0 - HELD) > 1e-3, "{missed} of {} missed", held + missed);
     assert!(4 * not_given <= held + missed + not_given, "{not_given} without an interval");
 }

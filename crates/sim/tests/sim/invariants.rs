@@ -101,7 +101,7 @@ type Taken = (f64, f64, PauseTimes);
 
 /// A sender that pauses, transmissions, several applications, CPU pauses: each on one host in three.
 #[derive(Debug, Clone)]
-struct Sides {
+struct SideFeatures {
     /// Thresholds of the ring as shares of it, and the sender's queue limit.
     pause: Option<(f64, f64, Option<u64>)>,
     transmit: Option<Transmissions>,
@@ -153,12 +153,12 @@ prop_compose! {
         )),
         applications in sometimes(applications()),
         taken in sometimes(taken()),
-    ) -> Sides {
-        Sides { pause, transmit, applications, taken }
+    ) -> SideFeatures {
+        SideFeatures { pause, transmit, applications, taken }
     }
 }
 
-impl Sides {
+impl SideFeatures {
     /// Applies them to the host of a point, as far as its scheme allows.
     fn on(&self, point: Point) -> Point {
         let Point { mut host, mut scheme, traffic } = point;

@@ -187,7 +187,7 @@ impl Agent {
             return;
         };
         let started = thread::Builder::new().name("control".into()).spawn_scoped(scope, move || {
-            let agent = serve::Of { settings: &self.settings, log: &self.log, memory: &self.memory };
+            let agent = serve::AgentContext { settings: &self.settings, log: &self.log, memory: &self.memory };
             let peer = stream.peer.clone();
             let came = || {
                 if let Some(clients) = slot.authenticated() {
@@ -225,7 +225,7 @@ pub fn serve_pipes(
     log: &Log,
 ) -> Result<(), ControlError> {
     let memory = Memory::of(settings.limits.memory_bytes);
-    serve::serve(stream, data_at, serve::Of { settings, log, memory: &memory }, || ())
+    serve::serve(stream, data_at, serve::AgentContext { settings, log, memory: &memory }, || ())
 }
 
 /// Returns why a client without a key is refused: every local user can reach loopback, and an agent acts with its own

@@ -31,7 +31,7 @@ pub trait Kind: Send + Sync {
 
     /// Summarises a last report in a few words for the agent's log, because a client that is gone cannot show it.
     /// `None` if the kind has no summary.
-    fn told(&self, _report: &Value) -> Option<String> {
+    fn summary(&self, _report: &Value) -> Option<String> {
         None
     }
 }

@@ -154,7 +154,7 @@ impl Token {
     pub const PROOF_BYTES: usize = 30;
     /// First bytes of a proof: no datagram of a test has a sequence number that begins like this.
     const MARK: [u8; 2] = [0xfe; 2];
-    const SAID_BYTES: usize = 14;
+    const CONTENT_BYTES: usize = 14;
 
     /// A new random token.
     ///
@@ -169,27 +169,27 @@ impl Token {
         let mut proof = [0; Self::PROOF_BYTES];
         proof[..2].copy_from_slice(&Self::MARK);
         proof[2..6].copy_from_slice(&of.flow.to_be_bytes());
-        proof[6..Self::SAID_BYTES].copy_from_slice(&of.number.to_be_bytes());
-        let mac = self.mac(purpose, &proof[..Self::SAID_BYTES]).finalize().into_bytes();
-        proof[Self::SAID_BYTES..].copy_from_slice(&mac);
+        proof[6..Self::CONTENT_BYTES].copy_from_slice(&of.number.to_be_bytes());
+        let mac = self.mac(purpose, &proof[..Self::CONTENT_BYTES]).finalize().into_bytes();
+        proof[Self::CONTENT_BYTES..].copy_from_slice(&mac);
         proof
     }
 
     /// The content of a proof derived from this token. `None` if the proof is not valid. Compares in constant time.
     pub fn proven(&self, purpose: Purpose, shown: &[u8]) -> Option<Proven> {
-        let (said, mac) = shown.split_at_checked(Self::SAID_BYTES)?;
-        self.mac(purpose, said).verify_slice(mac).ok()?;
-        let (flow, number) = (said[2..6].try_into().ok()?, said[6..].try_into().ok()?);
+        let (content, mac) = shown.split_at_checked(Self::CONTENT_BYTES)?;
+        self.mac(purpose, content).verify_slice(mac).ok()?;
+        let (flow, number) = (content[2..6].try_into().ok()?, content[6..].try_into().ok()?);
         Some(Proven { flow: u32::from_be_bytes(flow), number: u64::from_be_bytes(number) })
     }
 
-    fn mac(&self, purpose: Purpose, said: &[u8]) -> Blake2sMac<U16> {
+    fn mac(&self, purpose: Purpose, content: &[u8]) -> Blake2sMac<U16> {
         let Ok(mac) = Blake2sMac::new_from_slice(&self.0) else { unreachable!("a key may have up to 32 bytes") };
         let purpose: &[u8] = match purpose {
             Purpose::Join => b"netcliff join",
             Purpose::Answer => b"netcliff answer",
         };
-        mac.chain_update(purpose).chain_update(said)
+        mac.chain_update(purpose).chain_update(content)
     }
 }
 
@@ -257,9 +257,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("netcliff-key-pipe-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a new name");
-        let told = Key::read(&path).map(|_| ()).expect_err("no file").to_string();
+        let message = Key::read(&path).map(|_| ()).expect_err("no file").to_string();
         std::fs::remove_file(&path).expect("it exists");
-        assert!(told.contains("is a pipe"), "{told}");
+        assert!(message.contains("is a pipe"), "{message}");
     }
 
     #[test]
@@ -272,8 +272,8 @@ mod tests {
         Key::make(&path).expect("a new file");
         Key::read(&path).expect("its owner's alone");
         std::os::unix::fs::chown(&path, Some(65_534), None).expect("root may");
-        let told = Key::read(&path).map(|_| ()).expect_err("nobody's").to_string();
+        let message = Key::read(&path).map(|_| ()).expect_err("nobody's").to_string();
         std::fs::remove_file(&path).expect("it exists");
-        assert!(told.contains("belongs to user 65534") && told.contains("chown"), "{told}");
+        assert!(message.contains("belongs to user 65534") && message.contains("chown"), "{message}");
     }
 }

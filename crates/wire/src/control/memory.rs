@@ -12,8 +12,8 @@ const MIB: u64 = 1 << 20;
 /// cache hold the same data, and for other programs.
 pub(super) fn usual_bytes() -> u64 {
     // SAFETY: the call takes a number and returns one, -1 for an unknown value.
-    let told = |what| u64::try_from(unsafe { libc::sysconf(what) }).ok();
-    let host = told(libc::_SC_PHYS_PAGES).zip(told(libc::_SC_PAGESIZE)).map(|(pages, bytes)| pages * bytes);
+    let value_of = |what| u64::try_from(unsafe { libc::sysconf(what) }).ok();
+    let host = value_of(libc::_SC_PHYS_PAGES).zip(value_of(libc::_SC_PAGESIZE)).map(|(pages, bytes)| pages * bytes);
     (host.unwrap_or(UNKNOWN_HOST_BYTES) / 2).next_multiple_of(MIB)
 }
 

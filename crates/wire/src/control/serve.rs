@@ -19,7 +19,7 @@ use super::{ControlError, Limits, handshake};
 
 /// The parts of an agent that serving one client needs.
 #[derive(Clone, Copy)]
-pub(super) struct Of<'a> {
+pub(super) struct AgentContext<'a> {
     pub settings: &'a Settings,
     pub log: &'a Log,
     pub memory: &'a Arc<Memory>,
@@ -29,7 +29,7 @@ pub(super) struct Of<'a> {
 pub(super) fn serve(
     stream: Stream,
     local: Option<IpAddr>,
-    agent: Of<'_>,
+    agent: AgentContext<'_>,
     authenticated: impl FnOnce(),
 ) -> Result<(), ControlError> {
     let limits = agent.settings.limits;
@@ -87,7 +87,7 @@ struct Client<'a> {
     sender: Sender<FromAgent>,
     peer: String,
     local: Option<IpAddr>,
-    agent: Of<'a>,
+    agent: AgentContext<'a>,
     test: Option<Running>,
     /// Services that this client has opened. They undo their changes when the client leaves.
     opened: BTreeMap<&'static str, Box<dyn Opened>>,
@@ -212,7 +212,7 @@ impl Client<'_> {
     fn end_test(&mut self, early: Option<&str>) -> Option<(Value, Share)> {
         let Running { kind, far, share, since: _ } = self.test.take()?;
         let report = far.stop();
-        let counted = early.and_then(|_| kind.told(&report));
+        let counted = early.and_then(|_| kind.summary(&report));
         (self.agent.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early, counted: counted.as_deref() });
         Some((report, share))
     }

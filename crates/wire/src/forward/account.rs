@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{Parsed, Templates};
 use crate::latency::Latency;
-use crate::tracker::{Seen, Tracker};
+use crate::tracker::{SequenceClass, Tracker};
 
 /// Number of sequence numbers remembered: four seconds at 1 Mpps, longer than any queue on the path delays a frame.
 const TRACKED: usize = 1 << 22;
@@ -70,9 +70,9 @@ impl Account {
             Parsed::Foreign => return self.arrived.foreign += 1,
         };
         match self.tracker.observe(label.sequence) {
-            Seen::InOrder | Seen::Late => self.arrived.frames += 1,
-            Seen::Duplicate => return self.arrived.duplicates += 1,
-            Seen::TooOld => return self.arrived.too_old += 1,
+            SequenceClass::InOrder | SequenceClass::Late => self.arrived.frames += 1,
+            SequenceClass::Duplicate => return self.arrived.duplicates += 1,
+            SequenceClass::TooOld => return self.arrived.too_old += 1,
         }
         let next = &mut self.streams[usize::from(label.stream)];
         if label.sequence < *next {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use etherparse::{PacketBuilder, PacketBuilderStep, UdpHeader};
 
-use super::order::Order;
+use super::order::FrameOrder;
 use crate::error::WireError;
 use crate::frame::{fold, sum};
 use crate::replay::Replay;
@@ -129,7 +129,7 @@ pub struct Templates {
     sums: Vec<u32>,
     prefix: usize,
     /// The sequence of frames in a trial.
-    order: Order,
+    order: FrameOrder,
     /// A frame of the largest size, with zero headers.
     filler: Vec<u8>,
     /// Bytes of a VLAN tag in sent frames. The kernel removes it before the sink sees the frame.
@@ -148,7 +148,7 @@ impl Templates {
         let ipv6 = profile.source.is_ipv6();
         let vlan_bytes = if profile.vlan.is_some() { VLAN_BYTES } else { 0 };
         let prefix = least_bytes(ipv6, profile.vlan.is_some()) - HEADER_BYTES - FCS_BYTES;
-        let order = Order::of(profile);
+        let order = FrameOrder::of(profile);
         let templates = order.templates();
         let longest = templates.iter().map(|(length, _)| *length).max().unwrap_or(0);
         let mut filler: Vec<u8> = (0..longest).map(pattern).collect();

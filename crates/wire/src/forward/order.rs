@@ -7,7 +7,7 @@ use crate::replay::Replay;
 
 /// The sequence of frames. Each combination of size and stream has a template.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum FrameOrder {
     /// The sizes in turn. The stream advances after each round of the sizes, so that all streams have all sizes.
     Turns {
         /// Frame lengths in bytes, without FCS.
@@ -19,7 +19,7 @@ pub(super) enum Order {
     Replay(Arc<Replay>),
 }
 
-impl Order {
+impl FrameOrder {
     pub(super) fn of(profile: &Profile) -> Self {
         match &profile.replay {
             Some(replay) => Self::Replay(Arc::clone(replay)),

@@ -21,7 +21,7 @@ mod tester;
 
 pub use crate::void::{KEPT_UP_SHARE, LATE_NS, Void};
 pub use remote::Remote;
-pub use tester::{By, PortStamps, Tester};
+pub use tester::{Methods, PortStamps, Tester};
 
 use flight::{Flight, send, settle, void};
 use open::{receivers, senders};
@@ -171,7 +171,7 @@ impl Bench {
     /// # Errors
     /// A namespace or interface does not exist or has no carrier, a profile is invalid, a port does not offer the
     /// requested timestamps, or the kernel refuses.
-    pub fn open(directions: &[Direction], by: By, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
+    pub fn open(directions: &[Direction], by: Methods, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
         let by = by.checked()?;
         placement.enter()?;
         let templates = directions.iter().map(|direction| Templates::new(&direction.profile));

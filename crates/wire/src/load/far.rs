@@ -11,13 +11,13 @@ use netcliff_host::nic::neighbour::{self, print_mac};
 use netcliff_host::nic::vlan::below_vlan;
 use serde_json::Value;
 
-use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, UNHEARD_S, Way};
+use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, UNHEARD_S, Route};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::error::WireError;
 use crate::frame::{Checksum, FrameSpec};
 use crate::generator::{Ceiling, GeneratorConfig, Lease, RateLimits, RateShare, SenderFailure, ceiling};
 use crate::schedule::Schedule;
-use crate::source::{Here, Source};
+use crate::source::{LocalSource, Source};
 use crate::thread::{Placement, Priority, allowed_cpus};
 
 /// Time from the agent's answer to the first frame \[ns\]. During this time the client sets its window.
@@ -66,14 +66,14 @@ impl Kind for LoadKind {
         Ok(Box::new(far))
     }
 
-    fn told(&self, report: &Value) -> Option<String> {
+    fn summary(&self, report: &Value) -> Option<String> {
         Some(format!("{} frames were sent", report.get("sent")?.as_u64()?))
     }
 }
 
 impl LoadKind {
     /// Finds the route to the host under test, and refuses an interface that clients may not use.
-    fn way(&self, request: &LoadRequest, control: Option<IpAddr>) -> Result<Way, String> {
+    fn way(&self, request: &LoadRequest, control: Option<IpAddr>) -> Result<Route, String> {
         let (address, interface) = (*request.destination.ip(), request.interface.clone());
         let placement = Placement { netns: self.netns.clone(), priority: self.priority, ..Placement::default() };
         // A separate thread enters the namespace, because a thread cannot leave it again.
@@ -109,11 +109,11 @@ impl LoadKind {
         }
         let frame_bytes = u32::try_from(request.frame_bytes).unwrap_or(u32::MAX);
         neighbour::fits(frame_bytes, found.mtu_bytes, name).map_err(|error| error.to_string())?;
-        Ok(Way::of(found, request.source_port))
+        Ok(Route::of(found, request.source_port))
     }
 
     /// The device below the route's VLAN device, if the generator inserts the VLAN tags itself.
-    fn below(&self, way: &Way, vlan: u16) -> Result<String, String> {
+    fn below(&self, way: &Route, vlan: u16) -> Result<String, String> {
         let placement = Placement { netns: self.netns.clone(), priority: self.priority, ..Placement::default() };
         let name = way.interface.clone();
         let found = std::thread::spawn(move || {
@@ -163,7 +163,7 @@ impl LoadKind {
         })
     }
 
-    fn config(&self, request: &LoadRequest, way: &Way) -> Result<GeneratorConfig, String> {
+    fn config(&self, request: &LoadRequest, way: &Route) -> Result<GeneratorConfig, String> {
         let interface = match request.vlan {
             Some(vlan) => self.below(way, vlan)?,
             None => way.interface.clone(),
@@ -208,7 +208,7 @@ struct FarLoad {
 }
 
 enum Work {
-    Paced(Box<Here<Schedule>>),
+    Paced(Box<LocalSource<Schedule>>),
     FlatOut { stop: Arc<AtomicBool>, thread: Option<JoinHandle<Result<Ceiling, SenderFailure>>> },
 }
 
@@ -219,7 +219,7 @@ impl FarLoad {
         let (method, most_pps, lease) = (config.method, config.most_pps, config.lease.clone());
         let (work, window) = match request.load {
             Load::Paced { arrivals, rate_pps, seed, timing } => {
-                let mut source = Here::new(config, Schedule::new(arrivals, rate_pps, seed, 0)?).after(LEAD_NS);
+                let mut source = LocalSource::new(config, Schedule::new(arrivals, rate_pps, seed, 0)?).after(LEAD_NS);
                 let window = source.prepare(timing)?.first().copied();
                 source.start()?;
                 (Work::Paced(Box::new(source)), window)

@@ -33,7 +33,7 @@ pub trait Carrier: Send + std::fmt::Debug {
     ///
     /// # Errors
     /// The far end is gone.
-    fn ask(&mut self) -> Result<Asked, WireError>;
+    fn ask(&mut self) -> Result<LoadProgress, WireError>;
 
     /// Returns the generator's report if it has ended, without a request to the far end.
     ///
@@ -59,7 +59,7 @@ pub trait Carrier: Send + std::fmt::Debug {
 
 /// The answer to a progress request.
 #[derive(Debug)]
-pub enum Asked {
+pub enum LoadProgress {
     /// Number of frames offered so far.
     Sent(u64),
     /// The generator has ended, with this report.
@@ -77,12 +77,12 @@ impl Carrier for Session {
         read(Session::peer(self), ready.info)
     }
 
-    fn ask(&mut self) -> Result<Asked, WireError> {
+    fn ask(&mut self) -> Result<LoadProgress, WireError> {
         let progress = self.progress()?;
         let peer = Session::peer(self);
         Ok(match progress {
-            Progress::Running(report) => Asked::Sent(read::<LoadReport>(peer, report)?.sent),
-            Progress::Ended(last) => Asked::Ended(Box::new(ended(peer, last.report, last.partial)?)),
+            Progress::Running(report) => LoadProgress::Sent(read::<LoadReport>(peer, report)?.sent),
+            Progress::Ended(last) => LoadProgress::Ended(Box::new(ended(peer, last.report, last.partial)?)),
         })
     }
 
@@ -199,8 +199,8 @@ impl Source for FarSource<'_> {
     fn sent(&mut self) -> u64 {
         if !self.is_over() && self.asked.elapsed() >= ASK_EVERY {
             match self.carrier.ask() {
-                Ok(Asked::Sent(sent)) => self.sent = sent,
-                Ok(Asked::Ended(report)) => self.report = Some(*report),
+                Ok(LoadProgress::Sent(sent)) => self.sent = sent,
+                Ok(LoadProgress::Ended(report)) => self.report = Some(*report),
                 Err(error) => self.failed = Some(error),
             }
             self.asked = Instant::now();
@@ -274,7 +274,7 @@ pub fn far_ceiling(
             break carrier.stop()?;
         }
         if asked.elapsed() >= ASK_EVERY {
-            if let Asked::Ended(report) = carrier.ask()? {
+            if let LoadProgress::Ended(report) = carrier.ask()? {
                 break *report;
             }
             asked = Instant::now();

@@ -12,7 +12,7 @@ use netcliff_core::Fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::near::Asked;
+use super::near::LoadProgress;
 use super::{Carrier, LoadKind, LoadReady, LoadReport, LoadRequest, Permission, far_failure};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
@@ -23,7 +23,7 @@ use crate::thread::Priority;
 /// A command to the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum GeneratorCommand {
     /// Send this load.
     Begin(Box<LoadRequest>),
     /// End the load.
@@ -40,7 +40,7 @@ pub enum Order {
 /// A report of the client on its generator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Said {
+enum ClientReport {
     /// The generator sends soon.
     Ready(LoadReady),
     /// The generator cannot send, with the reason.
@@ -58,13 +58,13 @@ enum Said {
 /// hexadecimal text it is one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Piece {
+pub struct Chunk {
     text: String,
     last: bool,
 }
 
 /// Longest text of a chunk (bytes). In hexadecimal it is half of the longest message that an agent accepts.
-const PIECE_BYTES: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 /// Longest text of one report (bytes): room for an hour of slots and all stalls.
 const LONGEST_BYTES: usize = 32 << 20;
 /// Time allowed for the client's answer to a command \[s\]. The client may need a few seconds to resolve a neighbour's
@@ -76,18 +76,18 @@ const COMPUTED_S: f64 = 900.0;
 /// A client that reports nothing about a running generator for this long is gone.
 const SILENCE: Duration = Duration::from_secs(4);
 /// Interval between progress reports of the client.
-const TOLD_EVERY: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands of a test and the answers of its client.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct OrderQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    orders: VecDeque<Order>,
+    orders: VecDeque<GeneratorCommand>,
     text: Vec<u8>,
     ready: Option<Result<LoadReady, String>>,
     sent: u64,
@@ -99,14 +99,14 @@ struct State {
     gone: bool,
 }
 
-impl Desk {
+impl OrderQueue {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic of another thread leaves no half-written state: each change is complete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes the next command for the client. `None` if no command waits.
-    pub fn next(&self) -> Option<Order> {
+    pub fn next(&self) -> Option<GeneratorCommand> {
         self.state().orders.pop_front()
     }
 
@@ -114,25 +114,25 @@ impl Desk {
     ///
     /// # Errors
     /// The chunk is malformed, or the report is longer than 32 MiB (`LONGEST_BYTES`).
-    pub fn take(&self, piece: Value) -> Result<(), String> {
-        let piece: Piece = serde_json::from_value(piece).map_err(|e| e.to_string())?;
+    pub fn take(&self, chunk: Value) -> Result<(), String> {
+        let chunk: Chunk = serde_json::from_value(chunk).map_err(|e| e.to_string())?;
         let mut state = self.state();
-        if state.text.len() + piece.text.len() > LONGEST_BYTES {
+        if state.text.len() + chunk.text.len() > LONGEST_BYTES {
             return Err(format!("more than {LONGEST_BYTES} bytes about a generator"));
         }
-        state.text.extend(bytes_of(&piece.text)?);
+        state.text.extend(bytes_of(&chunk.text)?);
         state.heard = Some(Instant::now());
-        if !piece.last {
+        if !chunk.last {
             return Ok(());
         }
         let text = std::mem::take(&mut state.text);
         match serde_json::from_slice(&text).map_err(|e| e.to_string())? {
-            Said::Ready(ready) => state.ready = Some(Ok(ready)),
-            Said::Refused(why) => state.ready = Some(Err(why)),
-            Said::Sent(sent) => state.sent = sent,
-            Said::Ended(report) => state.ended = Some(*report),
-            Said::Computed(id, _) if id >= state.computing => return Err(format!("computation {id} was not ordered")),
-            Said::Computed(id, answer) => {
+            ClientReport::Ready(ready) => state.ready = Some(Ok(ready)),
+            ClientReport::Refused(why) => state.ready = Some(Err(why)),
+            ClientReport::Sent(sent) => state.sent = sent,
+            ClientReport::Ended(report) => state.ended = Some(*report),
+            ClientReport::Computed(id, _) if id >= state.computing => return Err(format!("computation {id} was not ordered")),
+            ClientReport::Computed(id, answer) => {
                 state.computed.insert(id, answer);
             }
         }
@@ -156,7 +156,7 @@ impl Desk {
             let mut state = self.state();
             let id = state.computing;
             state.computing += 1;
-            state.orders.push_back(Order::Compute { id, job });
+            state.orders.push_back(GeneratorCommand::Compute { id, job });
             id
         };
         self.wait(COMPUTED_S, |state| state.computed.remove(&id))
@@ -183,7 +183,7 @@ impl Desk {
 #[derive(Debug)]
 pub struct Reverse {
     /// The commands for the client and its answers.
-    pub desk: Arc<Desk>,
+    pub desk: Arc<OrderQueue>,
     /// Whether both ends read the same monotonic clock.
     pub shares_clock: bool,
     /// Facts of the client's host.
@@ -197,15 +197,15 @@ impl Carrier for Reverse {
         {
             let mut state = self.desk.state();
             (state.ready, state.ended, state.sent) = (None, None, 0);
-            state.orders.push_back(Order::Begin(Box::new(request.clone())));
+            state.orders.push_back(GeneratorCommand::Begin(Box::new(request.clone())));
         }
         self.desk.wait(ANSWER_S, |state| state.ready.take())?.map_err(far_failure)
     }
 
-    fn ask(&mut self) -> Result<Asked, WireError> {
+    fn ask(&mut self) -> Result<LoadProgress, WireError> {
         match self.ended()? {
-            Some(report) => Ok(Asked::Ended(Box::new(report))),
-            None => Ok(Asked::Sent(self.desk.state().sent)),
+            Some(report) => Ok(LoadProgress::Ended(Box::new(report))),
+            None => Ok(LoadProgress::Sent(self.desk.state().sent)),
         }
     }
 
@@ -221,7 +221,7 @@ impl Carrier for Reverse {
     }
 
     fn stop(&mut self) -> Result<LoadReport, WireError> {
-        self.desk.state().orders.push_back(Order::Stop);
+        self.desk.state().orders.push_back(GeneratorCommand::Stop);
         self.desk.wait(ANSWER_S, |state| state.ended.take())
     }
 
@@ -239,32 +239,32 @@ impl Carrier for Reverse {
 }
 
 /// Runs the client's generator by the commands of a test in an agent.
-pub struct Hand {
+pub struct OrderHandler {
     kind: LoadKind,
     /// Local address of the control connection.
     control: Option<IpAddr>,
     load: Option<Box<dyn FarEnd>>,
-    told: Instant,
+    reported: Instant,
 }
 
-impl std::fmt::Debug for Hand {
+impl std::fmt::Debug for OrderHandler {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Hand").field("kind", &self.kind).field("sends", &self.load.is_some()).finish_non_exhaustive()
+        out.debug_struct("OrderHandler").field("kind", &self.kind).field("sends", &self.load.is_some()).finish_non_exhaustive()
     }
 }
 
-impl Hand {
+impl OrderHandler {
     /// Prepares a generator in a network namespace (`None`: that of this process) that offers at most `most_pps`
     /// \[packets/s\].
     pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>, most_pps: Option<f64>, priority: Priority) -> Self {
         let kind = LoadKind { permission: Permission::Any, netns, limits: RateLimits::of(most_pps), priority };
-        Self { kind, control, load: None, told: Instant::now() }
+        Self { kind, control, load: None, reported: Instant::now() }
     }
 
     /// Carries out a command. Returns the chunks to send to the agent.
-    pub fn obey(&mut self, order: &Order) -> Vec<Piece> {
+    pub fn obey(&mut self, order: &GeneratorCommand) -> Vec<Chunk> {
         match order {
-            Order::Begin(request) => {
+            GeneratorCommand::Begin(request) => {
                 let started = serde_json::to_value(request)
                     .map_err(|e| e.to_string())
                     .and_then(|settings| self.kind.start(&settings, &self.context()?));
@@ -273,14 +273,14 @@ impl Hand {
                 {
                     Ok((ready, load)) => {
                         self.load = Some(load);
-                        pieces(&Said::Ready(ready))
+                        chunks_of(&ClientReport::Ready(ready))
                     }
-                    Err(why) => pieces(&Said::Refused(why)),
+                    Err(why) => chunks_of(&ClientReport::Refused(why)),
                 }
             }
-            Order::Stop => self.end(),
+            GeneratorCommand::Stop => self.end(),
             // The caller carries out computations.
-            Order::Compute { .. } => Vec::new(),
+            GeneratorCommand::Compute { .. } => Vec::new(),
         }
     }
 
@@ -289,41 +289,41 @@ impl Hand {
     }
 
     /// Checks on the running generator. Returns the chunks to send to the agent. Call it many times a second.
-    pub fn look(&mut self) -> Vec<Piece> {
+    pub fn look(&mut self) -> Vec<Chunk> {
         let Some(load) = &mut self.load else { return Vec::new() };
         if load.finished() {
             return self.end();
         }
-        if self.told.elapsed() < TOLD_EVERY {
+        if self.reported.elapsed() < REPORT_INTERVAL {
             return Vec::new();
         }
-        self.told = Instant::now();
+        self.reported = Instant::now();
         let sent = load.report().ok().and_then(|report| report.get("sent")?.as_u64());
-        pieces(&Said::Sent(sent.unwrap_or(0)))
+        chunks_of(&ClientReport::Sent(sent.unwrap_or(0)))
     }
 
-    fn end(&mut self) -> Vec<Piece> {
+    fn end(&mut self) -> Vec<Chunk> {
         // A generator that ended by itself has been reported already.
         let Some(load) = self.load.take() else { return Vec::new() };
         let report = serde_json::from_value(load.stop()).unwrap_or_else(|error: serde_json::Error| LoadReport {
             failed: Some(error.to_string()),
             ..LoadReport::default()
         });
-        pieces(&Said::Ended(Box::new(report)))
+        chunks_of(&ClientReport::Ended(Box::new(report)))
     }
 }
 
 /// The chunks that report the answer to the [`GeneratorCommand::Compute`] with this number.
-pub fn computed(id: u64, answer: Value) -> Vec<Piece> {
-    pieces(&Said::Computed(id, answer))
+pub fn computed(id: u64, answer: Value) -> Vec<Chunk> {
+    chunks_of(&ClientReport::Computed(id, answer))
 }
 
-fn pieces(said: &Said) -> Vec<Piece> {
+fn chunks_of(report: &ClientReport) -> Vec<Chunk> {
     // Serialisation cannot fail: the data are numbers and names.
-    let text = serde_json::to_vec(said).unwrap_or_default();
-    let parts: Vec<&[u8]> = text.chunks(PIECE_BYTES).collect();
+    let text = serde_json::to_vec(report).unwrap_or_default();
+    let parts: Vec<&[u8]> = text.chunks(CHUNK_BYTES).collect();
     let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect();
-    parts.iter().enumerate().map(|(place, part)| Piece { text: hex(part), last: place + 1 == parts.len() }).collect()
+    parts.iter().enumerate().map(|(place, part)| Chunk { text: hex(part), last: place + 1 == parts.len() }).collect()
 }
 
 fn bytes_of(hex: &str) -> Result<Vec<u8>, String> {

@@ -35,10 +35,10 @@ impl Source for Several<'_> {
             [only] => vec![only.prepare(timing)],
             all => thread::scope(|scope| {
                 let asked: Vec<_> = all.iter_mut().map(|source| scope.spawn(move || source.prepare(timing))).collect();
-                let told = |outcome: thread::Result<_>| {
+                let joined = |outcome: thread::Result<_>| {
                     outcome.unwrap_or_else(|panic| Err(WireError::died("generator", &*panic)))
                 };
-                asked.into_iter().map(|asked| told(asked.join())).collect()
+                asked.into_iter().map(|asked| joined(asked.join())).collect()
             }),
         };
         match outcomes.into_iter().collect::<Result<Vec<_>, _>>() {
@@ -124,8 +124,8 @@ pub fn far_ceilings(
             .into_iter()
             .map(|(carrier, request)| scope.spawn(move || far_ceiling(carrier, &request, &|| stop())))
             .collect();
-        let told =
+        let joined =
             |outcome: thread::Result<_>| outcome.unwrap_or_else(|panic| Err(WireError::died("generator", &*panic)));
-        begun.into_iter().map(|begun| told(begun.join())).collect()
+        begun.into_iter().map(|begun| joined(begun.join())).collect()
     })
 }

@@ -21,7 +21,7 @@ const WAKE_EARLY_NS: u64 = 60_000;
 type Dues<'a> = Peekable<&'a mut dyn Iterator<Item = u64>>;
 
 /// A request under way.
-struct Asked {
+struct PendingRequest {
     sequence: u64,
     due_ns: u64,
     sent_ns: u64,
@@ -35,7 +35,7 @@ struct Loop<'f, 's, 'a> {
     /// Number of bytes of the first unsent request that have left.
     left: usize,
     sequence: u64,
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<PendingRequest>,
     buffer: Vec<u8>,
     have: usize,
 }
@@ -108,7 +108,7 @@ impl Loop<'_, '_, '_> {
         if self.flow.window.holds(due_ns) {
             self.flow.counts.lateness.record_ns(sent_ns.saturating_sub(due_ns));
         }
-        self.waiting.push_back(Asked { sequence: self.sequence, due_ns, sent_ns });
+        self.waiting.push_back(PendingRequest { sequence: self.sequence, due_ns, sent_ns });
         self.sequence += 1;
         Ok(true)
     }
@@ -156,7 +156,7 @@ impl Loop<'_, '_, '_> {
         self.flow.counts.unsent = due.filter(|due_ns| window.holds(*due_ns)).count() as u64;
     }
 
-    fn count(&mut self, asked: &Asked, at: usize, now_ns: u64) {
+    fn count(&mut self, asked: &PendingRequest, at: usize, now_ns: u64) {
         if !self.flow.window.holds(asked.due_ns) {
             return;
         }

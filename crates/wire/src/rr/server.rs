@@ -336,7 +336,7 @@ impl Kind for RrKind {
         Ok(Box::new(server))
     }
 
-    fn told(&self, report: &Value) -> Option<String> {
+    fn summary(&self, report: &Value) -> Option<String> {
         let count: ServerCount = serde_json::from_value(report.clone()).ok()?;
         Some(format!("{} responses were sent", count.responses))
     }

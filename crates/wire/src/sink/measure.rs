@@ -18,7 +18,7 @@ use crate::generator::Window;
 use crate::latency::Latency;
 use crate::sockopt;
 use crate::thread::CpuStamp;
-use crate::tracker::{Seen, Tracker};
+use crate::tracker::{SequenceClass, Tracker};
 
 /// Interval between reads of the offset between the clocks \[ns\]. NTP slews both clocks alike, so the offset only
 /// moves when the real time is stepped. The timestamps are then wrong for at most this long.
@@ -191,13 +191,13 @@ impl Measurement {
     fn is_new(&mut self, lane: usize, sequence: u64) -> bool {
         let report = &mut self.report;
         match self.lanes[lane].tracker.observe(sequence) {
-            Seen::InOrder => report.highest_sequence = report.highest_sequence.max(Some(sequence)),
-            Seen::Late => report.reordered += 1,
-            Seen::Duplicate => {
+            SequenceClass::InOrder => report.highest_sequence = report.highest_sequence.max(Some(sequence)),
+            SequenceClass::Late => report.reordered += 1,
+            SequenceClass::Duplicate => {
                 report.duplicates += 1;
                 return false;
             }
-            Seen::TooOld => {
+            SequenceClass::TooOld => {
                 report.too_old += 1;
                 return false;
             }

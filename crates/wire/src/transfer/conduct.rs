@@ -9,7 +9,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use serde::{Deserialize, Serialize};
 
 pub(super) use super::conductor::Shared;
-use super::conductor::{Conductor, Event, Farewell};
+use super::conductor::{Conductor, Event, ExitNotifier};
 use super::end::{self, DataPath, End, Reader, Truncating};
 use super::follow::Following;
 use super::gate::{Arrival, Gate};
@@ -18,7 +18,7 @@ use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
 use super::sampler::Sampler;
-use super::start::Punctual;
+use super::start::RealtimeFirstStep;
 use super::tcp_info::TcpSample;
 use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, path, together, uring};
 use crate::clock;
@@ -49,7 +49,7 @@ pub(super) struct Part<'a> {
 
 /// The result of one end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Side {
+pub(super) struct EndResult {
     pub end: End,
     /// Options in force. `None` for a pipe.
     pub in_force: Option<InForce>,
@@ -60,7 +60,7 @@ pub(super) struct Side {
 /// The results of all ends, in the order of the parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Played {
-    pub sides: Vec<Side>,
+    pub sides: Vec<EndResult>,
     /// Why the transfer was stopped early. `None` if it was not.
     pub stopped: Option<String>,
 }
@@ -80,13 +80,13 @@ impl Played {
 pub(super) type Done = (End, Option<InForce>);
 
 /// Results of a thread's ends. `None` if another end gave up.
-pub(super) type Brought = Result<Option<Vec<Done>>, WireError>;
+pub(super) type ThreadResult = Result<Option<Vec<Done>>, WireError>;
 
 /// The parts that a thread serves, each with its index among all parts.
 type Group<'a> = Vec<(usize, Part<'a>)>;
 
 /// Runs the ends until all have finished.
-pub(super) fn play(
+pub(super) fn run_flows(
     settings: &Settings,
     spans: Spans,
     parts: Vec<Part<'_>>,
@@ -139,7 +139,7 @@ pub(super) fn play(
                 watch.gathered();
                 begin(settings);
             }
-            conductor.conduct(sampler.as_ref(), watch)
+            conductor.run(sampler.as_ref(), watch)
         } else {
             None
         };
@@ -157,7 +157,7 @@ pub(super) fn play(
     for ((flow, sender), done) in ends.into_iter().zip(gathered(brought)?) {
         let (end, in_force) = done;
         let tcp = samples.get_mut(flow).filter(|_| sender).map(std::mem::take);
-        sides.push(Side { end, in_force, tcp: tcp.unwrap_or_default() });
+        sides.push(EndResult { end, in_force, tcp: tcp.unwrap_or_default() });
     }
     Ok(Played { sides, stopped })
 }
@@ -173,12 +173,12 @@ fn grouped<'a>(settings: &Settings, parts: Vec<Part<'a>>) -> Vec<Group<'a>> {
     threads.into_values().collect()
 }
 
-fn joined(thread: ScopedJoinHandle<'_, Brought>) -> Brought {
+fn joined(thread: ScopedJoinHandle<'_, ThreadResult>) -> ThreadResult {
     thread.join().map_err(|panic| WireError::died("transfer", &*panic))?
 }
 
 /// Results of all parts in the order of their indices, or the first failure.
-fn gathered(brought: Vec<(Vec<usize>, Brought)>) -> Result<Vec<Done>, WireError> {
+fn gathered(brought: Vec<(Vec<usize>, ThreadResult)>) -> Result<Vec<Done>, WireError> {
     let mut absent = false;
     let mut done = BTreeMap::new();
     for (places, brought) in brought {
@@ -200,7 +200,7 @@ fn start<'scope>(
     mut group: Group<'scope>,
     leads: bool,
     events: &mpsc::Sender<Event>,
-) -> Result<ScopedJoinHandle<'scope, Brought>, WireError> {
+) -> Result<ScopedJoinHandle<'scope, ThreadResult>, WireError> {
     let events = events.clone();
     let (number, sender, near) =
         group.first().map_or((0, false, false), |(_, part)| (part.flow, part.sender, part.near));
@@ -221,7 +221,7 @@ fn start<'scope>(
 }
 
 /// Runs one end from start to end, in its own thread.
-fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Sender<Event>) -> Brought {
+fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Sender<Event>) -> ThreadResult {
     let mut arrival = Arrival(Some(&shared.gate));
     let (flow, sender) = (part.flow, part.sender);
     part.placement.enter()?;
@@ -235,7 +235,7 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     if !shared.gate.pass() {
         return Ok(None);
     }
-    let mut farewell = Farewell { events, leads: sender == leads, failed: true };
+    let mut exit = ExitNotifier { events, leads: sender == leads, failed: true };
     if part.go == Go::Say {
         say_go(&channel)?;
     }
@@ -244,12 +244,12 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     let punctual = shared.settings.start.as_ref().filter(|_| sender).map(|_| RealtimeGuard::begin());
     let began_ns = begin(shared.settings);
     let mover = match punctual {
-        Some(guard) => Box::new(Punctual { mover, guard: Some(guard) }) as Box<dyn DataPath + '_>,
+        Some(guard) => Box::new(RealtimeFirstStep { mover, guard: Some(guard) }) as Box<dyn DataPath + '_>,
         None => mover,
     };
     let mut end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
     end.began_ns = began_ns;
-    farewell.failed = end.failure.is_some();
+    exit.failed = end.failure.is_some();
     Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
 }
 

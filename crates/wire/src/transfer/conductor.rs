@@ -52,13 +52,13 @@ pub(super) enum Event {
 }
 
 /// Reports to the conductor on drop that an end has finished, also after a panic.
-pub(super) struct Farewell<'a> {
+pub(super) struct ExitNotifier<'a> {
     pub events: &'a mpsc::Sender<Event>,
     pub leads: bool,
     pub failed: bool,
 }
 
-impl Drop for Farewell<'_> {
+impl Drop for ExitNotifier<'_> {
     fn drop(&mut self) {
         // Nobody receives this once the conductor has ended.
         let _ = self.events.send(Event::Through { leads: self.leads, failed: self.failed });
@@ -96,7 +96,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// Runs all phases from the first byte to the last window. Returns a reason if the transfer was stopped early.
-    pub(super) fn conduct(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
+    pub(super) fn run(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         let spans = self.shared.spans;
         // All ends have arrived, and each that has a socket has sent it.
         while let Ok(event) = self.heard.try_recv() {

@@ -167,7 +167,7 @@ pub(super) fn send(
             Err(e) if spans.receiver_ends && has_left(&e) => break,
             Err(e) if phase.is_over() && is_cut_off(&e) => break,
             Err(e) => {
-                failure = Some(told(step(true, settings), e, spans));
+                failure = Some(describe_failure(step(true, settings), e, spans));
                 break;
             }
         }
@@ -180,7 +180,7 @@ pub(super) fn send(
         match nix::unistd::read(channel, &mut answer) {
             Ok(1) => {}
             Ok(_) => failure = Some("the receiver left without its acknowledgement".to_owned()),
-            Err(e) => failure = Some(told("read the acknowledgement".to_owned(), e.into(), spans)),
+            Err(e) => failure = Some(describe_failure("read the acknowledgement".to_owned(), e.into(), spans)),
         }
     }
     meter.close()?;
@@ -214,14 +214,14 @@ pub(super) fn receive(
             Err(e) if e.kind() == ErrorKind::WouldBlock && phase.others_move(spans.stall_ns) => {}
             Err(e) if phase.is_over() && is_cut_off(&e) => break,
             Err(e) => {
-                failure = Some(told(step(false, settings), e, spans));
+                failure = Some(describe_failure(step(false, settings), e, spans));
                 break;
             }
         }
         if !answered && meter.complete() {
             answered = true;
             if let Err(e) = nix::unistd::write(channel, &[1]) {
-                failure = Some(told("send the acknowledgement".to_owned(), e.into(), spans));
+                failure = Some(describe_failure("send the acknowledgement".to_owned(), e.into(), spans));
             }
             meter.close()?;
         }
@@ -245,7 +245,7 @@ pub(super) fn counted(
     let (total_bytes, windows) = meter.finish()?;
     let mut end = End { total_bytes, windows, failure, ..End::default() };
     if let Err(e) = mover.finish(&mut end) {
-        end.failure.get_or_insert_with(|| told(format!("finish {what}"), e, spans));
+        end.failure.get_or_insert_with(|| describe_failure(format!("finish {what}"), e, spans));
     }
     Ok(end)
 }
@@ -269,7 +269,7 @@ pub(super) fn step(sender: bool, settings: &Settings) -> String {
 }
 
 /// Describes a failure in a sentence; a time-out with its length.
-pub(super) fn told(action: String, error: io::Error, spans: &Spans) -> String {
+pub(super) fn describe_failure(action: String, error: io::Error, spans: &Spans) -> String {
     if error.kind() == ErrorKind::WouldBlock {
         return format!("could not {action}: nothing moved for {} s", spans.stall_ns as f64 * 1e-9);
     }

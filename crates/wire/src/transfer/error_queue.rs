@@ -37,11 +37,11 @@ pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended
 /// Empties the queue, so that the next call returns no old error. Returns the number of ICMP messages whose errors
 /// `counts` accepts.
 pub(super) fn icmp(channel: BorrowedFd<'_>, counts: impl Fn(i32) -> bool) -> u64 {
-    let mut told = 0;
+    let mut messages = 0;
     let mut note = |error: &sock_extended_err| {
         let is_icmp = matches!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6);
-        told += u64::from(is_icmp && i32::try_from(error.ee_errno).is_ok_and(&counts));
+        messages += u64::from(is_icmp && i32::try_from(error.ee_errno).is_ok_and(&counts));
     };
     while matches!(fetch(channel, &mut note), Ok(true)) {}
-    told
+    messages
 }

@@ -19,7 +19,7 @@ use super::admit::admit;
 use super::conduct::{self, Go, Part, Played};
 use super::far_end_request::FarEndRequest;
 use super::join;
-use super::many::Told;
+use super::many::StartNotice;
 use super::open::{Opener, Recipe};
 use super::{Channel, Settings, Spans, StartTime, Watch};
 use crate::control::far::{Context, FarEnd, Kind};
@@ -95,7 +95,7 @@ impl Kind for TransferKind {
         Ok(Box::new(far.map_err(|e| e.to_string())?))
     }
 
-    fn told(&self, report: &Value) -> Option<String> {
+    fn summary(&self, report: &Value) -> Option<String> {
         // Read in place, because a copy of a long report would need as much memory again.
         let sides = report.pointer("/played/sides")?.as_array()?;
         let bytes: u64 = sides.iter().filter_map(|side| side.pointer("/end/total_bytes")?.as_u64()).sum();
@@ -197,7 +197,7 @@ impl FarEnd for FarTransfer {
 
     fn tell(&mut self, said: Value) -> Result<(), String> {
         let start = self.start.as_ref().ok_or("this transfer begins by itself: it was not asked to wait for a time")?;
-        let Told { begin_at_ns } = serde_json::from_value(said).map_err(|e| format!("transfer: {e}"))?;
+        let StartNotice { begin_at_ns } = serde_json::from_value(said).map_err(|e| format!("transfer: {e}"))?;
         start.tell(begin_at_ns);
         Ok(())
     }
@@ -266,7 +266,7 @@ fn work(
                 parts(settings, admitted.into_iter().enumerate().map(opener), Go::Say)
             }
         };
-        conduct::play(settings, spans, parts, Some(&other_half), &mut host)
+        conduct::run_flows(settings, spans, parts, Some(&other_half), &mut host)
     });
     match played {
         Ok(played) => FarReport {

@@ -5,7 +5,7 @@ use std::thread;
 
 use netcliff_host::nic::path::source_towards;
 
-use super::conduct::{self, Go, Part, Side};
+use super::conduct::{self, Go, Part, EndResult};
 use super::open::{self, Opener, Recipe};
 use super::options::InForce;
 use super::{Channel, Direction, Flow, Settings, Spans, Transfer, Watch};
@@ -19,7 +19,7 @@ pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> R
     for (flow, forward) in flows.iter().enumerate() {
         parts.extend(pair(settings, near, spans, flow, *forward)?);
     }
-    let played = conduct::play(settings, spans, parts, None, watch)?;
+    let played = conduct::run_flows(settings, spans, parts, None, watch)?;
     let cut_short = played.cut_short(|place| place % 2 == 1);
     let mut sides = played.sides.into_iter();
     let mut made = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> R
 }
 
 /// Combines the two ends of a flow.
-pub(super) fn flow(forward: bool, sender: Side, receiver: Side) -> Flow {
+pub(super) fn flow(forward: bool, sender: EndResult, receiver: EndResult) -> Flow {
     let receive_buffer_bytes = receiver.in_force.and_then(|theirs| theirs.receive_buffer_bytes);
     let in_force = sender.in_force.map(|own| InForce { receive_buffer_bytes, ..own });
     Flow { forward, sender: sender.end, receiver: receiver.end, tcp: sender.tcp, in_force }

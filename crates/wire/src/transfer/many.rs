@@ -71,7 +71,7 @@ pub struct AgentPart {
 }
 
 /// An agent's answer to the request, with its clock offset.
-struct Asked {
+struct StartedAgent {
     ready: Ready,
     offset: ClockOffset,
 }
@@ -110,7 +110,7 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
                 thread::sleep(LOOK);
             }
         });
-        let played = conduct::play(&near, spans, all_parts, Some(&lost), &mut gathering);
+        let played = conduct::run_flows(&near, spans, all_parts, Some(&lost), &mut gathering);
         over.store(true, Ordering::Relaxed);
         played
     });
@@ -118,15 +118,15 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
     let played = match played {
         Ok(played) => played,
         Err(error) => {
-            let told = stop_all(agents);
-            return Err(told.map_or(error, WireError::Far));
+            let reported = stop_all(agents);
+            return Err(reported.map_or(error, WireError::Far));
         }
     };
     Ok(gathered(settings, agents, played, (start_ns, &offsets, all)))
 }
 
 /// Starts the far ends, each after measuring its clock offset. If one refuses, the others are stopped.
-fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<Asked>, WireError> {
+fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<StartedAgent>, WireError> {
     let versions: BTreeSet<&str> = agents.iter().map(|agent| agent.session.hello.version.as_str()).collect();
     let differ = (versions.len() > 1).then(|| versions.into_iter().collect::<Vec<_>>().join(" and "));
     let mut asked = Vec::new();
@@ -148,7 +148,7 @@ fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<Asked>, Wire
     Ok(asked)
 }
 
-fn ask(settings: &Settings, agent: &mut Agent) -> Result<Asked, String> {
+fn ask(settings: &Settings, agent: &mut Agent) -> Result<StartedAgent, String> {
     let session = &mut agent.session;
     let features = [
         (true, COMMON_START),
@@ -162,7 +162,7 @@ fn ask(settings: &Settings, agent: &mut Agent) -> Result<Asked, String> {
     let offset = common_clock::offset(session)?;
     let order = FarEndRequest { together: true, ..FarEndRequest::of(settings).map_err(|e| e.to_string())? };
     let ready = session.start(TransferKind::NAME, &order).map_err(|e| e.to_string())?;
-    Ok(Asked { ready, offset })
+    Ok(StartedAgent { ready, offset })
 }
 
 /// Ends all tests. Returns the first failure that an agent reports.
@@ -194,14 +194,14 @@ fn gathered(
     // The reason and its priority: the failure of one agent also breaks the flows of the others.
     let mut cut_short: Option<(u8, String)> = None;
     for (number, agent) in agents.iter_mut().enumerate() {
-        let told = last_report(&mut agent.session, settings, whole);
-        let sure = match &told {
+        let reported = last_report(&mut agent.session, settings, whole);
+        let sure = match &reported {
             Err(_) => GONE,
             Ok(report) if report.failed.is_some() => FAILED,
             Ok(_) => BROKEN,
         };
         let own = Played { sides: sides.by_ref().take(flows).collect(), stopped: None };
-        let transfer = together(settings, own, told);
+        let transfer = together(settings, own, reported);
         let flows = number * flows..(number + 1) * flows;
         let began = transfer.flows.iter().filter_map(|flow| {
             let began_ns = flow.sender.began_ns?;
@@ -237,7 +237,7 @@ impl Watch for Gathering<'_> {
         self.began_ns = clock::monotonic_ns() + LEAD_NS;
         for (agent, offset) in self.agents.iter_mut().zip(self.offsets) {
             // The loss of an agent is noticed elsewhere.
-            let _ = agent.session.tell(&Told { begin_at_ns: offset.theirs(self.began_ns) });
+            let _ = agent.session.tell(&StartNotice { begin_at_ns: offset.theirs(self.began_ns) });
         }
         self.start.tell(self.began_ns);
     }
@@ -270,6 +270,6 @@ impl Watch for Gathering<'_> {
 /// Message to a waiting far end: the start time by its monotonic clock.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Told {
+pub(super) struct StartNotice {
     pub begin_at_ns: u64,
 }

@@ -8,7 +8,7 @@ use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::nic::counts::DeviceCounts;
 use serde::{Deserialize, Serialize};
 
-use super::conduct::{self, Go, Part, Played, Side};
+use super::conduct::{self, Go, Part, Played, EndResult};
 use super::far::{FarReport, TransferKind};
 use super::far_end_request::FarEndRequest;
 use super::open::{Opener, Recipe};
@@ -77,16 +77,16 @@ pub fn run_with(
     let gone = session.gone();
     let ready = session.start(TransferKind::NAME, &order)?;
     let parts = parts(settings, settings, spans, address, (&ready, 0))?;
-    let played = conduct::play(settings, spans, parts, Some(&gone), watch);
+    let played = conduct::run_flows(settings, spans, parts, Some(&gone), watch);
     let whole = played.as_ref().is_ok_and(|played| played.stopped.is_none());
-    let told = last_report(session, settings, whole);
-    let (played, told) = match (played, told) {
+    let reported = last_report(session, settings, whole);
+    let (played, reported) = match (played, reported) {
         // If the far end failed too, its failure is the cause.
         (Err(_), Ok(FarReport { failed: Some(why), .. })) => return Err(WireError::Far(why)),
         (Err(ours), _) => return Err(ours),
-        (Ok(played), told) => (played, told),
+        (Ok(played), reported) => (played, reported),
     };
-    let mut made = together(settings, played, told);
+    let mut made = together(settings, played, reported);
     if let Some(far) = made.far.as_mut().filter(|_| settings.far_meter && !can_meter) {
         far.cpu = Some(FarCpu::NotAvailable(session.lacks(CPU_METER)));
     }
@@ -139,10 +139,10 @@ pub(super) fn parts<'a>(
 }
 
 /// Combines the results of both ends into one transfer.
-pub(super) fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlError>) -> Transfer {
+pub(super) fn together(settings: &Settings, near: Played, reported: Result<FarReport, ControlError>) -> Transfer {
     let flows = settings.flow_directions();
     let near_reason = near.cut_short(|flow| flows[flow]);
-    let (far, far_failed, host) = match told {
+    let (far, far_failed, host) = match reported {
         Ok(report) => {
             let FarReport { ticks, cpu, devices, refused, fingerprint, .. } = report;
             let host = FarHost { ticks, cpu, devices, refused, fingerprint };
@@ -160,7 +160,7 @@ pub(super) fn together(settings: &Settings, near: Played, told: Result<FarReport
         .or(far_failed.as_deref().map(|why| format!("the far end: {why}")))
         .or(near_reason)
         .or(far_reason.map(|why| format!("the far end {why}")));
-    let lost = || Side {
+    let lost = || EndResult {
         end: End { failure: Some("what the far end counted is lost".to_owned()), ..End::default() },
         in_force: None,
         tcp: Vec::new(),

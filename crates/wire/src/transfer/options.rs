@@ -164,14 +164,14 @@ pub(crate) fn set<T>(
     name: c_int,
     value: &T,
     what: &str,
-    said: impl std::fmt::Display,
+    value_text: impl std::fmt::Display,
 ) -> Result<(), WireError> {
     let length = mem::size_of::<T>() as socklen_t;
     // SAFETY: `value` is readable for its size; the kernel copies it.
     let done = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast::<c_void>(), length)
     };
-    if done < 0 { Err(WireError::last_os(format!("set {what} to {said}"))) } else { Ok(()) }
+    if done < 0 { Err(WireError::last_os(format!("set {what} to {value_text}"))) } else { Ok(()) }
 }
 
 /// Reads the options in force at a sender's socket.

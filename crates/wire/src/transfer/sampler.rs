@@ -50,12 +50,12 @@ impl Sampler {
     /// Starts the thread, which waits for its sockets.
     pub(super) fn start() -> Result<Self, WireError> {
         let (orders, heard) = mpsc::channel();
-        let (told, asked_last) = mpsc::channel();
+        let (answered, asked_last) = mpsc::channel();
         let leave = Arc::<AtomicBool>::default();
         let leaves = Arc::clone(&leave);
         let latest = Arc::<Latest>::default();
         let noted = Arc::clone(&latest);
-        let run = move || run(&heard, &told, &leaves, &noted);
+        let run = move || run(&heard, &answered, &leaves, &noted);
         let thread = thread::Builder::new().name("TCP_INFO".into()).spawn(run);
         let thread = thread.map_err(|e| WireError::system("start a thread that asks for TCP_INFO", e))?;
         Ok(Self { orders, asked_last, leave, latest, thread })
@@ -90,14 +90,14 @@ impl Sampler {
 
 fn run(
     orders: &mpsc::Receiver<Command>,
-    told: &mpsc::Sender<()>,
+    answered: &mpsc::Sender<()>,
     leave: &AtomicBool,
     latest: &Latest,
 ) -> Vec<Vec<TcpSample>> {
     let Ok(Command::Begin { sockets, opened_ns, mut every_ns }) = orders.recv() else { return Vec::new() };
     // With hundreds of flows, an ordinary thread would run so late that the intervals would lose their meaning.
     let _punctual = RealtimeGuard::begin();
-    let mut asked = Asked { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
+    let mut asked = SampledSockets { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
     let mut rest_until_ns = asked.pass(leave);
     latest.note(&asked.samples);
     let mut due_ns = every_ns.map(|every_ns| opened_ns + every_ns);
@@ -127,7 +127,7 @@ fn run(
             Ok(Command::Last) => {
                 asked.pass(leave);
                 // The conductor may have stopped waiting.
-                let _ = told.send(());
+                let _ = answered.send(());
                 return asked.samples;
             }
             Ok(Command::Begin { .. }) => {}
@@ -137,13 +137,13 @@ fn run(
 }
 
 /// The sockets with their samples.
-struct Asked {
+struct SampledSockets {
     sockets: Sockets,
     samples: Vec<Vec<TcpSample>>,
     opened_ns: u64,
 }
 
-impl Asked {
+impl SampledSockets {
     /// Samples each socket once. Returns the time until which to rest (ns).
     fn pass(&mut self, leave: &AtomicBool) -> u64 {
         let began_ns = clock::own_cpu_ns();
@@ -214,7 +214,7 @@ mod tests {
     fn no_more_are_kept_than_fit_and_the_first_is_among_them() {
         let (sockets, _far) = sockets(2);
         let leave = AtomicBool::new(false);
-        let mut asked = Asked { samples: vec![Vec::new(); 2], sockets, opened_ns: clock::monotonic_ns() };
+        let mut asked = SampledSockets { samples: vec![Vec::new(); 2], sockets, opened_ns: clock::monotonic_ns() };
         let mut thinned = 0;
         for _ in 0..2 * MOST_SAMPLES {
             if asked.is_full() {
@@ -232,7 +232,7 @@ mod tests {
     fn asking_takes_no_more_than_a_hundredth_of_a_cpu() {
         let (sockets, _far) = sockets(64);
         let leave = AtomicBool::new(false);
-        let mut asked = Asked { samples: vec![Vec::new(); 64], sockets, opened_ns: clock::monotonic_ns() };
+        let mut asked = SampledSockets { samples: vec![Vec::new(); 64], sockets, opened_ns: clock::monotonic_ns() };
         let (cpu_ns, began_ns) = (clock::own_cpu_ns(), clock::monotonic_ns());
         for _ in 0..5 {
             let until_ns = asked.pass(&leave);

@@ -18,14 +18,14 @@ const LONGEST_NS: u64 = 10_000_000_000;
 #[derive(Debug, Default)]
 pub struct StartTime {
     at_ns: Mutex<Option<u64>>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl StartTime {
     /// Sets the start time for all waiting ends.
     pub fn tell(&self, at_ns: u64) {
         *self.at_ns.lock().unwrap_or_else(PoisonError::into_inner) = Some(at_ns);
-        self.told.notify_all();
+        self.changed.notify_all();
     }
 
     /// Waits until the start time is known and has come. Returns it, or `None` if `given_up` returned true first.
@@ -35,7 +35,7 @@ impl StartTime {
             if given_up() {
                 return None;
             }
-            (at_ns, _) = self.told.wait_timeout(at_ns, LOOK).unwrap_or_else(PoisonError::into_inner);
+            (at_ns, _) = self.changed.wait_timeout(at_ns, LOOK).unwrap_or_else(PoisonError::into_inner);
         }
         let known_ns = (*at_ns)?;
         drop(at_ns);
@@ -49,12 +49,12 @@ impl StartTime {
 
 /// A data path whose thread precedes ordinary threads until it has made its first step. If many ends start together on
 /// few CPUs, the last one would otherwise wait for the first blocks of the others.
-pub(super) struct Punctual<'a> {
+pub(super) struct RealtimeFirstStep<'a> {
     pub mover: Box<dyn DataPath + 'a>,
     pub guard: Option<RealtimeGuard>,
 }
 
-impl DataPath for Punctual<'_> {
+impl DataPath for RealtimeFirstStep<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         match self.guard.take() {
             Some(_guard) => self.mover.first(),
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn only_the_first_step_is_a_small_one() {
-        let mut punctual = Punctual { mover: Box::new(Steps(0, 0)), guard: Some(RealtimeGuard::begin()) };
+        let mut punctual = RealtimeFirstStep { mover: Box::new(Steps(0, 0)), guard: Some(RealtimeGuard::begin()) };
         let moved: Vec<(usize, u64)> = (0..3).map(|_| punctual.step().expect("it moves")).collect();
         assert_eq!(moved, [(1, 1), (100, 1), (100, 2)]);
         assert!(punctual.guard.is_none(), "an ordinary thread again");

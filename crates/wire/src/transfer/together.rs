@@ -4,15 +4,15 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread::{self, Builder};
 
-use super::conduct::{Brought, Go, Part, Shared, await_go, begin, mover, say_go, show};
-use super::conductor::{Event, Farewell};
+use super::conduct::{ThreadResult, Go, Part, Shared, await_go, begin, mover, say_go, show};
+use super::conductor::{Event, ExitNotifier};
 use super::gate::Arrival;
 use super::open::Opener;
 use super::turns::{self, Ready};
 use crate::error::WireError;
 
 /// Runs the ends of several flows in the calling thread. All of them belong to one end of the transfer.
-pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, events: &mpsc::Sender<Event>) -> Brought {
+pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, events: &mpsc::Sender<Event>) -> ThreadResult {
     let mut arrival = Arrival(Some(&shared.gate));
     if let Some(part) = parts.first() {
         // A thread has one placement, which is that of all its flows.
@@ -34,8 +34,8 @@ pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, ev
         return Ok(None);
     }
     let ready = ends.iter().zip(&channels).zip(movers).map(|(((flow, sender, _), channel), mover)| {
-        let farewell = Farewell { events, leads: *sender == leads, failed: true };
-        Ready { sender: *sender, channel, mover, farewell, shown: shared.live.of(*flow, *sender) }
+        let exit = ExitNotifier { events, leads: *sender == leads, failed: true };
+        Ready { sender: *sender, channel, mover, exit, shown: shared.live.of(*flow, *sender) }
     });
     let ready: Vec<Ready<'_>> = ready.collect();
     of(Go::Say).try_for_each(say_go)?;

@@ -13,7 +13,7 @@ use nix::sys::epoll::EpollFlags;
 use nix::sys::socket;
 
 use super::conduct::{Done, Shared, in_force};
-use super::conductor::Farewell;
+use super::conductor::ExitNotifier;
 use super::end::{self, DataPath};
 use super::ledger::Ledger;
 use super::meter::Meter;
@@ -34,7 +34,7 @@ pub(super) struct Ready<'a> {
     pub sender: bool,
     pub channel: &'a OwnedFd,
     pub mover: Box<dyn DataPath + 'a>,
-    pub farewell: Farewell<'a>,
+    pub exit: ExitNotifier<'a>,
     /// Cell that exposes its bytes to other threads.
     pub shown: Option<&'a AtomicU64>,
 }
@@ -71,7 +71,7 @@ struct Served<'a> {
 struct Work<'a> {
     mover: Box<dyn DataPath + 'a>,
     meter: Meter<'a>,
-    farewell: Farewell<'a>,
+    exit: ExitNotifier<'a>,
 }
 
 /// Serves the ends until all have finished. Returns their results in their order. The channels stay open until then.
@@ -118,9 +118,9 @@ fn do_not_block(channel: &OwnedFd) -> Result<(), WireError> {
 
 impl<'a> Served<'a> {
     fn new(shared: &'a Shared<'_>, end: Ready<'a>, ledger: Rc<Ledger>) -> Result<Self, WireError> {
-        let Ready { sender, channel, mover, farewell, shown } = end;
+        let Ready { sender, channel, mover, exit, shown } = end;
         let meter = Meter::sharing(&shared.phase, &shared.spans, ledger)?.shown_in(shown);
-        let work = Some(Work { mover, meter, farewell });
+        let work = Some(Work { mover, meter, exit });
         Ok(Self { sender, channel, work, done: None, ready: true, silent_since_ns: None, leaves_ns: None })
     }
 
@@ -178,7 +178,7 @@ impl<'a> Served<'a> {
     }
 
     fn failed(&mut self, shared: &Shared<'_>, error: std::io::Error) -> Result<Next, WireError> {
-        let why = end::told(end::step(self.sender, shared.settings), error, &shared.spans);
+        let why = end::describe_failure(end::step(self.sender, shared.settings), error, &shared.spans);
         self.leave(shared, Some(why))
     }
 
@@ -194,13 +194,13 @@ impl<'a> Served<'a> {
             self.leaves_ns = Some(due_ns);
             return Ok(Next::At(due_ns));
         }
-        let Some(Work { mut mover, meter, mut farewell }) = self.work.take() else { return Ok(Next::Through) };
+        let Some(Work { mut mover, meter, mut exit }) = self.work.take() else { return Ok(Next::Through) };
         let what = if self.sender { "sending" } else { "receiving" };
         let end = end::counted(meter, failure, &mut *mover, what, &shared.spans)?;
         drop(mover);
-        farewell.failed = end.failure.is_some();
+        exit.failed = end.failure.is_some();
         // The channel stays open while other flows are served, so shut it down to signal the end of the stream.
-        match (self.sender, farewell.failed) {
+        match (self.sender, exit.failed) {
             (true, false) => self.shut_down(socket::Shutdown::Write),
             (_, true) => self.shut_down(socket::Shutdown::Both),
             (false, false) => {}

@@ -70,11 +70,11 @@ impl Readiness {
                 EpollTimeout::ZERO
             }
         };
-        let told = match self.epoll.wait(&mut self.events, timeout) {
+        let reported = match self.epoll.wait(&mut self.events, timeout) {
             Err(Errno::EINTR) => 0,
-            told => told.map_err(|e| WireError::system("wait for several flows by epoll", e))?,
+            reported => reported.map_err(|e| WireError::system("wait for several flows by epoll", e))?,
         };
-        self.events[..told].iter().for_each(|event| can_move(event.data() as usize));
+        self.events[..reported].iter().for_each(|event| can_move(event.data() as usize));
         Ok(())
     }
 
@@ -110,17 +110,17 @@ mod tests {
         let (near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let mut readiness = Readiness::new(1).expect("an epoll instance");
         readiness.add(far.as_fd(), EpollFlags::EPOLLIN, 3).expect("it is a socket");
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let begin_ns = clock::monotonic_ns();
-        readiness.wait(Wake::By(begin_ns + 2_000_000), |place| told.push(place)).expect("it waits");
-        assert!(told.is_empty() && clock::monotonic_ns() >= begin_ns + 2_000_000);
-        readiness.wait(Wake::At(clock::monotonic_ns() + 2_000_000), |place| told.push(place)).expect("it waits");
-        assert!(told.is_empty());
+        readiness.wait(Wake::By(begin_ns + 2_000_000), |place| reported.push(place)).expect("it waits");
+        assert!(reported.is_empty() && clock::monotonic_ns() >= begin_ns + 2_000_000);
+        readiness.wait(Wake::At(clock::monotonic_ns() + 2_000_000), |place| reported.push(place)).expect("it waits");
+        assert!(reported.is_empty());
         nix::unistd::write(&near, &[1]).expect("room");
-        readiness.wait(Wake::At(u64::MAX), |place| told.push(place)).expect("it waits");
-        assert_eq!(told, [3]);
+        readiness.wait(Wake::At(u64::MAX), |place| reported.push(place)).expect("it waits");
+        assert_eq!(reported, [3]);
         // Edge-triggered: an event that was not handled is not reported again.
-        readiness.wait(Wake::Now, |place| told.push(place)).expect("it waits");
-        assert_eq!(told, [3]);
+        readiness.wait(Wake::Now, |place| reported.push(place)).expect("it waits");
+        assert_eq!(reported, [3]);
     }
 }

@@ -101,11 +101,11 @@ pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError>
     }
     request.ifr_ifru.ifru_data = (&raw mut answer).cast();
     // SAFETY: a valid ifreq whose data points to the structure of this command; both outlive the call.
-    let told = unsafe { libc::ioctl(fd.as_raw_fd(), ETHTOOL, &mut request) };
-    if told < 0 && nix::Error::last() == nix::Error::ENODEV {
+    let answered = unsafe { libc::ioctl(fd.as_raw_fd(), ETHTOOL, &mut request) };
+    if answered < 0 && nix::Error::last() == nix::Error::ENODEV {
         return Err(WireError::Gone { interface: interface.to_owned() });
     }
-    if told >= 0 && answer.value == 0 {
+    if answered >= 0 && answer.value == 0 {
         return Err(WireError::NoCarrier { interface: interface.to_owned() });
     }
     Ok(())

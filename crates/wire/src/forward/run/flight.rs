@@ -11,7 +11,7 @@ use crate::forward::port::Stamp;
 use crate::latency::Latency;
 use crate::replay::Replay;
 use crate::transmit::SendOutcome;
-use crate::void::Sides;
+use crate::void::TesterCounts;
 
 /// Longest duration of a burst \[ns\].
 const BURST_NS: u64 = 60_000_000_000;
@@ -267,7 +267,7 @@ pub(super) fn settle(flights: &mut [Flight<'_>], settle_s: f64) -> Result<(), Wi
 pub(super) fn void(directions: &[DirectionReport], trial: &Trial, frames: u64) -> Option<Void> {
     let offered = |direction: &DirectionReport| direction.sent - direction.kicked.sender_full;
     let least = directions.iter().map(offered).min()? as f64;
-    let sides = Sides {
+    let sides = TesterCounts {
         offered_share: if frames == 0 { 1.0 } else { least / frames as f64 },
         reached_pps: least / (trial.duration_s + GRACE_NS as f64 * 1e-9),
         lost: directions.iter().map(DirectionReport::lost).sum(),

@@ -3,7 +3,7 @@
 use super::super::frame::Templates;
 use super::super::port::{self, OpenReceiver, OpenSender};
 use super::super::stamps::{End, Stamps, Tagger, Tap};
-use super::{By, Direction, Port, PortStamps};
+use super::{Methods, Direction, Port, PortStamps};
 use crate::error::WireError;
 use crate::thread::Placement;
 
@@ -22,7 +22,7 @@ pub(super) struct Far {
 }
 
 /// Moves the thread into a port's namespace. Returns the timestamps that the port offers.
-fn enter(port: &Port, by: By, end: End) -> Result<PortStamps, WireError> {
+fn enter(port: &Port, by: Methods, end: End) -> Result<PortStamps, WireError> {
     Placement { netns: port.netns.clone(), ..Placement::default() }.enter()?;
     let stamps = PortStamps::of(&port.interface);
     by.stamps.check(&stamps, end)?;
@@ -30,7 +30,7 @@ fn enter(port: &Port, by: By, end: End) -> Result<PortStamps, WireError> {
 }
 
 /// The timestamps that need sockets of their own for the tagged frame. `None` for the application's clock.
-fn asked(by: By) -> Option<Stamps> {
+fn asked(by: Methods) -> Option<Stamps> {
     Some(by.stamps).filter(|stamps| *stamps != Stamps::Application)
 }
 
@@ -38,7 +38,7 @@ fn asked(by: By) -> Option<Stamps> {
 pub(super) fn senders(
     directions: &[Direction],
     templates: &[Templates],
-    by: By,
+    by: Methods,
     max_burst: usize,
 ) -> Result<Vec<Near>, WireError> {
     let one = |(direction, own): (&Direction, &Templates)| {
@@ -58,7 +58,7 @@ pub(super) fn senders(
 pub(super) fn receivers(
     directions: &[Direction],
     templates: &[Templates],
-    by: By,
+    by: Methods,
     senders: &mut [Near],
 ) -> Result<Vec<Far>, WireError> {
     let mut one = |(direction, own): (&Direction, &Templates)| {

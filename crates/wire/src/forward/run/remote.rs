@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Bench, By, Direction, Tester, Trial, TrialReport};
+use super::{Bench, Methods, Direction, Tester, Trial, TrialReport};
 use crate::error::WireError;
 use crate::thread::Placement;
 
@@ -28,7 +28,7 @@ impl Remote {
     /// See [`Bench::open`].
     pub fn start(
         directions: Vec<Direction>,
-        by: By,
+        by: Methods,
         max_burst: usize,
         placement: Placement,
         stop: Arc<AtomicBool>,

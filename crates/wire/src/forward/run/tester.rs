@@ -9,7 +9,7 @@ use crate::error::WireError;
 
 /// The requested methods of sending, receiving and stamping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct By {
+pub struct Methods {
     /// Method of sending.
     pub send: SendBy,
     /// Method of receiving.
@@ -18,7 +18,7 @@ pub struct By {
     pub stamps: Stamps,
 }
 
-impl By {
+impl Methods {
     /// Refuses timestamps with XDP: an XDP program takes frames before the kernel or a packet socket stamps them.
     pub(super) fn checked(self) -> Result<Self, WireError> {
         match (self.stamps, self.receive) {

@@ -121,7 +121,7 @@ impl Tags {
             let all = left.by(self.stamps).and(came);
             if all.is_some() || Instant::now() >= until {
                 let came = came.unwrap_or_default();
-                return Ok(Some(said(self.stamps, written_ns, left, came, self.by_hardware(left, came)?)));
+                return Ok(Some(latencies(self.stamps, written_ns, left, came, self.by_hardware(left, came)?)));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -138,7 +138,7 @@ impl Tags {
 }
 
 /// Computes the latencies of a frame that arrived from its timestamps.
-fn said(stamps: Stamps, written_ns: i64, left: Times, came: Times, hardware: Option<(f64, f64)>) -> Stamped {
+fn latencies(stamps: Stamps, written_ns: i64, left: Times, came: Times, hardware: Option<(f64, f64)>) -> Stamped {
     let from = |from_ns: Option<i64>| Some((came.software_ns? - from_ns?) as f64 * 1e-9);
     let (no_left, no_came) = (left.by(stamps).is_none(), came.by(stamps).is_none());
     let unclear = stamps == Stamps::Hardware && !no_left && !no_came && hardware.is_none();
@@ -182,22 +182,22 @@ mod tests {
     fn what_did_not_come_back_is_counted_and_not_guessed() {
         let times = |software_ns, hardware_ns| Times { software_ns, hardware_ns };
         let (left, came) = (times(Some(1_002_000), None), times(Some(1_010_000), None));
-        let kernel = said(Stamps::Kernel, 1_000_000, left, came, None);
+        let kernel = latencies(Stamps::Kernel, 1_000_000, left, came, None);
         assert_eq!((kernel.absent, kernel.hardware_s), (Absent::default(), None));
         let near = |value: Option<f64>, s: f64| value.is_some_and(|value| (value - s).abs() < 1e-12);
         assert!(near(kernel.application_s, 10e-6) && near(kernel.by(Stamps::Kernel), 8e-6), "{kernel:?}");
         // Without a departure timestamp, the kernel's latency is unknown, the application's is known.
-        let unsent = said(Stamps::Kernel, 1_000_000, Times::default(), came, None);
+        let unsent = latencies(Stamps::Kernel, 1_000_000, Times::default(), came, None);
         assert_eq!((unsent.kernel_s, unsent.absent), (None, Absent { left: 1, came: 0, clock: 0 }));
         assert!(near(unsent.application_s, 10e-6));
         // The device stamped only one end.
-        let half = said(Stamps::Hardware, 1_000_000, times(Some(1_002_000), Some(7)), came, None);
+        let half = latencies(Stamps::Hardware, 1_000_000, times(Some(1_002_000), Some(7)), came, None);
         assert_eq!((half.hardware_s, half.absent), (None, Absent { left: 0, came: 1, clock: 0 }));
         assert!(near(half.kernel_s, 8e-6));
         // Both ends were stamped, by clocks that cannot be related.
-        let set = said(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), None);
+        let set = latencies(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), None);
         assert_eq!(set, Stamped { absent: Absent { left: 0, came: 0, clock: 1 }, ..Stamped::default() });
-        let both = said(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), Some((5e-6, 1e-7)));
+        let both = latencies(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), Some((5e-6, 1e-7)));
         assert_eq!((both.by(Stamps::Hardware), both.uncertainty_s), (Some(5e-6), Some(1e-7)));
         assert_eq!(both.absent, Absent::default());
     }

@@ -88,7 +88,7 @@ impl Tagger {
 
     /// Discards the timestamps of the previous frame.
     pub(super) fn clear(&mut self) -> Result<(), WireError> {
-        while told(&self.fd, MsgFlags::MSG_ERRQUEUE)?.is_some() {}
+        while next_event(&self.fd, MsgFlags::MSG_ERRQUEUE)?.is_some() {}
         self.sent = None;
         Ok(())
     }
@@ -118,10 +118,10 @@ impl Tagger {
     /// Time just before the frame was written, and the departure timestamps known so far. `None` if no frame was sent.
     pub(super) fn times(&mut self) -> Result<Option<(i64, Times)>, WireError> {
         let Some(sent) = &mut self.sent else { return Ok(None) };
-        while let Some(told) = told(&self.fd, MsgFlags::MSG_ERRQUEUE)? {
+        while let Some(event) = next_event(&self.fd, MsgFlags::MSG_ERRQUEUE)? {
             // Another number belongs to an earlier frame, whose timestamp was late.
-            if told.number == Some(sent.number) {
-                sent.left.add(told.times);
+            if event.number == Some(sent.number) {
+                sent.left.add(event.times);
             }
         }
         Ok(Some((sent.written_ns, sent.left)))
@@ -152,13 +152,13 @@ impl Tap {
     /// From now on passes only the frame with this tag and number. `label_at` is the offset of the label.
     pub(super) fn wait_for(&self, tag: u16, sequence: u64, label_at: usize) -> Result<(), WireError> {
         filter(&self.fd, &only(tag, sequence, label_at))?;
-        while told(&self.fd, MsgFlags::empty())?.is_some() {}
+        while next_event(&self.fd, MsgFlags::empty())?.is_some() {}
         Ok(())
     }
 
     /// Timestamps of the frame's arrival. `None` if it did not arrive. A second copy of the frame is not read.
     pub(super) fn times(&self) -> Result<Option<Times>, WireError> {
-        Ok(told(&self.fd, MsgFlags::empty())?.map(|told| told.times))
+        Ok(next_event(&self.fd, MsgFlags::empty())?.map(|event| event.times))
     }
 }
 
@@ -209,14 +209,14 @@ fn set_flags(fd: &OwnedFd, flags: u32) -> Result<(), WireError> {
 
 /// A report of the kernel about one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct StampEvent {
     times: Times,
     /// Number of the frame sent. `None` for a received frame.
     number: Option<u32>,
 }
 
 /// Reads the kernel's next report. `None` if there is none.
-fn told(fd: &OwnedFd, queue: MsgFlags) -> Result<Option<Told>, WireError> {
+fn next_event(fd: &OwnedFd, queue: MsgFlags) -> Result<Option<StampEvent>, WireError> {
     let failed = |error: Errno| WireError::system("read a time stamp", error);
     let mut space = nix::cmsg_space!([libc::timespec; 3], [u8; 128]);
     let mut byte = [0];
@@ -230,22 +230,22 @@ fn told(fd: &OwnedFd, queue: MsgFlags) -> Result<Option<Told>, WireError> {
             Err(error) => return Err(failed(error)),
         }
     };
-    let mut told = Told::default();
+    let mut event = StampEvent::default();
     for part in message.cmsgs().map_err(failed)? {
         match part {
             ControlMessageOwned::ScmTimestampsns(stamps) => {
-                told.times = Times { software_ns: ns(stamps.system), hardware_ns: ns(stamps.hw_raw) };
+                event.times = Times { software_ns: ns(stamps.system), hardware_ns: ns(stamps.hw_raw) };
             }
             ControlMessageOwned::Unknown(part)
                 if (part.cmsg_header.cmsg_level, part.cmsg_header.cmsg_type)
                     == (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) =>
             {
-                told.number = number(&part.data_bytes);
+                event.number = number(&part.data_bytes);
             }
             _ => {}
         }
     }
-    Ok(Some(told))
+    Ok(Some(event))
 }
 
 /// Converts a timestamp to ns. `None` for zero, which the kernel uses for a missing timestamp.
@@ -268,16 +268,16 @@ mod tests {
 
     #[test]
     fn which_frame_left() {
-        let told = |origin: u8, info: u32, data: u32| {
+        let number_of = |origin: u8, info: u32, data: u32| {
             let mut bytes = vec![42, 0, 0, 0, origin, 0, 0, 0];
             bytes.extend(info.to_ne_bytes());
             bytes.extend(data.to_ne_bytes());
             number(&bytes)
         };
-        assert_eq!(told(libc::SO_EE_ORIGIN_TIMESTAMPING, SENT, 7), Some(7));
+        assert_eq!(number_of(libc::SO_EE_ORIGIN_TIMESTAMPING, SENT, 7), Some(7));
         // The first report is from a queueing discipline, the second one is a network error.
-        assert_eq!(told(libc::SO_EE_ORIGIN_TIMESTAMPING, 1, 7), None);
-        assert_eq!(told(1, SENT, 7), None);
+        assert_eq!(number_of(libc::SO_EE_ORIGIN_TIMESTAMPING, 1, 7), None);
+        assert_eq!(number_of(1, SENT, 7), None);
         assert_eq!(number(&[0; 11]), None);
     }
 

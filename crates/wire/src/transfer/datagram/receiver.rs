@@ -9,7 +9,7 @@ use super::{DatagramPath, Datagrams, END_MARK, is_unreachable};
 use crate::clock;
 use crate::error::WireError;
 use crate::sockopt;
-use crate::tracker::{Seen, Tracker};
+use crate::tracker::{SequenceClass, Tracker};
 use crate::transfer::ReceivePath;
 use crate::transfer::end::{DataPath, End};
 use crate::transfer::options;
@@ -69,9 +69,9 @@ impl Noted<'_> {
             return 0;
         }
         match self.tracker.observe(sequence) {
-            Seen::InOrder => {}
-            Seen::Late | Seen::TooOld => self.counts.reordered += 1,
-            Seen::Duplicate => self.counts.duplicates += 1,
+            SequenceClass::InOrder => {}
+            SequenceClass::Late | SequenceClass::TooOld => self.counts.reordered += 1,
+            SequenceClass::Duplicate => self.counts.duplicates += 1,
         }
         self.counts.moved += 1;
         length

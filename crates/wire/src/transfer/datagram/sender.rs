@@ -99,7 +99,7 @@ impl<'a> Sender<'a> {
     #[cold]
     fn is_refused(&mut self, sent: usize) -> bool {
         let segments = self.segments as u64;
-        let unreachable = self.told_unreachable();
+        let unreachable = self.count_unreachable();
         debug_assert!(sent < self.messages.len());
         if unreachable > 0 {
             self.counts.unreachable += unreachable;
@@ -124,7 +124,7 @@ impl<'a> Sender<'a> {
 
     /// Number of ICMP messages in the error queue about earlier datagrams.
     #[cold]
-    fn told_unreachable(&self) -> u64 {
+    fn count_unreachable(&self) -> u64 {
         error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
     }
 }
@@ -173,7 +173,7 @@ impl DataPath for Sender<'_> {
         let offered = match self.offer(messages) {
             // The error belongs to an earlier datagram (ICMP): nothing was sent, and the socket has cleared the error.
             Err(error) if !meets_this_one(&error) => {
-                self.counts.unreachable += self.told_unreachable().max(u64::from(is_unreachable(&error)));
+                self.counts.unreachable += self.count_unreachable().max(u64::from(is_unreachable(&error)));
                 self.offer(messages)
             }
             offered => offered,
@@ -218,7 +218,7 @@ impl DataPath for Sender<'_> {
     }
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
-        self.counts.unreachable += self.told_unreachable();
+        self.counts.unreachable += self.count_unreachable();
         end.datagrams = Some(self.counts);
         end.pacing = self.pacer.as_ref().map(Pacer::report);
         self.over.store(true, Ordering::Release);

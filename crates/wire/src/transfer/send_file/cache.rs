@@ -11,10 +11,10 @@ const PAGE_BYTES: u64 = 4096;
 pub(super) fn share(file: &File) -> f64 {
     // struct cachestat_range, where a length of 0 means the whole file, and struct cachestat
     // (include/uapi/linux/mman.h).
-    let (range, mut told) = ([0_u64; 2], [0_u64; 5]);
+    let (range, mut answer) = ([0_u64; 2], [0_u64; 5]);
     let flags: libc::c_uint = 0;
     // SAFETY: both arrays have the kernel's sizes and outlive the call.
-    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), told.as_mut_ptr(), flags) };
+    let done = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), flags) };
     let pages = file.metadata().map_or(0, |about| about.len().div_ceil(PAGE_BYTES));
-    if done < 0 || pages == 0 { 0.0 } else { told[0] as f64 / pages as f64 }
+    if done < 0 || pages == 0 { 0.0 } else { answer[0] as f64 / pages as f64 }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::Pair;
 use netcliff_wire::WireError;
-use netcliff_wire::forward::run::{Bench, By, DirectionReport, Port, Tester, TrialReport};
+use netcliff_wire::forward::run::{Bench, Methods, DirectionReport, Port, Tester, TrialReport};
 use netcliff_wire::forward::{Direction, Profile, Sweep, Trial};
 use netcliff_wire::thread::Placement;
 
@@ -41,7 +41,7 @@ fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(work).join().expect("it does not panic"))
 }
 
-fn both(directions: &[Direction], by: By, trial: &Trial) -> Result<(Tester, TrialReport), WireError> {
+fn both(directions: &[Direction], by: Methods, trial: &Trial) -> Result<(Tester, TrialReport), WireError> {
     alone(|| {
         let mut bench = Bench::open(directions, by, 32, &Placement { cpu: Some(0), ..Placement::default() })?;
         let report = bench.run(trial, &AtomicBool::new(false))?;

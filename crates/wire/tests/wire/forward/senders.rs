@@ -5,7 +5,7 @@ use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial;
 use netcliff_wire::forward::frame::IMIX;
 use netcliff_wire::forward::port::{ReceiveBy, SendBy, Sending, open_sender};
-use netcliff_wire::forward::run::{By, TrialReport};
+use netcliff_wire::forward::run::{Methods, TrialReport};
 use netcliff_wire::thread::Placement;
 
 use super::common::{Pair, pair_or_skip};
@@ -13,7 +13,7 @@ use super::{TRIAL, alone, both, conserved, direction};
 
 /// Sends by one method and receives by a packet ring.
 fn trial(pair: &Pair, sizes: &[usize], send: SendBy, trial: &Trial) -> Result<(Sending, TrialReport), WireError> {
-    let by = By { send, receive: ReceiveBy::Packet, ..By::default() };
+    let by = Methods { send, receive: ReceiveBy::Packet, ..Methods::default() };
     both(&[direction(pair, sizes)], by, trial).map(|(tester, report)| (tester.sending, report))
 }
 

@@ -7,7 +7,7 @@ use netcliff_testkit::{Need, has};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::frame::IMIX;
 use netcliff_wire::forward::port::{ReceiveBy, Receiving, SendBy, Sending, open_receiver};
-use netcliff_wire::forward::run::{By, TrialReport};
+use netcliff_wire::forward::run::{Methods, TrialReport};
 use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::forward::{Direction, Trial};
 use netcliff_wire::thread::Placement;
@@ -15,7 +15,7 @@ use netcliff_wire::thread::Placement;
 use super::common::{Pair, pair_or_skip};
 use super::{TRIAL, alone, both, conserved, direction};
 
-const XDP: By = By { send: SendBy::Packet, receive: ReceiveBy::Xdp, stamps: Stamps::Application };
+const XDP: Methods = Methods { send: SendBy::Packet, receive: ReceiveBy::Xdp, stamps: Stamps::Application };
 
 /// Opens a receiver in the far namespace and returns the result. `look` sees the port while the receiver is open.
 fn opened<T: Send>(
@@ -145,7 +145,7 @@ fn both_ways_each_port_sends_and_takes_in() {
         for (send, receive) in
             [(SendBy::Xdp, ReceiveBy::Xdp), (SendBy::Packet, ReceiveBy::Xdp), (SendBy::Auto, ReceiveBy::Auto)]
         {
-            let (tester, report) = both(&ways, By { send, receive, ..XDP }, &TRIAL).expect("it runs");
+            let (tester, report) = both(&ways, Methods { send, receive, ..XDP }, &TRIAL).expect("it runs");
             assert_eq!(tester.receiving == Receiving::XdpGeneric, receive == ReceiveBy::Xdp);
             assert_eq!(tester.sending == Sending::XdpCopy, send != SendBy::Packet);
             for one in &report.directions {
@@ -168,7 +168,7 @@ fn the_program_runs_where_it_is_asked_to() {
         tagged.profile.vlan = Some(7);
         tagged.profile.sizes = vec![68, 1522];
         for direction in [direction(&pair, &[64, 1518]), tagged] {
-            let (tester, report) = both(&[direction], By { receive, ..XDP }, &TRIAL).expect("it runs");
+            let (tester, report) = both(&[direction], Methods { receive, ..XDP }, &TRIAL).expect("it runs");
             assert_eq!((tester.receiving, tester.not_received_by_xdp), (expected, None));
             let one = &report.directions[0];
             conserved(one);
@@ -188,7 +188,7 @@ fn lent_memory_goes_round() {
     let mut back = there.clone();
     std::mem::swap(&mut back.from, &mut back.to);
     let burst = Trial { burst: Some(80_000), load_pps: 1e6, ..TRIAL };
-    let by = By { send: SendBy::Xdp, ..XDP };
+    let by = Methods { send: SendBy::Xdp, ..XDP };
     let (_, report) = both(&[there, back], by, &burst).expect("it runs");
     for one in &report.directions {
         conserved(one);
@@ -218,7 +218,7 @@ fn another_program_is_left_where_it_is() {
 fn a_port_that_goes_down_or_away_ends_the_trial() {
     let Some(pair) = xdp_pair_or_skip() else { return };
     let long = Trial { duration_s: 20.0, ..TRIAL };
-    let ended_by = |by: By, change: &dyn Fn()| {
+    let ended_by = |by: Methods, change: &dyn Fn()| {
         let begin = Instant::now();
         let ended = std::thread::scope(|scope| {
             let flight = scope.spawn(|| both(&[direction(&pair, &[64])], by, &long));
@@ -231,13 +231,13 @@ fn a_port_that_goes_down_or_away_ends_the_trial() {
         error
     };
     for receive in [ReceiveBy::Packet, ReceiveBy::Xdp] {
-        let error = ended_by(By { send: SendBy::Packet, receive, ..XDP }, &|| pair.set_receiver("down"));
+        let error = ended_by(Methods { send: SendBy::Packet, receive, ..XDP }, &|| pair.set_receiver("down"));
         assert!(error.contains("interface v"), "{receive:?}: {error}");
         pair.set_receiver("up");
         std::thread::sleep(Duration::from_millis(50));
     }
     for (send, receive) in [(SendBy::Packet, ReceiveBy::Packet), (SendBy::Xdp, ReceiveBy::Xdp)] {
-        let error = ended_by(By { send, receive, ..XDP }, &|| pair.remove_links());
+        let error = ended_by(Methods { send, receive, ..XDP }, &|| pair.remove_links());
         assert!(error.contains("interface v"), "{send:?}: {error}");
         pair.add_links();
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use netcliff_testkit::{Need, skip};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::port::{ReceiveBy, SendBy, Sending};
-use netcliff_wire::forward::run::{Bench, By, Tester, TrialReport};
+use netcliff_wire::forward::run::{Bench, Methods, Tester, TrialReport};
 use netcliff_wire::forward::stamps::{Absent, Stamps};
 use netcliff_wire::forward::{Direction, Trial};
 use netcliff_wire::thread::Placement;
@@ -17,14 +17,14 @@ use super::{TRIAL, alone, both, conserved, direction};
 /// sender.
 const TAGGED: Trial = Trial { tagged_at_s: Some(0.001), ..TRIAL };
 
-fn kernel(send: SendBy) -> By {
-    By { send, receive: ReceiveBy::Auto, stamps: Stamps::Kernel }
+fn kernel(send: SendBy) -> Methods {
+    Methods { send, receive: ReceiveBy::Auto, stamps: Stamps::Kernel }
 }
 
 /// Runs several trials one after the other on one bench.
 fn trials(
     directions: &[Direction],
-    by: By,
+    by: Methods,
     trial: &Trial,
     count: u32,
 ) -> Result<(Tester, Vec<TrialReport>), WireError> {
@@ -99,7 +99,7 @@ fn nothing_is_told_where_no_frame_is_tagged() {
     let Some(pair) = stamping_pair_or_skip() else { return };
     let (_, reports) = trials(&[direction(&pair, &[64])], kernel(SendBy::Packet), &TRIAL, 1).expect("it runs");
     assert_eq!(reports[0].directions[0].stamped, None);
-    let application = By { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
+    let application = Methods { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
     let (_, reports) = trials(&[direction(&pair, &[64])], application, &TAGGED, 1).expect("it runs");
     let one = &reports[0].directions[0];
     assert_eq!((one.tagged_s.is_some(), one.stamped), (true, None));
@@ -108,16 +108,16 @@ fn nothing_is_told_where_no_frame_is_tagged() {
 #[test]
 fn what_cannot_be_had_is_refused_with_the_port() {
     let Some(pair) = pair_or_skip() else { return };
-    let hardware = By { stamps: Stamps::Hardware, ..kernel(SendBy::Auto) };
+    let hardware = Methods { stamps: Stamps::Hardware, ..kernel(SendBy::Auto) };
     let refused = both(&[direction(&pair, &[64])], hardware, &TAGGED).expect_err("a veth has no clock").to_string();
     for word in ["interface v0", "hardware time stamps on what leaves", "it offers", "choose --stamps"] {
         assert!(refused.contains(word), "{refused}");
     }
-    let xdp = By { receive: ReceiveBy::Xdp, ..kernel(SendBy::Auto) };
+    let xdp = Methods { receive: ReceiveBy::Xdp, ..kernel(SendBy::Auto) };
     let refused = both(&[direction(&pair, &[64])], xdp, &TAGGED).expect_err("an XDP program takes them").to_string();
     assert!(refused.contains("--receive-by") && refused.contains("--stamps kernel"), "{refused}");
     // The sender uses the requested method.
-    let ring = By { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
+    let ring = Methods { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
     let (tester, _) = both(&[direction(&pair, &[64])], ring, &TAGGED).expect("it runs");
     assert_eq!(tester.sending, Sending::PacketRing);
 }

@@ -26,12 +26,12 @@ fn there_and_back<T: Serialize + for<'a> Deserialize<'a>>(value: &T) -> T {
     postcard::from_bytes(&postcard::to_allocvec(value).unwrap()).unwrap()
 }
 
-impl Place for Afar {
-    fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>> {
+impl Executor for Afar {
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
         self.orders.fetch_add(1, Ordering::Relaxed);
         let left = self.left.load(Ordering::Relaxed).checked_sub(order.packets())?;
         self.left.store(left, Ordering::Relaxed);
-        let fill = |part: Order| there_and_back(&there_and_back(&part).fill(point, seed));
+        let fill = |part: ReplicationRequest| there_and_back(&there_and_back(&part).fill(point, seed));
         Some(order.parts(self.part_packets).map(fill).collect())
     }
 }
@@ -80,10 +80,10 @@ fn a_place_that_gives_up_ends_the_point() {
 
 #[test]
 fn an_order_is_cut_into_parts_that_make_it_up() {
-    let order = Order::records(3..17, 1000);
+    let order = ReplicationRequest::records(3..17, 1000);
     assert_eq!(order.packets(), 14_000);
     for (packets, count) in [(0, 14), (999, 14), (1000, 14), (4500, 4), (14_000, 1), (u64::MAX, 1)] {
-        let parts: Vec<Order> = order.parts(packets).collect();
+        let parts: Vec<ReplicationRequest> = order.parts(packets).collect();
         let numbers: Vec<u64> = parts.iter().flat_map(|part| part.numbers.clone()).collect();
         assert_eq!((parts.len(), numbers), (count, (3..17).collect()), "{packets}");
     }
@@ -92,15 +92,15 @@ fn an_order_is_cut_into_parts_that_make_it_up() {
 /// An answer to another request, or an incomplete one, is rejected.
 #[test]
 fn what_does_not_fill_the_order_is_not_taken() {
-    struct Wrong(fn(&Order) -> Order);
-    impl Place for Wrong {
-        fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>> {
+    struct Wrong(fn(&ReplicationRequest) -> ReplicationRequest);
+    impl Executor for Wrong {
+        fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
             Some(vec![self.0(order).fill(point, seed)])
         }
     }
     let engine = SimEngine { effort: Effort::Exactly(20_000), ..SimEngine::default() };
-    let other: fn(&Order) -> Order = |order| Order::excess(order.numbers.clone(), order.packets, 1e9, 0);
-    let fewer: fn(&Order) -> Order = |order| Order { numbers: 0..3, ..order.clone() };
+    let other: fn(&ReplicationRequest) -> ReplicationRequest = |order| ReplicationRequest::excess(order.numbers.clone(), order.packets, 1e9, 0);
+    let fewer: fn(&ReplicationRequest) -> ReplicationRequest = |order| ReplicationRequest { numbers: 0..3, ..order.clone() };
     for wrong in [other, fewer] {
         assert!(engine.simulate_at(&point("napi", 50.0), &Wrong(wrong)).is_err());
     }

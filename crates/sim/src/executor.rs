@@ -18,7 +18,7 @@ use crate::tally::Pool;
 
 /// A request for replications of a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct ReplicationRequest {
     numbers: Range<u64>,
     /// Number of arrivals in each replication, including warm-up.
     packets: u64,
@@ -39,34 +39,34 @@ enum Want {
 
 /// The answer to a request or a part of it. Only the requesting procedure can read it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Filled(pub(crate) Found);
+pub struct Filled(pub(crate) Results);
 
 /// Results in the order of the replications' numbers.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Found {
+pub(crate) enum Results {
     Records(Vec<Records>),
     Cut(Vec<Replication>, Pool),
     Excess(Vec<f64>),
 }
 
 /// Computes replications, or has other machines compute them.
-pub trait Place: Sync {
+pub trait Executor: Sync {
     /// Answers a request in parts, in the order of the replications' numbers. `None`: the executor gives up, and the
     /// point has no result.
-    fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>>;
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>>;
 }
 
 /// Computes on this machine, on all cores of the calling thread pool.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Here;
+pub struct LocalExecutor;
 
-impl Place for Here {
-    fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>> {
+impl Executor for LocalExecutor {
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
         Some(vec![order.fill(point, seed)])
     }
 }
 
-impl Order {
+impl ReplicationRequest {
     pub(crate) fn records(numbers: Range<u64>, packets: u64) -> Self {
         Self { numbers, packets, want: Want::Records }
     }
@@ -96,14 +96,14 @@ impl Order {
         let clock = Clock::of(point, self.packets);
         let one = |number| run(point, clock, seed, number, self.packets);
         Filled(match self.want {
-            Want::Records => Found::Records(each(self.numbers.clone(), one)),
+            Want::Records => Results::Records(each(self.numbers.clone(), one)),
             Want::Cut(warm_up) => self.without_warm_up(warm_up, one),
-            Want::Excess { latency, skipped } => Found::Excess(self.excesses(point, clock, seed, latency, skipped)),
+            Want::Excess { latency, skipped } => Results::Excess(self.excesses(point, clock, seed, latency, skipped)),
         })
     }
 
     /// Only some replications run in parallel, because each has a histogram of its own until it is added up.
-    fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Found {
+    fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Results {
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         let mut next = self.numbers.start;
         while next < self.numbers.end {
@@ -114,7 +114,7 @@ impl Order {
             }
             next = end;
         }
-        Found::Cut(replications, together)
+        Results::Cut(replications, together)
     }
 
     fn excesses(&self, point: &Point, clock: Clock, seed: u64, latency: f64, skipped: u64) -> Vec<f64> {
@@ -129,25 +129,25 @@ impl Order {
 pub(crate) struct Asker<'a> {
     pub point: &'a Point,
     pub seed: u64,
-    pub place: &'a dyn Place,
+    pub executor: &'a dyn Executor,
 }
 
 impl Asker<'_> {
     /// Requests replications and returns the answer part by part. `None` if the executor gave up or its answer is
     /// invalid.
-    fn fetch<T>(&self, order: &Order, kind: impl Fn(Found) -> Option<T>) -> Option<Vec<T>> {
-        let filled = self.place.fetch(self.point, self.seed, order)?;
+    fn fetch<T>(&self, order: &ReplicationRequest, kind: impl Fn(Results) -> Option<T>) -> Option<Vec<T>> {
+        let filled = self.executor.fetch(self.point, self.seed, order)?;
         filled.into_iter().map(|Filled(found)| kind(found)).collect()
     }
 
-    pub(crate) fn records(&self, order: &Order) -> Option<Vec<Records>> {
-        let parts = self.fetch(order, |found| if let Found::Records(part) = found { Some(part) } else { None })?;
+    pub(crate) fn records(&self, order: &ReplicationRequest) -> Option<Vec<Records>> {
+        let parts = self.fetch(order, |found| if let Results::Records(part) = found { Some(part) } else { None })?;
         order.whole(parts.into_iter().flatten().collect())
     }
 
-    pub(crate) fn cut(&self, order: &Order) -> Option<(Vec<Replication>, Pool)> {
+    pub(crate) fn cut(&self, order: &ReplicationRequest) -> Option<(Vec<Replication>, Pool)> {
         let parts =
-            self.fetch(order, |found| if let Found::Cut(part, pool) = found { Some((part, pool)) } else { None })?;
+            self.fetch(order, |found| if let Results::Cut(part, pool) = found { Some((part, pool)) } else { None })?;
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         for (part, pool) in parts {
             replications.extend(part);
@@ -156,13 +156,13 @@ impl Asker<'_> {
         Some((order.whole(replications)?, together))
     }
 
-    pub(crate) fn excesses(&self, order: &Order) -> Option<Vec<f64>> {
-        let parts = self.fetch(order, |found| if let Found::Excess(part) = found { Some(part) } else { None })?;
+    pub(crate) fn excesses(&self, order: &ReplicationRequest) -> Option<Vec<f64>> {
+        let parts = self.fetch(order, |found| if let Results::Excess(part) = found { Some(part) } else { None })?;
         order.whole(parts.into_iter().flatten().collect())
     }
 }
 
-impl Order {
+impl ReplicationRequest {
     /// Returns `found` if it has one entry for each replication, otherwise `None`.
     fn whole<T>(&self, found: Vec<T>) -> Option<Vec<T>> {
         (found.len() as u64 == self.numbers.end - self.numbers.start).then_some(found)
