@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use netcliff_core::Point;
-use netcliff_sim::{Filled, ReplicationRequest, Executor};
+use netcliff_sim::{Executor, Filled, ReplicationRequest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 

@@ -5,7 +5,7 @@ use netcliff_core::{Aims, Engine, EngineFailure, EngineKind, Outcome, Point, Uns
 
 use crate::caveats;
 use crate::clock::Clock;
-use crate::executor::{LocalExecutor, Executor};
+use crate::executor::{Executor, LocalExecutor};
 use crate::replicate::Batch;
 use crate::summary;
 use crate::{schemes, source};

@@ -49,6 +49,7 @@ mod clock;
 mod control;
 mod draw;
 mod engine;
+mod executor;
 mod fifo;
 mod free_running;
 mod length;
@@ -56,7 +57,6 @@ mod machine;
 mod multi_queue;
 mod observe;
 mod pair;
-mod executor;
 mod random;
 mod recursion;
 #[cfg(test)]
@@ -76,8 +76,8 @@ mod trace;
 mod trials;
 
 pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
-pub use engine::{SimAt, Effort, SimEngine, Simulation};
+pub use engine::{Effort, SimAt, SimEngine, Simulation};
+pub use executor::{Executor, Filled, LocalExecutor, ReplicationRequest};
 pub use observe::Wanted;
-pub use executor::{Filled, LocalExecutor, ReplicationRequest, Executor};
 pub use replicas::Replica;
 pub use trace::{Activity, Level, Span, Trace};

@@ -4,12 +4,12 @@
 //! timers) take place within the pieces. There is no event list: the next event is the smallest of a handful of times.
 
 mod application;
-mod side_load;
 mod look_ahead;
 mod pauses;
 mod record;
 mod resume;
 pub(crate) mod sender;
+mod side_load;
 mod threads;
 mod transmit;
 
@@ -23,10 +23,10 @@ use crate::random::Purpose;
 use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
 pub(crate) use application::{Applications, SLICE_S, SocketCounts};
-use side_load::SideLoad;
 pub(crate) use pauses::Pauses;
 pub(crate) use record::{CELLS, Records, SEGMENTS};
 pub(crate) use resume::Left;
+use side_load::SideLoad;
 
 /// What happened to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

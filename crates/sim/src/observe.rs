@@ -9,8 +9,8 @@ use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, Que
 
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
-use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
 use crate::executor::LocalExecutor;
+use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
 use crate::stats::ratio;
@@ -213,7 +213,11 @@ fn check(point: &Point, packets: u64, wanted: Wanted) -> Result<(), EngineFailur
 }
 
 /// Share of time at each queue length that occurred.
-fn shares(seen: &[ObservedReplication], confidence: f64, times: impl Fn(&ObservedReplication) -> &Vec<u64>) -> Vec<QueueShare> {
+fn shares(
+    seen: &[ObservedReplication],
+    confidence: f64,
+    times: impl Fn(&ObservedReplication) -> &Vec<u64>,
+) -> Vec<QueueShare> {
     let longest = seen.iter().map(|one| times(one).len()).max().unwrap_or(0);
     (0..longest)
         .filter_map(|packets| {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::control::Expected;
+use crate::executor::{Asker, ReplicationRequest};
 use crate::length::warm_up;
 use crate::machine::{CELLS, Machine, Records, SEGMENTS, SocketCounts};
-use crate::executor::{Asker, ReplicationRequest};
 use crate::tally::{Counts, Pool};
 use crate::{recursion, schemes};
 
@@ -171,7 +171,8 @@ impl Batch {
     fn compare(&mut self, numbers: std::ops::Range<u64>, asker: &Asker<'_>) -> Option<()> {
         let (Some(latency), Some(known)) = (self.simpler, self.warm_up()) else { return Some(()) };
         let skipped = self.packets_each * known.tenths as u64 / 10;
-        let excesses = asker.excesses(&ReplicationRequest::excess(numbers.clone(), self.packets_each, latency, skipped))?;
+        let excesses =
+            asker.excesses(&ReplicationRequest::excess(numbers.clone(), self.packets_each, latency, skipped))?;
         for (number, excess) in numbers.zip(excesses) {
             self.replications[number as usize].excess = Some(excess);
         }

@@ -23,8 +23,8 @@ use crate::schedule::Arrivals;
 use crate::transmit::Method;
 
 pub use far::{LoadKind, Permission};
-pub use near::{LoadProgress, Carrier, FarSource, far_ceiling};
-pub use reverse::{OrderQueue, OrderHandler, GeneratorCommand, Chunk, Reverse, computed};
+pub use near::{Carrier, FarSource, LoadProgress, far_ceiling};
+pub use reverse::{Chunk, GeneratorCommand, OrderHandler, OrderQueue, Reverse, computed};
 pub use several::{Several, far_ceilings};
 
 /// Name of the kind on the control channel.

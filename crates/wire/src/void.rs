@@ -72,7 +72,10 @@ mod tests {
         assert_eq!(TesterCounts { late: 10, ..GOOD }.void(), None, "what passed has passed");
         assert_eq!(TesterCounts { lost: 10, late: 10, ..GOOD }.void(), Some(Void::SenderUneven { late: 10 }));
         assert_eq!(TesterCounts { lost: 11, late: 10, ..GOOD }.void(), None);
-        assert_eq!(TesterCounts { offered_share: 0.998, ..GOOD }.void(), Some(Void::SenderTooSlow { reached_pps: 1e5 }));
+        assert_eq!(
+            TesterCounts { offered_share: 0.998, ..GOOD }.void(),
+            Some(Void::SenderTooSlow { reached_pps: 1e5 })
+        );
         assert_eq!(TesterCounts { missed: 1, ..GOOD }.void(), Some(Void::SinkTooSlow { missed: 1 }));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use netcliff_core::{EngineFailure, Figure, Outcome, Point};
-use netcliff_wire::load::{OrderQueue, GeneratorCommand, Chunk, computed};
+use netcliff_wire::load::{Chunk, GeneratorCommand, OrderQueue, computed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

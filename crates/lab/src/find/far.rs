@@ -10,7 +10,7 @@ use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
 use netcliff_wire::control::far::{Context, FarEnd, Kind};
 use netcliff_wire::control::message::ClockId;
-use netcliff_wire::load::{OrderQueue, GeneratorCommand, Permission, Reverse};
+use netcliff_wire::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
 use netcliff_wire::schedule::Arrivals;
 use netcliff_wire::transmit;
 use serde::{Deserialize, Serialize};

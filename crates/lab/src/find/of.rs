@@ -12,7 +12,7 @@ use netcliff_host::{fingerprint, nic};
 use netcliff_wire::control::ControlError;
 use netcliff_wire::control::client::{Progress, Session};
 use netcliff_wire::control::message::{ClockId, Final};
-use netcliff_wire::load::{OrderHandler, Chunk};
+use netcliff_wire::load::{Chunk, OrderHandler};
 use netcliff_wire::thread::Priority;
 use serde_json::Value;
 

@@ -21,7 +21,7 @@ use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial as WireTrial;
 use netcliff_wire::forward::frame::link_bytes;
 use netcliff_wire::forward::neighbours::Neighbours;
-use netcliff_wire::forward::run::{Methods, DirectionReport, Remote, TrialReport};
+use netcliff_wire::forward::run::{DirectionReport, Methods, Remote, TrialReport};
 use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::thread::{Placement, Priority};
 

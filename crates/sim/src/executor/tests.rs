@@ -99,8 +99,10 @@ fn what_does_not_fill_the_order_is_not_taken() {
         }
     }
     let engine = SimEngine { effort: Effort::Exactly(20_000), ..SimEngine::default() };
-    let other: fn(&ReplicationRequest) -> ReplicationRequest = |order| ReplicationRequest::excess(order.numbers.clone(), order.packets, 1e9, 0);
-    let fewer: fn(&ReplicationRequest) -> ReplicationRequest = |order| ReplicationRequest { numbers: 0..3, ..order.clone() };
+    let other: fn(&ReplicationRequest) -> ReplicationRequest =
+        |order| ReplicationRequest::excess(order.numbers.clone(), order.packets, 1e9, 0);
+    let fewer: fn(&ReplicationRequest) -> ReplicationRequest =
+        |order| ReplicationRequest { numbers: 0..3, ..order.clone() };
     for wrong in [other, fewer] {
         assert!(engine.simulate_at(&point("napi", 50.0), &Wrong(wrong)).is_err());
     }

@@ -172,9 +172,9 @@ impl<W: Watch> Machine<W> {
     /// Whether a completion waits that precedes received packets.
     #[inline]
     pub(crate) fn completion_first(&self) -> bool {
-        self.side_load
-            .as_ref()
-            .is_some_and(|side_load| side_load.due().is_some_and(|transmit| transmit.priority == TransmitPriority::Before))
+        self.side_load.as_ref().is_some_and(|side_load| {
+            side_load.due().is_some_and(|transmit| transmit.priority == TransmitPriority::Before)
+        })
     }
 
     /// Whether completions are protocol work that precedes received packets (false: follows them). `None` if they are

@@ -160,7 +160,8 @@ fn points_of(seed: u64, count: usize, times: u64) -> CoverageCounts {
     let each: Vec<Interval> =
         points(seed, count).iter().enumerate().map(|(number, point)| interval(number, point, times)).collect();
     let of = |what: Interval| each.iter().filter(|one| **one == what).count();
-    let found = CoverageCounts { held: of(Interval::Held), missed: of(Interval::Missed), not_given: of(Interval::NotGiven) };
+    let found =
+        CoverageCounts { held: of(Interval::Held), missed: of(Interval::Missed), not_given: of(Interval::NotGiven) };
     println!(
         "seed {seed}, {count} points: {} intervals held the truth, {} missed it; {} were not given; at {} points nothing is delivered",
         found.held,

@@ -171,7 +171,12 @@ impl Bench {
     /// # Errors
     /// A namespace or interface does not exist or has no carrier, a profile is invalid, a port does not offer the
     /// requested timestamps, or the kernel refuses.
-    pub fn open(directions: &[Direction], by: Methods, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
+    pub fn open(
+        directions: &[Direction],
+        by: Methods,
+        max_burst: usize,
+        placement: &Placement,
+    ) -> Result<Self, WireError> {
         let by = by.checked()?;
         placement.enter()?;
         let templates = directions.iter().map(|direction| Templates::new(&direction.profile));

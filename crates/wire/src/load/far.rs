@@ -11,7 +11,7 @@ use netcliff_host::nic::neighbour::{self, print_mac};
 use netcliff_host::nic::vlan::below_vlan;
 use serde_json::Value;
 
-use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, UNHEARD_S, Route};
+use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, Route, UNHEARD_S};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::error::WireError;
 use crate::frame::{Checksum, FrameSpec};

@@ -131,7 +131,9 @@ impl OrderQueue {
             ClientReport::Refused(why) => state.ready = Some(Err(why)),
             ClientReport::Sent(sent) => state.sent = sent,
             ClientReport::Ended(report) => state.ended = Some(*report),
-            ClientReport::Computed(id, _) if id >= state.computing => return Err(format!("computation {id} was not ordered")),
+            ClientReport::Computed(id, _) if id >= state.computing => {
+                return Err(format!("computation {id} was not ordered"));
+            }
             ClientReport::Computed(id, answer) => {
                 state.computed.insert(id, answer);
             }
@@ -249,7 +251,10 @@ pub struct OrderHandler {
 
 impl std::fmt::Debug for OrderHandler {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("OrderHandler").field("kind", &self.kind).field("sends", &self.load.is_some()).finish_non_exhaustive()
+        out.debug_struct("OrderHandler")
+            .field("kind", &self.kind)
+            .field("sends", &self.load.is_some())
+            .finish_non_exhaustive()
     }
 }
 

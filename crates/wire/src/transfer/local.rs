@@ -5,7 +5,7 @@ use std::thread;
 
 use netcliff_host::nic::path::source_towards;
 
-use super::conduct::{self, Go, Part, EndResult};
+use super::conduct::{self, EndResult, Go, Part};
 use super::open::{self, Opener, Recipe};
 use super::options::InForce;
 use super::{Channel, Direction, Flow, Settings, Spans, Transfer, Watch};

@@ -8,7 +8,7 @@ use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::nic::counts::DeviceCounts;
 use serde::{Deserialize, Serialize};
 
-use super::conduct::{self, Go, Part, Played, EndResult};
+use super::conduct::{self, EndResult, Go, Part, Played};
 use super::far::{FarReport, TransferKind};
 use super::far_end_request::FarEndRequest;
 use super::open::{Opener, Recipe};

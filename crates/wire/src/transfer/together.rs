@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread::{self, Builder};
 
-use super::conduct::{ThreadResult, Go, Part, Shared, await_go, begin, mover, say_go, show};
+use super::conduct::{Go, Part, Shared, ThreadResult, await_go, begin, mover, say_go, show};
 use super::conductor::{Event, ExitNotifier};
 use super::gate::Arrival;
 use super::open::Opener;
@@ -12,7 +12,12 @@ use super::turns::{self, Ready};
 use crate::error::WireError;
 
 /// Runs the ends of several flows in the calling thread. All of them belong to one end of the transfer.
-pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, events: &mpsc::Sender<Event>) -> ThreadResult {
+pub(super) fn at_work(
+    shared: &Shared<'_>,
+    parts: Vec<Part<'_>>,
+    leads: bool,
+    events: &mpsc::Sender<Event>,
+) -> ThreadResult {
     let mut arrival = Arrival(Some(&shared.gate));
     if let Some(part) = parts.first() {
         // A thread has one placement, which is that of all its flows.

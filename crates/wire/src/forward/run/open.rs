@@ -3,7 +3,7 @@
 use super::super::frame::Templates;
 use super::super::port::{self, OpenReceiver, OpenSender};
 use super::super::stamps::{End, Stamps, Tagger, Tap};
-use super::{Methods, Direction, Port, PortStamps};
+use super::{Direction, Methods, Port, PortStamps};
 use crate::error::WireError;
 use crate::thread::Placement;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Bench, Methods, Direction, Tester, Trial, TrialReport};
+use super::{Bench, Direction, Methods, Tester, Trial, TrialReport};
 use crate::error::WireError;
 use crate::thread::Placement;
 

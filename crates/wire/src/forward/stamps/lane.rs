@@ -197,7 +197,8 @@ mod tests {
         // Both ends were stamped, by clocks that cannot be related.
         let set = latencies(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), None);
         assert_eq!(set, Stamped { absent: Absent { left: 0, came: 0, clock: 1 }, ..Stamped::default() });
-        let both = latencies(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), Some((5e-6, 1e-7)));
+        let both =
+            latencies(Stamps::Hardware, 1_000_000, times(None, Some(7)), times(None, Some(9)), Some((5e-6, 1e-7)));
         assert_eq!((both.by(Stamps::Hardware), both.uncertainty_s), (Some(5e-6), Some(1e-7)));
         assert_eq!(both.absent, Absent::default());
     }

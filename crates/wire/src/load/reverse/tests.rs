@@ -38,7 +38,9 @@ fn orders_wait_for_their_answer_and_end_with_the_client() {
             match theirs.next() {
                 Some(GeneratorCommand::Stop) => return put(&theirs, &ClientReport::Ended(Box::default())),
                 Some(GeneratorCommand::Begin(_)) => put(&theirs, &ClientReport::Refused("no link".into())),
-                Some(GeneratorCommand::Compute { id, job }) => put(&theirs, &ClientReport::Computed(id, serde_json::json!([job]))),
+                Some(GeneratorCommand::Compute { id, job }) => {
+                    put(&theirs, &ClientReport::Computed(id, serde_json::json!([job])))
+                }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         }

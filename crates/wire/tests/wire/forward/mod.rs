@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::Pair;
 use netcliff_wire::WireError;
-use netcliff_wire::forward::run::{Bench, Methods, DirectionReport, Port, Tester, TrialReport};
+use netcliff_wire::forward::run::{Bench, DirectionReport, Methods, Port, Tester, TrialReport};
 use netcliff_wire::forward::{Direction, Profile, Sweep, Trial};
 use netcliff_wire::thread::Placement;
 
