@@ -84,8 +84,8 @@ impl SimEngine {
         self.simulate_at(point, &LocalExecutor)
     }
 
-    /// Like [`SimEngine::simulate`], with the replications computed by `executor`: the result is the same to the digit. A
-    /// host with several queues is computed on this machine. Further error: [`EngineFailure::Interrupted`] if the
+    /// Like [`SimEngine::simulate`], with the replications computed by `executor`: the result is the same to the digit.
+    /// A host with several queues is computed on this machine. Further error: [`EngineFailure::Interrupted`] if the
     /// executor gives up.
     pub fn simulate_at(&self, point: &Point, executor: &dyn Executor) -> Result<Simulation, EngineFailure> {
         point.validate()?;

@@ -9,7 +9,7 @@
 //! | `source` | the packets: gaps, sizes and CPU times, the same under every scheme |
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
-//! | `recursion` | computes packet by packet, without events, for schemes without application, sender, pauses or observer: `ideal`, `interrupt`, unmasked `coalesce`, `disable-enable`, `polling`, `napi-2007`, and `napi` of a device |
+//! | `recursion` | packets computed one by one without events, where scheme and host allow it |
 //! | `trace` | a short run in detail, for display |
 //! | `multi_queue` | several queues, each with a core of its own or several on one |
 //! | `shared` | one core that serves several queues |

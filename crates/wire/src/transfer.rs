@@ -20,9 +20,9 @@
 //! | `end`, `meter` | the two running ends, and their counts |
 //! | [`hardware`] | cycles and instructions of a thread |
 //! | `conduct`, `conductor`, `gate`, `sampler` | ends start and stop together; TCP_INFO in between |
-//! | `together`, `turns`, `wake`, `ledger` | one thread serves several flows: turns, epoll, and the CPU cost of each flow |
+//! | `together`, `turns`, `wake`, `ledger` | one thread for several flows: turns, epoll, cost of each flow |
 //! | `local` | both ends in this process |
-//! | `near`, `far`, `far_end_request`, `join`, `admit` | the far end in an agent: client, server and request; data connections |
+//! | `near`, `far`, `far_end_request`, `join`, `admit` | the far end in an agent: client, server, request |
 //! | `many`, `start`, `burst` | several agents: a common start, and bursts that start together |
 //! | `live` | interim reports: bytes moved in each interval |
 //! | [`tcp_info`] | the kernel's information about a connection |

@@ -3,8 +3,8 @@
 //! | method | how | use |
 //! | --- | --- | --- |
 //! | [`Method::PacketRing`] | AF_PACKET transmit ring (TPACKET_V2), PACKET_QDISC_BYPASS | the default into a veth |
-//! | [`Method::PacketBatch`] | `sendmmsg` on an AF_PACKET socket, PACKET_QDISC_BYPASS | comparison, and the lightest for the receiver |
-//! | [`Method::Xdp`] | AF_XDP socket, zero-copy where the driver can | a NIC's full rate; opening it sets up the driver's queue anew |
+//! | [`Method::PacketBatch`] | `sendmmsg` on AF_PACKET, PACKET_QDISC_BYPASS | comparison; lightest for the receiver |
+//! | [`Method::Xdp`] | AF_XDP, zero-copy if the driver can | a NIC's full rate; opening it resets the driver's queue |
 //! | [`Method::Socket`] | `sendmmsg` on a connected UDP socket | loopback, no privileges |
 //!
 //! The ring is the default because it reaches further. Measured side by side (64-byte frames, veth, RPS to the other

@@ -58,7 +58,7 @@ pub(crate) struct Linux {
     weight: u64,
     /// Number of packets that a device's poll gathers before it passes them on.
     batch: u64,
-    /// Number of packets gathered by the poll under way; they are the last ones of the ring's head.
+    /// Number of packets that the poll under way has gathered and not passed on yet: its last, incomplete batch.
     gathered: u64,
     limits: Limits,
     backlog: bool,

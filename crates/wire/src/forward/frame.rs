@@ -6,7 +6,7 @@
 //! | 2..4 | stream (u16): the combination of addresses and ports |
 //! | 4..10 | sequence number over all streams (u48), from 0 |
 //! | 10..16 | send time, ns of `CLOCK_MONOTONIC` modulo 2^48 (78 hours) |
-//! | 16..18 | check word over the 16 bytes before it; after the header follows a pattern that is compared byte by byte |
+//! | 16..18 | check word over the 16 bytes before it; a pattern that is compared byte by byte follows |
 //!
 //! Sizes are frame bytes including the 4-byte FCS, as RFC 2544 counts them. A 64-byte IPv4 frame holds just the header;
 //! IPv6 needs 84, a VLAN tag 4 more.

@@ -21,7 +21,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Longest time that a generator may take beyond its schedule \[s\].
 const PATIENCE_S: f64 = 10.0;
 
-/// Carries requests to a generator on another host: a session with an agent, or its reverse ([`super::reverse`]).
+/// Carries requests to a generator on another host: a session with an agent, or its reverse (`load::reverse`).
 pub trait Carrier: Send + std::fmt::Debug {
     /// Makes the generator send. The answer comes before the first frame.
     ///
