@@ -23,7 +23,7 @@ use netcliff_wire::replay::Replay;
 use netcliff_wire::run::{SinkWith, Timing, WireFailure, WireRun, run_to};
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::sink::{SinkConfig, Work};
-use netcliff_wire::source::{Here, Source};
+use netcliff_wire::source::{LocalSource, Source};
 use netcliff_wire::thread::Placement;
 use netcliff_wire::transmit::Method;
 
@@ -233,7 +233,7 @@ fn once(
                 Some(replay) => Box::new(Arc::clone(replay).times(spec.rate_pps)),
                 None => Box::new(Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?),
             };
-            run(&mut Here::new(GeneratorConfig { heartbeat: heartbeats.sender.clone(), ..*generator }, schedule))
+            run(&mut LocalSource::new(GeneratorConfig { heartbeat: heartbeats.sender.clone(), ..*generator }, schedule))
         }
         Sending::There(between, requests) => {
             let mut carriers = between.carriers();

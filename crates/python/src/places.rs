@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use netcliff_core::Point;
-use netcliff_sim::{Filled, Order, Place};
+use netcliff_sim::{Executor, Filled, ReplicationRequest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -30,9 +30,9 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    fn ask(&self, order: &Order) -> Result<Vec<Filled>, Fault> {
+    fn ask(&self, order: &ReplicationRequest) -> Result<Vec<Filled>, Fault> {
         let each = (order.packets() / self.threads.saturating_mul(2).max(1)).clamp(FEWEST_PACKETS, MOST_PACKETS);
-        let bytes = |part: Order| postcard::to_allocvec(&part).map_err(damaged);
+        let bytes = |part: ReplicationRequest| postcard::to_allocvec(&part).map_err(damaged);
         let orders: Vec<Vec<u8>> = order.parts(each).map(bytes).collect::<Result<_, _>>()?;
         let filled: Vec<Vec<u8>> = Python::attach(|py| {
             let orders = PyList::new(py, orders.iter().map(|order| PyBytes::new(py, order)))?;
@@ -43,8 +43,8 @@ impl Asked {
     }
 }
 
-impl Place for Asked {
-    fn fetch(&self, _: &Point, _: u64, order: &Order) -> Option<Vec<Filled>> {
+impl Executor for Asked {
+    fn fetch(&self, _: &Point, _: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
         let told = self.ask(order);
         if let Err(Fault::Usage(why) | Fault::Failed(why)) = &told {
             *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
@@ -67,9 +67,9 @@ impl Until {
 /// Arrivals between two looks at the clock: a tenth of a second.
 const LOOK_PACKETS: u64 = 2_000_000;
 
-impl Place for Until {
-    fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>> {
-        let fill = |part: Order| (Instant::now() < self.0).then(|| part.fill(point, seed));
+impl Executor for Until {
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
+        let fill = |part: ReplicationRequest| (Instant::now() < self.0).then(|| part.fill(point, seed));
         order.parts(LOOK_PACKETS).map(fill).collect()
     }
 }

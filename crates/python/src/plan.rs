@@ -11,7 +11,7 @@ use netcliff_core::measure::ALL;
 use netcliff_core::{EngineKind, Load, Record};
 use netcliff_lab::inputs;
 use netcliff_lab::run::{self, Answer, Changes};
-use netcliff_sim::Order;
+use netcliff_sim::ReplicationRequest;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -211,7 +211,7 @@ impl Plan {
         let plan = Arc::clone(&self.inner);
         self.known(index)?;
         let filled = work::run(py, Some(1), move |_| {
-            let order: Order = postcard::from_bytes(&order).map_err(damaged)?;
+            let order: ReplicationRequest = postcard::from_bytes(&order).map_err(damaged)?;
             postcard::to_allocvec(&order.fill(&plan.tasks[index].point, plan.sim.seed)).map_err(damaged)
         })?;
         Ok(PyBytes::new(py, &filled))

@@ -8,12 +8,12 @@ use crate::length::{Lack, Short};
 use crate::replicate::Batch;
 use crate::tally::QUANTILE_HALF_WIDTH;
 
-/// Shapes below this have no variance, so that a mean of them follows no t distribution.
+/// Pareto shapes below this have no variance, so that their mean follows no t distribution.
 const FINITE_VARIANCE: f64 = 2.0;
 
-/// True if means of this traffic justify no interval: ON or OFF periods have no variance and no cutoff. Of forty 95 %
-/// intervals of the realised load (ten replications, seeds 0 to 39, 60 kpps) 30 held the load requested with 1e6
-/// arrivals, 26 with 4e6; with a cutoff of 10 ms 37.
+/// Whether means of this traffic justify no interval, because ON or OFF periods have no variance and no cut-off. Of
+/// forty 95 % intervals of the realised load (ten replications, seeds 0 to 39, 60 kpps), 30 contained the requested
+/// load with 1e6 arrivals and 26 with 4e6; with a cut-off of 10 ms, 37.
 pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     match arrivals {
         Arrivals::OnOff(shape) => shape.cutoff_s.is_none() && shape.alpha_on.min(shape.alpha_off) < FINITE_VARIANCE,
@@ -22,8 +22,8 @@ pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
     }
 }
 
-/// True if an interval of `figure` is not justified: of the means of heavy-tailed traffic, and of what replications
-/// were too short for. Where packets stay inside too long, only their times are concerned.
+/// Whether an interval of `figure` is not justified: for means of heavy-tailed traffic, and for results that the
+/// replications were too short for. If packets stay inside for too long, only their times are affected.
 pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure) -> bool {
     if is_heavy_tailed(&point.traffic.arrivals) {
         return !is_quantile(figure);
@@ -31,7 +31,8 @@ pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure)
     short.is_some_and(|short| short.concerns_all() || figure.key.starts_with("latency_"))
 }
 
-/// The precision reached on `figures` against `asked`; a figure whose interval is not justified has not reached it.
+/// The precision reached on `figures` compared with `asked`. A figure whose interval is not justified has not reached
+/// it.
 pub(crate) fn precision(
     outcome: &Outcome,
     batch: &Batch,
@@ -80,7 +81,7 @@ pub(crate) fn withdraw_unearned(point: &Point, short: Option<Short>, outcome: &m
     outcome.applications.iter_mut().for_each(|one| bare(&mut one.mean_latency_s));
 }
 
-/// The value without an interval.
+/// Removes the interval of a figure.
 fn bare(figure: &mut Option<Figure>) {
     *figure = figure.map(|figure| Figure::exact(figure.value));
 }
@@ -120,7 +121,7 @@ fn withdraw_means(outcome: &mut Outcome) {
     }
 }
 
-/// Sentences for the outcome.
+/// The notes of an outcome, in sentences.
 pub(crate) fn notes(
     point: &Point,
     outcome: &Outcome,
@@ -144,7 +145,7 @@ pub(crate) fn notes(
     notes
 }
 
-/// What replications are too short for, and what that takes away if intervals are withheld.
+/// Describes what the replications are too short for and, if intervals are withheld, the consequence.
 fn too_short(short: Short, batch: &Batch, clock: Clock, withheld: bool) -> String {
     let ticks = batch.replications.iter().map(|one| one.counts.at).max().unwrap_or(0);
     let these = format!("{} replications of {} packets", batch.replications.len(), batch.packets_each);
@@ -171,7 +172,7 @@ fn too_short(short: Short, batch: &Batch, clock: Clock, withheld: bool) -> Strin
     format!("{lack}{without}: simulate more packets")
 }
 
-/// Packets of the capture that arrivals are taken from.
+/// Number of packets in the capture that arrivals are taken from. `None` for other arrivals.
 fn captured(arrivals: &Arrivals) -> Option<usize> {
     match arrivals {
         Arrivals::Trace { capture, .. } => Some(capture.as_ref()?.packets.len()),
@@ -210,7 +211,8 @@ fn heavy_tails(point: &Point, outcome: &Outcome) -> String {
     )
 }
 
-/// Which figures missed the precision, and how well they are known; of heavy-tailed traffic those that are claimed at all.
+/// Describes which figures missed the precision, and how well they are known. For heavy-tailed traffic, only the
+/// figures that have an interval. `None` if all reached it.
 fn not_reached(precision: &Precision, heavy: bool) -> Option<String> {
     let missed = |attained: &&Attained| !(attained.reached || heavy && !is_quantile(&attained.figure));
     let parts: Vec<String> = precision

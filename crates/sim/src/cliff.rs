@@ -1,36 +1,38 @@
-//! [`cliff_sim`]: the highest offered load with loss at or below a target, in simulation.
+//! [`cliff_sim`]: finds by simulation the highest offered load with loss at or below a target.
 
 use netcliff_core::{EngineFailure, Figure, Outcome, Point};
 
 use crate::engine::{Effort, SimEngine};
 
-/// A cliff and the loads that were simulated to find it.
+/// A cliff, and the loads that were simulated to find it.
 #[derive(Debug, Clone)]
 pub struct Cliff {
-    /// Highest load within the target (pps). Its interval reaches from the highest load that is surely within the target
-    /// to the lowest that is surely not, each at the engine's confidence.
+    /// Highest load within the target (pps). Its interval reaches from the highest load that is surely within the
+    /// target to the lowest that is surely not, each at the engine's confidence.
     pub load_pps: Figure,
-    /// (load (pps), outcome), by rising load.
+    /// Load (pps) and outcome of each simulated load, by rising load.
     pub sweep: Vec<(f64, Outcome)>,
 }
 
 /// The search ends when the bracket is this narrow, relative to its load.
 const RESOLUTION: f64 = 0.004;
-/// Arrivals a load, over all replications: more where the loss is too close to the target to tell, or where no steady
-/// state was found, but no more than [`Effort::Exactly`]. The first is enough to be sure of 1e-4 where nothing is lost.
+/// Numbers of arrivals for one load, over all replications. The next one is used if the loss is too close to the
+/// target, or if no steady state was found; [`Effort::Exactly`] limits them. The first is enough to be sure of 1e-4 if
+/// nothing is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
-/// Loads below a cliff that are tried for loss: the first as a share of it, and each over the one before.
+/// Loads below a cliff that are checked for loss: the first as a share of the cliff, and the ratio of consecutive ones.
 const LOWEST: f64 = 0.2;
 const RISE: f64 = 1.2;
-/// Loads that are tried before the search gives up to find a bracket.
+/// Number of loads after which the search for a bracket gives up.
 const STEPS: u32 = 40;
-/// Ratio of the loads tried for a bracket; the first where the cliff is expected: it is squared with each load, up to the other.
+/// Ratios of consecutive loads in the search for a bracket: the largest, and the first one near the expected cliff. The
+/// ratio is squared with each load, up to the largest.
 const STEP: f64 = 1.5;
 const NEAR_STEP: f64 = 1.04;
 
-/// On which side of the target a load lies.
+/// The side of the target on which a load lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Side {
+enum TargetSide {
     SurelyBelow,
     Below,
     Above,
@@ -42,13 +44,13 @@ struct Search<'a> {
     point_at: &'a dyn Fn(f64) -> Point,
     target: f64,
     stopped: &'a dyn Fn() -> bool,
-    tried: Vec<(f64, Outcome, Side)>,
+    tried: Vec<(f64, Outcome, TargetSide)>,
 }
 
 impl Search<'_> {
-    /// Simulates a load, unless that has been done, with the same random numbers as every other; longer if the loss is too close to call.
-    /// None: stopped.
-    fn try_load(&mut self, load_pps: f64) -> Result<Option<Side>, EngineFailure> {
+    /// Simulates a load, unless that has been done. All loads use the same random numbers. Simulates longer if the loss
+    /// is too close to the target. `None`: stopped.
+    fn try_load(&mut self, load_pps: f64) -> Result<Option<TargetSide>, EngineFailure> {
         if let Some((.., side)) = self.tried.iter().find(|(tried_pps, ..)| *tried_pps == load_pps) {
             return Ok(Some(*side));
         }
@@ -61,7 +63,7 @@ impl Search<'_> {
             let engine = SimEngine { effort: Effort::Exactly(packets), ..self.engine.clone() };
             let simulation = engine.simulate(&point)?;
             let side = side(&simulation.outcome, self.target);
-            let sure = side == Side::SurelyBelow && simulation.settled || side == Side::SurelyAbove;
+            let sure = side == TargetSide::SurelyBelow && simulation.settled || side == TargetSide::SurelyAbove;
             found = Some((simulation.outcome, side));
             if sure {
                 break;
@@ -72,17 +74,17 @@ impl Search<'_> {
         Ok(Some(side))
     }
 
-    /// Arrivals of one load, until it is known on which side it lies.
+    /// Numbers of arrivals to try for one load, until its side is known.
     fn packets(&self) -> Vec<u64> {
         let Effort::Exactly(most) = self.engine.effort else { return PACKETS.to_vec() };
         PACKETS.into_iter().filter(|packets| *packets < most).chain([most]).collect()
     }
 
-    fn within(side: Side) -> bool {
-        matches!(side, Side::SurelyBelow | Side::Below)
+    fn within(side: TargetSide) -> bool {
+        matches!(side, TargetSide::SurelyBelow | TargetSide::Below)
     }
 
-    /// Two loads with the target between them, by steps from `load` that grow from `step`. None: stopped.
+    /// Finds two loads with the target between them, by steps from `load` that grow from `step`. `None`: stopped.
     fn bracket(&mut self, mut load: f64, mut step: f64) -> Result<Option<(f64, f64)>, EngineFailure> {
         let (mut low, mut high) = (None, None);
         for _ in 0..STEPS {
@@ -104,7 +106,7 @@ impl Search<'_> {
         Err(EngineFailure::Failed(message.into()))
     }
 
-    /// The bracket made narrow. None: stopped.
+    /// Narrows the bracket. `None`: stopped.
     fn narrow(&mut self, (mut low, mut high): (f64, f64)) -> Result<Option<(f64, f64)>, EngineFailure> {
         while high - low > RESOLUTION * low {
             let middle = (low * high).sqrt();
@@ -118,8 +120,9 @@ impl Search<'_> {
         Ok(Some((low, high)))
     }
 
-    /// The lowest of rising loads below `cliff` that loses more than the target. Only beside an application does loss not rise with the load: it starves where softirqs
-    /// run on interrupts, and loses nothing at a higher load where ksoftirqd polls on.
+    /// The lowest of rising loads below `cliff` that loses more than the target. `None` if there is none. Loss can fall
+    /// with rising load only with an application: it starves while softirqs run on interrupts, and loses nothing at a
+    /// higher load at which ksoftirqd polls.
     fn losing_below(&mut self, cliff: f64) -> Result<Option<f64>, EngineFailure> {
         let mut load = LOWEST * cliff;
         let may_lose = (self.point_at)(load).host.mean_application_s().is_some();
@@ -133,37 +136,38 @@ impl Search<'_> {
     }
 }
 
-fn side(outcome: &Outcome, target: f64) -> Side {
-    let Some(loss) = outcome.loss_fraction else { return Side::Above };
-    // Without an interval nothing is sure.
+fn side(outcome: &Outcome, target: f64) -> TargetSide {
+    let Some(loss) = outcome.loss_fraction else { return TargetSide::Above };
+    // Without an interval, nothing is sure.
     let ends = loss.interval.map_or((0.0, 1.0), |ends| (ends.low, ends.high));
     match loss.value <= target {
-        true if ends.1 <= target => Side::SurelyBelow,
-        true => Side::Below,
-        false if ends.0 > target => Side::SurelyAbove,
-        false => Side::Above,
+        true if ends.1 <= target => TargetSide::SurelyBelow,
+        true => TargetSide::Below,
+        false if ends.0 > target => TargetSide::SurelyAbove,
+        false => TargetSide::Above,
     }
 }
 
-/// Capacity of the CPU if nothing but packets cost time (pps): where to look first.
+/// Capacity of the CPU if only packets cost time (pps): the start of the search.
 fn first_guess(point: &Point) -> f64 {
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
     1.0 / (point.host.service_s(bytes) + point.host.mean_application_s().unwrap_or(0.0))
 }
 
-/// Finds the load of `point`'s traffic up to which loss is at or below `loss_target`, by bracketing and bisection with
-/// common random numbers: up to 4 million arrivals a load, or as many as [`Effort::Exactly`] says. Where an application loses more
-/// at a lower load again, the lowest such cliff counts (RFC 9971), as far as loads at ratios of 1.2 tell. Errors: as
-/// [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
+/// Finds the highest load of `point`'s traffic with loss at or below `loss_target`, by bracketing and bisection with
+/// common random numbers. Uses up to 4 million arrivals per load, or the number of [`Effort::Exactly`]. If an
+/// application also loses more at a lower load, the lowest such cliff counts (RFC 9971), as far as loads at ratios of
+/// 1.2 show. Errors: see [`SimEngine::simulate`], or no bracket was found (loss even at the lowest load).
 pub fn cliff_sim(engine: &SimEngine, point: &Point, loss_target: f64) -> Result<Cliff, EngineFailure> {
     let found = cliff_sim_unless(engine, &|load_pps| point.at_pps(load_pps), loss_target, None, &|| false)?;
     found.ok_or_else(|| EngineFailure::Failed("the search was stopped".into()))
 }
 
-/// [`cliff_sim`] of what there is at each load (pps). It begins near one, if one is given, and checks between its runs whether to stop: None if so.
+/// Like [`cliff_sim`], for the point that `at` returns for each load (pps). Starts near the given load, if any, and
+/// checks between runs whether to stop. `None`: stopped.
 ///
 /// # Errors
-/// As [`cliff_sim`].
+/// See [`cliff_sim`].
 pub fn cliff_sim_unless(
     engine: &SimEngine,
     point_at: &dyn Fn(f64) -> Point,
@@ -188,9 +192,9 @@ fn finish(search: Search<'_>, low: f64, high: f64) -> Cliff {
     let confidence = search.engine.confidence;
     let mut tried = search.tried;
     tried.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let surely = |wanted: Side| tried.iter().filter(move |(_, _, side)| *side == wanted).map(|(load, ..)| *load);
-    let below = surely(Side::SurelyBelow).filter(|load| *load <= low).fold(0.0, f64::max);
-    let above = surely(Side::SurelyAbove).filter(|load| *load >= high).fold(f64::INFINITY, f64::min);
+    let surely = |wanted: TargetSide| tried.iter().filter(move |(_, _, side)| *side == wanted).map(|(load, ..)| *load);
+    let below = surely(TargetSide::SurelyBelow).filter(|load| *load <= low).fold(0.0, f64::max);
+    let above = surely(TargetSide::SurelyAbove).filter(|load| *load >= high).fold(f64::INFINITY, f64::min);
     let load_pps = Figure::between(low, below, if above.is_finite() { above } else { high }, confidence);
     Cliff { load_pps, sweep: tried.into_iter().map(|(load, outcome, _)| (load, outcome)).collect() }
 }

@@ -1,19 +1,20 @@
-//! [`Clock`]: simulated time as whole ticks, so that sums of times are exact and the order of additions never matters.
+//! [`Clock`]: simulated time in whole ticks, so that sums of times are exact and do not depend on the order of
+//! additions.
 
 use netcliff_core::Point;
 
-/// A time no event reaches.
+/// A time that no event reaches.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Ticks a second of simulated time: a picosecond a tick, coarser only where the run would not fit.
+/// Length of a tick: a picosecond; longer only if the run would not fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Clock {
     tick_s: f64,
 }
 
-/// Ticks kept in reserve: the whole run must end below this.
+/// Longest run [ticks]: every run must end below this.
 const LONGEST_RUN: f64 = (1u64 << 60) as f64;
-/// The largest mean that draws convert exactly (40 means are below 2^51, the reach of the conversion).
+/// Largest mean that draws convert exactly [ticks]: 40 times this is below 2^51, the range of the conversion.
 const LARGEST_MEAN: f64 = (1u64 << 45) as f64;
 
 impl Clock {
@@ -29,17 +30,17 @@ impl Clock {
         Self { tick_s }
     }
 
-    /// Seconds as ticks, not rounded.
+    /// Converts seconds to ticks, not rounded.
     pub(crate) fn ticks(&self, seconds: f64) -> f64 {
         seconds / self.tick_s
     }
 
-    /// Seconds as whole ticks.
+    /// Converts seconds to whole ticks.
     pub(crate) fn whole(&self, seconds: f64) -> u64 {
         self.ticks(seconds).round() as u64
     }
 
-    /// Ticks as seconds.
+    /// Converts ticks to seconds.
     pub(crate) fn seconds(&self, ticks: f64) -> f64 {
         ticks * self.tick_s
     }

@@ -1,10 +1,10 @@
-//! A control variate for the mean latency: how much work the packets of a replication happened to bring.
+//! A control variate for the mean latency: the surplus of work that the packets of a replication happened to bring.
 //!
-//! Near the cliff half the variance of the mean latency is chance in the offered load itself: a replication whose gaps came
-//! out short and whose service times long has waited longer. Both means are known, so that what they came out too much by
-//! is taken off by regression over the replications (Lavenberg and Welch 1981). In M/M/1 at load rho the mean latency
-//! 1/(mu - lambda) moves by rho/(1 - rho) times the relative surplus, whose variance over n packets is 2/n:
-//! half of the variance of the waiting times as rho tends to 1 (docs/theory/statistics.md).
+//! Near the cliff, half the variance of the mean latency is chance in the offered load: a replication with short gaps
+//! and long service times waits longer. Both means are known, so that the effect of their deviations is removed by
+//! regression over the replications (Lavenberg and Welch 1981). In M/M/1 at load rho, the mean latency 1/(mu - lambda)
+//! moves by rho/(1 - rho) times the relative surplus, whose variance over n packets is 2/n: half of the variance of the
+//! waiting times as rho tends to 1 (docs/theory/statistics.md).
 
 use netcliff_core::Point;
 use netcliff_core::math;
@@ -13,7 +13,7 @@ use netcliff_core::traffic::Arrivals;
 use crate::clock::Clock;
 use crate::tally::{Account, Counts};
 
-/// What gaps and service times of a point are expected to be (ticks).
+/// Expected means of the gaps and service times of a point (ticks).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Expected {
     gap: f64,
@@ -21,8 +21,8 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// None where a mean is not known, or where it says little over the length of a run: only Poisson arrivals, and hosts
-    /// whose protocol processing is that of the packets received, each at its own time.
+    /// `None` if a mean is not known, or says little over the length of a run: requires Poisson arrivals, and a host
+    /// whose protocol processing only handles received packets, each with its own time.
     pub(crate) fn of(point: &Point, clock: Clock) -> Option<Self> {
         let host = &point.host;
         let application = host.application_s.is_some();
@@ -39,7 +39,7 @@ impl Expected {
         Some(Self { gap: gap_s / tick_s, service: service_s / tick_s })
     }
 
-    /// By what share these packets brought more work a second than expected; None if there were none.
+    /// Relative surplus of the work per second that these packets brought. `None` without packets.
     pub(crate) fn surplus(&self, counts: &Counts) -> Option<f64> {
         if counts.offered == 0 || counts.processed == 0 {
             return None;
@@ -78,10 +78,10 @@ mod tests {
         };
         let effort = Effort::Exactly(20_000 * replications);
         let engine = SimEngine { seed: 11, effort, replications, ..SimEngine::default() };
-        engine.sample(&point, &crate::place::Here).expect("it is computed here").0
+        engine.sample(&point, &crate::executor::LocalExecutor).expect("it is computed here").0
     }
 
-    /// What an application adds to protocol times is no chance of the packets: it would shift every mean.
+    /// Protocol time that an application adds is not a random property of the packets: it would shift every mean.
     #[test]
     fn costs_that_are_no_packets_own_leave_no_control() {
         let clock = Clock::new(1e5, 1000);
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// If a scheme charged anything but service times to protocol processing, its mean latency would be shifted.
+    /// If a scheme charged anything except service times to protocol processing, its mean latency would be shifted.
     #[test]
     fn the_surplus_is_zero_on_average_under_every_scheme_and_load() {
         for scheme in SCHEMES {

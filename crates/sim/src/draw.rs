@@ -6,7 +6,7 @@ use netcliff_core::math;
 
 use crate::random::{BLOCK, Purpose, Stream};
 
-/// Fills a block with numbers of mean 1 and the shape of `service`.
+/// Fills a block with numbers of mean 1 and the distribution of `service`.
 pub(crate) fn unit_block(stream: &mut Stream, service: &Service, out: &mut [f64; BLOCK]) {
     match service {
         Service::Exponential => stream.exponential(out),
@@ -35,7 +35,7 @@ pub(crate) fn unit_block(stream: &mut Stream, service: &Service, out: &mut [f64;
         }
         Service::Empirical(empirical) => match &empirical.times {
             Some(times) => measured_block(stream, times, out),
-            // Refused before.
+            // Such a point is refused earlier.
             None => out.fill(1.0),
         },
     }
@@ -46,7 +46,7 @@ fn measured_block(stream: &mut Stream, times: &MeasuredTimes, out: &mut [f64; BL
     out.iter_mut().for_each(|x| *x = times.pick(*x));
 }
 
-/// Fills a block with times of mean `mean_ticks` and the shape of `service`.
+/// Fills a block with times of mean `mean_ticks` and the distribution of `service`.
 pub(crate) fn ticks_block(stream: &mut Stream, service: &Service, mean_ticks: f64, out: &mut [u64; BLOCK]) {
     if *service == Service::Exponential {
         return stream.exponential_ticks(mean_ticks, out);
@@ -56,18 +56,18 @@ pub(crate) fn ticks_block(stream: &mut Stream, service: &Service, mean_ticks: f6
     out.iter_mut().zip(&units).for_each(|(ticks, unit)| *ticks = to_ticks(unit * mean_ticks));
 }
 
-/// Numbers of ticks below this one are converted by [`to_short_ticks`]: 2^51.
+/// [`to_short_ticks`] converts numbers of ticks below this: 2^51.
 pub(crate) const SHORT_TICKS: f64 = MAGIC / 2.0;
-/// 2^52: adding it rounds a smaller number to the nearest whole one.
+/// 2^52: adding it rounds a smaller number to the nearest integer.
 const MAGIC: f64 = 4_503_599_627_370_496.0;
 
-/// A non-negative number of ticks below [`SHORT_TICKS`], rounded to the nearest.
+/// Rounds a non-negative number of ticks below [`SHORT_TICKS`] to the nearest integer.
 #[inline(always)]
 pub(crate) fn to_short_ticks(x: f64) -> u64 {
     (x + MAGIC).to_bits() & 0x000f_ffff_ffff_ffff
 }
 
-/// A non-negative number of ticks, rounded to the nearest; numbers above 2^51 go the slow way.
+/// Rounds a non-negative number of ticks to the nearest integer. Numbers above 2^51 take a slower path.
 #[inline(always)]
 pub(crate) fn to_ticks(x: f64) -> u64 {
     if x < SHORT_TICKS { to_short_ticks(x) } else { x as u64 }
@@ -84,19 +84,19 @@ pub(crate) struct Draw {
 }
 
 impl Draw {
-    /// Times of mean `mean_ticks` with the shape of `service`.
+    /// Times of mean `mean_ticks` with the distribution of `service`.
     pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: &Service, mean_ticks: f64) -> Self {
         let stream = Stream::new(seed, purpose, replication);
         Self { stream, service: service.clone(), mean_ticks, block: Box::new([0.0; BLOCK]), next: BLOCK }
     }
 
-    /// The next time, of the usual mean.
+    /// The next time, with the usual mean.
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         self.next_of_mean(self.mean_ticks)
     }
 
-    /// The next time, of mean `mean_ticks`. A time of mean zero draws nothing.
+    /// The next time, with the mean `mean_ticks`. A time of mean 0 draws no number.
     #[inline]
     pub(crate) fn next_of_mean(&mut self, mean_ticks: f64) -> u64 {
         if mean_ticks == 0.0 {
@@ -111,14 +111,14 @@ impl Draw {
         to_ticks(unit * mean_ticks)
     }
 
-    /// The last time that was drawn is the next again.
+    /// Returns the last time to the stream: the next call gives it again.
     pub(crate) fn give_back(&mut self) {
         if self.mean_ticks > 0.0 {
             self.next -= 1;
         }
     }
 
-    /// Variance over the square of the mean.
+    /// Squared coefficient of variation: variance over squared mean.
     pub(crate) fn squared_cv(&self) -> f64 {
         match &self.service {
             Service::Exponential => 1.0,
@@ -132,13 +132,13 @@ impl Draw {
         }
     }
 
-    /// The mean in ticks.
+    /// The mean [ticks].
     pub(crate) fn mean_ticks(&self) -> f64 {
         self.mean_ticks
     }
 }
 
-/// The same times as [`Draw::next`] gives, made ready ahead.
+/// The same times as [`Draw::next`] gives, computed ahead.
 #[derive(Debug)]
 pub(crate) struct Times {
     stream: Stream,
@@ -149,13 +149,13 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Times of mean `mean_ticks` with the shape of `service`.
+    /// Times of mean `mean_ticks` with the distribution of `service`.
     pub(crate) fn new(seed: u64, purpose: Purpose, replication: u64, service: &Service, mean_ticks: f64) -> Self {
         let stream = Stream::new(seed, purpose, replication);
         Self { stream, service: service.clone(), mean_ticks, ready: Vec::new(), next: 0 }
     }
 
-    /// The next `count` times or more; [`Times::took`] says how many were used.
+    /// The next `count` times or more. Report with [`Times::took`] how many were used.
     #[inline]
     pub(crate) fn ahead(&mut self, count: usize) -> &[u64] {
         while self.ready.len() - self.next < count {
@@ -175,7 +175,7 @@ impl Times {
         self.ready.extend(block);
     }
 
-    /// Uses up `count` of those ahead.
+    /// Uses up the next `count` times.
     #[inline]
     pub(crate) fn took(&mut self, count: usize) {
         self.next += count;
@@ -222,7 +222,8 @@ mod tests {
         }
     }
 
-    /// Seed 11, 100 000 draws of each shape: mean and squared coefficient of variation within 4 standard errors.
+    /// Seed 11, 100 000 draws of each distribution: mean and squared coefficient of variation are within 4 standard
+    /// errors.
     #[test]
     fn shapes_have_their_mean_and_variance() {
         for (service, scv, fourth) in [

@@ -5,7 +5,7 @@ use netcliff_core::{Aims, Engine, EngineFailure, EngineKind, Outcome, Point, Uns
 
 use crate::caveats;
 use crate::clock::Clock;
-use crate::place::{Here, Place};
+use crate::executor::{Executor, LocalExecutor};
 use crate::replicate::Batch;
 use crate::summary;
 use crate::{schemes, source};
@@ -13,35 +13,36 @@ use crate::{schemes, source};
 /// How long to simulate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Effort {
-    /// So many arrivals, over all replications together; up to 64 times as many (200 million at the most, or so many as asked
-    /// for) where replications of that are too short for what they report, such as the times of packets that wait longer
-    /// than a replication lasts. What is too short even then has no interval, and a note says why.
+    /// This number of arrivals over all replications. If the replications are too short for their results (e.g. for
+    /// packets that wait longer than a replication lasts), they are made longer: up to 64 times as many arrivals, but
+    /// at most 200 million or this number. Results that are still not supported have no interval, and a note says why.
     Packets(u64),
-    /// So many arrivals and no more, over all replications together. What replications are too short for is said by
-    /// [`Simulation::settled`] and a note; figures keep their intervals, which may then miss the truth.
+    /// Exactly this number of arrivals over all replications. [`Simulation::settled`] and a note report if the
+    /// replications are too short; results keep their intervals, which may then miss the truth.
     Exactly(u64),
-    /// Until figures are known to a half width. Each has its own interval: with k figures all hold at once with at least 1
-    /// - k (1 - confidence).
+    /// Until figures are known to a relative half width. Each figure has its own interval; k figures all hold together
+    /// with at least 1 - k (1 - confidence).
     Precision {
-        /// Half width over value; for shares of the CPU, of one CPU.
+        /// Half width over value; for shares of the CPU, over one CPU.
         relative: f64,
-        /// Give up after so many arrivals, and say so.
+        /// Largest number of arrivals; if the precision is not reached by then, a note says so.
         packets_at_most: u64,
-        /// Which figures; those that a point does not have are left out.
+        /// The figures that need this precision. Figures that a point does not have are ignored.
         figures: Aims,
     },
 }
 
-/// The simulator with its seed, effort and confidence. The result depends on nothing else: not on threads or machine.
+/// The simulator with its seed, effort and confidence. The result depends on nothing else, in particular not on threads
+/// or machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimEngine {
-    /// Seed of every stream.
+    /// Seed of all random streams.
     pub seed: u64,
     /// How long to simulate.
     pub effort: Effort,
-    /// Confidence of the intervals.
+    /// Confidence level of the intervals.
     pub confidence: f64,
-    /// Independent replications, at least 10.
+    /// Number of independent replications, at least 10.
     pub replications: u64,
 }
 
@@ -51,56 +52,57 @@ impl Default for SimEngine {
     }
 }
 
-/// Latencies reach this resolution in [`Simulation::latency_ns`], in significant digits.
+/// Resolution of the latencies in [`Simulation::latency_ns`], in significant digits.
 const DIGITS: u8 = 3;
 
-/// An outcome with what does not fit it.
+/// An outcome with additional results.
 #[derive(Debug, Clone)]
 pub struct Simulation {
-    /// The figures.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Latencies of the delivered packets after the warm-up (ns), mergeable.
+    /// Latencies of the packets delivered after the warm-up (ns). Histograms can be merged.
     pub latency_ns: Histogram<u64>,
-    /// Arrivals simulated, warm-up included.
+    /// Number of arrivals simulated, including warm-up.
     pub packets: u64,
-    /// Independent replications.
+    /// Number of independent replications.
     pub replications: u64,
-    /// False: the precision requested was not reached.
+    /// Whether the requested precision was reached.
     pub precise: bool,
-    /// False: the replications are too short for what they report: no steady state in their first half, too few times as long
-    /// as the figures remember, or packets that stay inside for too large a part of them.
+    /// Whether the replications are long enough: a steady state in their first half, enough autocorrelation times, and
+    /// packets that stay inside for only a small part of them.
     pub settled: bool,
 }
 
 impl SimEngine {
-    /// `packets` arrivals under `seed`.
+    /// An engine that simulates `packets` arrivals under `seed`.
     pub fn with_packets(seed: u64, packets: u64) -> Self {
         Self { seed, effort: Effort::Packets(packets), ..Self::default() }
     }
 
     /// Simulates a point. Errors: the point is invalid or not supported.
     pub fn simulate(&self, point: &Point) -> Result<Simulation, EngineFailure> {
-        self.simulate_at(point, &Here)
+        self.simulate_at(point, &LocalExecutor)
     }
 
-    /// The same to the digit with replications computed elsewhere; those of a host with several queues are computed here. Errors:
-    /// likewise, and [`EngineFailure::Interrupted`] where that place gives up.
-    pub fn simulate_at(&self, point: &Point, place: &dyn Place) -> Result<Simulation, EngineFailure> {
+    /// Like [`SimEngine::simulate`], with the replications computed by `executor`: the result is the same to the digit.
+    /// A host with several queues is computed on this machine. Further error: [`EngineFailure::Interrupted`] if the
+    /// executor gives up.
+    pub fn simulate_at(&self, point: &Point, executor: &dyn Executor) -> Result<Simulation, EngineFailure> {
         point.validate()?;
         self.supports(point)?;
         if point.host.queues.is_some() {
             return crate::multi_queue::simulate(self, point);
         }
-        let (batch, clock) = self.sample(point, place).ok_or(EngineFailure::Interrupted)?;
+        let (batch, clock) = self.sample(point, executor).ok_or(EngineFailure::Interrupted)?;
         Ok(self.simulation(point, &batch, clock))
     }
 
-    /// The simulator with its replications computed at a place.
-    pub fn at<'a>(&'a self, place: &'a dyn Place) -> At<'a> {
-        At { engine: self, place }
+    /// The simulator with its replications computed by `executor`.
+    pub fn at<'a>(&'a self, executor: &'a dyn Executor) -> SimAt<'a> {
+        SimAt { engine: self, executor }
     }
 
-    /// The simulation of a point from its batch.
+    /// Makes the result of a point from its batch of replications.
     pub(crate) fn simulation(&self, point: &Point, batch: &Batch, clock: Clock) -> Simulation {
         let mut outcome = summary::outcome(point, batch, clock, self.confidence);
         let short = batch.short(self.confidence);
@@ -122,7 +124,7 @@ impl SimEngine {
         }
     }
 
-    /// Refuses a host with several queues, for what shows one CPU.
+    /// Refuses a host with several queues, for results that concern one CPU.
     pub(crate) fn one_queue(&self, point: &Point) -> Result<(), Unsupported> {
         self.supports(point)?;
         if point.traffic.arrivals.read_once().is_some() {
@@ -139,9 +141,9 @@ impl SimEngine {
     }
 }
 
-/// A histogram of latencies (ns) that grows as it must.
+/// An empty histogram of latencies (ns) that grows as needed.
 pub(crate) fn empty_histogram() -> Histogram<u64> {
-    // Auto-resizing from the smallest range cannot be refused with 3 digits.
+    // An auto-resizing histogram with 3 digits is always accepted.
     let mut histogram = Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("3 digits are accepted"));
     histogram.auto(true);
     histogram
@@ -151,20 +153,20 @@ pub(crate) fn histogram_ns(batch: &Batch, clock: Clock) -> Histogram<u64> {
     let mut histogram = empty_histogram();
     for (ticks, count) in batch.pool.filled() {
         let nanoseconds = (clock.seconds(ticks) * 1e9).round() as u64;
-        // With auto-resizing only a value near 2^64 ns could be refused; a run is shorter than that.
+        // Recording can fail only near 2^64 ns; every run is shorter than that.
         let _ = histogram.record_n(nanoseconds, count);
     }
     histogram
 }
 
-/// A [`SimEngine`] whose replications are computed at a [`Place`].
+/// A [`SimEngine`] whose replications are computed by an [`Executor`].
 #[derive(Clone, Copy)]
-pub struct At<'a> {
+pub struct SimAt<'a> {
     engine: &'a SimEngine,
-    place: &'a dyn Place,
+    executor: &'a dyn Executor,
 }
 
-impl Engine for At<'_> {
+impl Engine for SimAt<'_> {
     fn kind(&self) -> EngineKind {
         self.engine.kind()
     }
@@ -174,7 +176,7 @@ impl Engine for At<'_> {
     }
 
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
-        Ok(self.engine.simulate_at(point, self.place)?.outcome)
+        Ok(self.engine.simulate_at(point, self.executor)?.outcome)
     }
 }
 

@@ -1,24 +1,24 @@
-//! [`Fifo`]: packets in order of arrival, in one buffer that grows to what the run needs and is then reused.
+//! [`Fifo`]: packets in order of arrival. Its buffer grows as needed and is then reused.
 
-/// One packet, with everything that is its own whatever the scheme.
+/// One packet, with the properties that do not depend on the scheme.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Packet {
-    /// Arrival in memory [ticks].
+    /// Arrival time in memory [ticks].
     pub arrived: u64,
     /// Protocol time [ticks].
     pub protocol: u64,
     /// Application time [ticks].
     pub application: u64,
-    /// Frame, FCS included (bytes).
+    /// Frame length, including FCS (bytes).
     pub bytes: u16,
-    /// The application that it is for.
+    /// Number of the application that receives the packet.
     pub socket: u16,
     /// Number of the packet, from 0 (wraps; for traces only).
     pub number: u32,
 }
 
-/// A queue of packets in a buffer whose length is a power of two. What enters and what leaves count apart: a count that both change
-/// would have the one wait for the other.
+/// A queue of packets in a buffer whose length is a power of two. It counts the packets that enter and those that leave
+/// separately: with a common counter, each update would wait for the previous one.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     buffer: Box<[Packet]>,
@@ -26,11 +26,11 @@ pub(crate) struct Fifo {
     popped: Passed,
 }
 
-/// Packets that have passed an end of the queue.
+/// The packets that have passed one end of the queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
     count: usize,
-    /// Sum of their arrival times, modulo 2^64 [ticks].
+    /// Sum of the packets' arrival times, modulo 2^64 [ticks].
     arrived: u64,
 }
 
@@ -49,13 +49,13 @@ impl Fifo {
         Self { buffer, pushed: Passed::default(), popped: Passed::default() }
     }
 
-    /// Packets held.
+    /// Number of packets in the queue.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.pushed.count.wrapping_sub(self.popped.count)
     }
 
-    /// True without packets.
+    /// Whether the queue is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.pushed.count == self.popped.count
@@ -87,28 +87,28 @@ impl Fifo {
         self.buffer = buffer;
     }
 
-    /// How long the packets have been here by `now`, added up [ticks].
+    /// Sum of the ages of all packets at `now` [ticks].
     pub(crate) fn ages(&self, now: u64) -> u128 {
         if self.is_empty() {
             return 0;
         }
         let most = u128::from(now - self.front().arrived) * self.len() as u128;
         let arrived = self.pushed.arrived.wrapping_sub(self.popped.arrived);
-        // A run of few packets is marked at each of them: there a sum over the queue would take as long as all the rest.
+        // A run of few packets has a mark at each packet; there a loop over the queue would dominate the run time.
         if most <= u128::from(u64::MAX) {
             return u128::from((self.len() as u64).wrapping_mul(now).wrapping_sub(arrived));
         }
         self.iter().map(|packet| u128::from(now - packet.arrived)).sum()
     }
 
-    /// The oldest packet; the queue must hold one.
+    /// The oldest packet. The queue must not be empty.
     #[inline]
     pub(crate) fn front(&self) -> &Packet {
         debug_assert!(!self.is_empty());
         &self.buffer[self.place(self.popped.count)]
     }
 
-    /// Takes the oldest packet; the queue must hold one.
+    /// Removes the oldest packet. The queue must not be empty.
     #[inline]
     pub(crate) fn pop(&mut self) -> Packet {
         let packet = *self.front();
@@ -116,7 +116,7 @@ impl Fifo {
         packet
     }
 
-    /// Oldest to newest.
+    /// The packets from oldest to newest.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet> {
         (0..self.len()).map(|place| &self.buffer[self.place(self.popped.count.wrapping_add(place))])
     }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn ages_are_those_of_the_packets_held() {
         let ages = |fifo: &Fifo, now: u64| fifo.iter().map(|packet| u128::from(now - packet.arrived)).sum::<u128>();
-        // By the second of these clocks the sum of times is beyond 64 bits, by the third that of ages, too.
+        // With the second tick, the sum of times exceeds 64 bits; with the third one, the sum of ages does too.
         for tick in [1, u64::MAX / 400, u64::MAX / 190] {
             let mut fifo = Fifo::new();
             assert_eq!(fifo.ages(7), 0);

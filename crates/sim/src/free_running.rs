@@ -1,18 +1,18 @@
-//! [`FreeRunning`]: a timer that nothing restarts, such as the scheduler's tick.
+//! [`FreeRunning`]: a timer that is never restarted, such as the scheduler's tick.
 //!
-//! The packets do not know of it: in each replication it begins somewhere in its period. Were it always at the same place, constant
-//! arrivals, which are not random, would meet it in one way only in all replications, and no interval would show it.
+//! The timer is independent of the packets: in each replication it starts at a random point of its period. With a fixed
+//! start, constant arrivals would meet it at the same point in all replications, and no interval would show that.
 
 use crate::random::{BLOCK, Purpose, Stream};
 
-/// Ticks at `period - offset` and each `period` from then on.
+/// A timer that ticks at `period - offset` and each `period` after that.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FreeRunning {
     period: u64,
     offset: u64,
 }
 
-/// How far into its period the timer of `purpose` is when `replication` begins: 0 or more, less than `period` [ticks].
+/// Offset of the timer of `purpose` within its period when `replication` starts: from 0 to less than `period` [ticks].
 pub(crate) fn offset(period: u64, seed: u64, purpose: Purpose, replication: u64) -> u64 {
     let mut uniform = [0.0; BLOCK];
     Stream::new(seed, purpose, replication).uniform(&mut uniform);
@@ -20,13 +20,13 @@ pub(crate) fn offset(period: u64, seed: u64, purpose: Purpose, replication: u64)
 }
 
 impl FreeRunning {
-    /// One of `period` ticks, at least 1.
+    /// A timer with a period of `period` ticks, at least 1.
     pub(crate) fn new(period: u64, seed: u64, purpose: Purpose, replication: u64) -> Self {
         let period = period.max(1);
         Self { period, offset: offset(period, seed, purpose, replication) }
     }
 
-    /// Ticks up to `at`, its own included.
+    /// Number of ticks up to and including `at`.
     #[inline]
     pub(crate) fn count(&self, at: u64) -> u64 {
         (at + self.offset) / self.period
@@ -38,7 +38,7 @@ impl FreeRunning {
         (self.count(at) + 1) * self.period - self.offset
     }
 
-    /// True if a tick has come at `earliest` or later, up to `at`.
+    /// Whether there is a tick from `earliest` to `at`, both included.
     #[inline]
     pub(crate) fn since(&self, earliest: u64, at: u64) -> bool {
         self.count(at) * self.period >= earliest + self.offset

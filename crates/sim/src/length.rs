@@ -1,16 +1,18 @@
-//! Whether replications are long enough for every figure they report, and by how much longer they would have to be.
+//! Checks whether replications are long enough for every figure they report, and estimates how much longer they would
+//! have to be.
 //!
-//! Three rules, each over the number of packets in the host, the number in the ring, and the latency of the packets that leave,
-//! cell by cell of a replication ([`CELLS`]):
+//! Three rules apply to each of these series: the number of packets in the host, the number in the ring, and the
+//! latency of the packets that leave. A series has one value for each cell of a replication ([`CELLS`]):
 //!
-//! 1. the warm-up ends in the first half ([`warm_up`]): latencies settle a time in the host later than the queues do;
-//! 2. what is kept is [`STRETCHES`] times as long as the figures remember (their integrated autocorrelation time), so that the
-//!    empty host at the start is forgotten, and replications neither share their luck from end to end nor are too few to tell; and as
-//!    many times what a scheme that adapts itself counts for a decision ([`decisions`]), and so many pauses of the CPU where it has
-//!    any ([`pauses`]);
-//! 3. Little's law: the integral of the number inside is the sum of the times of those that left, up to the ages of those that were
-//!    inside when the window opened and of those inside when it closed. Together they are at most [`EDGES`] of the integral, and what
-//!    they differ by would not move the mean latency out of its interval.
+//! 1. the warm-up ends in the first half ([`warm_up`]). Latencies settle later than the queues, by the time that
+//! packets spend in the host;
+//! 2. the rest is [`STRETCHES`] times as long as the integrated autocorrelation time of the series, so that the empty
+//! host at the start is forgotten, and a replication neither keeps one level from end to end nor has too few
+//! independent values. It also contains [`STRETCHES`] decisions of a scheme that adapts itself ([`decisions`]), and
+//! [`STRETCHES`] pauses of the CPU if the host has pauses ([`pauses`]);
+//! 3. Little's law: the integral of the number inside is the sum of the times of the packets that left, up to the ages
+//! of the packets inside when the window opens and when it closes. These ages together are at most [`EDGES`] of the
+//! integral, and their difference would not move the mean latency out of its interval.
 
 use netcliff_core::{Point, Scheme, net_dim};
 
@@ -21,54 +23,57 @@ use crate::schemes::hybrid;
 use crate::stats::{mser_5, ratio};
 use crate::tally::{Account, Counts};
 
-/// Autocorrelation times that a replication lasts at least. An integrated time is estimated well from fifty of it and too
-/// low by a tenth or two from five (Sokal 1997, section 3), far from twenty either way: what is too short is found
-/// out. `cargo test -p netcliff-sim --release --test sim coverage:: -- --ignored` repeats what intervals hold with it.
+/// Smallest length of a replication, in autocorrelation times. The integrated time is estimated well from fifty of
+/// them, and too low by a tenth or two from five (Sokal 1997, section 3). Both are far from twenty, so a short
+/// replication is recognised. `cargo test -p netcliff-sim --release --test sim coverage:: -- --ignored` repeats how
+/// many intervals hold with this value.
 const STRETCHES: f64 = 20.0;
-/// The autocorrelation is summed up to so many times its own integral (Sokal's automatic window).
+/// The autocorrelation is summed up to this multiple of its own integral (Sokal's automatic window).
 const WINDOW: f64 = 5.0;
-/// Largest share of the integral of the number inside that belongs to packets which came before the window or leave after it. With
-/// times in the host all alike the window is then ten of them long.
+/// Largest share of the integral of the number inside that belongs to packets which arrived before the window or leave
+/// after it. If all packets spend the same time in the host, the window is then ten of these times long.
 const EDGES: f64 = 0.1;
-/// A difference between the two sides of Little's law below this is no reason to go on (share of the mean latency): constant times
-/// have intervals of no width.
+/// A difference between the two sides of Little's law below this share of the mean latency is ignored: constant times
+/// have intervals of width 0.
 const ALIKE: f64 = 1e-4;
 
-/// What replications lack.
+/// What the replications lack.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Lack {
-    /// The warm-up does not end in their first half.
+    /// A steady state: the warm-up does not end in their first half.
     Steady,
-    /// They are too few autocorrelation times long.
+    /// Length: they are too few autocorrelation times long.
     Stretches,
-    /// So many pauses of the CPU are expected in each, which are too few.
+    /// Pauses of the CPU: too few of them are expected in each replication (this number).
     Pauses(f64),
-    /// Packets stay inside for too large a part of them: this share of their times is outside the window.
+    /// Room: packets stay inside for too long. This share of their times is outside the window.
     Stay(f64),
-    /// The two sides of Little's law differ by this share of the mean latency, which is more than its interval.
+    /// Balance: the two sides of Little's law differ by this share of the mean latency, which is more than its
+    /// interval.
     Balance(f64),
 }
 
-/// How much longer replications would have to be, as estimated from these, and for what.
+/// How much longer the replications would have to be, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Short {
-    /// Above 1.
+    /// Factor by which the length has to grow, above 1.
     pub longer: f64,
-    /// The first rule that is not kept.
+    /// The first rule that is violated.
     pub lack: Lack,
 }
 
 impl Short {
-    /// True if no figure of the replications is to be relied on; else only the times of packets are not.
+    /// Whether no figure of the replications is reliable. Otherwise only the times of packets are not.
     pub(crate) fn concerns_all(self) -> bool {
         matches!(self.lack, Lack::Steady | Lack::Stretches | Lack::Pauses(_))
     }
 }
 
-/// A figure as a ratio of two parts of the counts.
+/// A figure as a ratio of two counts.
 type Series = fn(&Counts) -> (f64, f64);
 
-/// What every figure of an outcome follows. Throughput, losses and shares of the CPU change as the numbers inside do.
+/// The series that every figure of an outcome follows: throughput, losses and shares of the CPU change as the numbers
+/// of packets inside do.
 const SERIES: [Series; 3] = [
     |counts| (counts.system_area as f64, counts.at as f64),
     |counts| (counts.ring_area as f64, counts.at as f64),
@@ -80,10 +85,10 @@ fn cells(marks: &[Counts], series: Series) -> Vec<(f64, f64)> {
     marks.windows(2).map(|pair| series(&pair[1].since(&pair[0]))).collect()
 }
 
-/// The warm-up by MSER-5 over each of the series, averaged over the replications (the marks of each), the longest of them, rounded
-/// up to the next tenth of the run, where the latency histogram can be cut as well. Judged one by
-/// one, replications would lose whatever congestion they chance to begin with, and the mean would be too low: by 1.6 %
-/// in M/M/1 at 80 % load with 20 000 arrivals each.
+/// Determines the warm-up by MSER-5 on each series, averaged over the replications (given by their marks). The longest
+/// one counts, rounded up to the next tenth of the run, where the latency histogram can also be cut. If each
+/// replication were judged separately, each would lose the congestion that it happens to begin with, and the mean would
+/// be too low: by 1.6 % in M/M/1 at 80 % load with 20 000 arrivals each.
 pub(crate) fn warm_up<'a>(
     point: &Point,
     clock: Clock,
@@ -105,8 +110,8 @@ pub(crate) fn warm_up<'a>(
     WarmUp { tenths, settled: true, stretches: (kept / remembered).min(decided), pauses }
 }
 
-/// Pauses of the CPU that the kept part of a replication is expected to hold; infinite for a host without. Expected and not
-/// counted, since what loses packets in pauses that are rare looks steady, and well known, until one is met.
+/// Expected number of CPU pauses in a replication after its warm-up; infinite for a host without pauses. It is computed
+/// and not counted, because a run without any of the rare pauses would look steady and precise.
 fn pauses<'a>(point: &Point, clock: Clock, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     let Some(pauses) = point.host.pauses() else { return f64::INFINITY };
     let (ticks, count) = replications.fold((0.0, 0.0), |(ticks, count), marks| {
@@ -115,12 +120,13 @@ fn pauses<'a>(point: &Point, clock: Clock, tenths: usize, replications: impl Ite
     pauses.per_s() * clock.seconds(ticks) / count
 }
 
-/// Share of the CPU left over below which a ring is hardly ever empty, so that when the next interrupt comes hardly matters.
+/// If the CPU has less than this share left over, a ring is hardly ever empty, so the time of the next interrupt hardly
+/// matters.
 const NOTHING_LEFT: f64 = 1e-3;
 
-/// How many times what it counts for a decision a scheme that adapts itself has counted in a replication, on average; infinite for
-/// others. Before the first decisions the figures are those of its start, and steady: dim at 164 kpps has 27 us in
-/// replications of 2000 packets, with two decisions each, and 49 us in the long run.
+/// Mean number of decisions of a self-adapting scheme in a replication; infinite for other schemes. Before the first
+/// decisions, the figures are those of the scheme's start, and look steady: dim at 164 kpps has 27 us in replications
+/// of 2000 packets with two decisions each, and 49 us in the long run.
 fn decisions<'a>(scheme: &Scheme, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     let kept: Vec<Counts> = replications.map(|marks| marks[CELLS].since(&marks[tenths * CELLS / 10])).collect();
     let sum = |of: fn(&Counts) -> u64| kept.iter().map(of).sum::<u64>() as f64;
@@ -140,7 +146,7 @@ fn decisions<'a>(scheme: &Scheme, tenths: usize, replications: impl Iterator<Ite
     counted / kept.len() as f64
 }
 
-/// The series cell by cell over all replications together; a cell in which nothing left shows what the one before did.
+/// The series averaged over all replications, cell by cell. A cell in which nothing left repeats the previous value.
 fn averaged(replications: &[Vec<(f64, f64)>]) -> Vec<f64> {
     let mut last = 0.0;
     let cell = |cell: usize| {
@@ -153,8 +159,8 @@ fn averaged(replications: &[Vec<(f64, f64)>]) -> Vec<f64> {
     (0..CELLS).map(cell).collect()
 }
 
-/// The integrated autocorrelation time of a series in cells, from cell `from` on, at least 1. Deviations are those from the ratio
-/// over all replications, so that replications which each stay at a level of their own are seen to.
+/// Integrated autocorrelation time of a series from cell `from` on, in cells, at least 1. Deviations are taken from the
+/// ratio over all replications, so that replications that stay at different levels are recognised.
 fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
     let kept = || replications.iter().map(|one| &one[from..]);
     let (above, below) = kept().flatten().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
@@ -166,7 +172,7 @@ fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
         deviations.iter().map(products).sum::<f64>() / (length - lag) as f64
     };
     let variance = covariance(0);
-    // Sums of rounding errors are no variance.
+    // Sums of rounding errors do not count as variance.
     let scale = replications.len() as f64 * (above / (length * replications.len()) as f64).powi(2);
     if variance <= 1e-18 * scale {
         return 1.0;
@@ -182,8 +188,8 @@ fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
 }
 
 impl Batch {
-    /// What the replications are too short for; None: nothing, or their length is chosen by the caller. Intervals are those of
-    /// `confidence`.
+    /// What the replications are too short for. `None` if they are long enough, or if the caller chose their length.
+    /// `confidence` is that of the intervals.
     pub(crate) fn short(&self, confidence: f64) -> Option<Short> {
         if self.known.is_some() {
             return None;
@@ -204,8 +210,8 @@ impl Batch {
     }
 }
 
-/// By how much longer replications with these marks would have to be for the rules that need no interval; 1: they are long enough.
-/// `tenths` are cut off as their warm-up.
+/// Factor by which replications with these marks would have to be longer, by the rules that need no interval; 1 if they
+/// are long enough. `tenths` are cut off as warm-up.
 pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Iterator<Item = &'a [Counts]>) -> f64 {
     if !warm_up.settled {
         return 2.0;
@@ -221,20 +227,20 @@ pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Ite
 }
 
 impl Batch {
-    /// True if packets stay inside for too large a part of the replications.
+    /// Whether packets stay inside for too large a part of the replications.
     pub(crate) fn outstayed(&self) -> bool {
         outside(&self.replications) > EDGES
     }
 }
 
-/// Share of the times that belong to packets which came before the window or leave after it.
+/// Share of the packets' times that belongs to packets which arrived before the window or leave after it.
 fn outside(replications: &[Replication]) -> f64 {
     let ages: u128 = replications.iter().map(|one| one.ages.0 + one.ages.1).sum();
     let inside: u128 = replications.iter().map(|one| one.counts.system_area).sum();
     ages as f64 / (inside as f64).max(1.0)
 }
 
-/// Little's law over the replications.
+/// Checks Little's law over the replications. `None` if it holds.
 fn out_of_balance(replications: &[Replication], confidence: f64) -> Option<Short> {
     let sum = |of: &dyn Fn(&Replication) -> f64| replications.iter().map(of).sum::<f64>();
     let (before, after) = (sum(&|one| one.ages.0 as f64), sum(&|one| one.ages.1 as f64));

@@ -6,30 +6,31 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `clock`, `random`, `draw` | time in whole ticks, streams of random numbers, service times |
-//! | `source` | the packets: gaps, sizes, times of their own, the same under every scheme |
+//! | `source` | the packets: gaps, sizes and CPU times, the same under every scheme |
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
-//! | `recursion` | schemes without application, sender and pauses, unobserved, packet by packet without events: `ideal`, `interrupt`, unmasked `coalesce`, `disable-enable`, `polling`, `napi-2007`, and `napi` of a device |
-//! | `trace` | a short run moment by moment, for display |
+//! | `recursion` | packets computed one by one without events, where scheme and host allow it |
+//! | `trace` | a short run in detail, for display |
 //! | `multi_queue` | several queues, each with a core of its own or several on one |
-//! | `shared` | one core that works for several queues |
+//! | `shared` | one core that serves several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
-//! | `replicas` | replications one by one, for procedures that decide how many they need |
-//! | `trials` | short runs from an empty host, as in a measurement |
-//! | `sample` | how many packets in how many replications |
-//! | `place` | where replications are computed: here, or where they are sent |
-//! | `length` | warm-up, and whether replications are long enough for what they report |
+//! | `replicas` | single replications, for procedures that decide how many they need |
+//! | `trials` | short runs from an empty host, like trials of a measurement |
+//! | `sample` | the number of packets and replications |
+//! | `executor` | executors of replications: this machine, or others |
+//! | `length` | the warm-up, and whether replications are long enough for their results |
 //! | `replicate`, `stats`, `summary` | replications, intervals, figures |
-//! | `caveats` | precision that was not reached, and intervals that are not justified |
+//! | `caveats` | notes: precision that was not reached, intervals that are not justified |
 //!
-//! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of threads.
+//! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of
+//! threads.
 //!
 //! ```
 //! use netcliff_core::{Engine, Host, Point, Traffic};
 //! use netcliff_sim::SimEngine;
 //!
-//! // Twice what the host can serve: about half is lost, and the figure says how well that is known.
+//! // Twice what the host can serve: about half is lost, and the interval says how well that is known.
 //! let host = Host::pentium4_2530mhz();
 //! let traffic = Traffic::poisson(1.0);
 //! let rate_pps = 2.0 * host.mu_pps(64.0);
@@ -39,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// The same bits on every platform: see core::math.
+// The results have the same bits on every platform: see core::math.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod caveats;
@@ -48,6 +49,7 @@ mod clock;
 mod control;
 mod draw;
 mod engine;
+mod executor;
 mod fifo;
 mod free_running;
 mod length;
@@ -55,7 +57,6 @@ mod machine;
 mod multi_queue;
 mod observe;
 mod pair;
-mod place;
 mod random;
 mod recursion;
 #[cfg(test)]
@@ -75,8 +76,8 @@ mod trace;
 mod trials;
 
 pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
-pub use engine::{At, Effort, SimEngine, Simulation};
+pub use engine::{Effort, SimAt, SimEngine, Simulation};
+pub use executor::{Executor, Filled, LocalExecutor, ReplicationRequest};
 pub use observe::Wanted;
-pub use place::{Filled, Here, Order, Place};
 pub use replicas::Replica;
 pub use trace::{Activity, Level, Span, Trace};

@@ -1,15 +1,15 @@
-//! [`Machine`]: one CPU, its ring, its socket and the clock; the parts every scheme is made of.
+//! [`Machine`]: one CPU with its ring, socket and clock: the parts of every scheme.
 //!
-//! The CPU is the only actor besides the arrivals: a scheme spends the CPU's time in pieces, and arrivals (and its own
-//! timers) take place inside the pieces. There is no event list: the next event is the smallest of a handful of times.
+//! Besides the arrivals, only the CPU acts: a scheme spends the CPU's time in pieces, and arrivals (and the scheme's
+//! timers) take place within the pieces. There is no event list: the next event is the smallest of a handful of times.
 
 mod application;
-mod beside;
 mod look_ahead;
 mod pauses;
 mod record;
 mod resume;
 pub(crate) mod sender;
+mod side_load;
 mod threads;
 mod transmit;
 
@@ -23,32 +23,32 @@ use crate::random::Purpose;
 use crate::source::{PacketCost, Source};
 use crate::tally::{Account, Counts};
 pub(crate) use application::{Applications, SLICE_S, SocketCounts};
-use beside::Beside;
 pub(crate) use pauses::Pauses;
 pub(crate) use record::{CELLS, Records, SEGMENTS};
 pub(crate) use resume::Left;
+use side_load::SideLoad;
 
-/// What became of a packet.
+/// What happened to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacketOutcome {
-    /// Left protocol processing (and entered the socket where there is an application).
+    /// It left protocol processing (and, with an application, entered the socket).
     Processed,
-    /// Taken by the application.
+    /// The application took it.
     Taken,
-    /// Found the ring full.
+    /// It found the ring full.
     DroppedRing,
-    /// Found the socket full.
+    /// It found the socket full.
     DroppedSocket,
-    /// Found the stopped sender's queue full: never sent.
+    /// It found the stopped sender's queue full and was never sent.
     DroppedSender,
 }
 
-/// Sees every packet's outcome; `()` sees nothing and costs nothing.
+/// Observes every packet's outcome. `()` observes nothing and costs nothing.
 pub(crate) trait Watch {
-    /// False: nobody sees when what happens, so that arrivals may be looked at later and idle polls skipped.
+    /// Whether the watch needs the times of events. If false, arrivals may be handled later, and idle polls skipped.
     const SEES: bool = true;
 
-    /// Packet `number` met `outcome` at `at` [ticks].
+    /// Packet `number` had `outcome` at `at` [ticks].
     #[inline]
     fn outcome(&mut self, _number: u32, _outcome: PacketOutcome, _at: u64) {}
 
@@ -73,37 +73,37 @@ impl Watch for () {
     const SEES: bool = false;
 }
 
-/// What an arrival did.
+/// The effect of an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It is in the ring.
+    /// The packet is in the ring.
     Accepted,
     /// The ring was full.
     Dropped,
     /// No packet: a transmission has ended and waits for its completion.
     Completion,
-    /// Nothing that concerns the ring: the sender holds the packet back, or a transmission was refused.
+    /// No effect on the ring: the sender queued the packet, or a transmission was refused.
     Elsewhere,
-    /// The replication is over; there was no packet.
+    /// No packet: the replication is over.
     Ended,
 }
 
-/// Times that belong to no packet.
+/// Times that do not belong to a packet.
 #[derive(Debug)]
 pub(crate) struct Times {
-    /// Interrupts; the scheme gives the mean.
+    /// Duration of an interrupt; the scheme gives the mean.
     pub interrupt: Draw,
-    /// What an application pays when it goes on after an interrupt.
+    /// Time that an application needs to continue after an interrupt.
     pub resume: Draw,
-    /// From an interrupt's cause to its handler.
+    /// Time from an interrupt's cause to its handler.
     pub delivery: Draw,
-    /// Polls.
+    /// Overhead of a poll.
     pub poll: Draw,
-    /// Waking a thread.
+    /// Time to wake a thread.
     pub wakeup: Draw,
-    /// Switching to a thread.
+    /// Time to switch to a thread.
     pub switch: Draw,
-    /// One NIC register write, mean [ticks].
+    /// Mean time of one NIC register write [ticks].
     pub mask_ticks: f64,
     /// The scheduler's tick.
     pub scheduler: FreeRunning,
@@ -137,33 +137,34 @@ impl Times {
 
 /// One CPU with its queues.
 pub(crate) struct Machine<W> {
-    /// The present [ticks].
+    /// The present time [ticks].
     pub now: u64,
-    /// True once the last mark is set: whatever happens after is not recorded.
+    /// Whether the last mark is set: later events are not recorded.
     pub done: bool,
-    /// Packets at the head of `ring` that do not count against its limit (a spliced backlog).
+    /// Number of packets at the head of `ring` that do not count against its limit (a spliced backlog).
     pub uncounted: usize,
-    /// Packets `ring` may hold besides the uncounted ones.
+    /// Number of packets that `ring` may hold in addition to the uncounted ones.
     pub ring_limit: usize,
-    /// The applications, if any are modelled.
+    /// The applications. `None` if none are modelled.
     pub applications: Option<Applications>,
-    /// Times that belong to no packet.
+    /// Times that do not belong to a packet.
     pub times: Times,
-    /// What packets cost by size.
+    /// Protocol time of packets by size.
     pub cost: PacketCost,
-    /// What was counted so far.
+    /// The counts so far.
     pub counts: Counts,
-    /// Ring and protocol; the packet in service keeps its place.
+    /// Packets in ring and protocol processing; the packet in service stays in its slot.
     ring: Fifo,
-    /// The next arrival that is not in the ring yet, or event of the sender or of a transmission [ticks]; [`NEVER`] once the
-    /// replication is over.
+    /// Time of the next arrival that is not in the ring yet, or of the next event of the sender or of a transmission
+    /// [ticks]; [`NEVER`] once the replication is over.
     arrives: u64,
-    /// Arrivals before this one surely find room: they may be looked at once the ring is ([`look_ahead`]) [ticks].
+    /// Arrivals before this time cannot be dropped, so they may be handled when the ring is next examined
+    /// ([`look_ahead`]) [ticks].
     sure_until: u64,
-    /// Neither pauses nor a sender or transmissions.
+    /// Whether the host has neither pauses nor a sender or transmissions.
     only_receives: bool,
     pauses: Pauses,
-    beside: Option<Box<Beside>>,
+    side_load: Option<Box<SideLoad>>,
     records: Records,
     source: Source,
     watch: W,
@@ -174,9 +175,9 @@ impl<W: Watch> Machine<W> {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64, watch: W) -> Self {
         let mut source = Source::new(point, clock, seed, replication);
         let first = source.gap();
-        let beside = Beside::new(point, clock, seed, replication, first);
+        let side_load = SideLoad::new(point, clock, seed, replication, first);
         let times = Times::new(point, clock, seed, replication);
-        let arrives = beside.as_ref().map_or(first, |beside| beside.next());
+        let arrives = side_load.as_ref().map_or(first, |side_load| side_load.next());
         Self {
             now: 0,
             done: false,
@@ -189,21 +190,21 @@ impl<W: Watch> Machine<W> {
             ring: Fifo::new(),
             arrives,
             sure_until: arrives,
-            only_receives: beside.is_none() && point.host.pauses().is_none(),
+            only_receives: side_load.is_none() && point.host.pauses().is_none(),
             pauses: Pauses::new(point, clock, seed, replication),
-            beside,
+            side_load,
             records: Records::new(packets),
             source,
             watch,
         }
     }
 
-    /// What was recorded, and the watch.
+    /// The records, and the watch.
     pub(crate) fn finish(self) -> (Records, W) {
         (self.records, self.watch)
     }
 
-    /// Lets time pass to `at` on `account`, with no event before it.
+    /// Lets time pass to `at` on `account`. No event is due before that.
     #[inline]
     pub(crate) fn pass(&mut self, account: Account, at: u64) {
         debug_assert!(self.now <= at && at <= self.sure_until);
@@ -217,9 +218,10 @@ impl<W: Watch> Machine<W> {
         self.now = at;
     }
 
-    /// Passes over `polls` polls that find nothing, `each` apart [ticks]: they take the mean overhead, the rest of the time is
-    /// available. No event may be due meanwhile. The figures of an outcome are expectations, which this leaves as they are;
-    /// one by one, the ticks of `polling` at a packet in ten seconds would be half a million a packet.
+    /// Skips `polls` polls that find nothing, `each` ticks apart: they take their mean overhead, and the rest of the
+    /// time is available. No event may be due in between. The figures of an outcome are expectations, which this does
+    /// not change. Simulated one by one, the ticks of `polling` at one packet in ten seconds would be half a million
+    /// per packet.
     pub(crate) fn leave_out_polls(&mut self, polls: u64, each: f64) {
         self.counts.polls += polls;
         let (busy, all) = (self.times.poll.mean_ticks() * polls as f64, each * polls as f64);
@@ -229,7 +231,7 @@ impl<W: Watch> Machine<W> {
         self.pass(Account::Available, start + all);
     }
 
-    /// True if an arrival is due now.
+    /// Whether an arrival is due now.
     #[inline]
     pub(crate) fn arrival_due(&mut self) -> bool {
         self.now == self.next_arrival()
@@ -243,12 +245,12 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// The arrival that is due now.
+    /// Handles the arrival that is due now.
     #[inline]
     pub(crate) fn take_arrival(&mut self) -> Arrival {
         self.settle();
         debug_assert_eq!(self.now, self.arrives);
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             return self.take_event();
         }
         if self.counts.offered == self.records.next_mark() && self.mark() {
@@ -274,7 +276,7 @@ impl<W: Watch> Machine<W> {
         packet
     }
 
-    /// What becomes of the packets of the application that one is for; None where they are not distinguished.
+    /// The counts of the application that receives packets of `socket`. `None` with a single application.
     #[inline]
     pub(super) fn counts_of(&mut self, socket: u16) -> Option<&mut SocketCounts> {
         self.applications.as_mut()?.counts_of(socket)
@@ -296,7 +298,7 @@ impl<W: Watch> Machine<W> {
         Arrival::Accepted
     }
 
-    /// Records the counts up to now; true if that was the last time.
+    /// Records the counts up to now. Returns true at the last mark.
     #[inline(never)]
     fn mark(&mut self) -> bool {
         let ages = |queue: &Fifo| queue.ages(self.now);
@@ -308,7 +310,7 @@ impl<W: Watch> Machine<W> {
         };
         counts.system_area = match &self.applications {
             None => {
-                // Processed is delivered.
+                // Without an application, processed means delivered.
                 (counts.delivered, counts.latency) = (counts.processed, counts.processed_latency);
                 counts.ring_area
             }
@@ -319,15 +321,15 @@ impl<W: Watch> Machine<W> {
                 counts.latency + counts.lost_latency + ages(&self.ring) + waiting
             }
         };
-        if let Some(beside) = &self.beside {
-            if let Some(sender) = &beside.sender {
+        if let Some(side_load) = &self.side_load {
+            if let Some(sender) = &side_load.sender {
                 counts.inside_sender = sender.held.len() as u64;
-                // Times count from the schedule; the ring saw the packets only once they were sent.
+                // Latencies count from the schedule, but the ring received the packets only when they were sent.
                 counts.ring_area -= sender.waited;
                 counts.sender_area = sender.waited + ages(&sender.held);
                 counts.system_area += ages(&sender.held);
             }
-            if let Some(transmit) = &beside.transmit {
+            if let Some(transmit) = &side_load.transmit {
                 counts.transmit = transmit.counts_at(self.now);
             }
         }
@@ -342,7 +344,7 @@ impl<W: Watch> Machine<W> {
         self.done
     }
 
-    /// Protocol time of the packet at the head of the ring, waking the application included where it sleeps.
+    /// Protocol time of the packet at the head of the ring, including the wake-up of the application if it sleeps.
     #[inline]
     pub(crate) fn protocol_work(&mut self) -> u64 {
         let head = self.head();
@@ -358,10 +360,11 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// The packet at the head of the ring has been processed. True if that woke the application.
+    /// Records that the packet at the head of the ring has been processed. Returns true if that woke the application.
     #[inline(always)]
     pub(crate) fn finish_packet(&mut self) -> bool {
-        // Not copied whole: that would wait for the packet to be written, where it has just come.
+        // Copy only the needed fields: a copy of the whole packet would wait until it is written, if it has just
+        // arrived.
         let Packet { arrived, bytes, number, .. } = *self.ring.front();
         let latency = self.now - arrived;
         self.counts.processed += 1;
@@ -373,17 +376,17 @@ impl<W: Watch> Machine<W> {
         self.watch.outcome(number, PacketOutcome::Processed, self.now);
         self.counts.delivered_bytes += u64::from(bytes);
         self.records.latency(latency);
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             self.forward(u32::from(bytes));
         }
         false
     }
 
-    /// The packet at the head leaves the ring.
+    /// Removes the packet at the head from the ring.
     #[inline]
     fn leave_ring(&mut self) -> Packet {
         let packet = self.ring.pop();
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             self.relieve();
         }
         packet

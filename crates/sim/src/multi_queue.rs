@@ -1,5 +1,5 @@
-//! A host with several queues: each vector is simulated on a stream of its own, on as many packets as its share asks for;
-//! queues that share a core together.
+//! A host with several queues: each vector is simulated on a stream of its own, with a number of packets proportional
+//! to its share. Queues that share a core are simulated together.
 
 use std::cell::{Cell, RefCell};
 
@@ -10,7 +10,7 @@ use netcliff_core::{EngineFailure, Figure, Latency, Outcome, Point};
 use crate::engine::{Effort, SimEngine, Simulation, empty_histogram};
 use crate::shared;
 
-/// Simulates every vector of a host that has queues. The point must be supported.
+/// Simulates every vector of a host with queues. The point must be supported.
 pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, EngineFailure> {
     let whole_pps = point.traffic.rate_pps().unwrap_or(1.0);
     let last: RefCell<Vec<Option<Simulation>>> = RefCell::default();
@@ -37,7 +37,7 @@ pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, 
     let receptions = outcome.queues.iter().filter(|queue| queue.role == Role::Receive).count();
     let mut latency_ns = empty_histogram();
     for part in parts.iter().take(receptions).flatten() {
-        // Both histograms resize themselves, so that nothing is out of range.
+        // Both histograms resize themselves, so that every value fits.
         let _ = latency_ns.add(&part.latency_ns);
     }
     with_quantiles(&mut outcome, &latency_ns);
@@ -52,8 +52,8 @@ pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, 
     })
 }
 
-/// The engine for one vector: other streams, and packets by its share, so that all see the same length of time unless one needs
-/// longer replications.
+/// The engine for one vector: other streams, and packets in proportion to its share, so that all vectors have the same
+/// length of time unless one needs longer replications.
 fn part_of(engine: &SimEngine, number: usize, share: f64) -> SimEngine {
     let seed = engine.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let effort = match engine.effort {
@@ -64,7 +64,8 @@ fn part_of(engine: &SimEngine, number: usize, share: f64) -> SimEngine {
     SimEngine { seed, effort, ..engine.clone() }
 }
 
-/// The quantiles of all packets together, in place of those interpolated; as uncertain as the most uncertain queue's.
+/// Replaces the interpolated quantiles by those of all packets together; they are as uncertain as those of the most
+/// uncertain queue.
 fn with_quantiles(outcome: &mut Outcome, latency_ns: &Histogram<u64>) {
     let parts: Vec<Latency> = outcome.queues.iter().filter_map(|queue| queue.outcome.as_ref()?.latency_s).collect();
     let Some(latency) = &mut outcome.latency_s else { return };

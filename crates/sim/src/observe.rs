@@ -1,5 +1,5 @@
-//! [`SimEngine::simulate_in_detail`]: the same replications once more with an observer, which leaves them as they are
-//! and costs the plain run nothing.
+//! [`SimEngine::simulate_in_detail`]: runs the same replications once more with an observer. The observer does not
+//! change them, and a plain run has no cost for it.
 
 mod busy;
 mod level;
@@ -9,8 +9,8 @@ use netcliff_core::{Detail, EngineFailure, Invalid, LatencyHistogram, Point, Que
 
 use crate::clock::Clock;
 use crate::engine::{SimEngine, Simulation};
+use crate::executor::LocalExecutor;
 use crate::machine::{CELLS, Machine, PacketOutcome, SEGMENTS, Watch};
-use crate::place::Here;
 use crate::replicate::{Replication, cut, each};
 use crate::schemes;
 use crate::stats::ratio;
@@ -19,25 +19,26 @@ use busy::{Busy, Lengths};
 use level::Level;
 use series::Series;
 
-/// What to observe.
+/// The details to observe.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Wanted {
-    /// Distributions of the queues' lengths and of the busy periods.
+    /// Distributions of queue lengths and busy periods.
     pub distributions: bool,
-    /// Latencies of the delivered packets as a histogram.
+    /// A histogram of the latencies of delivered packets.
     pub histogram: bool,
-    /// Width of the slices of a series in time (s).
+    /// Width of the slices of a time series (s). `None`: no series.
     pub slice_s: Option<f64>,
 }
 
-/// Slices at the most: a larger table or file is of no use.
+/// Largest number of slices: a larger table or file is of no use.
 const MOST_SLICES: f64 = 100_000.0;
 
-/// Sees one replication; parts of the run are kept apart, as its warm-up is known only at its end.
+/// Observes one replication. The parts of the run are recorded separately, because its warm-up is known only at its
+/// end.
 struct Observer {
     marks: usize,
     segment: usize,
-    /// Packets go on to a socket.
+    /// Whether packets go on to a socket.
     application: bool,
     ring: Level,
     socket: Level,
@@ -58,7 +59,7 @@ impl Observer {
         }
     }
 
-    /// Changes what waits in the ring.
+    /// Changes the number of packets in the ring.
     fn ring(&mut self, at: u64, change: i64) {
         self.ring.change(at, self.segment, change);
         if let Some(series) = &mut self.series {
@@ -97,7 +98,7 @@ impl Watch for Observer {
                 self.count(at, |slice| &mut slice.arrived);
                 self.count(at, |slice| &mut slice.dropped_ring);
             }
-            // Neither queue of the host saw it.
+            // The packet never reached the host.
             PacketOutcome::DroppedSender => {}
             PacketOutcome::DroppedSocket => {
                 self.ring(at, -1);
@@ -111,7 +112,7 @@ impl Watch for Observer {
         self.ring.change(at, self.segment, 0);
         self.socket.change(at, self.segment, 0);
         if self.marks > CELLS {
-            // What follows the last mark is not part of the run.
+            // Events after the last mark are not part of the run.
             self.segment = SEGMENTS;
             if let Some(series) = &mut self.series {
                 series.end(at);
@@ -132,8 +133,8 @@ impl Watch for Observer {
     }
 }
 
-/// What one replication showed after its warm-up.
-struct Seen {
+/// The observations of one replication after its warm-up.
+struct ObservedReplication {
     replication: Replication,
     ring: Vec<u64>,
     socket: Vec<u64>,
@@ -142,8 +143,8 @@ struct Seen {
 }
 
 impl SimEngine {
-    /// Simulates a point and shows more of it. Errors: as [`SimEngine::simulate`], or slices so thin that there would be
-    /// more than 100 000.
+    /// Simulates a point with more details. Errors: see [`SimEngine::simulate`], or the slices are so thin that there
+    /// would be more than 100 000.
     pub fn simulate_in_detail(&self, point: &Point, wanted: Wanted) -> Result<(Simulation, Detail), EngineFailure> {
         if !wanted.distributions && wanted.slice_s.is_none() {
             let simulation = self.simulate(point)?;
@@ -152,7 +153,7 @@ impl SimEngine {
         }
         self.one_queue(point)?;
         point.validate()?;
-        let (batch, clock) = self.sample(point, &Here).ok_or(EngineFailure::Interrupted)?;
+        let (batch, clock) = self.sample(point, &LocalExecutor).ok_or(EngineFailure::Interrupted)?;
         let simulation = self.simulation(point, &batch, clock);
         let (packets, warm_up) = (batch.packets_each, batch.replications[0].warm_up);
         check(point, packets, wanted)?;
@@ -165,7 +166,7 @@ impl SimEngine {
             let (records, observer) = machine.finish();
             let (replication, _) = cut(&records, warm_up);
             let warm = warm_up.tenths;
-            Seen {
+            ObservedReplication {
                 ring: observer.ring.times(warm),
                 socket: observer.socket.times(warm),
                 busy: observer.busy.lengths(warm),
@@ -177,7 +178,7 @@ impl SimEngine {
         Ok((simulation, Detail { latency_histogram_ns, ..self.detail(point, clock, wanted, seen) }))
     }
 
-    fn detail(&self, point: &Point, clock: Clock, wanted: Wanted, mut seen: Vec<Seen>) -> Detail {
+    fn detail(&self, point: &Point, clock: Clock, wanted: Wanted, mut seen: Vec<ObservedReplication>) -> Detail {
         let series = seen[0].series.take().map_or_else(Vec::new, |series| series.slices(clock));
         if !wanted.distributions {
             return Detail { series, ..Detail::default() };
@@ -211,12 +212,16 @@ fn check(point: &Point, packets: u64, wanted: Wanted) -> Result<(), EngineFailur
     Ok(())
 }
 
-/// Share of time at each length that occurred.
-fn shares(seen: &[Seen], confidence: f64, times: impl Fn(&Seen) -> &Vec<u64>) -> Vec<QueueShare> {
+/// Share of time at each queue length that occurred.
+fn shares(
+    seen: &[ObservedReplication],
+    confidence: f64,
+    times: impl Fn(&ObservedReplication) -> &Vec<u64>,
+) -> Vec<QueueShare> {
     let longest = seen.iter().map(|one| times(one).len()).max().unwrap_or(0);
     (0..longest)
         .filter_map(|packets| {
-            let at = |one: &Seen| times(one).get(packets).copied().unwrap_or(0) as f64;
+            let at = |one: &ObservedReplication| times(one).get(packets).copied().unwrap_or(0) as f64;
             let pairs: Vec<(f64, f64)> =
                 seen.iter().map(|one| (at(one), times(one).iter().sum::<u64>() as f64)).collect();
             let share = ratio(&pairs, confidence).filter(|share| share.value > 0.0)?;

@@ -1,8 +1,8 @@
 //! [`SimEngine::compare`]: two schemes on the same packets, and their differences with paired-t intervals.
 //!
-//! Gaps, sizes and protocol times are streams of their own (source, purpose, replication), so that a replication
-//! offers both schemes the same packets and what is left of a difference is the schemes'. Both are cut where the later
-//! of the two has settled: marks lie at the same arrivals, hence at the same instants.
+//! Gaps, sizes and protocol times have streams of their own (source, purpose, replication), so that a replication
+//! offers both schemes the same packets, and the rest of a difference is due to the schemes. Both are cut where the
+//! later of the two has settled: marks are at the same arrivals, hence at the same instants.
 
 use netcliff_core::{Difference, EngineFailure, Figure, Point};
 
@@ -15,7 +15,8 @@ use crate::sample::longer;
 use crate::stats::t_value;
 use crate::tally::{Account, Counts, Pool};
 
-/// What is compared, of what a replication counted: name in the outcome, and how it is computed (latencies [ticks]).
+/// A compared figure: its name in the outcome, and its computation from the counts of a replication (latencies
+/// [ticks]).
 type Compared = (&'static str, fn(&Part, f64) -> Option<f64>);
 
 const COMPARED: [Compared; 9] = [
@@ -55,9 +56,10 @@ impl Part {
 }
 
 impl SimEngine {
-    /// Both points, which differ in their scheme or in costs that no packet carries, on the same packets. Without
-    /// a figure where one of them has none. The effort must be a number of packets, for each of the two (more where replications of
-    /// that are too short for one of them); of another the packets at most are taken. Errors: a point is invalid or not supported.
+    /// Compares two points, which differ in their scheme or in costs that no packet carries, on the same packets. A
+    /// figure that one of them lacks is omitted. The effort should be a number of packets for each of the two (more if
+    /// replications of that are too short for one of them); of another effort, the largest number of packets is used.
+    /// Errors: a point is invalid or not supported.
     pub fn compare(&self, first: &Point, second: &Point) -> Result<Vec<Difference>, EngineFailure> {
         for point in [first, second] {
             point.validate()?;
@@ -94,7 +96,7 @@ impl SimEngine {
     }
 }
 
-/// The difference of a figure; None if a replication does not have it, or both schemes have 0 in all of them.
+/// The difference of a figure. `None` if a replication does not have it, or both schemes have 0 in all of them.
 fn difference((figure, get): &Compared, pairs: &[[Part; 2]], tick_s: f64, confidence: f64) -> Option<Difference> {
     let values: Option<Vec<[f64; 2]>> =
         pairs.iter().map(|[first, second]| Some([get(first, tick_s)?, get(second, tick_s)?])).collect();

@@ -1,7 +1,7 @@
 //! Random numbers: one stream for each (seed, purpose, replication), drawn in blocks that vectorise.
 //!
-//! The generator is xoshiro256++ in [`LANES`] independent lanes; logarithm and cosine are plain IEEE arithmetic, so a stream is
-//! the same on every machine and whatever instructions the compiler chose.
+//! The generator is xoshiro256++ in [`LANES`] independent lanes. Logarithm and cosine are plain IEEE arithmetic, so a
+//! stream is the same on every machine, whatever instructions the compiler chose.
 
 mod wide;
 
@@ -10,12 +10,12 @@ use netcliff_core::math::{self, SplitMix64, ln_of_normal as ln};
 use crate::draw::{SHORT_TICKS, to_short_ticks, to_ticks};
 use wide::{Width, Work};
 
-/// Independent generators side by side.
+/// Number of independent generators side by side.
 pub(crate) const LANES: usize = 8;
-/// Numbers a block.
+/// Numbers per block.
 pub(crate) const BLOCK: usize = 256;
 
-/// What a stream is for; every (purpose, replication) has its own, so that schemes see the same packets.
+/// The purpose of a stream. Every (purpose, replication) has its own stream, so that schemes get the same packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Purpose {
@@ -39,7 +39,7 @@ pub(crate) enum Purpose {
     State = 10,
     /// Deliveries of interrupts.
     Delivery = 9,
-    /// Which packets of a process are kept.
+    /// Selection of the packets that remain of a thinned process.
     Thinning = 11,
     /// Frame sizes of a process that is thinned.
     SkippedSize = 12,
@@ -47,19 +47,19 @@ pub(crate) enum Purpose {
     Transmission = 13,
     /// Transmit completions.
     Completion = 14,
-    /// Which application a packet is for.
+    /// The application that a packet is for.
     Socket = 15,
-    /// Where in its period the scheduler's tick begins.
+    /// Start of the scheduler's tick within its period.
     SchedulerTick = 16,
-    /// The same of the timer of polling and napi-2007.
+    /// Start of the timer of `polling` and `napi-2007` within its period.
     PollTimer = 17,
     /// Lengths of pauses.
     Pause = 18,
     /// Times between pauses.
     Up = 19,
-    /// What the first packet finds in the simpler queue of a control variate.
+    /// The packets that the first packet finds in the simpler queue of a control variate.
     Simpler = 20,
-    /// What an interrupted application pays when it goes on.
+    /// Time that an interrupted application needs to continue.
     Resume = 21,
 }
 
@@ -103,7 +103,7 @@ impl Stream {
         out
     }
 
-    /// Fills with numbers uniform in (0, 1].
+    /// Fills a block with numbers uniform in (0, 1].
     pub(crate) fn uniform(&mut self, out: &mut [f64; BLOCK]) {
         for chunk in out.as_chunks_mut::<LANES>().0 {
             let bits = self.step();
@@ -113,13 +113,13 @@ impl Stream {
         }
     }
 
-    /// Fills with exponentials of mean 1.
+    /// Fills a block with exponentials of mean 1.
     pub(crate) fn exponential(&mut self, out: &mut [f64; BLOCK]) {
         self.width.run(Exponentials { stream: self, out });
     }
 
-    /// Fills with exponentials of mean `mean_ticks` in whole ticks: the same numbers as [`Stream::exponential`], each
-    /// multiplied and rounded by [`to_ticks`].
+    /// Fills a block with exponentials of mean `mean_ticks` in whole ticks: the numbers of [`Stream::exponential`],
+    /// each multiplied and rounded by [`to_ticks`].
     pub(crate) fn exponential_ticks(&mut self, mean_ticks: f64, out: &mut [u64; BLOCK]) {
         self.width.run(ExponentialTicks { stream: self, mean_ticks, out });
     }
@@ -134,7 +134,7 @@ impl Stream {
         out
     }
 
-    /// Fills with standard normals (Box and Muller).
+    /// Fills a block with standard normals (Box and Muller).
     pub(crate) fn normal(&mut self, out: &mut [f64; BLOCK]) {
         for chunk in out.as_chunks_mut::<LANES>().0 {
             let (radius, angle) = (self.step(), self.step());
@@ -169,7 +169,7 @@ struct ExponentialTicks<'a> {
 impl Work for ExponentialTicks<'_> {
     #[inline(always)]
     fn run(self) {
-        // No exponential exceeds 52 ln 2 = 36.04, so that below this mean the short conversion serves all.
+        // No exponential exceeds 52 ln 2 = 36.04, so below this mean the short conversion works for all.
         let short = self.mean_ticks * 37.0 < SHORT_TICKS;
         for chunk in self.out.as_chunks_mut::<LANES>().0 {
             let units = self.stream.step_exponential();
@@ -181,7 +181,7 @@ impl Work for ExponentialTicks<'_> {
     }
 }
 
-/// 52 bits as a number in (0, 1].
+/// Converts 52 bits to a number in (0, 1].
 #[inline(always)]
 fn unit(bits: u64) -> f64 {
     2.0 - f64::from_bits(0x3ff0_0000_0000_0000 | (bits >> 12))

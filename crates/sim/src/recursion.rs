@@ -1,4 +1,4 @@
-//! Schemes whose packets can be followed one by one without events, if no observer is set. The machine of events stays
+//! Schemes whose packets can be computed one by one without events, if there is no observer. The machine of events is
 //! their reference: both agree at every mark and in every latency.
 
 mod before;
@@ -27,40 +27,40 @@ use polled::Polled;
 use serial::Serial;
 use work_clock::{Pausing, Steady, WorkClock};
 
-/// Largest ring served this way: the queue's memory is taken at once.
+/// Largest ring for which recursions are used: they allocate the queue's memory at once.
 const LARGEST_RING: u64 = 1 << 16;
 
 /// A queue that takes packets in blocks.
 trait Recursion {
-    /// Takes arrivals, the first a gap after the last there was.
+    /// Takes arrivals. The gap of the first one counts from the previous arrival.
     fn arrive(&mut self, packets: PacketBlock<'_>);
 
-    /// Counts the packets that have departed by the last arrival, or by `at` if [`Recursion::reach`] went there.
+    /// Counts the packets that have departed by the last arrival, or by `at` if [`Recursion::reach`] advanced to it.
     fn deliver(&mut self, at: u64, latencies: &mut Histogram);
 
-    /// Lets all happen that precedes an arrival `gap` after the last there was; when that is.
+    /// Advances to just before an arrival `gap` after the last one. Returns that time.
     fn reach(&mut self, gap: u64) -> u64;
 
-    /// The counts at `at`, of which all departures have been counted; `offered` is not this one's to count.
+    /// The counts at `at`, by which all departures have been counted. The caller counts `offered`.
     fn counts(&mut self, at: u64) -> Counts;
 }
 
-/// True of a host whose packets only its ring, protocol processing and pauses hold up, and whose ring is not too large.
+/// Whether only ring, protocol processing and pauses delay the host's packets, and the ring is not too large.
 fn is_alone_or_paused(host: &Host) -> bool {
     receives(host) && host.application_s.is_none()
 }
 
-/// True of a host that only receives, with a ring that is not too large.
+/// Whether the host only receives, with a ring that is not too large.
 fn receives(host: &Host) -> bool {
     host.xoff.is_none() && host.transmit_s.is_none() && (1..=LARGEST_RING).contains(&host.ring)
 }
 
-/// The same without pauses.
+/// Like `is_alone_or_paused`, for a host without pauses.
 pub(crate) fn is_alone(host: &Host) -> bool {
     is_alone_or_paused(host) && host.pauses().is_none()
 }
 
-/// Simulates `packets` arrivals of `point`, which must be supported; None: only events can.
+/// Simulates `packets` arrivals of `point`, which must be supported. `None` if only the machine of events can do it.
 pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Option<Records> {
     let host = &point.host;
     if host.application_s.is_some() {
@@ -100,13 +100,13 @@ pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
     }
 }
 
-/// True if what takes a mean of `mean_s` takes a tick at least.
+/// Whether a time with the mean `mean_s` takes at least one tick.
 fn lasts(clock: Clock, host: &Host, mean_s: f64) -> bool {
     let shortest = host.service.measured().map_or(1.0, |times| times.parts()[0].0);
     clock.ticks(mean_s) * shortest >= 1.0
 }
 
-/// Schemes without a timer of their own, which do the same by the clock of work with pauses and without.
+/// Runs schemes without a timer of their own, which do the same with and without pauses on the clock of work.
 fn by_work(
     point: &Point,
     work: impl WorkClock,
@@ -124,7 +124,7 @@ fn by_work(
             drive(Serial::new(discipline, work, ring), source, packets)
         }
         Scheme::Napi(napi) => {
-            // An interrupt is on its way in real time.
+            // The delivery of an interrupt takes real time, also during a pause.
             let in_time = point.host.pauses().is_none() || point.host.interrupt_latency_s == 0.0;
             if !(in_time && OneNapi::does(napi) && !napi.backlog) {
                 return None;
@@ -142,7 +142,7 @@ fn drive(mut queue: impl Recursion, mut source: Source, packets: u64) -> Records
     records
 }
 
-/// Takes a block of arrivals; true if the last mark was set among them.
+/// Takes a block of arrivals. Returns true if the last mark was set among them.
 fn take(queue: &mut impl Recursion, block: PacketBlock<'_>, offered: &mut u64, records: &mut Records) -> bool {
     let mut from = 0;
     while from < BLOCK {

@@ -1,6 +1,7 @@
-//! The referee: the same schemes written a second time, for clarity alone, with an event heap and explicit states.
+//! The referee: a second implementation of the same schemes, written only for clarity, with an event heap and explicit
+//! states.
 //!
-//! It shares with the fast simulator only the packets and the random streams. Both must agree packet for packet and
+//! It shares only the packets and the random streams with the fast simulator. Both must agree packet for packet and
 //! tick for tick.
 
 mod applications;
@@ -27,18 +28,18 @@ use crate::random::Purpose;
 use crate::source::Source;
 use crate::tally::Counts;
 
-/// What happens at an instant, in the order in which simultaneous events are taken.
+/// The kinds of events, in the order in which simultaneous ones are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The running job ends, if the number is that of the latest plan.
     JobEnds(u64),
-    /// The CPU is given back.
+    /// A pause ends: the CPU is given back.
     PauseEnds,
     /// An interrupt that was on its way is handled.
     Interrupt,
-    /// The receive side sees what came while a transmit interrupt was handled.
-    HeldUp,
-    /// The sender's oldest packet, held back until now, arrives.
+    /// The receive side sees the packets that arrived while a transmit interrupt was handled.
+    Delayed,
+    /// The oldest packet in the sender's queue arrives.
     Release,
     /// The next packet arrives.
     Arrival,
@@ -50,25 +51,25 @@ enum Event {
     Timer(u64),
     /// The scheduler's tick, where applications take turns without a kernel.
     Tick,
-    /// The CPU is taken away.
+    /// A pause starts: the CPU is taken away.
     PauseStarts,
 }
 
-/// Everything both referees keep: queues, streams, counts, the heap.
+/// The state that both referees have: queues, streams, counts, the event heap.
 struct World {
     now: u64,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     packets: Vec<Packet>,
     arrived: usize,
     ring: VecDeque<Packet>,
-    /// Packets of `ring` that a backlog has moved to its process queue: off the limit.
+    /// Number of packets of `ring` that a backlog has moved to its process queue: they do not count against the limit.
     uncounted: usize,
     sender: Option<sides::Sender>,
     transmit: Option<sides::Transmit>,
-    /// Packets that came while a transmit interrupt was handled, and whether they found a place.
-    held_up: Vec<bool>,
+    /// For each packet that arrived while a transmit interrupt was handled: whether it found room.
+    delayed: Vec<bool>,
     applications: Vec<applications::Thread>,
-    /// Those that wait for the CPU, the one that has it, and the one that had it last.
+    /// Threads that wait for the CPU, the one that has it, and the one that had it last.
     queue: VecDeque<usize>,
     running: Option<usize>,
     last: usize,
@@ -120,7 +121,7 @@ impl World {
             uncounted: 0,
             sender: sides::Sender::new(point, clock),
             transmit,
-            held_up: Vec::new(),
+            delayed: Vec::new(),
             applications: applications::threads(host),
             queue: VecDeque::new(),
             running: None,
@@ -147,7 +148,7 @@ impl World {
         }
     }
 
-    /// Lets time pass: the number inside is integrated as it stands.
+    /// Lets time pass to `at`, and adds it to the integrals of the numbers inside.
     fn pass_to(&mut self, at: u64) {
         let span = u128::from(at - self.now);
         self.counts.ring_area += span * self.ring.len() as u128;
@@ -162,7 +163,7 @@ impl World {
         self.now = at;
     }
 
-    /// The packet that arrives now, or the end of the run. Whether it found a place is for the caller to say.
+    /// Handles the packet that arrives now, or the end of the run. The caller says whether there is `room`.
     fn arrival(&mut self, room: bool) -> Option<bool> {
         if self.arrived + 1 == self.packets.len() {
             self.over = true;
@@ -176,7 +177,7 @@ impl World {
         }
         let packet = self.packets[self.arrived];
         self.arrived += 1;
-        self.told(packet).offered += 1;
+        self.counts_for(packet).offered += 1;
         self.counts.offered += 1;
         self.events.push(Reverse((self.packets[self.arrived].arrived, Event::Arrival)));
         if self.held_back(packet) {
@@ -187,13 +188,13 @@ impl World {
             self.tell_sender();
         } else {
             self.counts.dropped_ring += 1;
-            self.told(packet).dropped_ring += 1;
+            self.counts_for(packet).dropped_ring += 1;
             self.fates.push((packet.number, PacketOutcome::DroppedRing, self.now));
         }
         Some(room)
     }
 
-    /// The packet at the head leaves protocol processing. True if an application wakes.
+    /// Moves the packet at the head out of protocol processing. Returns true if an application wakes up.
     fn processed(&mut self) -> bool {
         let packet = self.ring.pop_front().expect("a packet in service");
         self.uncounted = self.uncounted.saturating_sub(1);
@@ -213,10 +214,10 @@ impl World {
         self.counts.delivered += 1;
         self.counts.delivered_bytes += u64::from(packet.bytes);
         self.counts.latency += latency;
-        let told = self.told(packet);
-        told.delivered += 1;
-        told.delivered_bytes += u64::from(packet.bytes);
-        told.latency += latency;
+        let counts = self.counts_for(packet);
+        counts.delivered += 1;
+        counts.delivered_bytes += u64::from(packet.bytes);
+        counts.latency += latency;
         self.transmits(u32::from(packet.bytes));
     }
 }

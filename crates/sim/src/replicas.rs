@@ -1,4 +1,4 @@
-//! [`SimEngine::replicas`]: replications one by one, for procedures that decide themselves how many they need.
+//! [`SimEngine::replicas`]: single replications, for procedures that decide themselves how many they need.
 
 use std::ops::Range;
 
@@ -14,24 +14,25 @@ use crate::summary;
 /// The second half of one replication of a point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replica {
-    /// What this replication found. It is one sample: only its values have a meaning, not the ends of its intervals.
+    /// The outcome of this replication. It is one sample: only its values have a meaning, not the ends of its
+    /// intervals.
     pub outcome: Outcome,
-    /// False: no steady state within its first half, or packets stay inside for too large a part of its second.
+    /// Whether the replication is long enough: a steady state within its first half, and packets that stay inside for
+    /// only a small part of its second half.
     pub settled: bool,
 }
 
 impl SimEngine {
-    /// The replications with these numbers, of `packets` arrivals each (at least 100). Points of the same load under the
-    /// same seed meet the same packets in replications of the same number and length; effort and confidence of the
-    /// engine play no part. Errors: the point is invalid or not
-    /// supported, or it has several queues.
+    /// The replications with these numbers, of `packets` arrivals each (at least 100). Points of the same load and seed
+    /// get the same packets in replications of the same number and length. Effort and confidence of the engine are not
+    /// used. Errors: the point is invalid, not supported, or has several queues.
     pub fn replicas(&self, point: &Point, numbers: Range<u64>, packets: u64) -> Result<Vec<Replica>, EngineFailure> {
         let (packets, clock) = self.of_one_queue(point, packets)?;
         Ok(each(numbers, |number| {
             let records = run(point, clock, self.seed, number, packets);
             let found = warm_up(point, clock, std::iter::once(&records.marks[..]));
-            // The first half goes, whatever a single run says of its start: judged by itself, it would lose the
-            // congestion it chances to begin with.
+            // Always cut the first half. A single run that judged its own start would lose the congestion that it
+            // happens to begin with.
             let (replication, pool) = cut(&records, WarmUp { tenths: SEGMENTS - 1, ..found });
             let batch = Batch { replications: vec![replication], pool, ..Batch::new(packets) };
             let settled = found.settled && !batch.outstayed();
@@ -41,7 +42,8 @@ impl SimEngine {
 }
 
 impl SimEngine {
-    /// How many arrivals a single replication of a point with one queue takes, asked for `packets`, and its clock.
+    /// Number of arrivals of a single replication of a point with one queue when `packets` are requested, and its
+    /// clock.
     pub(crate) fn of_one_queue(&self, point: &Point, packets: u64) -> Result<(u64, Clock), EngineFailure> {
         point.validate()?;
         self.one_queue(point)?;
@@ -62,7 +64,7 @@ mod tests {
         Point { host: Host::preset("pentium4-2530mhz").unwrap(), scheme: scheme.parse::<Scheme>().unwrap(), traffic }
     }
 
-    /// A replica is the same whatever it is requested with, and ten agree with a run of as many packets.
+    /// A replica does not depend on the range of the request, and ten replicas agree with a run of as many packets.
     #[test]
     fn replicas_are_replications_of_a_run() {
         let engine = SimEngine { seed: 7, confidence: 0.999, effort: Effort::Packets(200_000), ..SimEngine::default() };

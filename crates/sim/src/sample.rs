@@ -1,4 +1,4 @@
-//! How many packets in how many replications: as many as requested, or until the figures are known well enough.
+//! The number of packets and replications: as requested, or until the figures are known well enough.
 
 use netcliff_core::Point;
 use netcliff_core::precision::{Aims, Attained, goal};
@@ -7,27 +7,29 @@ use crate::caveats::{is_heavy_tailed, is_quantile};
 use crate::clock::Clock;
 use crate::control::Expected;
 use crate::engine::{Effort, SimEngine};
+use crate::executor::{Asker, Executor};
 use crate::machine::CELLS;
-use crate::place::{Asker, Place};
 use crate::replicate::Batch;
 use crate::simpler::Simpler;
 use crate::summary;
 use crate::tally::QUANTILE_HALF_WIDTH;
 
-/// Fewest replications.
+/// Smallest number of replications.
 const REPLICATIONS: u64 = 10;
-/// Fewest arrivals of a replication: one a cell.
+/// Smallest number of arrivals of a replication: one per cell.
 const FEWEST_PACKETS: u64 = CELLS as u64;
-/// Arrivals of a replication at the start of a sequential run.
+/// Number of arrivals of a replication at the start of a sequential run.
 pub(crate) const FIRST_PACKETS: u64 = 20_000;
-/// Longer at once by no more than this: the half width of ten replications is itself only known to a third.
+/// Largest factor by which replications grow at once: the half width of ten replications is itself only known to a
+/// third.
 const GROWTH: f64 = 8.0;
-/// What needs more than this many times the first replications gets longer ones instead. Short ones are biased (by their
-/// start) and skewed, and an interval from many of them is narrow around the wrong value: with replications kept at 20 000
-/// arrivals, 5 % on the mean latency of M/M/1 at 80 and 90 % load held the exact value in 82 % of 95 % intervals.
-/// `cargo test -p netcliff-sim sample::` repeats it as it is now.
+/// A result that needs more than this many times the first replications gets longer ones instead. Many short ones are
+/// biased (by their start) and skewed, and their interval is narrow around a wrong value: with replications of 20 000
+/// arrivals, 95 % intervals of 5 % on the mean latency of M/M/1 at 80 and 90 % load contained the exact value in 82 %
+/// of the cases. `cargo test -p netcliff-sim sample::` repeats this with the present code.
 const MORE: f64 = 3.0;
-/// What was requested in packets becomes at most so many times as much where replications are too short, and at most this.
+/// If replications are too short, a requested number of packets grows by at most this factor, and to at most this
+/// number.
 const LONGEST: (u64, u64) = (64, 200_000_000);
 
 /// The figures sought, their relative half width, and the packets allowed for it.
@@ -38,16 +40,16 @@ struct Sought {
     figures: Aims,
 }
 
-/// By how much the packets would have to grow; 1: they need not.
+/// Factors by which the number of packets would have to grow; 1 if it need not grow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Need {
-    /// For all figures sought.
+    /// Factor for all figures sought.
     pub all: f64,
-    /// For the mean latency alone.
+    /// Factor for the mean latency alone.
     pub latency: f64,
 }
 
-/// A replication of `each` arrivals, `factor` times as long but for no more than is sensible at once.
+/// Length of a replication of `each` arrivals multiplied by `factor`, limited to [`GROWTH`].
 pub(crate) fn longer(each: u64, factor: f64) -> u64 {
     (each as f64 * factor.min(GROWTH)) as u64
 }
@@ -57,14 +59,14 @@ impl SimEngine {
         self.replications.max(REPLICATIONS)
     }
 
-    /// Arrivals of a replication if all together are `packets`.
+    /// Number of arrivals of a replication if all together have `packets`.
     pub(crate) fn packets_each(&self, packets: u64) -> u64 {
         packets.div_ceil(self.replications()).clamp(FEWEST_PACKETS, u64::from(u32::MAX))
     }
 
-    /// The replications of a point, which must be supported, and their clock; None: given up where they are computed.
-    pub(crate) fn sample(&self, point: &Point, place: &dyn Place) -> Option<(Batch, Clock)> {
-        let asker = &Asker { point, seed: self.seed, place };
+    /// The replications of a point, which must be supported, and their clock. `None` if the executor gave up.
+    pub(crate) fn sample(&self, point: &Point, executor: &dyn Executor) -> Option<(Batch, Clock)> {
+        let asker = &Asker { point, seed: self.seed, executor };
         if let Some(packets) = point.traffic.arrivals.read_once() {
             return self.read_once(asker, packets as u64);
         }
@@ -77,7 +79,7 @@ impl SimEngine {
         }
     }
 
-    /// Longer replications until they are long enough for what they report.
+    /// Makes the replications longer until they are long enough for their results.
     fn at_least(&self, asker: &Asker<'_>, packets: u64) -> Option<(Batch, Clock)> {
         let mut each = self.packets_each(packets);
         let most = self.longest(asker.point, packets);
@@ -91,7 +93,8 @@ impl SimEngine {
         }
     }
 
-    /// Arrivals of a replication at the most where `packets` are asked for over all. Heavy tails have no length that is enough.
+    /// Largest number of arrivals of a replication if `packets` are requested in total. For heavy tails, no length is
+    /// enough.
     pub(crate) fn longest(&self, point: &Point, packets: u64) -> u64 {
         if is_heavy_tailed(&point.traffic.arrivals) {
             return self.packets_each(packets);
@@ -106,8 +109,8 @@ impl SimEngine {
         Some((batch, clock))
     }
 
-    /// A trace from its start to its end in each replication, which differ in the host's times only; more of them for a
-    /// precision, until it is reached or the packets allowed are spent.
+    /// Runs a trace from its start to its end in each replication; they differ only in the host's times. For a
+    /// precision, adds replications until it is reached or the allowed packets are spent.
     fn read_once(&self, asker: &Asker<'_>, packets: u64) -> Option<(Batch, Clock)> {
         let clock = Clock::of(asker.point, packets);
         let mut batch = Batch::whole(packets);
@@ -126,8 +129,8 @@ impl SimEngine {
         }
     }
 
-    /// Longer replications until they settle and the half widths are near, then more of them until they are reached, or
-    /// until the packets allowed are spent.
+    /// Makes replications longer until they settle and the half widths are near; then adds replications until these are
+    /// reached, or the allowed packets are spent.
     fn sequential(&self, asker: &Asker<'_>, sought: Sought) -> Option<(Batch, Clock)> {
         let point = asker.point;
         let first = self.replications();
@@ -142,7 +145,7 @@ impl SimEngine {
                 let short = batch.short(self.confidence).filter(|_| !is_heavy_tailed(&point.traffic.arrivals));
                 let need = match short {
                     Some(_) => need.all,
-                    None => self.need_beside(asker, &mut batch, clock, sought, need)?.all,
+                    None => self.need_with_simpler(asker, &mut batch, clock, sought, need)?.all,
                 };
                 let longer = longer(each, short.map_or(need, |short| need.max(short.longer)));
                 let longer = longer.min(left / first).min(u64::from(u32::MAX));
@@ -161,8 +164,9 @@ impl SimEngine {
         }
     }
 
-    /// Compares the batch with a simpler queue where it is the mean latency that is not known well enough, and how much is left to do then.
-    fn need_beside(
+    /// If the mean latency is not known well enough, compares the batch with a simpler queue. Returns how much is left
+    /// to do then.
+    fn need_with_simpler(
         &self,
         asker: &Asker<'_>,
         batch: &mut Batch,
@@ -175,16 +179,16 @@ impl SimEngine {
         let Some(latency) = latency.filter(|_| Simpler::is_for(asker.point)) else {
             return Some(need);
         };
-        batch.beside(latency, asker)?;
+        batch.add_simpler(latency, asker)?;
         Some(self.need(asker.point, batch, clock, relative, figures))
     }
 
-    /// By how much the packets would have to grow to reach the half widths, as estimated from this batch.
+    /// Factors by which the number of packets would have to grow to reach the half widths, estimated from this batch.
     pub(crate) fn need(&self, point: &Point, batch: &Batch, clock: Clock, relative: f64, figures: Aims) -> Need {
         let outcome = summary::outcome(point, batch, clock, self.confidence);
         let factor = |attained: Attained| match attained.half_width {
             _ if attained.reached => 1.0,
-            // More packets do not part what lies in one cell of the histogram.
+            // More packets do not resolve values within one cell of the histogram.
             Some(width) if is_quantile(&attained.figure) => {
                 let sought = goal(relative) - QUANTILE_HALF_WIDTH;
                 if sought > 0.0 { ((width - QUANTILE_HALF_WIDTH) / sought).powi(2) * 1.1 } else { 1.0 }

@@ -1,4 +1,4 @@
-//! The schemes of docs/theory/host.md as policies: what an arrival or a timer does, and when packets are served.
+//! The schemes of docs/theory/host.md as policies: the effect of an arrival or a timer, and when packets are served.
 
 mod coalesce;
 pub(crate) mod dim;
@@ -21,30 +21,31 @@ use crate::tally::Account;
 
 /// A scheme on a CPU where interrupts preempt protocol work and both preempt the application.
 trait Policy<W: Watch> {
-    /// The scheme's next timer [ticks].
+    /// Time of the scheme's next timer [ticks].
     fn timer(&self) -> u64 {
         NEVER
     }
 
-    /// False: an arrival now only joins the ring.
+    /// Whether the scheme reacts to an arrival now. If false, an arrival only joins the ring.
     fn hears_arrivals(&self) -> bool {
         true
     }
 
-    /// The CPU idles with nothing to do: timers that will find nothing may be skipped.
+    /// Called when the CPU is idle with nothing to do: timers that will find nothing may be skipped.
     fn leave_out_idle(&mut self, _machine: &mut Machine<W>) {}
 
-    /// An arrival or the timer is due now; time spent here is taken from whatever was running.
+    /// Handles the arrival or the timer that is due now. Time spent here is taken from the running work.
     fn event(&mut self, machine: &mut Machine<W>);
 
-    /// True if protocol processing may serve a packet now.
+    /// Whether protocol processing may serve a packet now.
     fn ready(&self, machine: &Machine<W>) -> bool;
 
     /// Serves one packet.
     fn serve(&mut self, machine: &mut Machine<W>);
 }
 
-/// When the next arrival that the policy hears of or timer is due; a timer that fell into an interrupt's handling is due now.
+/// Time of the next timer, or of the next arrival that the policy reacts to. A timer that fell into an interrupt's
+/// handling is due now.
 #[inline]
 fn next_event<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &P) -> u64 {
     machine.next_look(policy.hears_arrivals()).min(policy.timer().max(machine.now))
@@ -73,7 +74,7 @@ fn drive<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P) {
     }
 }
 
-/// Nothing may run before the next event, which takes place, or before `until`.
+/// Waits for the next event, which takes place, or for `until`. Nothing may run before that.
 #[inline]
 fn wait<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, until: u64) {
     let event = next_event(machine, policy);
@@ -84,7 +85,7 @@ fn wait<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, until:
     }
 }
 
-/// Spends `work` on `account`; events in the meantime interrupt it and lengthen it by what they take.
+/// Spends `work` on `account`. Events during that time interrupt it and lengthen it.
 #[inline]
 fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P, account: Account, work: u64) {
     let mut left = work;
@@ -96,7 +97,7 @@ fn preemptible<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mut P,
         policy.event(machine);
         machine.transmit_interrupts();
         if machine.done {
-            // Ticks that pauses make fill an endless time.
+            // The ticks of endless pauses fill the time.
             return;
         }
     }
@@ -133,7 +134,7 @@ fn run_application<W: Watch, P: Policy<W>>(machine: &mut Machine<W>, policy: &mu
     machine.keep_application_work(left);
 }
 
-/// Why a scheme cannot be simulated, if so.
+/// Checks whether a scheme can be simulated; the error says why not.
 pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     match &point.scheme {
         Scheme::Napi(napi) if napi.backlog && point.host.transmit_s.is_some() => Err(Unsupported::new(

@@ -1,9 +1,9 @@
-//! [`Core`]: one CPU that works for several queues, each with a scheme of its own.
+//! [`Core`]: one CPU that serves several queues, each with a scheme of its own.
 //!
-//! Any interrupt preempts protocol work of any queue; an interrupt that comes while another is handled waits, the oldest
-//! first. Protocol work takes turns: packet by packet among the queues that may be served, or poll by poll as Linux'
-//! `net_rx_action` does it for NAPI ([`turns`]). The arrivals, times and rules of a queue are those of [`crate::machine`] and
-//! [`crate::schemes`]: with one queue both agree, tick for tick.
+//! Any interrupt preempts protocol work of any queue. An interrupt that comes while another one is handled waits; the
+//! oldest goes first. Protocol work takes turns: packet by packet among the queues that may be served, or poll by poll
+//! for NAPI, like Linux' `net_rx_action` ([`turns`]). The arrivals, times and rules of a queue are those of
+//! [`crate::machine`] and [`crate::schemes`]: with one queue, both agree tick for tick.
 
 mod queue;
 mod run;
@@ -23,7 +23,7 @@ use turns::Turns;
 
 pub(crate) use run::simulate;
 
-/// Why queues of this kind cannot share a core here, if so.
+/// Checks whether queues of this kind can share a core; the error says why not.
 pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     let decline = |reason: &str| Err(Unsupported::new(EngineKind::Sim, reason));
     if point.host.application_s.is_some() {
@@ -56,7 +56,7 @@ pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     }
 }
 
-/// What a job is for.
+/// The purpose of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Interrupt,
@@ -86,18 +86,18 @@ struct Job {
     left: u64,
 }
 
-/// What happens next, in the order in which simultaneous events are taken.
+/// The kinds of events, in the order in which simultaneous ones are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     JobEnds,
-    /// The CPU is given back.
+    /// A pause ends: the CPU is given back.
     PauseEnds,
-    /// A NAPI interrupt on its way, or deferred, is due.
+    /// A NAPI interrupt, on its way or deferred, is due.
     Delivery(usize),
     Arrival(usize),
-    /// The NIC's moderation has a timer due.
+    /// A timer of the NIC's moderation is due.
     Timer(usize),
-    /// The CPU is taken away.
+    /// A pause starts: the CPU is taken away.
     PauseStarts,
 }
 
@@ -105,21 +105,22 @@ enum Event {
 struct Core {
     now: u64,
     queues: Vec<Queue>,
-    /// The interrupt that is handled.
+    /// The interrupt being handled. `None` without one.
     hard: Option<Job>,
     /// Queues whose interrupt waits for that, oldest first.
     waiting: VecDeque<usize>,
-    /// Protocol work, which interrupts preempt.
+    /// The present protocol work, which interrupts preempt.
     soft: Option<Job>,
     turns: Turns,
     pauses: Pauses,
-    /// Arrivals so far, and before the next mark.
+    /// Number of arrivals so far, and number before the next mark.
     offered: u64,
     next_mark: u64,
     done: bool,
 }
 
-/// Simulates `packets` arrivals, over all queues together, of `points`: one a queue, with its seed. The records of each.
+/// Simulates `packets` arrivals, over all queues together. `points` has one entry per queue, with its seed. Returns the
+/// records of each queue.
 fn replicate(points: &[(u64, &Point)], clock: Clock, replication: u64, packets: u64) -> Vec<Records> {
     let queues: Vec<Queue> =
         points.iter().map(|(seed, point)| Queue::new(point, clock, *seed, replication, packets)).collect();
@@ -181,7 +182,7 @@ impl Core {
         next
     }
 
-    /// Lets time pass to `at`, on the account of what runs.
+    /// Lets time pass to `at`, on the account of the running work.
     fn pass(&mut self, at: u64) {
         let span = at - self.now;
         let paused = self.pauses.is_on(self.now);
@@ -216,7 +217,7 @@ impl Core {
         }
     }
 
-    /// The queue's interrupt is handled now, or after those that came before.
+    /// Handles the queue's interrupt now, or after those that came before.
     fn interrupt(&mut self, queue: usize) {
         self.queues[queue].interrupting = true;
         if self.hard.is_some() {

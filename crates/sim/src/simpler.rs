@@ -1,11 +1,12 @@
-//! An external control variate for the mean latency: a simpler queue that meets the same packets.
+//! An external control variate for the mean latency: a simpler queue that gets the same packets.
 //!
-//! Near saturation the mean latency varies with how often chance fills the ring, and a queue without interrupts and polls is filled by
-//! the same gaps and service times. M/M/1/B has a mean that is known exactly; by what its packets waited too long is taken off what
-//! the scheme's did, by regression over the replications (Lavenberg, Moeller and Welch, Operations Research 30, 1982). It serves at
-//! the rate at which it has the scheme's mean latency: then both remember alike (docs/theory/statistics.md).
+//! Near saturation the mean latency varies with how often chance fills the ring, and the same gaps and service times
+//! fill a queue without interrupts and polls. The mean of M/M/1/B is known exactly. The excess wait of its packets
+//! corrects the scheme's mean latency, by regression over the replications (Lavenberg, Moeller and Welch, Operations
+//! Research 30, 1982). Its service rate is chosen to give it the scheme's mean latency: then both have similar
+//! autocorrelation times (docs/theory/statistics.md).
 //!
-//! It starts in its steady state, so that its expected mean is exact over any window of arrivals.
+//! The queue starts in its steady state, so its expected mean is exact over any window of arrivals.
 
 use netcliff_core::traffic::Arrivals;
 use netcliff_core::{Host, Point, Scheme, Service};
@@ -15,10 +16,11 @@ use crate::random::{BLOCK, Purpose, Stream};
 use crate::recursion;
 use crate::source::Source;
 
-/// Halvings of the interval in which the utilisation is sought.
+/// Number of halvings of the interval that contains the utilisation.
 const HALVINGS: u32 = 60;
 
-/// M/M/1/B, of arrivals at rate 1 and service at rate 1/`utilisation`: `ring` packets find room, the one in service included.
+/// M/M/1/B with arrival rate 1 and service rate 1/`utilisation`. `ring` packets have room, including the one in
+/// service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Queue {
     utilisation: f64,
@@ -26,7 +28,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Probabilities of 0, 1, ... packets inside, up to a common factor: from the likelier end on, which is the full ring where `true`.
+    /// Probabilities of 0, 1, ... packets inside, up to a common factor, starting at the likelier end. The flag is true
+    /// if that is the full ring.
     fn weights(self) -> (bool, impl Iterator<Item = f64>) {
         let full = self.utilisation > 1.0;
         let ratio = if full { 1.0 / self.utilisation } else { self.utilisation };
@@ -34,7 +37,7 @@ impl Queue {
         (full, weights.take(self.ring as usize + 1).take_while(|weight| *weight > f64::EPSILON / 1e3))
     }
 
-    /// Mean time that accepted packets are inside, in mean gaps.
+    /// Mean time of accepted packets in the queue, in mean gaps.
     fn mean_latency(self) -> f64 {
         let (full, weights) = self.weights();
         let (mut sum, mut distance, mut last) = (0.0, 0.0, 0.0);
@@ -47,14 +50,14 @@ impl Queue {
         let lost = match places > self.ring {
             _ if full => 1.0 / sum,
             true => last / sum,
-            // So unlikely that the sum ends before.
+            // Such a queue length is so unlikely that the sum ends before it.
             false => 0.0,
         };
         let inside = if full { self.ring as f64 - distance / sum } else { distance / sum };
         inside / (1.0 - lost)
     }
 
-    /// How many are inside where a share `at` of the probability lies beyond: (0, 1].
+    /// Number of packets inside such that a share `at`, in (0, 1], of the probability lies beyond.
     fn inside(self, at: f64) -> u64 {
         let (full, weights) = self.weights();
         let each: Vec<f64> = weights.collect();
@@ -74,7 +77,7 @@ impl Queue {
 /// The simpler queue of a point.
 #[derive(Debug, Clone)]
 pub(crate) struct Simpler {
-    /// The scheme `ideal` at its own service rate.
+    /// A point with the scheme `ideal` at the queue's service rate.
     point: Point,
     queue: Queue,
     /// Mean service time [ticks].
@@ -84,8 +87,8 @@ pub(crate) struct Simpler {
 }
 
 impl Simpler {
-    /// Whether there is one: not where its mean would not be known exactly, where more than the protocol times of one queue of packets makes
-    /// the latency, or where it would be the scheme itself.
+    /// Whether a point has a simpler queue. It has none if the queue's mean would not be known exactly, if more than
+    /// the protocol times of one queue of packets makes the latency, or if the queue would be the scheme itself.
     pub(crate) fn is_for(point: &Point) -> bool {
         let host = &point.host;
         let alone = recursion::is_alone(host) && host.queues.is_none();
@@ -95,12 +98,12 @@ impl Simpler {
         alone && markovian && alike && other
     }
 
-    /// The queue whose mean latency is `latency` [ticks], where there is one.
+    /// The queue whose mean latency is `latency` [ticks]. `None` if the point has none.
     pub(crate) fn of(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
         if Self::is_for(point) { Self::at(point, clock, latency) } else { None }
     }
 
-    /// The same, whatever the point is.
+    /// The queue for any point, without the check.
     fn at(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
         let host = &point.host;
         let gap_s = 1.0 / point.traffic.rate_pps()?;
@@ -118,8 +121,9 @@ impl Simpler {
         Some(Self { point, queue, service: queue.utilisation * gap, latency: queue.mean_latency() * gap })
     }
 
-    /// By what share the packets of a replication waited longer in it than expected, those after the first `skipped` of its `packets`. The recursion
-    /// of `recursion::ideal`, from a steady state on and by the packets that came in the window: those that left in it have no exact mean.
+    /// Relative amount by which the packets of a replication waited longer in the queue than expected, without the
+    /// first `skipped` of its `packets`. Uses the recursion of `recursion::ideal` from a steady state on. It counts the
+    /// packets that arrived in the window, because the mean of those that left in it is not known exactly.
     pub(crate) fn excess(&self, clock: Clock, seed: u64, replication: u64, packets: u64, skipped: u64) -> f64 {
         let ring = self.queue.ring as usize;
         let mask = (ring + 1).next_power_of_two() - 1;

@@ -1,6 +1,6 @@
-//! [`Source`]: the packets of a point: when each arrives, its size, and the CPU times that are its own.
+//! [`Source`]: the packets of a point: arrival time, size, and CPU times of each.
 //!
-//! A packet's gap, size and times come from streams of their own and are drawn whether or not the packet is dropped:
+//! Gap, size and times of a packet come from separate streams and are drawn whether or not the packet is dropped:
 //! packet number n is the same packet under every scheme.
 
 mod gaps;
@@ -19,7 +19,7 @@ use gaps::Gaps;
 use sizes::Sizes;
 use sockets::Sockets;
 
-/// Times of one kind, of mean 1.
+/// A stream of times with mean 1.
 #[derive(Debug)]
 struct Units {
     stream: Stream,
@@ -32,7 +32,7 @@ impl Units {
     }
 }
 
-/// What a packet costs, by its size.
+/// Protocol time of a packet by its size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PacketCost {
     fixed_ticks: f64,
@@ -40,20 +40,20 @@ pub(crate) struct PacketCost {
 }
 
 impl PacketCost {
-    /// Mean protocol time of a frame [ticks].
+    /// Mean protocol time of a frame of `bytes` [ticks].
     #[inline]
     pub(crate) fn mean_ticks(&self, bytes: u32) -> f64 {
         self.mean_ticks_of(f64::from(bytes))
     }
 
-    /// The same for a mean frame size [ticks].
+    /// Mean protocol time for a mean frame size of `bytes` [ticks].
     #[inline]
     pub(crate) fn mean_ticks_of(&self, bytes: f64) -> f64 {
         self.fixed_ticks + self.per_byte_ticks * bytes
     }
 }
 
-/// A stream of packets.
+/// The stream of packets of a replication.
 #[derive(Debug)]
 pub(crate) struct Source {
     gaps: Gaps,
@@ -62,7 +62,7 @@ pub(crate) struct Source {
     size_block: Box<[u32; BLOCK]>,
     protocol: Units,
     protocol_block: Box<[u64; BLOCK]>,
-    /// Times of the applications, with the mean of each [ticks].
+    /// Processing times of the applications: the stream, and the mean of each application [ticks].
     application: Option<(Units, Vec<f64>)>,
     application_block: Box<[u64; BLOCK]>,
     sockets: Option<Sockets>,
@@ -73,7 +73,7 @@ pub(crate) struct Source {
     number: u32,
 }
 
-/// Why a traffic cannot be simulated, if so.
+/// Checks whether a traffic can be simulated; the error says why not.
 pub(crate) fn supports(point: &Point) -> Result<(), Unsupported> {
     let decline = |reason: String| Err(Unsupported::new(EngineKind::Sim, reason));
     if point.traffic.size.mixture().is_none() {
@@ -118,7 +118,7 @@ impl Source {
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let rate_pps = point.traffic.rate_pps().unwrap_or(1.0);
         let gaps = Gaps::new(&point.traffic, rate_pps, clock, seed, replication);
-        // What is read once begins at its start in every replication.
+        // A trace that is read once starts at its beginning in every replication.
         let first = if point.traffic.arrivals.read_once().is_some() { 0 } else { replication };
         let host = &point.host;
         let each = host.each_application();
@@ -145,18 +145,18 @@ impl Source {
         }
     }
 
-    /// What packets cost by size.
+    /// Protocol time of packets by size.
     pub(crate) fn cost(&self) -> PacketCost {
         self.cost
     }
 
-    /// The next packet, its `arrived` set to the gap since the one before it [ticks].
+    /// The next packet. Its `arrived` is the gap since the previous packet [ticks].
     #[inline]
     pub(crate) fn next(&mut self) -> Packet {
         if self.next == BLOCK {
             self.refill();
         }
-        // Below BLOCK as it is; the mask spares five checks of bounds.
+        // The index is below BLOCK; the mask spares five bounds checks.
         let i = self.next & (BLOCK - 1);
         self.next += 1;
         let number = self.number;
@@ -172,7 +172,7 @@ impl Source {
         }
     }
 
-    /// The gap between the packet last given and the next [ticks].
+    /// The gap between the last packet returned and the next one [ticks].
     #[inline]
     pub(crate) fn gap(&mut self) -> u64 {
         if self.next == BLOCK {
@@ -181,7 +181,8 @@ impl Source {
         self.gap_block[self.next & (BLOCK - 1)]
     }
 
-    /// From the next packet to the one `count` after it, or to the last that is drawn [ticks]; to be called after [`Source::gap`].
+    /// Time from the next packet to the one `count` after it, or to the last one that is drawn [ticks]. Call it after
+    /// [`Source::gap`].
     #[inline]
     pub(crate) fn ahead(&self, count: usize) -> u64 {
         let drawn = &self.gap_block[self.next + 1..];
@@ -221,13 +222,14 @@ impl Source {
         }
     }
 
-    /// The next packets, a block at once; not to be mixed with [`Source::next`].
+    /// Returns the next packets, one block at a time. Do not mix with [`Source::next`].
     pub(crate) fn next_block(&mut self) -> PacketBlock<'_> {
         self.refill();
         self.block()
     }
 
-    /// The packets of the block that have not been taken, so many at the most; [`Source::took`] says how many of them were.
+    /// The packets of the block that have not been taken, at most `most`. Report with [`Source::took`] how many were
+    /// taken.
     pub(crate) fn rest_of_block(&mut self, most: usize) -> PacketBlock<'_> {
         if self.next == BLOCK {
             self.refill();
@@ -236,7 +238,7 @@ impl Source {
         self.block().part(self.next..until)
     }
 
-    /// Takes so many packets of [`Source::rest_of_block`].
+    /// Takes `packets` packets of [`Source::rest_of_block`].
     pub(crate) fn took(&mut self, packets: usize) {
         self.next += packets;
         self.number = self.number.wrapping_add(packets as u32);
@@ -252,21 +254,21 @@ impl Source {
     }
 }
 
-/// Packets in columns.
+/// A block of packets in columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PacketBlock<'a> {
-    /// Time since the arrival before [ticks].
+    /// Gap since the previous arrival [ticks].
     pub gaps: &'a [u64],
     /// Protocol times [ticks].
     pub protocol: &'a [u64],
-    /// Times of the application [ticks].
+    /// Processing times of the application [ticks].
     pub application: &'a [u64],
-    /// Frames (bytes).
+    /// Frame lengths (bytes).
     pub bytes: &'a [u32],
 }
 
 impl PacketBlock<'_> {
-    /// One of them, that arrives at `arrived` [ticks].
+    /// Packet `number` of the block, which arrives at `arrived` [ticks].
     #[inline]
     pub(crate) fn packet(&self, number: usize, arrived: u64) -> Packet {
         // Frames are at most 65535 bytes.
@@ -275,7 +277,7 @@ impl PacketBlock<'_> {
         Packet { arrived, protocol, application, bytes, ..Packet::default() }
     }
 
-    /// Some of them.
+    /// A part of the block.
     pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Self {
         Self {
             gaps: &self.gaps[range.clone()],

@@ -1,9 +1,9 @@
-//! Memory that one replication leaves for the next: taken from the system anew for each, and given back, its pages take of a short one's
-//! time (figure 7 as a whole: tests/speed.rs).
+//! Reuses the memory of one replication for the next. Allocating fresh pages for each one takes a noticeable part of a
+//! short replication's time (measured on figure 7 as a whole: tests/speed.rs).
 
 use std::sync::{Mutex, PoisonError};
 
-/// Lists of one kind, of any thread's; no more than so many are kept.
+/// Unused lists of one kind, from any thread. Their number is limited.
 #[derive(Debug)]
 pub(crate) struct Spare<T> {
     kept: Mutex<Vec<Vec<T>>>,
@@ -15,12 +15,12 @@ impl<T> Spare<T> {
         Self { kept: Mutex::new(Vec::new()), most }
     }
 
-    /// A list as it was left.
+    /// Takes a list with the content that it was left with.
     pub(crate) fn take(&self) -> Option<Vec<T>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Leaves a list as the next is to find it.
+    /// Leaves a list with the content that the next user expects.
     pub(crate) fn keep(&self, list: Vec<T>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < self.most {

@@ -3,13 +3,13 @@
 use netcliff_core::Figure;
 use netcliff_core::math::two_sided_t;
 
-/// The t value that a two-sided interval of `confidence` needs with `replications` values.
+/// The t value of a two-sided interval of `confidence` over `replications` values.
 pub(crate) fn t_value(confidence: f64, replications: usize) -> f64 {
     two_sided_t(confidence, replications.saturating_sub(1))
 }
 
-/// Sum over sum, with the t interval of the classical ratio estimator; None if the denominators add up to nothing.
-/// `pairs` holds one (numerator, denominator) a replication; negative lower ends are cut to 0.
+/// Ratio of sums, with the t interval of the classical ratio estimator. `pairs` holds one (numerator, denominator) for
+/// each replication. A negative lower end becomes 0. `None` if the denominators add up to 0.
 pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
     let count = pairs.len() as f64;
     let (above, below) = pairs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
@@ -23,10 +23,11 @@ pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
     Some(Figure::between(value, (value - half).max(0.0), value + half, confidence))
 }
 
-/// The same, less what a control of known expectation 0 explains of it by regression over the replications: one value of
-/// the control each, not all the same. The interval is that of a regression's value at 0, with two degrees of freedom fewer than
-/// there are replications (Lavenberg and Welch 1981). `slope` is [`control_slope`]'s of these pairs, or of those that this ratio is to
-/// be corrected alike with.
+/// Like [`ratio`], corrected by a control variate of expectation 0: the part of the ratio that regression over the
+/// replications attributes to the control is subtracted (Lavenberg and Welch 1981). `controls` holds one value for each
+/// replication; they are not all equal. The interval is that of a regression's value at 0, with two degrees of freedom
+/// fewer than there are replications. `slope` is the [`control_slope`] of these pairs, or that of another ratio that
+/// has to get the same correction.
 pub(crate) fn controlled_ratio(pairs: &[(f64, f64)], controls: &[f64], slope: f64, confidence: f64) -> Option<Figure> {
     let count = pairs.len() as f64;
     let (plain, above) = excesses(pairs)?;
@@ -38,14 +39,15 @@ pub(crate) fn controlled_ratio(pairs: &[(f64, f64)], controls: &[f64], slope: f6
     Some(Figure::between(value, (value - half).max(0.0), value + half, confidence))
 }
 
-/// By how much the ratio of a replication rises with its control, by least squares.
+/// Slope of the replications' ratios over their controls, by least squares. `None` if the denominators add up to 0.
 pub(crate) fn control_slope(pairs: &[(f64, f64)], controls: &[f64]) -> Option<f64> {
     let (_, above) = excesses(pairs)?;
     let (control, spread) = moments(controls);
     Some(above.iter().zip(controls).map(|(x, c)| x * (c - control)).sum::<f64>() / spread)
 }
 
-/// The ratio of all, and by how much each replication lies above it; they add up to nothing.
+/// The overall ratio, and the amount by which each replication is above it; these amounts add up to 0. `None` if the
+/// denominators add up to 0.
 fn excesses(pairs: &[(f64, f64)]) -> Option<(f64, Vec<f64>)> {
     let (above, below) = pairs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
     if below <= 0.0 {
@@ -55,13 +57,14 @@ fn excesses(pairs: &[(f64, f64)]) -> Option<(f64, Vec<f64>)> {
     Some((plain, pairs.iter().map(|(x, y)| (x - plain * y) / each).collect()))
 }
 
-/// Mean, and sum of the squared deviations from it.
+/// Mean of `values`, and the sum of their squared deviations from it.
 fn moments(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     (mean, values.iter().map(|value| (value - mean).powi(2)).sum())
 }
 
-/// The mean of one value a replication, around `value` (the estimate from all replications together).
+/// The t interval of the mean of one value per replication, widened to contain `value` (the estimate from all
+/// replications together).
 pub(crate) fn mean_around(value: f64, values: &[f64], confidence: f64) -> Figure {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -70,24 +73,25 @@ pub(crate) fn mean_around(value: f64, values: &[f64], confidence: f64) -> Figure
     Figure::between(value, (value.min(mean) - half).max(0.0), value.max(mean) + half, confidence)
 }
 
-/// Observations a batch of MSER-5.
+/// Number of observations in a batch of MSER-5.
 const BATCH: usize = 5;
 
-/// Share of the batches that MSER-5 leaves at least. With five of a hundred left, 11 of 200 points of `tests/coverage.rs` had no
-/// steady state however long they were.
+/// MSER-5 leaves at least one in this many batches. With only five of a hundred left, 11 of 200 points of
+/// `tests/coverage.rs` had no steady state, however long they were.
 const REST: usize = 5;
 
-/// MSER-5 (White, Cobb and Spratt 2000): the observations in batches of five, what does not fill one left out; of the
-/// numbers d of batches to cut off, the one that minimises the squared standard error of the mean of the rest. How many
-/// observations to cut off; None: d > n/2, the run is too short to tell. At least n/[`REST`] batches are left: the last few are too few
-/// to judge by, and of a series that remembers a twentieth of its length five in a row are often alike by chance.
+/// Number of observations to cut off as warm-up, by MSER-5 (White, Cobb and Spratt 2000). The observations are grouped
+/// into batches of five; an incomplete batch is dropped. Of all numbers d of batches to cut off, the method selects the
+/// one that minimises the squared standard error of the mean of the rest. At least n/[`REST`] batches are left: fewer
+/// are too few to judge by, and in a series that remembers a twentieth of its length, five in a row are often alike by
+/// chance. `None` if d > n/2: the run is too short.
 pub(crate) fn mser_5(observations: &[f64]) -> Option<usize> {
     let batches: Vec<f64> =
         observations.as_chunks::<BATCH>().0.iter().map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     let count = batches.len();
     let (mut sum, mut square) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
-    // From the end: the statistic of the batches from `cut` on.
+    // Compute from the end the statistic of the batches from `cut` on.
     let offset = batches.last().copied().unwrap_or(0.0);
     for cut in (0..count).rev() {
         let x = batches[cut] - offset;
@@ -125,7 +129,8 @@ mod tests {
         assert!((figure.interval.unwrap().high - (2.0 + 4.302_653 / 3.0_f64.sqrt())).abs() < 1e-5);
     }
 
-    /// Values of slope 3 over the control, with what is left of +-0.5: by hand, and from any statistics package.
+    /// Values with slope 3 over the control, plus +-0.5. The expected results can be computed by hand or by any
+    /// statistics package.
     #[test]
     fn a_control_takes_off_what_it_explains() {
         let controls = [-0.1, 0.3, 0.2, 0.4];
@@ -138,7 +143,7 @@ mod tests {
         };
         let sure = controlled(0.0);
         assert!((sure.value - 10.0).abs() < 1e-12 && sure.relative_half_width() < 1e-12);
-        // Least squares: slope 3 - 0.3/0.14 0.5 ..., intercept and its standard error.
+        // Expected by least squares: slope 3 + 0.5 (-0.6) / 0.14, intercept and its standard error.
         let noisy = controlled(0.5);
         let (slope, spread) = (3.0 + 0.5 * -0.6 / 0.14, 0.14);
         let value = 10.0 + 3.0 * 0.2 - slope * 0.2;
@@ -157,7 +162,8 @@ mod tests {
         assert_eq!(mser_5(&observations(&|_| 1)), Some(0));
     }
 
-    /// The definition, written out: d minimises sum of (Y_i - mean)^2 over i > d, over (n - d)^2, Y the batches' means.
+    /// Compares with the definition: d minimises sum of (Y_i - mean)^2 over i > d, divided by (n - d)^2; Y are the
+    /// batch means.
     #[test]
     fn the_cut_minimises_the_statistic_of_the_definition() {
         let mut state = 1_u64;

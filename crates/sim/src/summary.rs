@@ -1,4 +1,4 @@
-//! From counts to an [`Outcome`]: every figure a ratio of sums over the replications, with its t interval.
+//! Computes an [`Outcome`] from counts: every figure is a ratio of sums over the replications, with its t interval.
 
 use netcliff_core::math;
 use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Scheme, Transmitted};
@@ -9,7 +9,7 @@ use crate::replicate::{Batch, SHARES};
 use crate::stats::{control_slope, controlled_ratio, mean_around, ratio};
 use crate::tally::{Account, Counts, cell_ends};
 
-/// Ratio of two parts of the counts over the replications.
+/// Ratio of two counts over the replications.
 fn figure(
     batch: &Batch,
     confidence: f64,
@@ -21,13 +21,13 @@ fn figure(
     ratio(&pairs, confidence)
 }
 
-/// The interval of what was not seen in `of` chances: none seen is no proof of none. Its upper end is the chance that would have shown
-/// with this confidence.
+/// Interval of an event that was not seen in `of` trials. Its upper end is the probability at which the event would
+/// have been seen with this confidence.
 fn unseen(of: f64, confidence: f64) -> Figure {
     Figure::between(0.0, 0.0, -math::ln(1.0 - confidence) / of, confidence)
 }
 
-/// Share of the packets whose outcome the window saw that `lost` counts.
+/// Share of packets that `lost` counts, of those whose outcome the window saw.
 fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
     let of = fated(batch);
     if sum(batch, &lost) == 0 {
@@ -36,17 +36,18 @@ fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option
     figure(batch, confidence, |counts| lost(counts) as f64, |counts| of(counts) as f64).map(at_most_all)
 }
 
-/// Over all replications.
+/// Sum of a count over all replications.
 fn sum(batch: &Batch, count: impl Fn(&Counts) -> u64) -> u64 {
     batch.replications.iter().map(|one| count(&one.counts)).sum()
 }
 
-/// The packets that losses are a share of: those delivered or lost in the window, or from an empty host on all that came.
+/// The packets that losses are a share of: those delivered or lost in the window. In a run from an empty host, all that
+/// arrived.
 fn fated(batch: &Batch) -> fn(&Counts) -> u64 {
     if batch.is_whole() { |counts| counts.offered } else { Counts::fated }
 }
 
-/// A share whose interval ends at 1.
+/// Limits the interval of a share to 1.
 fn at_most_all(share: Figure) -> Figure {
     let Some(ends) = share.interval else { return share };
     Figure::between(share.value, ends.low, ends.high.min(1.0), ends.confidence)
@@ -56,8 +57,9 @@ fn cpu_share(batch: &Batch, confidence: f64, account: Account) -> Option<Figure>
     figure(batch, confidence, |counts| counts.cpu[account as usize] as f64, |counts| counts.at as f64)
 }
 
-/// Mean time until packets are delivered and, with an application, until its work on them ends: the same packets and control, so
-/// that the second is never below the first. Its difference is the time that packets are in the application's hands.
+/// Mean time until packets are delivered and, with an application, until its work on them ends. Both use the same
+/// packets and control, so the second is never below the first. Their difference is the time for which the application
+/// holds packets.
 fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> (Option<Figure>, Option<Figure>) {
     let over = |above: fn(&Counts) -> u128| -> Vec<(f64, f64)> {
         let counts = batch.replications.iter().map(|replication| &replication.counts);
@@ -77,7 +79,7 @@ fn mean_latencies(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -
     (mean(&delivered), done)
 }
 
-/// The figure, surely within ends that reach from `low` to `high`: what lies in one cell of the histogram is not distinguished.
+/// Extends the figure's interval to contain `low` to `high`: the histogram does not resolve values within one cell.
 fn reaching(figure: Figure, low: f64, high: f64) -> Figure {
     let Some(ends) = figure.interval else { return figure };
     let (below, above) = (figure.value - low, high - figure.value);
@@ -104,7 +106,7 @@ fn latency(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Optio
     })
 }
 
-/// What became of the transmissions.
+/// Results of the transmissions.
 fn transmitted(batch: &Batch, clock: Clock, confidence: f64) -> Transmitted {
     let per = |above: fn(&Counts) -> f64, below: fn(&Counts) -> f64| figure(batch, confidence, above, below);
     let tick_s = clock.seconds(1.0);
@@ -117,7 +119,7 @@ fn transmitted(batch: &Batch, clock: Clock, confidence: f64) -> Transmitted {
     }
 }
 
-/// What each of several applications got.
+/// Results of each of several applications.
 fn applications(point: &Point, batch: &Batch, clock: Clock, confidence: f64) -> Vec<ApplicationOutcome> {
     if !point.host.has_several_applications() {
         return Vec::new();
@@ -165,7 +167,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
         _ => per_time(&|counts| above(counts) as f64),
     };
     let interrupts = match point.scheme {
-        // They have none, which is no matter of chance.
+        // These schemes have no interrupts, so the interval has width 0.
         Scheme::Ideal | Scheme::Polling { .. } => per_time(&|counts| counts.interrupts as f64),
         _ => rate(|counts| counts.interrupts),
     };

@@ -1,10 +1,10 @@
-//! [`Counts`]: what happened up to an instant, in whole packets and ticks; [`Histogram`]: latencies in ticks.
+//! [`Counts`]: counts up to an instant, in whole packets and ticks. [`Histogram`]: latencies in ticks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::spare::Spare;
 
-/// What the CPU does, in the order of [`Counts::cpu`].
+/// The activities of the CPU, in the order of [`Counts::cpu`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Account {
@@ -14,31 +14,31 @@ pub(crate) enum Account {
     Poll = 1,
     /// Protocol processing.
     Protocol = 2,
-    /// The application and the switches to it.
+    /// The application and the context switches to it.
     Application = 3,
-    /// Nothing.
+    /// Idle.
     Available = 4,
-    /// Taken away, whatever there was to do.
+    /// Taken away by other programs.
     Paused = 5,
 }
 
-/// Accounts.
+/// Number of accounts.
 pub(crate) const ACCOUNTS: usize = 6;
 
-/// What became of transmissions up to an instant.
+/// Counts of transmissions up to an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TransmitCounts {
     /// Transmissions that needed a slot.
     pub started: u64,
-    /// Those that found none.
+    /// Transmissions that found no free slot.
     pub refused: u64,
     /// Completions processed.
     pub completed: u64,
-    /// Slots taken; set at marks.
+    /// Occupied slots; set at marks.
     pub inside: u64,
-    /// Times from the end of a transmission to the end of its completion, added up [ticks].
+    /// Sum of the times from the end of a transmission to the end of its completion [ticks].
     pub waited: u128,
-    /// Integral of the completions that wait over time [completion ticks]; set at marks.
+    /// Integral of the number of waiting completions over time [completion ticks]; set at marks.
     pub area: u128,
 }
 
@@ -55,16 +55,16 @@ impl TransmitCounts {
     }
 }
 
-/// Everything counted from the start of a replication to an instant.
+/// All counts from the start of a replication to an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// The instant [ticks].
     pub at: u64,
-    /// Arrivals.
+    /// Number of arrivals.
     pub offered: u64,
-    /// Packets delivered: by protocol processing, or to the application where there is one.
+    /// Packets delivered: by protocol processing or, with an application, taken by it.
     pub delivered: u64,
-    /// Their frame bytes.
+    /// Frame bytes of the delivered packets.
     pub delivered_bytes: u64,
     /// Packets lost at the ring.
     pub dropped_ring: u64,
@@ -72,40 +72,41 @@ pub(crate) struct Counts {
     pub dropped_socket: u64,
     /// Packets lost at the sender.
     pub dropped_sender: u64,
-    /// Packets that the sender holds back.
+    /// Packets queued at the sender.
     pub inside_sender: u64,
-    /// Packets in ring and protocol.
+    /// Packets in the ring or in protocol processing.
     pub inside_ring: u64,
     /// Packets in the socket.
     pub inside_socket: u64,
-    /// Interrupts.
+    /// Number of interrupts.
     pub interrupts: u64,
-    /// Polls.
+    /// Number of polls.
     pub polls: u64,
     /// Packets that left protocol processing.
     pub processed: u64,
-    /// Their times from arrival to the end of protocol processing, added up [ticks].
+    /// Sum of the processed packets' times from arrival to the end of protocol processing [ticks].
     pub processed_latency: u128,
-    /// Latencies of the delivered packets, added up [ticks].
+    /// Sum of the latencies of the delivered packets [ticks].
     pub latency: u128,
-    /// Times from arrival to loss of the packets lost at the socket, added up [ticks].
+    /// Sum of the times from arrival to loss of the packets lost at the socket [ticks].
     pub lost_latency: u128,
-    /// Integral of the packets in ring and protocol over time [packet ticks]; set at marks.
+    /// Integral of the number of packets in ring and protocol processing over time [packet ticks]; set at marks.
     pub ring_area: u128,
-    /// The same for sender, ring, protocol and socket; set at marks.
+    /// Integral of the number of packets in sender, ring, protocol processing and socket over time [packet ticks]; set
+    /// at marks.
     pub system_area: u128,
-    /// Integral of the packets that the application has taken and is not done with [packet ticks]; set at marks.
+    /// Integral of the number of packets that the application has taken and not finished [packet ticks]; set at marks.
     pub application_area: u128,
-    /// Integral of the packets that the sender holds back [packet ticks]; set at marks.
+    /// Integral of the number of packets queued at the sender [packet ticks]; set at marks.
     pub sender_area: u128,
     /// CPU time by [`Account`] [ticks].
     pub cpu: [u64; ACCOUNTS],
-    /// What the host sends; set at marks.
+    /// Counts of transmissions; set at marks.
     pub transmit: TransmitCounts,
 }
 
 impl Counts {
-    /// What was added since `earlier`; packets inside stay those of `self`.
+    /// The counts since `earlier`. The numbers of packets inside stay those of `self`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut cpu = self.cpu;
         cpu.iter_mut().zip(earlier.cpu).for_each(|(time, before)| *time -= before);
@@ -135,28 +136,29 @@ impl Counts {
         }
     }
 
-    /// Time that the packets inside have spent here so far [packet ticks], of counts at a mark: what their integral holds and no
-    /// packet that left has taken with it.
+    /// Sum of the ages of the packets inside [packet ticks], for counts at a mark: the part of their integral that no
+    /// packet has taken with it by leaving.
     pub(crate) fn ages(&self) -> u128 {
         self.system_area - self.latency - self.lost_latency
     }
 
-    /// Integral of the packets in the host: ring, protocol, socket and application [packet ticks].
+    /// Integral of the number of packets in the host: ring, protocol processing, socket and application [packet ticks].
     pub(crate) fn host_area(&self) -> u128 {
         self.system_area - self.sender_area + self.application_area
     }
 
-    /// Packets lost, wherever.
+    /// Packets lost, at any place.
     pub(crate) fn lost(&self) -> u64 {
         self.dropped_sender + self.dropped_ring + self.dropped_socket
     }
 
-    /// Packets delivered or lost. Those lost in a window can be more than those that come in it.
+    /// Packets delivered or lost. In a window, this can exceed the number of arrivals.
     pub(crate) fn fated(&self) -> u64 {
         self.delivered + self.lost()
     }
 
-    /// Offered = delivered + dropped + still inside, and every tick is on one account. True from time zero only.
+    /// Whether offered = delivered + dropped + still inside, and every tick is on one account. True only for counts
+    /// from time zero.
     pub(crate) fn conserved(&self) -> bool {
         let packets = self.delivered + self.lost() + self.inside_sender + self.inside_ring + self.inside_socket;
         let sent = self.transmit.refused + self.transmit.completed + self.transmit.inside;
@@ -164,7 +166,7 @@ impl Counts {
     }
 }
 
-/// Bits of a latency kept by the histogram: 2^8 cells an octave, 0.4 % wide at the most.
+/// Bits of a latency that the histogram resolves: 2^8 cells per octave, at most 0.4 % wide.
 const KEPT_BITS: u32 = 8;
 
 /// Latencies in cells whose width grows with the value.
@@ -175,7 +177,7 @@ pub(crate) struct Histogram {
     max: u64,
 }
 
-/// The filled cells, by number, as they travel, and the largest latency [ticks].
+/// The filled cells by number, in serialised form, and the largest latency [ticks].
 #[derive(Serialize, Deserialize)]
 struct Filled<T> {
     cells: Vec<(u32, T)>,
@@ -188,7 +190,7 @@ impl<T: Copy + Default + PartialEq> Filled<T> {
         Self { cells: numbered.filter(|(_, count)| *count != T::default()).collect(), max }
     }
 
-    /// Puts them into empty cells; those that there are none of belong to no latency.
+    /// Writes the counts into empty cells. Ignores cell numbers beyond the last, which belong to no latency.
     fn spread(&self, cells: &mut [T]) {
         for (cell, count) in &self.cells {
             if let Some(place) = cells.get_mut(*cell as usize) {
@@ -229,11 +231,11 @@ impl From<Filled<u64>> for Pool {
     }
 }
 
-/// Empty cells that histograms before have left.
+/// Emptied cells of dropped histograms, for reuse.
 static SPARE: Spare<u32> = Spare::new(256);
 
 impl Default for Histogram {
-    /// Without latencies.
+    /// An empty histogram.
     fn default() -> Self {
         let cells = SPARE.take().unwrap_or_else(|| vec![0; ((64 - KEPT_BITS as usize) + 1) << KEPT_BITS]);
         Self { cells, max: 0 }
@@ -256,7 +258,7 @@ impl Histogram {
         self.max = self.max.max(ticks);
     }
 
-    /// The cell of a latency [ticks].
+    /// Number of the cell of a latency [ticks].
     #[inline]
     fn cell(ticks: u64) -> usize {
         let octave = 63 - (ticks | (1 << KEPT_BITS)).leading_zeros();
@@ -276,17 +278,17 @@ impl Histogram {
     }
 }
 
-/// Largest half width of a cell over the values in it.
+/// Largest relative half width of a cell.
 pub(crate) const QUANTILE_HALF_WIDTH: f64 = 0.5 / (1 << KEPT_BITS) as f64;
 
-/// The ends of the cell that a quantile lies in [ticks]: between them the latencies are not distinguished, and the quantile of a sample that
-/// holds many equal ones is known no better.
+/// The ends of the cell that contains a quantile [ticks]. The histogram does not resolve latencies within a cell, and
+/// the quantile of a sample with many equal ones is not known better.
 pub(crate) fn cell_ends(quantile: f64) -> (f64, f64) {
     let (first, width) = Histogram::cell_range(Histogram::cell(quantile as u64));
     (first as f64, (first + (width - 1)) as f64)
 }
 
-/// Latencies of several histograms taken together.
+/// Latencies of several histograms, added up.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(into = "Filled<u64>", from = "Filled<u64>")]
 pub(crate) struct Pool {
@@ -296,7 +298,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Adds all of a histogram.
+    /// Adds a histogram.
     pub(crate) fn add(&mut self, part: &Histogram) {
         let filled = &part.cells[..=Histogram::cell(part.max)];
         self.reach(filled.len());
@@ -313,7 +315,7 @@ impl Pool {
         }
     }
 
-    /// Adds all of another pool.
+    /// Adds another pool.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.reach(other.cells.len());
         self.cells.iter_mut().zip(&other.cells).for_each(|(sum, count)| *sum += count);
@@ -326,7 +328,7 @@ impl Pool {
         self.max
     }
 
-    /// The filled cells: (middle of the cell [ticks], latencies in it).
+    /// The filled cells: (middle of the cell [ticks], number of latencies in it).
     pub(crate) fn filled(&self) -> impl Iterator<Item = (f64, u64)> {
         self.cells.iter().enumerate().filter(|(_, count)| **count > 0).map(|(cell, count)| {
             let (first, width) = Histogram::cell_range(cell);
@@ -334,7 +336,7 @@ impl Pool {
         })
     }
 
-    /// The quantiles `shares` (rising) [ticks], interpolated within a cell; None without latencies.
+    /// The quantiles `shares` (in rising order) [ticks], interpolated within a cell. `None` without latencies.
     pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[f64; N]> {
         if self.total == 0 {
             return None;
@@ -371,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Whoever takes over a histogram's memory finds it empty.
+    /// The reused memory of a histogram is empty.
     #[test]
     fn what_a_histogram_leaves_is_empty() {
         for latest in [0, 77, 1 << 20, u64::MAX] {

@@ -1,4 +1,4 @@
-//! [`Trace`]: a short run moment by moment: what the CPU did, how many packets waited, where some were lost.
+//! [`Trace`]: a short run in detail: what the CPU did, how many packets waited, where some were lost.
 
 use netcliff_core::{EngineFailure, Point};
 
@@ -8,7 +8,7 @@ use crate::machine::{Machine, PacketOutcome, Watch};
 use crate::schemes;
 use crate::tally::Account;
 
-/// What the CPU does.
+/// The activity of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// Interrupt handling.
@@ -19,14 +19,14 @@ pub enum Activity {
     Protocol,
     /// The application and switches to it.
     Application,
-    /// Nothing: it is taken away.
+    /// None: the CPU is taken away by other programs.
     Paused,
 }
 
-/// A time in which the CPU did one thing.
+/// A time span in which the CPU did one thing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// What.
+    /// The activity.
     pub activity: Activity,
     /// Start (s).
     pub from_s: f64,
@@ -34,27 +34,27 @@ pub struct Span {
     pub to_s: f64,
 }
 
-/// Packets that wait, from an instant on.
+/// Numbers of waiting and lost packets, from one instant on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Level {
-    /// In ring and protocol.
+    /// Packets in the ring or in protocol processing.
     pub ring: u64,
-    /// In the application's socket.
+    /// Packets in the application's socket.
     pub socket: u64,
-    /// Lost at the ring so far.
+    /// Packets lost at the ring so far.
     pub dropped_ring: u64,
-    /// Lost at the socket so far.
+    /// Packets lost at the socket so far.
     pub dropped_socket: u64,
 }
 
-/// A run moment by moment; idle times are what lies between the spans.
+/// A run in detail. The CPU is idle between the spans.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
-    /// What the CPU did, in order; neighbours differ in activity or do not touch.
+    /// The spans of the CPU, in order. Neighbouring spans differ in activity or have a gap between them.
     pub cpu: Vec<Span>,
-    /// (time (s), packets that wait from then on), at each change.
+    /// Pairs of a time (s) and the packets from then on, one for each change.
     pub levels: Vec<(f64, Level)>,
-    /// When a timer of the scheme fired (s): polls, coalescing timers, deferred interrupts.
+    /// Times at which a timer of the scheme fired (s): polls, coalescing timers, deferred interrupts.
     pub timers_s: Vec<f64>,
     /// End of the run (s).
     pub end_s: f64,
@@ -64,7 +64,7 @@ struct Recorder {
     clock: Clock,
     level: Level,
     trace: Trace,
-    /// The span that may still grow: what, from, to [ticks].
+    /// The span that may still grow: activity, start, end [ticks].
     open: Option<(Activity, u64, u64)>,
 }
 
@@ -95,7 +95,7 @@ impl Watch for Recorder {
             }
             PacketOutcome::Taken => level.socket -= 1,
             PacketOutcome::DroppedRing => level.dropped_ring += 1,
-            // Neither queue of the host saw it.
+            // The packet never reached the host.
             PacketOutcome::DroppedSender => {}
             PacketOutcome::DroppedSocket => {
                 level.ring -= 1;
@@ -131,8 +131,8 @@ impl Watch for Recorder {
 }
 
 impl SimEngine {
-    /// The first `packets` arrivals (at least 100) of the first replication, moment by moment. Memory grows with the
-    /// packets: meant for short runs. Errors: as [`SimEngine::simulate`].
+    /// Traces the first `packets` arrivals (at least 100) of the first replication. Memory grows with the number of
+    /// packets, so use it for short runs. Errors: see [`SimEngine::simulate`].
     pub fn trace(&self, point: &Point, packets: u64) -> Result<Trace, EngineFailure> {
         point.validate()?;
         self.one_queue(point)?;
@@ -149,7 +149,7 @@ impl SimEngine {
         trace.cpu.retain(|span| span.from_s < end_s);
         trace.timers_s.retain(|at_s| *at_s <= end_s);
         if point.host.application_s.is_none() {
-            // Without an application what is processed is delivered: nothing waits in a socket.
+            // Without an application, a processed packet is delivered: nothing waits in a socket.
             trace.levels.iter_mut().for_each(|(_, level)| level.socket = 0);
         }
         Ok(trace)
@@ -157,7 +157,7 @@ impl SimEngine {
 }
 
 impl Activity {
-    /// The name in the trace.
+    /// Name of the activity in the trace.
     pub fn name(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupt",
@@ -170,7 +170,7 @@ impl Activity {
 }
 
 impl Trace {
-    /// The trace in Chrome's trace event format (JSON): opens in Perfetto with the CPU and the timers as tracks, packets in
+    /// The trace in Chrome's trace event format (JSON). Perfetto shows CPU and timers as tracks, and the packets in
     /// ring and socket and the losses as counters.
     pub fn chrome_json(&self) -> String {
         let mut events: Vec<String> = [(CPU, "CPU"), (TIMERS, "timers")]
@@ -206,6 +206,6 @@ impl Span {
     }
 }
 
-/// Tracks of the trace.
+/// Track numbers in the trace.
 const CPU: u32 = 1;
 const TIMERS: u32 = 2;

@@ -1,4 +1,4 @@
-//! [`SimEngine::trial_loss`]: short runs from an empty host, as in a measurement.
+//! [`SimEngine::trial_loss`]: short runs from an empty host, like trials of a measurement.
 
 use netcliff_core::{EngineFailure, Point};
 
@@ -7,9 +7,10 @@ use crate::machine::CELLS;
 use crate::replicate::run;
 
 impl SimEngine {
-    /// The share lost in the trial with this number, of `packets` arrivals (at least 100) into an empty host. Nothing is cut off;
-    /// what is still inside at the end is not lost. A trial of the same number under the same seed meets pauses of the same
-    /// lengths at every load; effort and confidence of the engine play no part. Errors: as [`SimEngine::replicas`].
+    /// Share of packets lost in trial `number` of `packets` arrivals (at least 100) into an empty host. No warm-up is
+    /// cut off, and packets still inside at the end are not lost. Trials with equal number and seed have pauses of
+    /// equal lengths at every load. Effort and confidence of the engine are not used. Errors: see
+    /// [`SimEngine::replicas`].
     pub fn trial_loss(&self, point: &Point, number: u64, packets: u64) -> Result<f64, EngineFailure> {
         let (packets, clock) = self.of_one_queue(point, packets)?;
         let counts = run(point, clock, self.seed, number, packets).marks[CELLS];
@@ -29,7 +30,8 @@ mod tests {
         Point { host, scheme: "ideal".parse().unwrap(), traffic: Traffic::poisson(load_pps) }
     }
 
-    /// A pause of 10 ms at 50 kpps is 500 packets, of which the ring takes 100: every trial that has one loses the rest of its packets.
+    /// A pause of 10 ms at 50 kpps is 500 packets. The ring holds 100 of them, so every trial with a pause loses the
+    /// rest.
     #[test]
     fn trials_with_a_pause_lose_what_does_not_fit() {
         let engine = SimEngine { seed: 5, ..SimEngine::default() };
@@ -37,7 +39,7 @@ mod tests {
         let trial = |point: &Point, number| engine.trial_loss(point, number, 5_000).unwrap();
         let losses: Vec<f64> = (0..40).map(|number| trial(&paused, number)).collect();
         let (lost, whole): (Vec<f64>, Vec<f64>) = losses.iter().partition(|share| **share > 0.0);
-        // 0.1 s without a pause: e^-0.5 = 0.61 of the trials; a pause may begin at the end.
+        // The probability of no pause in 0.1 s is e^-0.5 = 0.61; a pause may begin at the end of a trial.
         assert!((16..=32).contains(&whole.len()), "{}", whole.len());
         assert!(lost.iter().filter(|share| (0.07..0.09).contains(*share)).count() >= lost.len() / 2, "{lost:?}");
         assert_eq!(trial(&paused, 7), losses[7]);

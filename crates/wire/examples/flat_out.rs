@@ -1,5 +1,6 @@
-//! Sends frames through a port as fast as it can, each with a number and a time of its own, and reads nothing: what the
-//! generator of `netcliff rfc2544` reaches, to be counted from outside like any other (bench/rfc2544).
+//! Sends frames through a port as fast as it can, each with its own number and time, and receives nothing. It shows the
+//! highest rate of the generator of `netcliff rfc2544`, counted from outside like that of any other tool
+//! (bench/rfc2544).
 //!
 //! `flat_out INTERFACE DESTINATION-MAC SECONDS [auto|packet|xdp]`
 
@@ -11,7 +12,7 @@ use netcliff_wire::forward::port::{SendBy, open_sender};
 use netcliff_wire::forward::{Profile, Sweep};
 use netcliff_wire::transmit::{SendOutcome, mac_address};
 
-/// As `netcliff rfc2544`.
+/// Burst size of `netcliff rfc2544`.
 const BURST: u64 = 32;
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]

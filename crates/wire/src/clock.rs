@@ -21,7 +21,8 @@ pub fn realtime_minus_monotonic_ns() -> i64 {
     realtime_minus_monotonic().0
 }
 
-/// The same with its error bound, half the time that the tightest reads took, in nanoseconds.
+/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` and its error bound, half the time of the tightest bracketed reads, both in
+/// nanoseconds.
 pub fn realtime_minus_monotonic() -> (i64, u64) {
     (0..8)
         .map(|_| {
@@ -35,7 +36,7 @@ pub fn realtime_minus_monotonic() -> (i64, u64) {
         .map_or((0, 0), |(window, offset)| (offset, window.div_ceil(2)))
 }
 
-/// Clocks that disagree after a suspend or a move to another machine, read at one moment.
+/// A reading of three clocks at one moment. The clocks disagree after a suspend or a move to another machine.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockStamp {
     monotonic_ns: u64,
@@ -46,9 +47,9 @@ pub struct ClockStamp {
 /// How the clocks advanced between two stamps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockReading {
-    /// Time in which the machine slept \[s\]: `CLOCK_BOOTTIME` went on, `CLOCK_MONOTONIC` did not.
+    /// Time during which the machine slept \[s\]: `CLOCK_BOOTTIME` advanced, `CLOCK_MONOTONIC` did not.
     pub suspended_s: f64,
-    /// Nanoseconds of `CLOCK_MONOTONIC` a tick of the processor's counter; `None` where the counter is not used.
+    /// Nanoseconds of `CLOCK_MONOTONIC` per tick of the processor's counter. `None` if the counter is not used.
     pub ns_per_tick: Option<f64>,
 }
 
@@ -56,12 +57,12 @@ impl ClockStamp {
     /// Reads the clocks.
     pub fn now() -> Self {
         let (monotonic_ns, ticks) = read_both();
-        // Bracketed by nothing: a few microseconds between the reads are no suspend.
+        // The reads are not bracketed: a few microseconds between them are far below a suspend.
         let apart_ns = read_ns(libc::CLOCK_BOOTTIME).saturating_sub(self::monotonic_ns());
         Self { monotonic_ns, boottime_ns: monotonic_ns + apart_ns, ticks }
     }
 
-    /// How the clocks advanced from here to a later stamp.
+    /// How the clocks advanced from this stamp to a later one.
     pub fn until(&self, later: &Self) -> ClockReading {
         let passed_ns = |of: fn(&Self) -> u64| of(later).saturating_sub(of(self)) as f64;
         let ticks = later.ticks.wrapping_sub(self.ticks);
@@ -73,7 +74,7 @@ impl ClockStamp {
     }
 }
 
-/// The mean cost of one clock read, in seconds: the instrument's own cost per packet.
+/// Mean cost of one clock read \[s\]: the instrument's own cost per packet.
 pub fn read_cost_s() -> f64 {
     const READS: u32 = 1000;
     let begin = monotonic_ns();
@@ -83,7 +84,7 @@ pub fn read_cost_s() -> f64 {
     (monotonic_ns() - begin) as f64 * 1e-9 / f64::from(READS + 1)
 }
 
-/// CPU time of a thread of this process since its start, in nanoseconds; `None` once it has ended.
+/// CPU time of a thread of this process since its start \[ns\]. `None` once the thread has ended.
 pub(crate) fn thread_cpu_ns(thread: libc::pid_t) -> Option<u64> {
     // The kernel's encoding of a thread's scheduling clock (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED).
     let clock: libc::clockid_t = (!thread << 3) | 6;
@@ -104,15 +105,15 @@ pub fn ns_from_s(seconds: f64) -> Option<u64> {
     u64::try_from(duration.as_nanos()).ok()
 }
 
-/// `CLOCK_MONOTONIC` by the processor's time stamp counter, for loops that read it all the time: half the cost of a
-/// vDSO call. Anchored anew each 10 ms, so that it follows the kernel's clock to within a microsecond or so; where the
-/// counter cannot be used it is the kernel's clock.
+/// `CLOCK_MONOTONIC` computed from the processor's time stamp counter, for loops that read it continuously: half the
+/// cost of a vDSO call. It is anchored to the kernel's clock every 10 ms and follows it to within about a microsecond.
+/// If the counter cannot be used, it reads the kernel's clock.
 #[derive(Debug, Clone)]
 pub struct Ticker {
-    /// Nanoseconds a tick, once known.
+    /// Nanoseconds per tick, once known.
     ns_per_tick: Option<f64>,
     anchor: (u64, u64),
-    /// Ticks after which the anchor is too old.
+    /// Number of ticks after which the anchor is too old.
     lifetime: u64,
     last_ns: u64,
 }
@@ -120,7 +121,7 @@ pub struct Ticker {
 const ANCHOR_NS: u64 = 10_000_000;
 
 impl Ticker {
-    /// Finds the counter's rate, which takes 20 ms.
+    /// Measures the counter's rate, which takes 20 ms.
     pub fn new() -> Self {
         let from = read_both();
         if counter_is_steady() {
@@ -134,12 +135,12 @@ impl Ticker {
         Self { ns_per_tick, anchor: to, lifetime, last_ns: 0 }
     }
 
-    /// Reads the kernel's clock and starts from there.
+    /// Reads the kernel's clock and continues from there.
     pub fn anchor(&mut self) {
         self.anchor = read_both();
     }
 
-    /// Nanoseconds of `CLOCK_MONOTONIC`; never less than before.
+    /// Nanoseconds of `CLOCK_MONOTONIC`; never less than the previous value.
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         let Some(ns_per_tick) = self.ns_per_tick else { return monotonic_ns() };
@@ -154,7 +155,8 @@ impl Ticker {
 }
 
 impl Ticker {
-    /// Upper bound on its error against the kernel's clock now, in nanoseconds, from the tightest of eight bracketed reads.
+    /// Upper bound on the difference between this clock and the kernel's, now \[ns\], from the tightest of eight
+    /// bracketed reads.
     pub fn off_ns(&mut self) -> u64 {
         let read = |ticker: &mut Self| {
             let before = monotonic_ns();
@@ -172,7 +174,7 @@ impl Default for Ticker {
     }
 }
 
-/// Kernel's clock \[ns\] and counter of the same moment: the tightest of four.
+/// Reads the kernel's clock \[ns\] and the counter at the same moment: the tightest of four tries.
 fn read_both() -> (u64, u64) {
     let read = |_| {
         let before = counter();
@@ -183,7 +185,7 @@ fn read_both() -> (u64, u64) {
     (0..4).map(read).min_by_key(|(span, _)| *span).map_or((0, 0), |(_, both)| both)
 }
 
-/// The time stamp counter; the kernel's clock elsewhere.
+/// Reads the time stamp counter; on other architectures the kernel's clock.
 #[inline]
 fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -196,7 +198,8 @@ fn counter() -> u64 {
     monotonic_ns()
 }
 
-/// Whether the kernel itself keeps time by the counter, which it does only where it is steady and in step on all CPUs.
+/// Whether the kernel itself keeps time by the counter. It does so only if the counter is steady and synchronous on all
+/// CPUs.
 fn counter_is_steady() -> bool {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .is_ok_and(|name| matches!(name.trim(), "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page"))
@@ -212,17 +215,17 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Whose clock the latency of tagged frames is taken with.
+/// The clock that measures the latency of tagged frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamps {
-    /// The sending program's, to the sink's ring.
+    /// The clock of the sending program, from the send call to the sink's ring.
     #[default]
     Application,
-    /// The kernel's, as frames pass the drivers of both ports.
+    /// The kernel's clock, as frames pass the drivers of both ports.
     Kernel,
-    /// The ports' own.
+    /// The hardware clocks of the ports.
     Hardware,
 }
 
@@ -275,7 +278,7 @@ mod tests {
             apart.push(now.saturating_sub(after).max(before.saturating_sub(now)));
             std::thread::sleep(Duration::from_micros(20));
         }
-        // Never less than the reads themselves leave open.
+        // The bound includes the duration of the reads themselves.
         assert!(ticker.off_ns() > 0);
         apart.sort_unstable();
         // The thread may be interrupted between the reads, hence a quantile.
@@ -291,7 +294,7 @@ mod tests {
             })
             .collect();
         let [first, second] = [stamps[0].until(&stamps[1]), stamps[1].until(&stamps[2])];
-        // Interrupted between its reads a stamp is off by milliseconds at the most.
+        // A stamp that is interrupted between its reads is off by milliseconds at most.
         assert!(first.suspended_s < 0.01 && second.suspended_s < 0.01, "{first:?} {second:?}");
         if let (Some(a), Some(b)) = (first.ns_per_tick, second.ns_per_tick) {
             assert!((a / b - 1.0).abs() < 0.05, "{a} and {b} ns a tick");

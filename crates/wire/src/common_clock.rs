@@ -1,4 +1,4 @@
-//! How an agent's clock differs from this host's: a service of every agent.
+//! Offset between an agent's clock and this host's: a service of every agent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use crate::control::far::{Opened, Service};
 /// Name of the service, and of the feature in an agent's hello.
 pub const CLOCK: &str = "clock";
 
-/// Readings of a clock: the tightest of so many is used.
+/// Number of clock readings; the one with the shortest round trip is used.
 const READINGS: usize = 8;
 
-/// Tells what its host's monotonic clock says.
+/// Answers with the host's monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClockService;
 
@@ -38,27 +38,28 @@ impl Opened for ClockService {
     }
 }
 
-/// An agent's monotonic clock against this host's.
+/// Offset of an agent's monotonic clock from this host's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockOffset {
-    /// Theirs less ours (ns).
+    /// The agent's time minus ours (ns).
     pub ahead_ns: i64,
-    /// It is off by at most so much (ns): half the tightest round trip; 0 of one clock.
+    /// Bound on the error of `ahead_ns` (ns): half the shortest round trip; 0 if both ends share a clock.
     pub error_ns: u64,
 }
 
 impl ClockOffset {
-    /// A time of ours by their clock (ns).
+    /// Converts a time of this host (ns) to the agent's clock.
     pub fn theirs(self, ours_ns: u64) -> u64 {
         ours_ns.saturating_add_signed(self.ahead_ns)
     }
 
-    /// A time of theirs by our clock (ns).
+    /// Converts a time of the agent (ns) to this host's clock.
     pub fn ours(self, theirs_ns: u64) -> u64 {
         theirs_ns.saturating_add_signed(-self.ahead_ns)
     }
 
-    /// From readings of ours before, theirs, and ours after: the tightest. None without one.
+    /// Computes the offset from readings (our time before, the agent's time, our time after): the one with the shortest
+    /// round trip. `None` without readings.
     fn of(readings: impl IntoIterator<Item = (u64, u64, u64)>) -> Option<Self> {
         let offset = |(before, theirs, after): (u64, u64, u64)| {
             let took_ns = after.saturating_sub(before);
@@ -69,10 +70,10 @@ impl ClockOffset {
     }
 }
 
-/// Compares an agent's clock with this host's, between tests.
+/// Measures the offset of an agent's clock from this host's, between tests.
 ///
 /// # Errors
-/// The agent does not know the service, or is gone; a message for the user.
+/// The agent does not have the service, or is gone; a message for the user.
 pub fn offset(session: &mut Session) -> Result<ClockOffset, String> {
     if session.shares_clock() {
         return Ok(ClockOffset::default());
@@ -85,8 +86,8 @@ pub fn offset(session: &mut Session) -> Result<ClockOffset, String> {
         let before_ns = clock::monotonic_ns();
         let answer = session.ask(CLOCK, &Value::Null).map_err(|error| error.to_string())?;
         let after_ns = clock::monotonic_ns();
-        let told = |e| format!("{} said something else than its clock: {e}", session.peer());
-        let reading: Reading = serde_json::from_value(answer).map_err(told)?;
+        let malformed = |e| format!("{} said something else than its clock: {e}", session.peer());
+        let reading: Reading = serde_json::from_value(answer).map_err(malformed)?;
         readings.push((before_ns, reading.monotonic_ns, after_ns));
     }
     Ok(ClockOffset::of(readings).unwrap_or_default())

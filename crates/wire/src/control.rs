@@ -42,25 +42,25 @@ pub const PROTOCOL: u16 = 2;
 /// Feature of an agent that can meter its host's CPUs exactly during a test, or report why it cannot.
 pub const CPU_METER: &str = "cpu-meter";
 
-/// A feature of an agent: it spreads the flows of a transfer over several CPUs.
+/// Feature of an agent that spreads the flows of a transfer over several CPUs.
 pub const CPU_LISTS: &str = "cpu-lists";
 
-/// A feature of an agent: it spreads the flows of request/response over several CPUs.
+/// Feature of an agent that spreads the flows of request/response over several CPUs.
 pub const RR_CPU_LISTS: &str = "rr-cpu-lists";
 
-/// A feature of an agent: it serves the flows of a transfer by fewer threads.
+/// Feature of an agent that serves the flows of a transfer with fewer threads than flows.
 pub const SHARED_THREADS: &str = "shared-threads";
 
-/// A feature of an agent: it counts packets and interrupts at its own devices beside a transfer.
+/// Feature of an agent that counts packets and interrupts at its own devices during a transfer.
 pub const DEVICE_COUNTS: &str = "device-counts";
 
-/// A feature of an agent: its ends of a transfer begin at a time that they are told.
+/// Feature of an agent whose ends of a transfer start at a time given by the client.
 pub const COMMON_START: &str = "common-start";
 
-/// A feature of an agent: its threads of a transfer follow their flow's packets.
+/// Feature of an agent whose threads of a transfer move to the CPU that receives their flow's packets.
 pub const RX_CPU: &str = "rx-cpu";
 
-/// Port of an agent where none is given.
+/// Default port of an agent.
 pub const PORT: u16 = 9940;
 
 /// What one end tolerates of the other.
@@ -68,26 +68,27 @@ pub const PORT: u16 = 9940;
 pub struct Limits {
     /// Largest message of a client (bytes): a list of a thousand CPUs is a tenth of it.
     pub message_bytes: usize,
-    /// The most values in a message of a client, of which at most a sixteenth may be lists and objects: parsed, each takes a multiple
-    /// of its text.
+    /// Largest number of values in a message of a client, of which at most a sixteenth may be lists and objects. A
+    /// parsed value takes a multiple of the memory of its text.
     pub message_values: usize,
-    /// Largest message of an agent (bytes): the report of a thousand flows, each with its TCP_INFO in intervals, is smaller.
+    /// Largest message of an agent (bytes): the report of a thousand flows, each with its TCP_INFO in intervals, is
+    /// smaller.
     pub report_bytes: usize,
-    /// From the connection to the end of the handshake (s).
+    /// Time from the connection to the end of the handshake (s).
     pub handshake_s: f64,
-    /// From the first to the last byte of a message, and for the other end to take one (s).
+    /// Time from the first to the last byte of a message, and time for the other end to accept one (s).
     pub message_s: f64,
     /// Silence after which the other end counts as gone (s).
     pub silence_s: f64,
-    /// A connection without a test is closed after this (s).
+    /// Time after which a connection without a test is closed (s).
     pub idle_s: f64,
-    /// A test is stopped after this (s).
+    /// Time after which a test is stopped (s).
     pub test_s: f64,
-    /// Connections at once, handshakes included.
+    /// Largest number of connections, handshakes included.
     pub connections: usize,
-    /// Handshakes at once: pending connections can hold no more than these.
+    /// Largest number of simultaneous handshakes: the limit of pending connections.
     pub handshakes: usize,
-    /// All that the tests hold together: buffers, files, threads, reports (bytes).
+    /// Largest memory of all tests together: buffers, files, threads, reports (bytes).
     pub memory_bytes: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The device of an agent's host, changed for a client where its owner allows it: the service behind `agent --allow-settings`.
+//! Lets a client change a device of the agent's host, if the agent's owner allows it: the service behind `agent
+//! --allow-settings`.
 
 use netcliff_host::device::{DeviceError, DeviceHold, DeviceState};
 use netcliff_host::journal::{JournalError, StateDir};
@@ -12,24 +13,24 @@ use crate::control::far::{Opened, Service};
 /// Name of the service, and of the feature in an agent's hello.
 pub const DEVICE_SETTINGS: &str = "device-settings";
 
-/// What a client asks of the device.
+/// A client's request about the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Request {
-    /// How it stands.
+    /// Report the current settings.
     Find,
-    /// To change what is named.
+    /// Change the settings that this state names.
     BringTo(DeviceState),
-    /// To be as it was found.
+    /// Restore the settings that were found first.
     SetBack,
 }
 
-/// How it stands then.
+/// The device's settings after the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Answer {
     interface: String,
     state: DeviceState,
-    /// What could not be set back: by this client, or (asked how it stands) of what runs before left.
+    /// Settings that could not be restored, after this client or (for `Find`) after earlier runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
 }
@@ -43,13 +44,14 @@ pub struct DeviceService {
 }
 
 impl DeviceService {
-    /// For this device, its changes recorded in this directory. What a killed agent left is set back.
+    /// Opens the service for a device. Changes are recorded in the directory `state`, and changes left by a killed
+    /// agent are undone.
     ///
     /// # Errors
     /// There is no such device, or this process may not change it.
     pub fn new(interface: &str, state: StateDir) -> Result<Self, DeviceError> {
         let left_over = match DeviceHold::take(interface, &state) {
-            // Another run holds the host now: clients get this error if it still does when they connect.
+            // Another run uses the host now. Clients get this error if that still holds when they connect.
             Err(DeviceError::Journal(JournalError::Busy { .. })) => {
                 DeviceHold::check(interface)?;
                 Vec::new()
@@ -59,7 +61,7 @@ impl DeviceService {
         Ok(Self { interface: interface.to_owned(), state, left_over })
     }
 
-    /// What agents and runs that died left and could not be set back, in sentences.
+    /// Settings that earlier agents and runs left changed and that could not be restored, in sentences.
     pub fn left_over(&self) -> &[String] {
         &self.left_over
     }
@@ -76,7 +78,7 @@ impl Service for DeviceService {
     }
 }
 
-/// The device while a client has it.
+/// The device while a client uses it.
 struct Taken(DeviceHold);
 
 impl Opened for Taken {
@@ -100,22 +102,23 @@ impl Opened for Taken {
     }
 }
 
-/// The device of an agent's host, as a client has it.
+/// The device of an agent's host, used by a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarDevice {
-    /// Its name there.
+    /// Name of the device on that host.
     pub interface: String,
-    /// How it was found.
+    /// Its settings when the client took it.
     pub found: DeviceState,
-    /// What runs there that died left and could not be set back, in sentences.
+    /// Settings that earlier runs on that host left changed and that could not be restored, in sentences.
     pub left_over: Vec<String>,
 }
 
 impl FarDevice {
-    /// Takes it for the time of the session: when that ends, in whatever way, the agent sets it back.
+    /// Takes the device for the duration of the session. When the session ends, in whatever way, the agent restores the
+    /// settings.
     ///
     /// # Errors
-    /// The agent was not started to allow it, its host is in use, or it is gone.
+    /// The agent was not started with permission, its host is in use, or it is gone.
     pub fn take(session: &mut Session) -> Result<Self, ControlError> {
         if !session.offers(DEVICE_SETTINGS) {
             let message = format!(
@@ -128,18 +131,18 @@ impl FarDevice {
         Ok(Self { interface, found: state, left_over: problems })
     }
 
-    /// Changes the settings named, and returns the state after it.
+    /// Changes the settings that `wanted` names. Returns the state after the change.
     ///
     /// # Errors
-    /// The driver refuses it, or the agent is gone.
+    /// The driver refuses the change, or the agent is gone.
     pub fn bring_to(&self, session: &mut Session, wanted: &DeviceState) -> Result<DeviceState, ControlError> {
         Ok(asked(session, &Request::BringTo(wanted.clone()))?.state)
     }
 
-    /// Has it set back; returns what could not be, in sentences.
+    /// Makes the agent restore the settings. Returns those that could not be restored, in sentences.
     ///
     /// # Errors
-    /// The agent is gone: it sets it back by itself.
+    /// The agent is gone: it restores the settings by itself.
     pub fn set_back(&self, session: &mut Session) -> Result<Vec<String>, ControlError> {
         Ok(asked(session, &Request::SetBack)?.problems)
     }

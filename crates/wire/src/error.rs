@@ -7,7 +7,7 @@ use netcliff_core::quote::shell;
 /// A failure of the generator or the sink.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// A setting that can not be used.
+    /// A setting has a value that cannot be used.
     #[error("{what} is {value}: expected {accepted}")]
     Setting {
         /// The setting, by its field name.
@@ -26,7 +26,7 @@ pub enum WireError {
         #[source]
         source: io::Error,
     },
-    /// The interface, or its peer, is down: frames would vanish in the sender.
+    /// The interface or its peer is down: frames would vanish in the sender.
     #[error("interface {interface} has no carrier: bring it and its peer up (`ip link set dev {} up`)", shell(.interface))]
     NoCarrier {
         /// The interface.
@@ -38,7 +38,7 @@ pub enum WireError {
         /// The interface.
         interface: String,
     },
-    /// Another tool's XDP program is attached.
+    /// Another tool's XDP program is attached to the interface.
     #[error(
         "interface {interface} has an XDP program{} of another tool, which is left where it is: end that tool or detach it \
          (`ip link set dev {} xdp off`), or receive by AF_PACKET (--receive-by packet)", named(*id, name.as_deref()), shell(.interface)
@@ -46,25 +46,25 @@ pub enum WireError {
     OtherProgram {
         /// The interface.
         interface: String,
-        /// The program's identifier, unless it is gone by now.
+        /// The program's identifier. `None` if the program is gone by now.
         id: Option<u32>,
-        /// The program's name, if it has one.
+        /// The program's name. `None` if it has none.
         name: Option<String>,
     },
-    /// A port does not offer the time stamps requested.
+    /// A port does not offer the timestamps requested.
     #[error(
         "interface {interface} cannot put {stamps} time stamps on what {what}: it offers {offered}; choose --stamps {instead}"
     )]
     NoStamps {
         /// The interface.
         interface: String,
-        /// The stamps requested.
+        /// The timestamps requested.
         stamps: crate::clock::Stamps,
         /// `leaves` or `arrives`.
         what: &'static str,
-        /// What it offers, in words.
+        /// The timestamps that the port offers, as text.
         offered: String,
-        /// What it can give.
+        /// A value of --stamps that works here.
         instead: &'static str,
     },
     /// The kernel refused an XDP program.
@@ -79,24 +79,24 @@ pub enum WireError {
     /// A measuring thread ended by a panic.
     #[error("the {thread} thread died: {message}")]
     Died {
-        /// `generator` or `sink`.
+        /// Name of the thread, such as `generator` or `sink`.
         thread: &'static str,
-        /// The panic's message, if it had one.
+        /// The panic's message.
         message: String,
     },
-    /// The far end of a test failed; its message.
+    /// The far end of a test failed, with its message.
     #[error("the far end: {0}")]
     Far(String),
-    /// The conditions of a measurement changed while it ran; a whole sentence.
+    /// The conditions of a measurement changed while it ran; a complete sentence.
     #[error("{0}")]
     Changed(String),
-    /// The control channel to the far end.
+    /// An error of the control channel to the far end.
     #[error(transparent)]
     Control(#[from] Box<crate::control::ControlError>),
     /// The start time had passed before the generator was ready.
     #[error("the start time is {late_s:.6} s in the past: choose one at least 0.01 s after Generator::prepare returns")]
     StartMissed {
-        /// How late, in seconds.
+        /// How far the start time is in the past \[s\].
         late_s: f64,
     },
 }
@@ -118,12 +118,12 @@ impl WireError {
         Self::System { action: action.into(), source: source.into() }
     }
 
-    /// A setting that can not be used.
+    /// Reports a setting that cannot be used.
     pub(crate) fn setting(what: &'static str, value: impl ToString, accepted: impl Into<String>) -> Self {
         Self::Setting { what, value: value.to_string(), accepted: accepted.into() }
     }
 
-    /// The death of a thread, from what `JoinHandle::join` returned.
+    /// Reports the death of a thread, from the result of `JoinHandle::join`.
     pub(crate) fn died(thread: &'static str, panic: &(dyn std::any::Any + Send + 'static)) -> Self {
         let message = panic
             .downcast_ref::<&str>()

@@ -1,26 +1,26 @@
-//! The exact CPU meter of a far end's host, as an agent runs it beside a test.
+//! The exact CPU meter of the far end's host, run by the agent during a test.
 
 use netcliff_host::cpu::ebpf::EbpfMeter;
 use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterError, MeterSpec, Watch};
 use netcliff_host::inventory::Inventory;
 use serde::{Deserialize, Serialize};
 
-/// What a meter holds while it runs, and while the kernel's types are read for it (bytes).
+/// Memory of a meter while it runs, and while the kernel's type information is read for it (bytes).
 pub(crate) const FAR_METER_BYTES: u64 = 24 << 20;
 
-/// What the exact meter of the far end's host says.
+/// CPU use of the far end's host by the exact meter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FarCpu {
-    /// Each CPU over the far end's windows, by eBPF; the application is the agent.
+    /// Each CPU over the far end's windows, by eBPF. The application is the agent.
     Exact(Vec<CpuSplit>),
-    /// Not available, and why.
+    /// The meter is not available, with the reason.
     NotAvailable(String),
 }
 
 impl FarCpu {
-    /// The CPUs; none where there is no meter.
+    /// CPU use for each CPU. Empty without a meter.
     pub fn splits(&self) -> &[CpuSplit] {
         match self {
             Self::Exact(splits) => splits,
@@ -28,7 +28,7 @@ impl FarCpu {
         }
     }
 
-    /// Why nothing was measured, as a line for the report; None if something was.
+    /// Explains why nothing was measured, as a line for the report. `None` if something was measured.
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::Exact(_) => None,
@@ -37,12 +37,12 @@ impl FarCpu {
     }
 }
 
-/// A meter of all CPUs of this host for the time of a test, or why there is none.
+/// A meter of all CPUs of this host for the duration of a test, or the reason why there is none.
 #[derive(Debug)]
 pub(crate) struct FarMeter(Result<Box<EbpfMeter>, String>);
 
 impl FarMeter {
-    /// Starts it, which takes about a tenth of a second.
+    /// Starts the meter, which takes about a tenth of a second.
     pub(crate) fn start() -> Self {
         let cpus = Inventory::of_this_host().cpu.online.iter().map(|cpu| *cpu as usize).collect();
         let spec = MeterSpec { cpus, watch: vec![Watch::Process(std::process::id())] };
@@ -50,7 +50,7 @@ impl FarMeter {
         Self(meter.map(Box::new).map_err(reason))
     }
 
-    /// Begins an interval.
+    /// Starts an interval.
     pub(crate) fn mark(&mut self) {
         let failed = self.0.as_mut().ok().and_then(|meter| meter.mark().err());
         if let Some(error) = failed {
@@ -58,7 +58,7 @@ impl FarMeter {
         }
     }
 
-    /// The CPU use since the mark, without the parts that would make a message long.
+    /// Reads the CPU use since the mark, without the parts that would make a message long.
     pub(crate) fn read(&mut self) -> FarCpu {
         let splits = match &mut self.0 {
             Ok(meter) => meter.read().map_err(|error| error.to_string()),
@@ -69,7 +69,7 @@ impl FarMeter {
     }
 }
 
-/// Why there is no meter, without the method, which the caller names.
+/// Explains why there is no meter. The caller names the method.
 fn reason(error: MeterError) -> String {
     match error {
         MeterError::Unavailable { reason, .. } => reason,

@@ -1,4 +1,5 @@
-//! Fingerprint of an agent's host for its clients, the facts that explain differences to another host: a service of every agent.
+//! Fingerprint of an agent's host for its clients: the facts that explain differences to another host. A service of
+//! every agent.
 
 use std::net::IpAddr;
 
@@ -14,15 +15,15 @@ use crate::control::far::{Opened, Service};
 /// Name of the service, and of the feature in an agent's hello.
 pub const FINGERPRINT: &str = "fingerprint";
 
-/// Whose facts are wanted beside the host's.
+/// Selects the device whose facts are wanted in addition to the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    /// The address of the agent's host that the data goes to.
+    /// Address of the agent's host that receives the data.
     data_to: IpAddr,
 }
 
-/// Reads the host at each request, since an agent runs for long.
+/// Collects the host's facts at each request, because an agent runs for long.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FingerprintService;
 
@@ -44,11 +45,11 @@ impl Opened for FingerprintService {
     }
 }
 
-/// The facts of an agent's host and of its device with the address that data is sent to (none if the address is translated on
-/// the way).
+/// The facts of an agent's host and of its device with the address that receives the data. The device's facts are
+/// missing if the address is translated on the path.
 ///
 /// # Errors
-/// Why there are none: the agent does not know the service, or is gone; a message for the user.
+/// The agent does not have the service, or is gone; a message for the user.
 pub fn far_fingerprint(session: &mut Session, data_to: IpAddr) -> Result<Fingerprint, String> {
     if !session.offers(FINGERPRINT) {
         return Err(session.lacks(FINGERPRINT));

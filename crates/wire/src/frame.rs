@@ -10,7 +10,7 @@
 //! | 4..10 | sequence number (u48, big endian), from 0 |
 //! | 10..18 | intended send time, ns of `CLOCK_MONOTONIC` (u64, big endian) |
 //!
-//! There is no room for flags: warm-up and drain are told apart by the intended send time.
+//! The header has no room for flags: the intended send time tells warm-up and drain from the window.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::WireError;
 use crate::replay::Replay;
 
-/// Smallest frame, FCS included \[bytes\].
+/// Smallest frame, including FCS \[bytes\].
 pub const MIN_FRAME_BYTES: usize = 64;
-/// Largest (jumbo) frame, FCS included \[bytes\].
+/// Largest (jumbo) frame, including FCS \[bytes\].
 pub const MAX_FRAME_BYTES: usize = 9018;
-/// Our header at the start of the UDP payload \[bytes\].
+/// Length of netcliff's header at the start of the UDP payload \[bytes\].
 pub const HEADER_BYTES: usize = 18;
-/// Marks our frames, xored with the run id ("ncf1").
+/// Marks netcliff's frames, xored with the run id ("ncf1").
 pub const MAGIC: u32 = 0x6e63_6631;
 /// Sequence numbers are below this (2^48: nine years at 1 Mpps).
 pub const SEQUENCE_LIMIT: u64 = 1 << 48;
@@ -39,25 +39,25 @@ const UDP_BYTES: usize = 8;
 const PAYLOAD_AT: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 const CHECKSUM_BYTES: usize = 2;
 const CHECKSUM_AT: usize = PAYLOAD_AT - CHECKSUM_BYTES;
-/// Where a tag goes, behind both hardware addresses, and its length.
+/// Position of a VLAN tag, behind both hardware addresses, and its length \[bytes\].
 const TAG_AT: usize = 12;
 const TAG_BYTES: usize = 4;
 
 /// The UDP checksum of the frames sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checksum {
-    /// Computed in the generator; the receiver verifies it in software, which costs it time for
-    /// each byte that a NIC would have spared it.
+    /// Computed in the generator. The receiver verifies it in software, which costs time for each byte; a NIC would
+    /// have done that.
     Computed,
-    /// 0: none (RFC 768). The receiver skips verification, as behind a NIC that verified it.
+    /// 0: no checksum (RFC 768). The receiver skips verification, as if a NIC had verified it.
     #[default]
     Zero,
 }
 
-/// Our header: sequence number and intended send time of a frame.
+/// Netcliff's header: sequence number and intended send time of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Position in the run, from 0, below [`SEQUENCE_LIMIT`].
+    /// Position of the frame in the run, from 0, below [`SEQUENCE_LIMIT`].
     pub sequence: u64,
     /// When the frame should have left [ns of `CLOCK_MONOTONIC`].
     pub intended_ns: u64,
@@ -74,13 +74,14 @@ impl Header {
         bytes
     }
 
-    /// Reads a UDP payload; `None` if it is not a frame of this run.
+    /// Parses a UDP payload. `None` if it is not a frame of this run.
     #[inline]
     pub fn parse(payload: &[u8], run_id: u32) -> Option<Self> {
         Self::parse_any(payload).filter(|(own, _)| *own == run_id).map(|(_, header)| header)
     }
 
-    /// Reads a UDP payload as if it were a frame of some run, with the run's id; `None` if it is too short.
+    /// Parses a UDP payload as a frame of any run. Returns the run's id and the header, or `None` if the payload is too
+    /// short.
     #[inline]
     pub fn parse_any(payload: &[u8]) -> Option<(u32, Self)> {
         let bytes: &[u8; HEADER_BYTES] = payload.first_chunk()?;
@@ -99,16 +100,16 @@ impl Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ports {
-    /// Where frames seem to come from.
+    /// Source port.
     pub source: u16,
-    /// Where they go.
+    /// Destination port.
     pub destination: u16,
 }
 
-/// Most flows of one generator.
+/// Largest number of flows of one generator.
 pub const MOST_FLOWS: usize = 1024;
 
-/// Which frames to send.
+/// The frames to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameSpec {
     /// Ethernet source address.
@@ -121,19 +122,19 @@ pub struct FrameSpec {
     pub destination: SocketAddrV4,
     /// Ports of further flows between the same addresses; see [`flow_of`].
     pub more_flows: Vec<Ports>,
-    /// 802.1Q tag; its 4 bytes come on top of `frame_bytes`.
+    /// VLAN id of an 802.1Q tag; its 4 bytes are added to `frame_bytes`.
     pub vlan: Option<u16>,
-    /// Frame bytes including FCS and without a tag, [`MIN_FRAME_BYTES`] to [`MAX_FRAME_BYTES`].
+    /// Frame bytes including FCS but without a tag, [`MIN_FRAME_BYTES`] to [`MAX_FRAME_BYTES`].
     pub frame_bytes: usize,
     /// The UDP checksum.
     pub checksum: Checksum,
-    /// Marks the frames of this run.
+    /// Identifies the frames of this run.
     pub run_id: u32,
-    /// Sizes and flows of a capture instead of `frame_bytes` and one source port.
+    /// Sizes and flows of a capture, used instead of `frame_bytes` and one source port.
     pub replay: Option<Arc<Replay>>,
 }
 
-/// UDP payload bytes of a frame of this many bytes including FCS.
+/// Number of UDP payload bytes in a frame of `frame_bytes` including FCS.
 ///
 /// # Errors
 /// The size is outside [`MIN_FRAME_BYTES`]..=[`MAX_FRAME_BYTES`].
@@ -148,22 +149,22 @@ pub fn payload_bytes(frame_bytes: usize) -> Result<usize, WireError> {
     Ok(frame_bytes - FCS_BYTES - PAYLOAD_AT)
 }
 
-/// A frame ready but for its header.
+/// A frame that is complete except for netcliff's header.
 #[derive(Debug, Clone)]
 pub struct Template {
     bytes: Vec<u8>,
     run_id: u32,
-    /// Where our header begins.
+    /// Offset of netcliff's header.
     payload_at: usize,
     flows: Vec<Flow>,
 }
 
-/// What differs between the frames of two flows.
+/// The difference between the frames of two flows.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     /// Source and destination port as on the wire.
     ports: [u8; 4],
-    /// Ones' complement sum of everything the checksum covers but our header; `None`: no checksum.
+    /// Ones' complement sum of everything that the checksum covers, except netcliff's header. `None`: no checksum.
     base_sum: Option<u32>,
 }
 
@@ -193,7 +194,7 @@ impl Template {
         Ok(Self { bytes, run_id: spec.run_id, payload_at, flows })
     }
 
-    /// The frame without FCS, its header still zero.
+    /// The frame without FCS; its header is zero.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -203,12 +204,13 @@ impl Template {
         self.payload_at
     }
 
-    /// How many flows the frames belong to.
+    /// Number of flows that the frames belong to.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// Writes the header, the ports where there are several flows, and the checksum if there is one, into a copy of this frame.
+    /// Writes the header into a copy of this frame, the ports if there are several flows, and the checksum if it is
+    /// computed.
     ///
     /// # Panics
     /// `frame` is shorter than the 60 bytes every frame has.
@@ -227,15 +229,15 @@ impl Template {
         };
         if let Some(base) = flow.base_sum {
             let checksum = !fold(base + sum(&bytes));
-            // 0 would mean "none" (RFC 768): its other spelling is sent.
+            // A checksum of 0 would mean "none" (RFC 768), so the equivalent 0xffff is sent.
             let checksum = if checksum == 0 { 0xffff } else { checksum };
             frame[at - CHECKSUM_BYTES..at].copy_from_slice(&checksum.to_be_bytes());
         }
     }
 }
 
-/// Which of several flows a frame belongs to: drawn by its sequence number, so that arrivals at random are at random in each flow, too
-/// (the mixing function of SplitMix64, Steele, Lea and Flood, OOPSLA 2014).
+/// Number of the flow that a frame belongs to. A hash of the sequence number draws it, so that random arrivals are
+/// random in each flow too (the mixing function of SplitMix64, Steele, Lea and Flood, OOPSLA 2014).
 #[inline]
 pub fn flow_of(sequence: u64, flows: usize) -> usize {
     let mixed = (sequence ^ (sequence >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -243,7 +245,7 @@ pub fn flow_of(sequence: u64, flows: usize) -> usize {
     ((mixed ^ (mixed >> 31)) % flows as u64) as usize
 }
 
-/// A frame of one flow without tag, its checksum left out, and what is its own.
+/// Builds the frame of one flow without tag and checksum, and the flow's own data.
 fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
     let payload = vec![0; payload_bytes(spec.frame_bytes)?];
     let builder = PacketBuilder::ethernet2(spec.source_mac, spec.destination_mac)
@@ -253,7 +255,7 @@ fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
     builder
         .write(&mut bytes, &payload)
         .map_err(|e| WireError::setting("frame", e, "a payload that fits an IPv4 datagram"))?;
-    // The library's checksum of the all-zero payload gives back the sum over the rest.
+    // The library's checksum of the all-zero payload yields the sum over the rest of the frame.
     let checksum = u16::from_be_bytes([bytes[CHECKSUM_AT], bytes[CHECKSUM_AT + 1]]);
     bytes[CHECKSUM_AT..PAYLOAD_AT].fill(0);
     let base_sum = match spec.checksum {
@@ -264,7 +266,7 @@ fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
     Ok((bytes, Flow { ports: [a, b, c, d], base_sum }))
 }
 
-/// The frames of a run by their sequence numbers: all alike, or as a capture has them.
+/// The frames of a run by sequence number: all equal, or with the sizes and flows of a capture.
 #[derive(Debug, Clone)]
 pub struct Templates {
     kinds: Vec<Template>,
@@ -275,7 +277,7 @@ impl Templates {
     /// Builds the frames.
     ///
     /// # Errors
-    /// A frame size is out of range, or flows do not fit behind the source port.
+    /// A frame size is out of range, or the source ports of the flows exceed 65535.
     pub fn new(spec: &FrameSpec) -> Result<Self, WireError> {
         let Some(replay) = &spec.replay else {
             return Ok(Self { kinds: vec![Template::new(spec)?], replay: None });
@@ -291,7 +293,7 @@ impl Templates {
         Ok(Self { kinds, replay: Some(Arc::clone(replay)) })
     }
 
-    /// The frame of a sequence number; true where it is another than the one before may have been.
+    /// The frame with this sequence number. The flag is true if it may differ from the previous frame.
     #[inline]
     pub fn at(&self, sequence: u64) -> (&Template, bool) {
         match &self.replay {
@@ -300,9 +302,9 @@ impl Templates {
         }
     }
 
-    /// The longest one.
+    /// The longest frame.
     pub fn longest(&self) -> &Template {
-        // There is one at least.
+        // There is at least one template.
         self.kinds.iter().max_by_key(|template| template.bytes().len()).unwrap_or(&self.kinds[0])
     }
 }
@@ -312,7 +314,7 @@ pub(crate) fn sum(bytes: &[u8; HEADER_BYTES]) -> u32 {
     bytes.as_chunks::<2>().0.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum()
 }
 
-/// The carries of a sum added back (RFC 1071).
+/// Adds the carries of a sum back to it (RFC 1071).
 pub(crate) fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

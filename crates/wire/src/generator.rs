@@ -34,29 +34,29 @@ pub use limits::{BUCKET_NS, Lease, RateLimits, RateShare};
 pub use report::{Gap, SenderFailure, SenderReport, SentSlot};
 use round_trips::Answers;
 
-/// Frames per kick when catching up, by default: a kick of 32 takes about 30 us, so the clock is
-/// never unread for longer, and 32 is a small part of a backlog of 1000.
+/// Default number of frames per kick when catching up. A kick of 32 takes about 30 us, so that the clock is read at
+/// least this often; 32 frames are a small part of a backlog of 1000.
 pub const DEFAULT_MAX_BURST: usize = 32;
 /// A sender whose 99th percentile of lateness exceeds this did not keep up. At 1 Mpps 100 us are 100
 /// packets: a tenth of the default backlog of 1000, so that catching up can not overflow it.
 pub const DEFAULT_LATENESS_BOUND_S: f64 = 100e-6;
-/// Smallest share of the intended rate that counts as kept up.
+/// Smallest ratio of achieved to intended rate that counts as kept up.
 pub const KEPT_UP_SHARE: f64 = 0.995;
 
-/// Length of a slot \[ns\]: at 300 kpps 3000 frames, so that a loss of 1e-3 shows in one, and a pause of a millisecond takes a few
-/// of them out of a trial, not all.
+/// Length of a slot \[ns\]. At 300 kpps it holds 3000 frames, so that a loss of 1e-3 shows in one slot. A pause of a
+/// millisecond affects a few slots of a trial, not all.
 pub const SLOT_NS: u64 = 10_000_000;
-/// A sender that does not read its clock for this long was stopped \[ns\]: a kick of 32 frames takes a third of it.
+/// A sender that does not read its clock for this long was interrupted \[ns\]. A kick of 32 frames takes a third of it.
 pub const STALL_NS: u64 = crate::verdict::LATE_NS;
-/// Slots counted of a run: an hour.
+/// Largest number of slots counted in a run: one hour.
 const MOST_SLOTS: u64 = 360_000;
-/// Stalls kept of a run; later ones are only counted.
+/// Largest number of stalls stored for a run; later ones are only counted.
 const MOST_STALLS: usize = 10_000;
 
-/// What to send with.
+/// The configuration of a generator.
 #[derive(Debug, Clone)]
 pub struct GeneratorConfig {
-    /// Where the thread runs. A CPU of its own is advisable: it spins.
+    /// Where the thread runs. Give it a CPU of its own: it spins.
     pub placement: Placement,
     /// How frames are handed over.
     pub method: Method,
@@ -68,21 +68,21 @@ pub struct GeneratorConfig {
     pub max_burst: usize,
     /// Bound on the 99th percentile of lateness for [`SenderReport::kept_up`] \[s\].
     pub lateness_bound_s: f64,
-    /// Beaten by the running thread, so that pauses of its CPU show.
+    /// Heartbeat of the running thread, which reveals pauses of its CPU.
     pub heartbeat: Heartbeat,
-    /// Highest rate [packets/s], however late the generator is; None: as fast as it can. Over any time T at most T +
-    /// [`BUCKET_NS`] of it.
+    /// Highest rate [packets/s], even when the generator catches up. `None`: no limit. In any time T at most the frames
+    /// of T + [`BUCKET_NS`] at this rate are sent.
     pub most_pps: Option<f64>,
-    /// Its share of a rate that it has together with other generators.
+    /// The generator's share of a rate that it has together with other generators.
     pub share: Option<Arc<RateShare>>,
-    /// Ends it when nobody extends it.
+    /// Ends the generator unless somebody extends it.
     pub lease: Lease,
-    /// Takes the sink's answers; not with [`Method::Socket`].
+    /// Whether to receive the sink's answers; not with [`Method::Socket`].
     pub round_trips: bool,
 }
 
 impl GeneratorConfig {
-    /// The defaults for these frames into this interface.
+    /// The default configuration for these frames into this interface.
     pub fn new(interface: impl Into<String>, frame: FrameSpec) -> Self {
         Self {
             placement: Placement::default(),
@@ -100,16 +100,16 @@ impl GeneratorConfig {
     }
 }
 
-/// When a run starts, what part of it counts, and when it ends. Every run is bounded.
+/// When a run starts, which part of it counts, and when it ends. Every run is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Offset 0 of the schedule [ns of `CLOCK_MONOTONIC`].
+    /// Time of offset 0 of the schedule [ns of `CLOCK_MONOTONIC`].
     pub start_ns: u64,
-    /// The schedule is followed for this long \[ns\]; frames due later are not sent.
+    /// Length of the run \[ns\]; frames due later are not sent.
     pub duration_ns: u64,
-    /// Most frames to send, if fewer.
+    /// Largest number of frames to send. `None`: as many as are due.
     pub max_frames: Option<u64>,
-    /// Frames whose *intended* send time lies in here are counted as offered.
+    /// Frames whose *intended* send time lies in this window are counted as offered.
     pub window: Window,
 }
 
@@ -129,18 +129,18 @@ impl Window {
         (self.from_ns..self.to_ns).contains(&intended_ns)
     }
 
-    /// Which slot of [`SLOT_NS`] an instant of the window lies in, from 0; None outside.
+    /// Index of the slot of [`SLOT_NS`] that contains `intended_ns`, from 0. `None` outside the window.
     #[inline]
     pub fn slot(&self, intended_ns: u64) -> Option<usize> {
         self.contains(intended_ns).then(|| ((intended_ns - self.from_ns) / SLOT_NS) as usize)
     }
 
-    /// Slots of [`SLOT_NS`], of the first hour; the last may be shorter.
+    /// Number of slots of [`SLOT_NS`] in the window, for the first hour; the last one may be shorter.
     pub fn slots(&self) -> usize {
         self.to_ns.saturating_sub(self.from_ns).div_ceil(SLOT_NS).min(MOST_SLOTS) as usize
     }
 
-    /// Its length \[s\].
+    /// Length of the window \[s\].
     pub fn length_s(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64 * 1e-9
     }
@@ -154,10 +154,10 @@ pub struct SenderProgress {
 }
 
 type Outcome = Result<SenderReport, SenderFailure>;
-/// The schedule to follow, for a prepared thread.
+/// The command to a prepared thread: the schedule to follow.
 type ScheduleCommand = (Box<dyn Iterator<Item = u64> + Send>, Span);
 
-/// A generator thread, in place and with its socket open, that waits for a schedule.
+/// A generator thread that is placed, has opened its socket, and waits for a schedule.
 #[derive(Debug)]
 pub struct Generator {
     thread: JoinHandle<Outcome>,
@@ -173,7 +173,7 @@ pub struct RunningGenerator {
 }
 
 impl Generator {
-    /// Starts the thread, moves it to its place and opens its socket. `stop` ends a run early.
+    /// Starts the thread, applies the placement and opens the socket. `stop` ends a run early.
     ///
     /// # Errors
     /// See [`Placement::enter`] and [`transmit::open`].
@@ -200,7 +200,7 @@ impl Generator {
         }
     }
 
-    /// Lets it send. `schedule` gives offsets from `span.start_ns` in nanoseconds, never decreasing.
+    /// Starts sending. `schedule` returns offsets from `span.start_ns` \[ns\], never decreasing.
     ///
     /// # Errors
     /// The thread has died.
@@ -222,12 +222,12 @@ impl RunningGenerator {
         &self.progress
     }
 
-    /// Whether it has ended.
+    /// Whether the generator has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the run.
     ///
     /// # Errors
     /// The start time was missed, the interface went away, or the thread died.
@@ -247,7 +247,7 @@ fn join_error(thread: JoinHandle<Outcome>) -> WireError {
     }
 }
 
-/// The thread.
+/// The body of the generator thread.
 fn serve(
     config: &GeneratorConfig,
     stop: &AtomicBool,
@@ -258,7 +258,7 @@ fn serve(
     let (mut transmitter, answers) = match open(config) {
         Ok(opened) => opened,
         Err(error) => {
-            // The answer goes to `prepare`, which then forgets this thread.
+            // The result goes to `prepare`, which then drops this thread.
             let _ = ready.send(Err(error));
             return Err(WireError::died("generator", &"it could not be set up").into());
         }

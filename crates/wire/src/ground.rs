@@ -1,5 +1,5 @@
-//! Changes at an agent's host while a test runs, reported to its client: a service of every agent. The client starts the watch before a
-//! test and requests the changes after it.
+//! Reports changes at an agent's host during a test to its client: a service of every agent. The client starts the
+//! watch before a test and requests the changes after it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -17,24 +17,24 @@ use crate::control::far::{Opened, Service};
 /// Name of the service, and of the feature in an agent's hello.
 pub const GROUND: &str = "ground";
 
-/// What a client asks.
+/// A client's request to the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 enum Request {
-    /// From now on, the CPUs and the device that has this address of the agent's host, with those below it.
+    /// Watch the agent's CPUs, and the device with this address together with the devices below it.
     Watch { data_to: IpAddr },
-    /// What has changed since it was last asked, or since it began.
+    /// Report the changes since the last report, or since the watch started.
     Changes,
 }
 
 /// The answer to [`Request::Changes`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Changes {
-    /// A phrase each.
+    /// Changes, one phrase each.
     changes: Vec<String>,
 }
 
-/// Watches its host for one client.
+/// Watches the agent's host for one client.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GroundService;
 
@@ -48,7 +48,7 @@ impl Service for GroundService {
     }
 }
 
-/// What is watched, from the first request on.
+/// The active watch. `None` before the first request.
 #[derive(Debug)]
 struct Watched(Option<(Ground, Cpus)>);
 
@@ -85,15 +85,15 @@ fn watch(data_to: IpAddr) -> Result<Ground, String> {
     Ground::watch(scope).map_err(|e| format!("{GROUND}: {e}"))
 }
 
-/// A watch at an agent's host for the length of a test.
+/// A watch at an agent's host for the duration of a test.
 #[derive(Debug)]
 pub struct FarGround {
-    /// Why nothing is watched, a sentence.
+    /// Why nothing is watched, a sentence. `None` if the watch runs.
     refused: Option<String>,
 }
 
 impl FarGround {
-    /// Starts a watch at the host that data is sent to at this address.
+    /// Starts a watch at the agent's host, whose device with the address `data_to` receives the data.
     pub fn on(session: &mut Session, data_to: IpAddr) -> Self {
         let why = match session.offers(GROUND) {
             false => Some(session.lacks(GROUND)),
@@ -103,13 +103,13 @@ impl FarGround {
         Self { refused: why.map(told) }
     }
 
-    /// Why nothing is watched, as a line for the report; None where it is.
+    /// Explains why nothing is watched, as a line for the report. `None` if the watch runs.
     pub fn refusal(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// What changed there, in a sentence, without the phrases that are `known` here; None where nothing did, or nothing was watched. An
-    /// agent that is gone is reported elsewhere.
+    /// Describes what changed at the agent's host, in a sentence without the phrases of `known`. `None` if nothing
+    /// changed or nothing was watched. The loss of the agent is reported elsewhere.
     pub fn changed(&self, session: &mut Session, known: Option<&str>) -> Option<String> {
         if self.refused.is_some() || session.gone().load(Ordering::Relaxed) {
             return None;
@@ -117,7 +117,7 @@ impl FarGround {
         let answer = session.ask(GROUND, &Request::Changes).ok()?;
         let Changes { mut changes } = serde_json::from_value(answer).ok()?;
         changes.retain(|change| !known.is_some_and(|known| known.contains(change.as_str())));
-        // An agent is another host's program.
+        // The phrases come from another host, so they are shortened to a safe length.
         told(changes.iter().map(|change| in_short(change)).collect())
             .map(|told| format!("the far host changed during the measurement: {told}"))
     }

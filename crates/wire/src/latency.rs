@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// A histogram of times. Times beyond 60 s count as 60 s; negative ones must be clipped before.
+/// A histogram of times. Times beyond 60 s count as 60 s. The caller clips negative times to 0.
 #[derive(Debug, Clone)]
 pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// Figures of a histogram, in seconds; each within 0.1 % of the sample it stands for.
+/// Statistics of a histogram, in seconds, each within 0.1 % of the sample it represents.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {
@@ -40,7 +40,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// An empty histogram (about 0.4 MB: only the part that is hit costs cache).
+    /// An empty histogram: about 0.4 MB, of which only the part in use occupies the cache.
     pub fn new() -> Self {
         Self {
             histogram: Histogram::new_with_bounds(1, LONGEST_NS, 3)
@@ -76,7 +76,7 @@ impl Latency {
         self.histogram.add(&other.histogram).expect("both have the same constant bounds");
     }
 
-    /// The usual figures; `None` without samples.
+    /// The statistics of the histogram. `None` without samples.
     pub fn summary(&self) -> Option<LatencySummary> {
         let quantile = |q| self.quantile_s(q);
         Some(LatencySummary {
@@ -91,32 +91,33 @@ impl Latency {
         })
     }
 
-    /// The histogram itself \[ns\].
+    /// The underlying histogram \[ns\].
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
 }
 
-/// A histogram with its figures, to be kept: the counts give it back whole, so that runs can be merged.
+/// A histogram with its statistics, in the form that is stored. The counts restore the histogram, so that runs can be
+/// merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyRecord {
-    /// The usual figures.
+    /// The statistics.
     #[serde(flatten)]
     pub summary: LatencySummary,
-    /// Pairs of a time (ns, within 0.1 %) and how often it was seen, in increasing order.
+    /// Pairs of a time (ns, within 0.1 %) and its number of samples, in increasing order of time.
     pub counts_ns: Vec<(u64, u64)>,
 }
 
 impl LatencyRecord {
-    /// Of a histogram; `None` without samples.
+    /// The record of a histogram. `None` without samples.
     pub fn of(latency: &Latency) -> Option<Self> {
         let counts = latency.histogram.iter_recorded();
         let counts_ns = counts.map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value())).collect();
         Some(Self { summary: latency.summary()?, counts_ns })
     }
 
-    /// The histogram again.
+    /// Restores the histogram from its counts.
     pub fn latency(&self) -> Latency {
         let mut latency = Latency::new();
         self.counts_ns.iter().for_each(|&(ns, count)| latency.record_n_ns(ns, count));
@@ -125,7 +126,7 @@ impl LatencyRecord {
 }
 
 impl Serialize for Latency {
-    /// As its [`LatencyRecord`], or null without samples.
+    /// Serialises the histogram as its [`LatencyRecord`], or null without samples.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         LatencyRecord::of(self).serialize(serializer)
     }

@@ -1,9 +1,10 @@
-//! A generator in an agent: the frames of a measurement come from another host.
+//! A generator in an agent: it sends the frames of a measurement from another host.
 //!
-//! The agent ([`LoadKind`]) finds the host under test on a link of its own by neighbour discovery and sends what is asked for; the near end
-//! ([`FarSource`]) sees it as a [`Source`](crate::source::Source). The measured window lies in the agent's clock, which stamps the frames. The generator ends
-//! with its schedule, when it is told to, when the control connection ends, and by itself when nobody has asked for its progress for
-//! [`UNHEARD_S`]: a cut cable does not leave a load behind, whatever else waits for it. Several generators ([`Several`]) share a load.
+//! The agent ([`LoadKind`]) finds the host under test on a link of its own by neighbour discovery and sends the
+//! requested load. For the near end ([`FarSource`]) it is a [`Source`](crate::source::Source). The measured window is
+//! in the agent's clock, which stamps the frames. The generator ends with its schedule, when its client stops it, and
+//! when the control connection ends. It also ends when nobody has asked for its progress for [`UNHEARD_S`]: a cut cable
+//! does not leave a load running. Several generators ([`Several`]) can share a load.
 
 mod far;
 mod near;
@@ -22,80 +23,83 @@ use crate::schedule::Arrivals;
 use crate::transmit::Method;
 
 pub use far::{LoadKind, Permission};
-pub use near::{Asked, Carrier, FarSource, far_ceiling};
-pub use reverse::{Desk, Hand, Order, Piece, Reverse, computed};
+pub use near::{Carrier, FarSource, LoadProgress, far_ceiling};
+pub use reverse::{Chunk, GeneratorCommand, OrderHandler, OrderQueue, Reverse, computed};
 pub use several::{Several, far_ceilings};
 
 /// Name of the kind on the control channel.
 pub const LOAD: &str = "load";
-/// A generator whose progress nobody has asked for this long stops \[s\]: within a second, its last kick included.
+/// A generator stops if nobody asks for its progress for this long \[s\]. With its last kick, it stops within one
+/// second.
 pub const UNHEARD_S: f64 = 0.95;
 
 /// The frames that an agent shall send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRequest {
-    /// Where the sink is bound.
+    /// Address and port of the sink.
     pub destination: SocketAddrV4,
-    /// Hardware address of the host under test, as it says itself: another that answers for the address is refused.
+    /// Hardware address of the host under test, as that host reports it. Another host that answers for the IP address
+    /// is refused.
     pub destination_mac: Option<[u8; 6]>,
-    /// Interface to send by; None: by the agent's routes.
+    /// Interface to send through. `None`: by the agent's routes.
     pub interface: Option<String>,
-    /// UDP port that the frames seem to come from.
+    /// UDP source port of the frames.
     pub source_port: u16,
     /// Ports of further flows; see [`crate::frame::flow_of`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_flows: Vec<Ports>,
-    /// Tag the frames with this VLAN, whose device there leads to the host under test, and send them by the device below it.
+    /// VLAN id. The VLAN's device on the agent leads to the host under test; the agent tags the frames and sends them
+    /// through the device below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
-    /// How frames are handed over; None: as [`Method::default`] says.
+    /// How frames are handed over. `None`: by [`Method::default`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Method>,
-    /// Highest rate [packets/s]; the agent may have a lower one of its own.
+    /// Highest rate [packets/s]. The agent may have a lower limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_pps: Option<f64>,
-    /// Frame bytes, FCS included.
+    /// Frame bytes, including FCS.
     pub frame_bytes: usize,
-    /// Marks the frames of this run.
+    /// Identifies the frames of this run.
     pub run_id: u32,
-    /// Most frames a kick.
+    /// Largest number of frames per kick.
     pub max_burst: usize,
-    /// CPU of the generator; None: the first that the agent may use.
+    /// CPU of the generator. `None`: the first one that the agent may use.
     pub cpu: Option<usize>,
-    /// Send also by the interface that carries the control connection.
+    /// Whether the load may use the interface that carries the control connection.
     pub by_control_link: bool,
-    /// Take the sink's answers.
+    /// Whether to receive the sink's answers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub round_trips: bool,
-    /// How much.
+    /// Rate and duration of the load.
     pub load: Load,
 }
 
-/// How much is sent.
+/// Rate and duration of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Load {
-    /// On a schedule.
+    /// Frames on a schedule.
     Paced {
-        /// The law of the gaps.
+        /// Distribution of the gaps.
         arrivals: Arrivals,
         /// Rate [packets/s].
         rate_pps: f64,
         /// Seed of the schedule.
         seed: u64,
-        /// Which part of it is measured.
+        /// Duration of the phases, of which one is measured.
         timing: Timing,
     },
-    /// As much as the generator can.
+    /// Frames at the highest rate of the generator.
     FlatOut {
-        /// For how long \[s\].
+        /// Duration \[s\].
         seconds: f64,
     },
 }
 
 impl Load {
-    /// How long it takes \[s\].
+    /// Duration of the load \[s\].
     fn seconds(&self) -> f64 {
         match self {
             Self::Paced { timing, .. } => timing.warmup_s + timing.measured_s + timing.cooldown_s,
@@ -104,34 +108,34 @@ impl Load {
     }
 }
 
-/// What an agent says before it sends.
+/// What an agent reports before it sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadReady {
-    /// The measured window by the agent's clock; None where all is sent at once.
+    /// The measured window by the agent's clock. `None` for [`Load::FlatOut`].
     pub window: Option<Window>,
-    /// How the host under test is reached.
-    pub way: Way,
+    /// Route to the host under test.
+    pub way: Route,
     /// How frames are handed over.
     pub method: Method,
-    /// Highest rate that this generator offers, the request's or the agent's own [packets/s]; None: as fast as it can.
+    /// Highest rate of this generator [packets/s]: the lower of the request's and the agent's limit. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_pps: Option<f64>,
 }
 
-/// The generator's end of the link.
+/// The route from a generator to the host under test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
-    /// Interface there.
+pub struct Route {
+    /// Interface on the generator's host.
     pub interface: String,
-    /// Address and port that frames come from.
+    /// Source address and port of the frames.
     pub source: SocketAddrV4,
-    /// Hardware address there.
+    /// Hardware address of that interface.
     pub source_mac: [u8; 6],
     /// Hardware address that answers for the host under test.
     pub destination_mac: [u8; 6],
 }
 
-impl Way {
+impl Route {
     fn of(neighbour: Neighbour, port: u16) -> Self {
         Self {
             interface: neighbour.interface,
@@ -142,26 +146,26 @@ impl Way {
     }
 }
 
-/// What an agent has sent.
+/// Progress or result of an agent's generator.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LoadReport {
-    /// Frames offered so far.
+    /// Number of frames offered so far.
     pub sent: u64,
-    /// The generator's report, once it has ended.
+    /// The generator's report. `None` before it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<SenderReport>,
-    /// Its highest rate, where that was asked for.
+    /// The generator's highest rate. `None` if it was not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
-    /// How late its thread was to its start, where that is why \[s\].
+    /// How late the generator's thread was to its start, if that is why it failed \[s\].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_s: Option<f64>,
-    /// Why there is no report, or not a whole one.
+    /// Why the report is missing or incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// A failure of the far end, as it says it.
+/// Wraps the message of a failed far end.
 fn far_failure(why: impl Into<String>) -> WireError {
     WireError::Far(why.into())
 }

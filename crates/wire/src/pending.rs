@@ -1,4 +1,5 @@
-//! Connections that have not yet proved their token: how many there may be, and which one is closed when there are more.
+//! Connections that have not yet proved their token: how many may wait, and which one is closed when there are too
+//! many.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
@@ -6,8 +7,8 @@ use std::net::{IpAddr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Where a connection comes from, as connections are counted: an IPv4 address, or the first half of an IPv6 address, since a host has all
-/// of the other half.
+/// The source that a connection counts for: the IPv4 address, or the first half of an IPv6 address, because one host
+/// usually owns the whole other half.
 pub fn source_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -15,8 +16,8 @@ pub fn source_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Index of the first entry of the source that occurs most often; of several such sources, of the one that occurs first. None if
-/// `sources` is empty.
+/// Index of the first entry of the most frequent source. Of several equally frequent sources, the one that occurs
+/// first. `None` if `sources` is empty.
 pub fn first_of_the_most(sources: impl Iterator<Item = IpAddr>) -> Option<usize> {
     let mut seen: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
     for (place, source) in sources.enumerate() {
@@ -30,11 +31,11 @@ pub fn first_of_the_most(sources: impl Iterator<Item = IpAddr>) -> Option<usize>
 #[derive(Debug)]
 pub(crate) struct Pending {
     waiting: VecDeque<Connection>,
-    /// How many may wait.
+    /// Largest number of waiting connections.
     most: usize,
-    /// Bytes that each has to send.
+    /// Number of bytes that each connection has to send.
     wanted: usize,
-    /// Time that each may take.
+    /// Time allowed for each connection to send them.
     time: Duration,
 }
 
@@ -49,28 +50,30 @@ struct Connection {
 /// The result of [`Pending::look`].
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
-    /// Connections that have sent all bytes, with these, in order of arrival.
+    /// Connections that have sent all bytes, with these bytes, in order of arrival.
     pub shown: Vec<(TcpStream, Vec<u8>)>,
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub accepted: usize,
-    /// Connections that the peer closed, that were too slow, or that were closed for a newer one.
+    /// Number of connections that the peer closed, that were too slow, or that were closed to make room for a newer
+    /// one.
     pub refused: u64,
 }
 
 impl Pending {
-    /// Up to `most` connections, each of which has to send `wanted` bytes within `time`.
+    /// Allows up to `most` connections, each of which has to send `wanted` bytes within `time`.
     pub(crate) fn new(most: usize, wanted: usize, time: Duration) -> Self {
         Self { waiting: VecDeque::new(), most, wanted, time }
     }
 
-    /// Accepts up to `at_once` connections of the listener, which must not block, and reads what the pending ones have sent.
+    /// Accepts up to `at_once` connections of the non-blocking listener, and reads what the pending ones have sent.
     ///
     /// # Errors
     /// Descriptors or memory are short; pending connections are read first.
     pub(crate) fn look(&mut self, listener: &TcpListener, at_once: usize) -> io::Result<Looked> {
         let mut looked = Looked::default();
         let mut short = None;
-        // However fast new ones arrive, the pending ones are read.
+        // The number of accepted connections is bounded, so that the pending ones are read even if new ones arrive
+        // fast.
         while looked.accepted < at_once.min(self.most) {
             match next(listener) {
                 Ok(Some((stream, source))) => {
@@ -97,7 +100,7 @@ impl Pending {
         }
     }
 
-    /// Adds a connection; returns how many were closed for it.
+    /// Adds a connection. Returns the number of connections closed to make room.
     fn take(&mut self, stream: TcpStream, source: IpAddr) -> u64 {
         if stream.set_nonblocking(true).is_err() {
             return 1;
@@ -111,14 +114,14 @@ impl Pending {
         u64::from(place.and_then(|place| self.waiting.remove(place)).is_some())
     }
 
-    /// Descriptors to wait for beside the listener.
+    /// Descriptors of the pending connections, to wait for in addition to the listener's.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.waiting.iter().map(|connection| connection.stream.as_fd())
     }
 }
 
 impl Connection {
-    /// Reads without blocking. True once all bytes are there; an error if the peer closed.
+    /// Reads without blocking. Returns true once all bytes have come, and an error if the peer closed.
     fn read(&mut self, wanted: usize) -> io::Result<bool> {
         let mut buffer = [0; 64];
         while self.shown.len() < wanted {
@@ -135,7 +138,7 @@ impl Connection {
     }
 }
 
-/// A connection that waits to be accepted, and its source; a shortage of descriptors or memory is a failure.
+/// Accepts the next connection, if one waits, with its source. Fails if descriptors or memory are short.
 fn next(listener: &TcpListener) -> io::Result<Option<(TcpStream, IpAddr)>> {
     match listener.accept() {
         Ok((stream, from)) => Ok(Some((stream, source_of(from.ip())))),
@@ -167,12 +170,12 @@ mod tests {
         assert_eq!(place(&["192.0.2.1"]), Some(0));
         assert_eq!(place(&["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"]), Some(1));
         assert_eq!(place(&["192.0.2.1", "192.0.2.2", "::ffff:192.0.2.2", "192.0.2.1"]), Some(0), "the older of equals");
-        // A host has a whole /64.
+        // The addresses of one /64 count as one host.
         assert_eq!(place(&["192.0.2.1", "2001:db8::1", "2001:db8::2:1"]), Some(1));
         assert_eq!(place(&["192.0.2.1", "2001:db8::1", "2001:db8:0:1::1"]), Some(0));
     }
 
-    /// A host that fills all places keeps no other host out.
+    /// A host that fills all slots keeps no other host out.
     #[test]
     fn one_host_that_keeps_silent_keeps_no_other_out() {
         let listener = TcpListener::bind("0.0.0.0:0").expect("a port");

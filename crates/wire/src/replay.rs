@@ -1,33 +1,33 @@
-//! Times, sizes and flows of a capture, to be sent with the test's own headers.
+//! Times, sizes and flows of a capture, sent with the test's own headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use netcliff_core::Capture;
 
-/// Kinds of frames (size and flow) that are told apart: a template of each is kept.
+/// Largest number of frame kinds (size and flow). Each kind has a template.
 const MOST_KINDS: usize = 4096;
-/// Flows that are told apart, by their source ports: twice as many as any NIC's indirection table has entries.
+/// Largest number of flows, distinguished by source port: twice the number of entries in any NIC's indirection table.
 const MOST_FLOWS: u32 = 256;
 
-/// A frame of a capture.
+/// A kind of frame in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
-    /// Frame, FCS included (bytes).
+    /// Frame length, including FCS (bytes).
     pub frame_bytes: usize,
-    /// Its flow: added to the source port.
+    /// Number of the flow; added to the source port.
     pub flow: u16,
 }
 
-/// A capture as it is sent: around and around, its gaps stretched or pressed to a load.
+/// A capture as it is sent: repeated without end, its gaps scaled to a load.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Replay {
-    /// When each frame was recorded, since the first (ns).
+    /// Time of each frame in the recording, since the first one (ns).
     at_ns: Vec<u64>,
-    /// Until the first comes again (ns).
+    /// Time from the first frame until it repeats (ns).
     span_ns: u64,
     kinds: Vec<Kind>,
-    /// The kind of each frame.
+    /// Index of the kind of each frame.
     kind_of: Vec<u16>,
     flows: u32,
 }
@@ -40,7 +40,8 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// Of a capture, which holds two packets at least, over some time. Flows beyond 256, fewer with many sizes, share source ports.
+    /// Prepares a capture of at least two packets over some time. Flows beyond 256 (fewer if there are many sizes)
+    /// share source ports.
     pub fn of(capture: &Capture) -> Self {
         let mut flows = MOST_FLOWS.min(capture.flows.len().max(1) as u32);
         let kinds_of = |flows: u32| {
@@ -76,40 +77,40 @@ impl Replay {
         }
     }
 
-    /// The kinds of frames, in the order of [`Replay::kind_at`].
+    /// The kinds of frames, indexed by [`Replay::kind_at`].
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// Source ports that are used.
+    /// Number of source ports in use.
     pub fn flows(&self) -> u32 {
         self.flows
     }
 
-    /// The kind of a frame by its sequence number.
+    /// Index of the kind of the frame with this sequence number.
     #[inline]
     pub fn kind_at(&self, sequence: u64) -> usize {
         usize::from(self.kind_of[(sequence % self.kind_of.len() as u64) as usize])
     }
 
-    /// Mean frame, FCS included, rounded (bytes).
+    /// Mean frame length, including FCS, rounded (bytes).
     pub fn mean_bytes(&self) -> usize {
         let sum: usize = self.kind_of.iter().map(|kind| self.kinds[usize::from(*kind)].frame_bytes).sum();
         (sum as f64 / self.kind_of.len().max(1) as f64).round() as usize
     }
 
-    /// Bytes of the longest frame, FCS included.
+    /// Length of the longest frame, including FCS (bytes).
     pub fn longest_bytes(&self) -> usize {
         self.kinds.iter().map(|kind| kind.frame_bytes).max().unwrap_or(0)
     }
 
-    /// By how much gaps are stretched at a load.
+    /// Factor by which gaps are stretched for a load of `rate_pps`.
     pub fn stretch(&self, rate_pps: f64) -> f64 {
         self.at_ns.len() as f64 / (self.span_ns as f64 * 1e-9) / rate_pps
     }
 
-    /// When the frame of a sequence number leaves, since the first (ns), with the gaps stretched so much. From the recorded times themselves:
-    /// rounding does not add up.
+    /// Time at which the frame with this sequence number leaves, since the first frame (ns), with gaps stretched by
+    /// `stretch`. It is computed from the recorded times, so that rounding errors do not add up.
     #[inline]
     pub fn at_ns(&self, sequence: u64, stretch: f64) -> u64 {
         let frames = self.at_ns.len() as u64;
@@ -118,7 +119,7 @@ impl Replay {
         (recorded_ns * stretch).round() as u64
     }
 
-    /// Offsets of the frames (ns) at a load, without end: never decreasing, the first one 0.
+    /// Offsets of the frames at a load (ns), without end. They never decrease, and the first is 0.
     pub fn times(self: std::sync::Arc<Self>, rate_pps: f64) -> impl Iterator<Item = u64> + Send + 'static {
         let stretch = self.stretch(rate_pps);
         (0..).map(move |sequence| self.at_ns(sequence, stretch))
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn times_are_the_capture_s_at_the_load_around_and_around() {
         let replay = Arc::new(Replay::of(&capture(&[(300, 64, 0), (100, 64, 0), (200, 64, 0)])));
-        // Recorded at 5 Mpps; at a tenth of it every gap is ten times as long.
+        // The recording has 5 Mpps. At a tenth of that rate, every gap is ten times as long.
         let times: Vec<u64> = Arc::clone(&replay).times(5e5).take(7).collect();
         assert_eq!(times, [0, 1000, 3000, 6000, 7000, 9000, 12_000]);
     }
@@ -169,7 +170,7 @@ mod tests {
         assert!(replay.kinds().len() <= MOST_KINDS && replay.flows() >= 1, "{replay:?}");
     }
 
-    /// What is received has the sizes of the capture, in its order, around and around, each with its label.
+    /// The received packets have the sizes of the capture, in its order, repeated, each with its label.
     #[test]
     fn frames_leave_as_the_capture_has_them() {
         use crate::frame::{FrameSpec, Header};

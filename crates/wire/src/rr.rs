@@ -1,18 +1,18 @@
-//! Request/response between two ends: how long a transaction takes, how many a second, and what one costs.
+//! Request/response between two ends: latency, rate and cost of a transaction.
 //!
-//! The near end ([`near::run`]) sends requests, a [`server::Server`] answers; it runs in this process (in another network
-//! namespace or on loopback) or in an agent ([`server::RrKind`]). Closed loop: each flow keeps `depth` requests under way.
-//! Open loop: requests leave on a schedule and latency counts from the time each was due, so that a slow answer is not
-//! hidden by the requests it held up.
+//! The near end ([`near::run`]) sends requests, a [`server::Server`] answers. The server runs in this process (in
+//! another network namespace or on loopback) or in an agent ([`server::RrKind`]). In a closed loop, each flow always
+//! has `depth` requests under way. In an open loop, requests leave on a schedule and latency counts from the time each
+//! was due, so that a slow answer also shows in the requests that it delayed.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`settings`] | what to do, checked |
+//! | [`settings`] | the settings of a test, and their checks |
 //! | [`near`] | the requesting end: flows, the measured window, its results |
 //! | [`server`] | the answering end |
-//! | `live` | transactions of each interval while it runs |
-//! | [`probe`] | single requests beside other traffic, and the queues on its way |
-//! | [`report`] | what was measured |
+//! | `live` | interim reports: the transactions of each interval |
+//! | [`probe`] | single requests during other traffic, and the queues on their path |
+//! | [`report`] | the results |
 
 mod closed;
 mod connect;
@@ -36,6 +36,6 @@ pub use report::{AgentShare, Report, ServerCount, Together};
 pub use server::{RrKind, Server};
 pub use settings::{MOST_RATE_PER_S, Receive, Settings, Transport};
 
-/// A response of at least this size holds the sequence number and the times of its request's arrival and its own
-/// departure (8 bytes each, little-endian, ns).
+/// Smallest response with timestamps: sequence number, arrival time of the request, and departure time of the response
+/// (8 bytes each, little-endian, ns).
 pub const STAMPED_BYTES: usize = 24;

@@ -1,4 +1,4 @@
-//! One measurement: a generator against a sink, and where every packet went.
+//! One measurement: a generator sends to a sink, and every packet is accounted for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,34 +11,34 @@ use crate::error::WireError;
 use crate::generator::{GeneratorConfig, SenderFailure, SenderReport, Span, Window};
 use crate::latency::Latency;
 use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
-use crate::source::{Here, Part, Source};
+use crate::source::{LocalSource, Part, Source};
 
-/// Time from the order to the first frame \[ns\]: waking the generator's thread takes less.
+/// Time from the order to send to the first frame \[ns\]. Waking the generator's thread takes less.
 pub(crate) const LEAD_NS: u64 = 50_000_000;
-/// How often the ends are checked [ms].
+/// Interval between checks of both ends [ms].
 const WATCH_MS: u64 = 5;
 
-/// How long a measurement takes, in the schedule's own time.
+/// Durations of the phases of a measurement, on the schedule's time axis.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// Load before the window \[s\].
+    /// Duration of the load before the window \[s\].
     pub warmup_s: f64,
-    /// The window \[s\].
+    /// Length of the window \[s\].
     pub measured_s: f64,
-    /// Load behind the window, so that its last packets still meet load \[s\].
+    /// Duration of the load after the window, so that its last packets still meet load \[s\].
     pub cooldown_s: f64,
-    /// Longest wait for packets that are still on the way \[s\].
+    /// Longest wait for packets that are still on the path \[s\].
     pub drain_s: f64,
 }
 
 impl Timing {
-    /// The measured time with a warm-up of 10 % (at least 20 ms), a cool-down of 20 ms, and a drain of
-    /// one second.
+    /// A window of `measured_s`, with a warm-up of 10 % (at least 20 ms), a cool-down of 20 ms, and a drain of one
+    /// second.
     pub fn measured(measured_s: f64) -> Self {
         Self { warmup_s: (0.1 * measured_s).max(0.02), measured_s, cooldown_s: 0.02, drain_s: 1.0 }
     }
 
-    /// The span of a run that begins after a lead \[ns\].
+    /// The span of a run that starts `lead_ns` from now.
     pub(crate) fn span_after(&self, lead_ns: u64) -> Result<Span, WireError> {
         let ns = |what, seconds: f64| {
             clock::ns_from_s(seconds)
@@ -62,38 +62,38 @@ impl Timing {
     }
 }
 
-/// Where the packets of the window went: offered = delivered + refused + sender + elsewhere, with
-/// `socket` a part of `elsewhere` whose edges are those of the reader.
+/// Where the packets of the window went: offered = delivered + refused + sender + elsewhere. The window's socket drops
+/// are a part of `elsewhere`; they are counted between two reads of the sink, so their edges differ slightly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PacketAccounting {
-    /// Offered by the generator.
+    /// Packets offered by the generator.
     pub offered: u64,
-    /// Read by the sink.
+    /// Packets read by the sink.
     pub delivered: u64,
-    /// Refused by the receiver's backlog, as told to the generator.
+    /// Packets refused by the receiver's backlog, as the kernel reported to the generator.
     pub refused: u64,
-    /// Lost in the sender (full send buffer, port unreachable).
+    /// Packets lost in the sender (full send buffer, port unreachable).
     pub sender: u64,
-    /// Neither read nor refused nor lost in the sender: the socket's drops, and anything unknown.
+    /// Packets neither read nor refused nor lost in the sender: the socket's drops, and losses of unknown cause.
     pub elsewhere: u64,
-    /// Dropped by the sink's socket, over the whole run; `None` if the kernel does not report.
+    /// Packets dropped by the sink's socket over the whole run. `None` if the kernel does not report them.
     pub run_socket_drops: Option<u64>,
-    /// Packets of the whole run with no known cause of loss: offered - refused - sender - delivered - socket
-    /// drops. Losses inside the receiver that only its own counters tell (softnet, IP, checksum).
+    /// Packets of the whole run with no known cause of loss: offered - refused - sender - delivered - socket drops.
+    /// These are losses inside the receiver that only its own counters show (softnet, IP, checksum).
     pub run_unexplained: Option<i64>,
 }
 
-/// One measurement.
+/// The result of one measurement.
 #[derive(Debug, Clone, Serialize)]
 pub struct WireRun {
-    /// The generator's side.
+    /// Report of the generator.
     pub sender: SenderReport,
-    /// The sink's side.
+    /// Report of the sink.
     pub sink: SinkReport,
     /// Where the window's packets went.
     #[serde(rename = "fate")]
     pub accounting: PacketAccounting,
-    /// Length of the window, up to the last frame if the run was stopped in it \[s\].
+    /// Length of the window \[s\]; if the run was stopped within it, up to the last frame.
     pub measured_s: f64,
     /// What each generator on another host did.
     #[serde(skip)]
@@ -101,35 +101,35 @@ pub struct WireRun {
 }
 
 impl WireRun {
-    /// Offered load in the window [packets/s], by intended send times: true to the wire only if
+    /// Offered load in the window [packets/s], by intended send times. It equals the load on the wire only if
     /// `sender.kept_up`. `None` if the run was stopped before the window.
     pub fn offered_pps(&self) -> Option<f64> {
         (self.measured_s > 0.0).then(|| self.accounting.offered as f64 / self.measured_s)
     }
 
-    /// Delivered load in the window: packets *offered in it* that were read [packets/s]. As
+    /// Delivered load in the window [packets/s]: packets *offered in the window* that were read. `None` as for
     /// [`Self::offered_pps`].
     pub fn delivered_pps(&self) -> Option<f64> {
         (self.measured_s > 0.0).then(|| self.accounting.delivered as f64 / self.measured_s)
     }
 
-    /// Share of the window's packets that were not read; `None` if none were offered.
+    /// Share of the window's packets that were not read. `None` if none were offered.
     pub fn loss_fraction(&self) -> Option<f64> {
         let offered = self.accounting.offered;
         (offered > 0).then(|| (offered - self.accounting.delivered.min(offered)) as f64 / offered as f64)
     }
 }
 
-/// A measurement that broke off, with what each side had measured.
+/// A measurement that failed, with what each end had measured.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct WireFailure {
-    /// Why.
+    /// Why the measurement failed.
     #[source]
     pub reason: WireError,
-    /// The generator's side, if it had started.
+    /// Report of the generator. `None` if it had not started.
     pub sender: Option<Box<SenderReport>>,
-    /// The sink's side, if it had started.
+    /// Report of the sink. `None` if it had not started.
     pub sink: Option<Box<SinkReport>>,
 }
 
@@ -141,11 +141,11 @@ impl From<WireError> for WireFailure {
 
 /// Measures: starts the sink, then the generator, waits for both, and accounts for every packet.
 ///
-/// `stop` ends it early (Ctrl-C): what was measured is still returned. `watch` is called every few
-/// milliseconds with the frames offered and the packets delivered so far.
+/// `stop` ends the measurement early (Ctrl-C); the results so far are still returned. `watch` is called every few
+/// milliseconds with the numbers of frames offered and packets delivered so far.
 ///
 /// # Errors
-/// Either end can not be set up, or dies on the way; what was measured until then is in the error.
+/// An end cannot be set up, or fails during the run; the error contains what was measured before.
 pub fn run(
     generator: GeneratorConfig,
     sink: SinkConfig,
@@ -158,10 +158,10 @@ pub fn run(
     run_with(generator, sink, application, schedule, timing, stop, watch)
 }
 
-/// As [`run`], with an application of the caller's.
+/// Like [`run`], with the caller's application.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub fn run_with(
     generator: GeneratorConfig,
     sink: SinkConfig,
@@ -171,13 +171,13 @@ pub fn run_with(
     stop: &Arc<AtomicBool>,
     watch: impl FnMut(u64, u64),
 ) -> Result<WireRun, WireFailure> {
-    run_from(&mut Here::new(generator, schedule), sink, application, timing, stop, watch)
+    run_from(&mut LocalSource::new(generator, schedule), sink, application, timing, stop, watch)
 }
 
-/// As [`run_with`], with frames from any source.
+/// Like [`run_with`], with frames from any source.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub fn run_from(
     source: &mut dyn Source,
     sink: SinkConfig,
@@ -189,13 +189,13 @@ pub fn run_from(
     run_to(source, vec![(sink, application)], timing, stop, watch)
 }
 
-/// A sink's configuration and what its application does.
+/// The configuration of a sink, and its application.
 pub type SinkWith = (SinkConfig, Box<dyn Application>);
 
-/// As [`run_from`], with several sinks, each of which reads flows of its own; their reports are added up.
+/// Like [`run_from`], with several sinks that read different flows. Their reports are added up.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub fn run_to(
     source: &mut dyn Source,
     sinks: Vec<SinkWith>,
@@ -204,7 +204,7 @@ pub fn run_to(
     watch: impl FnMut(u64, u64),
 ) -> Result<WireRun, WireFailure> {
     timing.span_after(LEAD_NS)?;
-    // Sinks have flags of their own: they must outlive a stopped generator to drain.
+    // Each sink has its own stop flag: it must outlive a stopped generator to drain.
     let spawn = |(sink, application): SinkWith| Sink::spawn_with(sink, application, Arc::default());
     let sinks = sinks.into_iter().map(spawn).collect::<Result<Vec<Sink>, _>>()?;
     let outcome = start(source, &sinks, timing).map(|window| {
@@ -226,7 +226,7 @@ pub fn run_to(
     }
 }
 
-/// Lets all sinks drain, the first one's time being everyone's, and adds up what they measured.
+/// Lets all sinks drain and adds up their reports. `drain_s` bounds the total time.
 fn finish(sinks: Vec<Sink>, drain_s: f64) -> Result<SinkReport, SinkFailure> {
     let began = Instant::now();
     let left_s = || (drain_s - began.elapsed().as_secs_f64()).max(0.0);
@@ -255,7 +255,7 @@ fn finish(sinks: Vec<Sink>, drain_s: f64) -> Result<SinkReport, SinkFailure> {
     }
 }
 
-/// Times from one host's clock to another's are none.
+/// Removes the times that compare the clocks of two hosts, unless both ends share a clock.
 fn by_clock_of(source: &dyn Source, report: SinkReport) -> SinkReport {
     if source.shares_clock() {
         return report;
@@ -271,7 +271,7 @@ fn start(source: &mut dyn Source, sinks: &[Sink], timing: Timing) -> Result<Wind
     Ok(first)
 }
 
-/// Watches both ends until the generator ends; a dead sink or the caller's flag stops it.
+/// Waits until the generator ends. A failed sink or the caller's flag stops the generator.
 fn wait(source: &mut dyn Source, sinks: &[Sink], stop: &AtomicBool, mut watch: impl FnMut(u64, u64)) {
     while !source.is_finished() {
         if stop.load(Ordering::Relaxed) || sinks.iter().any(Sink::is_finished) {
@@ -307,8 +307,8 @@ fn account(sender: &SenderReport, sink: &SinkReport) -> PacketAccounting {
     }
 }
 
-/// Joins two outcomes of which at least one failed. The sink's reason comes first: its death is what
-/// stops the generator.
+/// Combines two results of which at least one failed. The sink's error takes precedence, because a failed sink stops
+/// the generator.
 fn failure(sent: Result<SenderReport, SenderFailure>, received: Result<SinkReport, SinkFailure>) -> WireFailure {
     let (sender, sender_reason) = match sent {
         Ok(report) => (Some(Box::new(report)), None),

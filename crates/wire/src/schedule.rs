@@ -1,4 +1,4 @@
-//! When packets should leave: an endless, seeded stream of offsets. No clock inside.
+//! Intended send times of packets: an endless, seeded stream of offsets. This module reads no clock.
 
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 
-/// The law of the gaps between packets.
+/// Distribution of the gaps between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -25,20 +25,20 @@ impl netcliff_core::Choice for Arrivals {
 
 /// Offsets from the start of the run in nanoseconds, never decreasing, without end.
 ///
-/// The generator takes any such iterator; this one makes the two common laws. Offsets are computed
-/// from the start, so that rounding to nanoseconds never accumulates into another rate.
+/// The generator accepts any such iterator; this one implements the two common distributions. Offsets are computed from
+/// the start, so that rounding to nanoseconds does not change the rate.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     arrivals: Arrivals,
     gap_ns: f64,
-    /// Packets so far (constant) or their summed exponential gaps in units of the mean (Poisson).
+    /// Number of packets so far (constant gaps), or the sum of their exponential gaps in units of the mean (Poisson).
     elapsed: f64,
     random: Xoshiro256PlusPlus,
 }
 
 impl Schedule {
-    /// A schedule of `rate_pps` packets/s. The same seed and stream give the same times; each
-    /// stream of a seed is independent of the others.
+    /// A schedule of `rate_pps` packets/s. Equal seed and stream give equal times; the streams of a seed are
+    /// independent.
     ///
     /// # Errors
     /// `rate_pps` is not a positive, finite number.
@@ -115,7 +115,7 @@ mod tests {
         let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
         let (ma, mb) = (mean(&a), mean(&b));
         let covariance = a.iter().zip(&b).map(|(x, y)| (x - ma) * (y - mb)).sum::<f64>() / n as f64;
-        // Both have standard deviation 1e-5 s; the correlation's is 1/sqrt(n).
+        // Both gaps have a standard deviation of 1e-5 s; that of the correlation is 1/sqrt(n).
         assert!((covariance / 1e-10).abs() < 4.42 / (n as f64).sqrt());
         let again = gaps_s(Schedule::new(Arrivals::Poisson, 1e5, SEED, 1).expect("legal"), n);
         assert_eq!(b, again, "the same seed and stream repeat");

@@ -1,8 +1,8 @@
 //! [`Scrapes`]: answers `GET /metrics` and nothing else, for a monitoring system that asks every few seconds.
 //!
-//! Not a web server: one method, one path, no request body, no keep-alive. What a client may hold is bounded: connections at a time, bytes of
-//! a request, time until it is complete and until the answer is taken. Where connections are too many, the source that has most of them loses
-//! one. HTTP/1.1: RFC 9112.
+//! This is not a web server: one method, one path, no request body, no keep-alive. The resources of clients are
+//! bounded: connections, bytes of a request, time until the request is complete and until the answer is received. If
+//! there are too many connections, the source with most of them loses one. HTTP/1.1: RFC 9112.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,22 +17,22 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::pending::{first_of_the_most, source_of};
 
-/// Connections at a time whose request is not complete or waits for its turn.
+/// Largest number of connections whose request is not complete or waits for its turn.
 const MOST_WAITING: usize = 64;
-/// Answers at a time. A monitoring system needs one.
+/// Largest number of simultaneous answers. A monitoring system needs one.
 const MOST_ANSWERS: usize = 8;
-/// Longest request (bytes): Prometheus' is below 500.
+/// Longest request (bytes): those of Prometheus are below 500.
 const LONGEST_REQUEST_BYTES: usize = 8 << 10;
-/// Time for a request to be complete, for it to wait for its turn, and for its answer to be taken.
+/// Time limit for a request to be complete, to wait for its turn, and for its answer to be received.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Time for an answer to be taken while other requests wait for their turn.
+/// Time limit for an answer to be received while other requests wait for their turn.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
-/// How often is checked whether to stop.
+/// Interval between checks of the stop flag.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// The same while a request waits for its turn.
+/// Interval between checks while a request waits for its turn.
 const TURN_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a client can take.
+/// A format that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `application/openmetrics-text; version=1.0.0`.
@@ -60,7 +60,7 @@ pub struct Scrapes {
 }
 
 impl Scrapes {
-    /// Listens.
+    /// Binds the port and listens.
     ///
     /// # Errors
     /// The address cannot be listened on.
@@ -70,15 +70,15 @@ impl Scrapes {
         Ok(Self { listener, source })
     }
 
-    /// Where it listens.
+    /// The address that the port listens on.
     ///
     /// # Errors
-    /// The kernel does not report.
+    /// The kernel does not report the address.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until `stop` is set.
+    /// Answers requests until `stop` is set.
     pub fn run(&self, stop: &AtomicBool) {
         let mut waiting = VecDeque::new();
         let answers = Arc::<Answers>::default();
@@ -97,24 +97,24 @@ impl Scrapes {
         }
     }
 
-    /// Waits until a connection comes or sends something.
+    /// Waits until a connection arrives or sends something.
     fn wait(&self, waiting: &VecDeque<Waiting>) {
         let silent = waiting.iter().filter(|client| client.head.is_none()).map(|client| client.stream.as_fd());
         let interval = if waiting.iter().any(|client| client.head.is_some()) { TURN_INTERVAL } else { POLL_INTERVAL };
         let all = std::iter::once(self.listener.as_fd()).chain(silent);
         let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        // A signal ends it early.
+        // A signal may end the wait early.
         let _ = poll(&mut all, PollTimeout::try_from(interval).unwrap_or(PollTimeout::ZERO));
     }
 
     fn accept(&self, waiting: &mut VecDeque<Waiting>) {
-        // However fast new ones come, the others are read.
+        // Accept a bounded number, so that the waiting connections are read even if new ones arrive fast.
         for _ in 0..MOST_WAITING {
             match self.listener.accept() {
                 Ok((stream, from)) => waiting.extend(Waiting::new(stream, source_of(from.ip()))),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => {
-                    // Files or memory are short.
+                    // Descriptors or memory are short.
                     give_way(waiting);
                     thread::sleep(TURN_INTERVAL);
                     return;
@@ -129,7 +129,7 @@ impl Scrapes {
     fn answer(&self, client: Waiting, answers: &Arc<Answers>) {
         let Some(slot) = answers.slot(&client) else { return };
         let source = Arc::clone(&self.source);
-        // Where no thread starts the connection closes, as with all that are too many.
+        // If no thread can be started, the connection closes, like any surplus connection.
         let _ = thread::Builder::new().name("scrape".into()).spawn(move || {
             let _slot = slot;
             serve(client, &source);
@@ -142,7 +142,8 @@ struct Waiting {
     stream: TcpStream,
     source: IpAddr,
     bytes: Vec<u8>,
-    /// The request as far as its empty line, once it is complete. One that is too long is what was read of it.
+    /// The request up to its empty line, once it is complete. A request that is too long is stored as far as it was
+    /// read.
     head: Option<String>,
     deadline: Instant,
 }
@@ -153,7 +154,7 @@ impl Waiting {
         Some(Self { stream, source, bytes: Vec::new(), head: None, deadline: Instant::now() + PATIENCE })
     }
 
-    /// Reads what has come, without waiting. False if the client has left.
+    /// Reads what has arrived, without waiting. Returns false if the client has disconnected.
     fn read(&mut self) -> bool {
         let mut chunk = [0; 1024];
         loop {
@@ -172,7 +173,8 @@ impl Waiting {
     }
 }
 
-/// Closes a connection of the source that has most of them: the oldest whose request is not complete, or else the newest.
+/// Closes a connection of the source that has most of them: the oldest with an incomplete request, otherwise the
+/// newest.
 fn give_way(waiting: &mut VecDeque<Waiting>) {
     let Some(first) = first_of_the_most(waiting.iter().map(|client| client.source)) else { return };
     let source = waiting[first].source;
@@ -181,7 +183,7 @@ fn give_way(waiting: &mut VecDeque<Waiting>) {
     place.and_then(|place| waiting.remove(place));
 }
 
-/// The answers under way, oldest first.
+/// The answers being sent, oldest first.
 #[derive(Default)]
 struct Answers(Mutex<VecDeque<Answer>>);
 
@@ -189,11 +191,11 @@ struct Answer {
     number: u64,
     source: IpAddr,
     begun: Instant,
-    /// To close it from another thread; `None` once that is done.
+    /// Used to close the connection from another thread. `None` once that is done.
     stream: Option<TcpStream>,
 }
 
-/// An answer's place, freed on drop.
+/// An answer's slot, freed on drop.
 struct Slot {
     answers: Arc<Answers>,
     number: u64,
@@ -204,7 +206,8 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether another can begin. Where not, one that takes long is closed, so that one can soon: of the source that has most of them.
+    /// Whether another answer can start. If not, closes a slow answer of the source with most of them, so that one can
+    /// start soon.
     fn have_room(&self, now: Instant) -> bool {
         let mut entries = self.entries();
         if entries.len() < MOST_ANSWERS {
@@ -215,7 +218,7 @@ impl Answers {
             let long: Vec<usize> = (0..entries.len()).filter(|place| is_long(&entries[*place])).collect();
             let place = first_of_the_most(long.iter().map(|place| entries[*place].source));
             if let Some(stream) = place.and_then(|place| entries[long[place]].stream.take()) {
-                // It may be closed already.
+                // The connection may be closed already.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
@@ -237,7 +240,7 @@ impl Drop for Slot {
     }
 }
 
-/// Answers one request. What goes wrong on the connection ends it and is nobody's concern.
+/// Answers one request. An error on the connection ends it and is not reported.
 fn serve(client: Waiting, source: &Source) {
     let Waiting { mut stream, head: Some(head), .. } = client else { return };
     let (status, content_type, text) = answer(&head, source);
@@ -283,7 +286,7 @@ fn drain(stream: &mut TcpStream, deadline: Instant) {
     }
 }
 
-/// Bytes that have come; None: an error, or the time is over.
+/// Reads bytes. Returns their number. `None` on an error or when the time is over.
 fn receive(stream: &mut TcpStream, into: &mut [u8], deadline: Instant) -> Option<usize> {
     let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
     stream.set_read_timeout(Some(left)).ok()?;
@@ -297,7 +300,7 @@ fn receive(stream: &mut TcpStream, into: &mut [u8], deadline: Instant) -> Option
 
 type Content = (&'static str, &'static str, String);
 
-/// Status, content type and text.
+/// The answer to a request: status, content type and text.
 fn answer(request: &str, source: &Source) -> Content {
     let plain = |status, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
     if request.len() > LONGEST_REQUEST_BYTES {
@@ -321,7 +324,8 @@ fn answer(request: &str, source: &Source) -> Content {
     }
 }
 
-/// Whether the client names the format among those it takes. Its weights are not compared: who names it can read it.
+/// Whether the client names OpenMetrics among the formats it accepts. Its weights are not compared: a client that names
+/// the format can read it.
 fn wants_open_metrics(request: &str) -> bool {
     let headers = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     headers.filter(|(name, _)| name.eq_ignore_ascii_case("accept")).any(|(_, value)| {
@@ -335,7 +339,7 @@ fn wants_open_metrics(request: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A running one, and where; it ends with the test.
+    /// A running port with its address. It ends with the test.
     struct Running {
         stop: Arc<AtomicBool>,
         address: SocketAddr,
@@ -354,7 +358,7 @@ mod tests {
             Self { stop, address }
         }
 
-        fn said(&self, request: &str) -> String {
+        fn response_to(&self, request: &str) -> String {
             let mut stream = TcpStream::connect(self.address).expect("a connection");
             stream.write_all(request.as_bytes()).expect("the request is taken");
             let mut text = String::new();
@@ -381,15 +385,15 @@ mod tests {
             ("nonsense\r\n\r\n".to_owned(), "400 Bad", "GET /metrics"),
             (format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(9000)), "431 Request", "8 KiB"),
         ] {
-            let text = running.said(&request);
+            let text = running.response_to(&request);
             assert!(text.starts_with(&format!("HTTP/1.1 {status}")) && text.contains(says), "{request}: {text}");
         }
     }
 
-    /// Longer than the sockets of a connection hold.
+    /// An answer longer than the socket buffers of a connection.
     const LONG: usize = 16 << 20;
 
-    /// A client of another address of loopback.
+    /// Connects from the given loopback address.
     fn connect(from: &str, address: SocketAddr) -> TcpStream {
         use std::os::fd::AsRawFd;
 
@@ -413,17 +417,17 @@ mod tests {
         let silent: Vec<TcpStream> = (0..5 * MOST_WAITING).map(|_| connect("127.0.0.2", running.address)).collect();
         for _ in 0..3 {
             let begun = Instant::now();
-            assert!(running.said("GET /metrics HTTP/1.1\r\n\r\n").contains("Prometheus"));
+            assert!(running.response_to("GET /metrics HTTP/1.1\r\n\r\n").contains("Prometheus"));
             assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         }
-        // The oldest were closed without an answer.
+        // The oldest connections were closed without an answer.
         let mut first = silent.first().expect("many");
         first.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         assert_eq!(first.read(&mut [0; 1]).unwrap_or(0), 0);
         drop(silent);
     }
 
-    /// Clients that ask and take nothing lose their places to one that does, of another source or of their own.
+    /// Clients that request and never read lose their slots to a client that reads, from any source.
     #[test]
     fn clients_that_take_nothing_delay_no_others() {
         let source: Source = Arc::new(|_| Ok("x".repeat(LONG)));
@@ -437,12 +441,12 @@ mod tests {
             .collect();
         thread::sleep(POLL_INTERVAL);
         let begun = Instant::now();
-        assert!(running.said("GET /metrics HTTP/1.1\r\n\r\n").len() > LONG);
+        assert!(running.response_to("GET /metrics HTTP/1.1\r\n\r\n").len() > LONG);
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
         drop(slow);
     }
 
-    /// A client that takes a little now and then does not stay: the time is that of the whole answer.
+    /// A client that reads a little now and then is cut off: the time limit applies to the whole answer.
     #[test]
     fn an_answer_has_a_time_limit() {
         let running = Running::of(Arc::new(|_| Ok("x".repeat(4 * LONG))));

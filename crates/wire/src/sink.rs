@@ -49,24 +49,25 @@ pub struct SinkConfig {
     pub placement: Placement,
     /// Address and port to bind.
     pub bind: SocketAddrV4,
-    /// Frames of this run are ours, all others are foreign.
+    /// Frames of this run are counted; all others are foreign.
     pub run_id: u32,
-    /// Those of further generators, each with sequence numbers and a window of its own.
+    /// Run ids of further generators. Each has its own sequence numbers and window.
     pub more_runs: Vec<u32>,
     /// How packets are read.
     pub reader: Reader,
     /// What the application does with each packet.
     pub work: Work,
-    /// Receive buffer to ask for [bytes as given to SO_RCVBUF: the kernel doubles it and counts whole
-    /// buffers against it, about 0.8 KiB for a small frame]; `None`: the system's default.
+    /// Receive buffer to request \[bytes as given to SO_RCVBUF: the kernel doubles it and counts whole buffers against
+    /// it, about 0.8 KiB for a small frame\]. `None`: the system's default.
     pub receive_buffer_bytes: Option<usize>,
-    /// Ask for kernel receive timestamps. They cost the host a clock read a packet.
+    /// Whether to request kernel receive timestamps. They cost the host one clock read per packet.
     pub kernel_timestamps: bool,
-    /// Sequence numbers remembered (1 bit each): reordering further back is counted as `too_old`.
+    /// Number of sequence numbers remembered (1 bit each): packets reordered further back are counted as `too_old`.
     pub tracked: usize,
-    /// Beaten by the running thread, so that pauses of its CPU show.
+    /// Heartbeat of the running thread, which reveals pauses of its CPU.
     pub heartbeat: Heartbeat,
-    /// Answer each packet whose sequence number is a multiple of this with its header, to where it came from, when it is read; None: none.
+    /// Answers each packet whose sequence number is a multiple of this: sends its header back to its source. `None`:
+    /// sends no answers.
     pub answer_each: Option<NonZeroU64>,
 }
 
@@ -92,9 +93,9 @@ impl SinkConfig {
 /// Counters and controls shared with a running sink.
 #[derive(Debug, Default)]
 pub struct SinkProgress {
-    /// Packets of this run read so far, warm-up included, duplicates not.
+    /// Number of packets of this run read so far, with warm-up, without duplicates.
     pub delivered: AtomicU64,
-    /// When to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 while no end is set.
+    /// Time at which to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 if not set.
     drain_until_ns: AtomicU64,
     /// The measured window by each generator's clock; set once.
     windows: OnceLock<Vec<Window>>,
@@ -104,14 +105,14 @@ pub struct SinkProgress {
 #[derive(Debug, thiserror::Error)]
 #[error("the sink stopped after {} packets: {reason}", measured.as_ref().map_or(0, |m| m.delivered))]
 pub struct SinkFailure {
-    /// Why.
+    /// Why the sink failed.
     #[source]
     pub reason: WireError,
-    /// What was measured until then, if anything.
+    /// What was measured before the failure, if anything.
     pub measured: Option<Box<SinkReport>>,
 }
 
-/// A sink that is bound and reading.
+/// A running sink: bound and reading.
 #[derive(Debug)]
 pub struct Sink {
     thread: JoinHandle<Result<(), WireError>>,
@@ -121,19 +122,19 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Binds and starts reading; packets count once [`Sink::measure`] has set the window.
+    /// Binds the sink and starts to read. Packets count once [`Sink::measure`] has set the window.
     ///
     /// # Errors
-    /// The placement, address or a setting is unusable.
+    /// The placement, the address or a setting cannot be used.
     pub fn spawn(config: SinkConfig, stop: Arc<AtomicBool>) -> Result<Self, WireError> {
         let application = config.work.application(&config.heartbeat)?;
         Self::spawn_with(config, application, stop)
     }
 
-    /// As [`Sink::spawn`], with an application of the caller's instead of `config.work`.
+    /// Like [`Sink::spawn`], with the caller's application instead of `config.work`.
     ///
     /// # Errors
-    /// As [`Sink::spawn`].
+    /// See [`Sink::spawn`].
     pub fn spawn_with(
         config: SinkConfig,
         mut application: Box<dyn Application>,
@@ -170,18 +171,18 @@ impl Sink {
         Ok(Self { thread, measurement, progress, address })
     }
 
-    /// The bound address (the port, if 0 was requested).
+    /// The bound address, with the actual port if port 0 was requested.
     pub fn address(&self) -> SocketAddrV4 {
         self.address
     }
 
-    /// Sets the window: packets count by their *intended* send time. Call it before the run starts; a sink has one
-    /// window, and a second call changes nothing.
+    /// Sets the window: packets count by their *intended* send time. Call it before the run starts. A sink has one
+    /// window: a second call changes nothing.
     pub fn measure(&self, window: Window) {
         self.measure_each(vec![window]);
     }
 
-    /// The same of several generators: a window by each one's clock, in the order of their run ids.
+    /// Sets the windows of several generators, each by its own clock, in the order of their run ids.
     pub fn measure_each(&self, windows: Vec<Window>) {
         let _ = self.progress.windows.set(windows);
     }
@@ -191,15 +192,15 @@ impl Sink {
         &self.progress
     }
 
-    /// Whether the thread has ended (before `finish`: it failed, or was stopped).
+    /// Whether the thread has ended. Before `finish`, this means that it failed or was stopped.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Lets it drain: it ends when nothing has come for 50 ms, or after `drain_s`.
+    /// Lets the sink drain: it ends when no packet came for 50 ms, or after `drain_s` \[s\].
     ///
     /// # Errors
-    /// The thread failed or panicked; what it had measured is in the error.
+    /// The thread failed or panicked; the error contains what it had measured.
     pub fn finish(self, drain_s: f64) -> Result<SinkReport, SinkFailure> {
         let drain_ns = clock::ns_from_s(drain_s).unwrap_or_default();
         let until = clock::monotonic_ns() + drain_ns;
@@ -208,7 +209,7 @@ impl Sink {
             Ok(outcome) => outcome,
             Err(panic) => Err(WireError::died("sink", panic.as_ref())),
         };
-        // A panic poisons the lock; what was counted before it stays valid.
+        // A panic poisons the lock; the counts before the panic stay valid.
         let measured = self.measurement.lock().unwrap_or_else(PoisonError::into_inner).report();
         outcome.map(|()| measured.clone()).map_err(|reason| SinkFailure { reason, measured: Some(Box::new(measured)) })
     }

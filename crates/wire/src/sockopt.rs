@@ -5,18 +5,20 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// `struct sk_meminfo` as numbers (include/uapi/linux/sock_diag.h: SK_MEMINFO_VARS), and the place of what was dropped.
+/// Number of values in `struct sk_meminfo` (include/uapi/linux/sock_diag.h: SK_MEMINFO_VARS), and the index of the
+/// drops.
 const SK_MEMINFO_VARS: usize = 9;
 const SK_MEMINFO_DROPS: usize = 8;
-/// Bytes that a socket has received and not handed over, and those it has to send, with their overhead.
+/// Indices of the bytes that a socket has received and not handed over, and of those it has to send, with their
+/// overhead.
 const SK_MEMINFO_RMEM_ALLOC: usize = 0;
 const SK_MEMINFO_WMEM_ALLOC: usize = 2;
 const SK_MEMINFO_WMEM_QUEUED: usize = 5;
 
-/// Reads an option into `bytes`: how many of them the kernel wrote.
+/// Reads an option into `bytes`. Returns the number of bytes that the kernel wrote.
 ///
 /// # Errors
-/// The kernel's: no such option, or not at this socket.
+/// The kernel's error: no such option, or not for this socket.
 pub(crate) fn get(socket: BorrowedFd<'_>, level: c_int, name: c_int, bytes: &mut [u8]) -> io::Result<usize> {
     let mut length = socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
     // SAFETY: `bytes` is writable for `length` bytes, of which the kernel writes no more.
@@ -26,24 +28,25 @@ pub(crate) fn get(socket: BorrowedFd<'_>, level: c_int, name: c_int, bytes: &mut
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(length as usize) }
 }
 
-/// An option that is a number; None where the kernel does not report.
+/// Reads an option whose value is a number. `None` if the kernel does not report it.
 pub(crate) fn int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
     let mut bytes = [0; size_of::<c_int>()];
     let written = get(socket, level, name, &mut bytes).ok()?;
     (written == bytes.len()).then(|| c_int::from_ne_bytes(bytes))
 }
 
-/// Packets that a socket has dropped since it was made (no room, or a bad checksum), modulo 2^32; None where the kernel does
-/// not report it (before Linux 4.12).
+/// Packets that a socket has dropped since it was opened (buffer full, or bad checksum), modulo 2^32. `None` if the
+/// kernel does not report them (before Linux 4.12).
 pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     Some(meminfo(socket)?[SK_MEMINFO_DROPS])
 }
 
-/// Memory that a socket holds (bytes), overhead included: what it has received and its program has not read, and what it has to send.
-/// None where the kernel does not report it. The kernel answers without the socket's lock.
+/// Memory of a socket's queues (bytes, with overhead): data received and not yet read, and data to send. `None` if the
+/// kernel does not report it. The kernel answers without taking the socket's lock.
 pub(crate) fn queued(socket: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let all = meminfo(socket)?;
-    // A stream's data counts as queued until it is acknowledged, a datagram's as allocated until the device is done with it.
+    // The data of a stream count as queued until they are acknowledged; a datagram counts as allocated until the device
+    // has sent it.
     let to_send = all[SK_MEMINFO_WMEM_QUEUED].max(all[SK_MEMINFO_WMEM_ALLOC]);
     Some((all[SK_MEMINFO_RMEM_ALLOC].into(), to_send.into()))
 }
@@ -68,7 +71,7 @@ mod tests {
         assert_eq!(int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TYPE), Some(libc::SOCK_DGRAM));
         assert_eq!(int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY), None, "it is not TCP");
         assert_eq!(drops(socket.as_fd()), Some(0));
-        // Room for a few packets; each says that it holds more than its one byte.
+        // A receive buffer for a few packets: each occupies more than its one byte.
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &2048).expect("it may shrink");
         let here = socket.local_addr().expect("it is bound");
         for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! Where the frames of a measurement come from: a generator in this process, or one in an agent of another host
+//! Sources of the frames of a measurement: a generator in this process, or one in an agent on another host
 //! ([`crate::load`]).
 
 use std::sync::Arc;
@@ -9,64 +9,64 @@ use crate::generator::{Generator, GeneratorConfig, RunningGenerator, SenderFailu
 use crate::run::{LEAD_NS, Timing};
 use crate::transmit::Method;
 
-/// What sends the frames of one measurement after the other.
+/// Sends the frames of one measurement.
 pub trait Source {
-    /// Gets ready to send, once, and says which intended send times are the measured window: by the clock that stamps the frames, one for
-    /// each generator, in the order of their run ids.
+    /// Gets ready to send; call it once. Returns the measured windows of intended send times: one for each generator,
+    /// in the order of their run ids, by the clock that stamps its frames.
     ///
     /// # Errors
-    /// It cannot be set up.
+    /// The generator cannot be set up.
     fn prepare(&mut self, timing: Timing) -> Result<Vec<Window>, WireError>;
 
-    /// Lets it send.
+    /// Starts sending.
     ///
     /// # Errors
-    /// It is gone.
+    /// The generator is gone.
     fn start(&mut self) -> Result<(), WireError>;
 
-    /// Frames offered so far, as far as it is known here.
+    /// Number of frames offered so far, as far as this end knows.
     fn sent(&mut self) -> u64;
 
-    /// Whether it has ended.
+    /// Whether the generator has ended.
     fn is_finished(&mut self) -> bool;
 
-    /// Ends it before its time.
+    /// Ends the generator before its time.
     fn stop(&mut self);
 
-    /// Waits for its end.
+    /// Waits until the generator has ended, and returns its report.
     ///
     /// # Errors
-    /// It failed on the way; what it had measured is in the error.
+    /// The generator failed; the error contains what it had measured.
     fn finish(&mut self) -> Result<SenderReport, SenderFailure>;
 
-    /// What each generator on another host did, once they have ended.
+    /// What each generator on another host did. Complete once all have ended.
     fn parts(&self) -> Vec<Part> {
         Vec::new()
     }
 
-    /// False where the frames are stamped by another clock than this host's `CLOCK_MONOTONIC`.
+    /// Whether the frames are stamped by this host's `CLOCK_MONOTONIC`.
     fn shares_clock(&self) -> bool;
 }
 
 /// One generator's part of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Where it is.
+    /// Name of the generator's host.
     pub at: String,
     /// How frames were handed over.
     pub method: Method,
-    /// Rate of its schedule [packets/s].
+    /// Rate of the schedule [packets/s].
     pub intended_pps: Option<f64>,
-    /// Rate at which they were offered [packets/s].
+    /// Rate at which frames were offered [packets/s].
     pub achieved_pps: Option<f64>,
-    /// Its stalls.
+    /// Number of the generator's stalls.
     pub stalls: u64,
-    /// The longest \[s\].
+    /// Length of the longest stall \[s\].
     pub longest_stall_s: f64,
 }
 
 impl Part {
-    /// That of a report.
+    /// Summarises the report of a generator at the host `at`.
     pub fn of(at: String, report: &SenderReport) -> Self {
         let lengths = report.stalls.iter().map(|stall| stall.to_ns.saturating_sub(stall.from_ns));
         Self {
@@ -80,9 +80,9 @@ impl Part {
     }
 }
 
-/// A generator in this process, for one measurement.
+/// A generator in this process, used for one measurement.
 #[derive(Debug)]
-pub struct Here<S> {
+pub struct LocalSource<S> {
     config: GeneratorConfig,
     stop: Arc<AtomicBool>,
     lead_ns: u64,
@@ -97,25 +97,25 @@ enum State<S> {
     Over,
 }
 
-impl<S: Iterator<Item = u64> + Send + 'static> Here<S> {
-    /// A generator that follows this schedule.
+impl<S: Iterator<Item = u64> + Send + 'static> LocalSource<S> {
+    /// Prepares a generator that follows `schedule`.
     pub fn new(config: GeneratorConfig, schedule: S) -> Self {
         Self { config, stop: Arc::default(), lead_ns: LEAD_NS, state: State::New(schedule) }
     }
 
-    /// With this time from its readiness to the first frame \[ns\].
+    /// Sets the time from the generator's readiness to the first frame \[ns\].
     #[must_use]
     pub(crate) fn after(self, lead_ns: u64) -> Self {
         Self { lead_ns, ..self }
     }
 }
 
-/// A source that is used out of turn: an error of the program.
+/// The error of a source whose methods are called in the wrong order: a defect of the program.
 fn out_of_turn() -> WireError {
     WireError::died("generator", &"it was used out of turn")
 }
 
-impl<S: Iterator<Item = u64> + Send + 'static> Source for Here<S> {
+impl<S: Iterator<Item = u64> + Send + 'static> Source for LocalSource<S> {
     fn prepare(&mut self, timing: Timing) -> Result<Vec<Window>, WireError> {
         let State::New(schedule) = std::mem::replace(&mut self.state, State::Over) else { return Err(out_of_turn()) };
         let generator = Generator::prepare(self.config.clone(), Arc::clone(&self.stop))?;

@@ -1,4 +1,4 @@
-//! Where a measuring thread runs (namespace, CPU, priority) and what it costs.
+//! Placement of a measuring thread (namespace, CPU, priority) and its CPU use.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -16,40 +16,40 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::error::WireError;
 
-/// How a thread competes for its CPU.
+/// How a thread competes with others for its CPU.
 ///
-/// Niceness is no choice here: with autogroups (the default of most kernels) it only counts among
-/// the programs of one terminal.
+/// Niceness is not offered: with autogroups (the default of most kernels) it counts only among the programs of one
+/// terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
-    /// As an ordinary thread (SCHED_OTHER, or what the caller has).
+    /// An ordinary thread (SCHED_OTHER, or the caller's policy).
     #[default]
     Ordinary,
-    /// Before all ordinary threads (SCHED_FIFO, 1 to 99), for a generator on a machine that is not
-    /// quiet. While ordinary threads wait, the kernel still gives them 50 ms of each second, which
-    /// shows up as lateness.
+    /// A thread that precedes all ordinary threads (SCHED_FIFO, 1 to 99), for a generator on a busy machine. If
+    /// ordinary threads wait, the kernel still gives them 50 ms of each second, which shows up as lateness.
     RealTime(u8),
-    /// Behind all of them (SCHED_IDLE), for a generator on a CPU that the device it sends to needs, as an emulator's. Whoever is woken there goes
-    /// first, at once; an ordinary generator, which spins, would keep it waiting.
+    /// A thread that yields to all others (SCHED_IDLE), for a generator on a CPU that the device it sends to also needs
+    /// (an emulated device). A thread that wakes up on this CPU runs at once; an ordinary generator, which spins, would
+    /// delay it.
     Behind,
 }
 
-/// Where a thread runs. The default is: the caller's namespace, any CPU, ordinary priority.
+/// Where a thread runs. By default: the caller's namespace, any CPU, ordinary priority.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     /// Network namespace to enter first, e.g. `/run/netns/NAME` or `/proc/PID/ns/net`.
     pub netns: Option<PathBuf>,
-    /// CPU to be pinned to.
+    /// CPU to pin the thread to.
     pub cpu: Option<usize>,
-    /// How it competes with other threads for its CPU.
+    /// How the thread competes with others for its CPU.
     pub priority: Priority,
 }
 
 impl Placement {
-    /// Moves the calling thread there.
+    /// Applies the placement to the calling thread.
     ///
     /// # Errors
-    /// The namespace can not be opened or entered, or the CPU does not exist or is not allowed.
+    /// The namespace cannot be opened or entered, or the CPU does not exist or is not allowed.
     pub fn enter(&self) -> Result<(), WireError> {
         if let Some(path) = &self.netns {
             let action = || format!("enter the network namespace {}", path.display());
@@ -68,14 +68,14 @@ impl Placement {
     }
 }
 
-/// How long [`Priority::behind_on`] tries.
+/// Duration of the trial run of [`Priority::behind_on`].
 const TRIED_NS: u64 = 200_000_000;
-/// The share of its CPU that a thread behind all others must get in that time.
+/// Smallest share of its CPU that a thread of lowest priority must get in that time.
 const MOST: f64 = 0.8;
 
 impl Priority {
-    /// [`Self::Behind`] for a thread on this CPU, if nobody else keeps that busy; else the thread would hardly run, and is an ordinary one. Takes a
-    /// fifth of a second.
+    /// Returns [`Self::Behind`] for a thread on this CPU if no other program keeps the CPU busy. Otherwise such a
+    /// thread would hardly run: returns [`Self::Ordinary`]. Takes a fifth of a second.
     pub fn behind_on(cpu: usize) -> Self {
         let behind = Placement { cpu: Some(cpu), priority: Self::Behind, ..Placement::default() };
         let tried = std::thread::spawn(move || {
@@ -92,11 +92,11 @@ impl Priority {
     }
 }
 
-/// Works in a network namespace, which a thread of its own enters and ends with; on this thread where none is named, or its own: to enter
-/// that one would take a right that it need not have.
+/// Runs `work` in a network namespace, in a thread of its own that enters the namespace. Without a namespace, or if it
+/// is already that of this process, runs on the calling thread, because entering needs a privilege.
 ///
 /// # Errors
-/// The namespace can not be opened or entered.
+/// The namespace cannot be opened or entered.
 pub fn in_netns<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> Result<T, WireError> {
     let number = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.ino());
     let own = number(Path::new("/proc/thread-self/ns/net"));
@@ -106,29 +106,29 @@ pub fn in_netns<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) 
     entered.map_err(|panic| WireError::died("working in a network namespace", &*panic))?
 }
 
-/// Whether threads of this process, and of processes that it starts, can be pinned to these CPUs.
+/// Checks that threads of this process, and of processes that it starts, can be pinned to these CPUs.
 ///
 /// # Errors
-/// One of them does not exist or is not allowed.
+/// A CPU does not exist or is not allowed.
 pub fn check_cpus(cpus: impl IntoIterator<Item = usize>) -> Result<(), WireError> {
     let cpus: Vec<usize> = cpus.into_iter().collect();
-    // In a thread of its own, which stays pinned to the last one.
+    // A thread of its own tries them, since it stays pinned to the last one.
     let tried = std::thread::spawn(move || cpus.into_iter().try_for_each(pin)).join();
     tried.map_err(|panic| WireError::died("trying", &*panic))?
 }
 
-/// The CPUs that this process may use, in their order; empty where the kernel does not report.
+/// The CPUs that this process may use, in ascending order. Empty if the kernel does not report them.
 pub fn allowed_cpus() -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
     (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect()
 }
 
-/// The CPU of the `number`th of several threads: the CPUs of a list in turn, or that of all where there is none.
+/// The CPU of the `number`th of several threads: an entry of the list, round robin, or `cpu` if the list is empty.
 pub(crate) fn round_robin(cpu: Option<usize>, cpus: &[usize], number: usize) -> Option<usize> {
     cpus.iter().copied().cycle().nth(number).or(cpu)
 }
 
-/// The CPUs of threads in words, one for all or a list used round robin: `any`, `3`, or `0+2`.
+/// Formats the CPUs of threads, given as one CPU for all or a list used round robin: `any`, `3`, or `0+2`.
 pub fn print_cpus(cpu: Option<usize>, cpus: &[usize]) -> String {
     let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     if list.is_empty() { cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) } else { list.join("+") }
@@ -144,11 +144,12 @@ fn real_time(level: u8) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Runs the calling thread before all ordinary threads (SCHED_FIFO) while this lives, if it is an ordinary one and has the right: a
-/// thread that times others must not wait behind them. Threads that it starts meanwhile are ordinary.
+/// While this lives, the calling thread precedes all ordinary threads (SCHED_FIFO), provided that it is an ordinary
+/// thread and has the privilege. A thread that times others must not wait behind them. Threads that it starts during
+/// that time are ordinary ones.
 pub(crate) struct RealtimeGuard {
     changed: bool,
-    /// It is the calling thread's.
+    /// Not `Send`: the guard belongs to the calling thread.
     _here: PhantomData<*const ()>,
 }
 
@@ -162,22 +163,23 @@ impl RealtimeGuard {
 impl Drop for RealtimeGuard {
     fn drop(&mut self) {
         if self.changed {
-            // To be an ordinary thread is always allowed.
+            // Returning to the ordinary policy is always allowed.
             schedule(libc::SCHED_OTHER, 0);
         }
     }
 }
 
-/// Gives the calling thread a scheduling policy; false if it has not the right.
+/// Sets the scheduling policy of the calling thread. Returns false without the privilege.
 fn schedule(policy: libc::c_int, level: libc::c_int) -> bool {
     netcliff_host::schedule::set(Pid::from_raw(0), policy, level).is_ok()
 }
 
-/// Threads that ended on another CPU than they were pinned to, a phrase each.
+/// Threads that ended on another CPU than the one they were pinned to, one phrase each.
 static ASTRAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Threads of this process that have ended on another CPU than they were pinned to since the last call, a phrase each: a thread whose CPU
-/// is taken offline, or that another program moves, measured on another one.
+/// Returns and clears the list of threads of this process that ended on another CPU than the one they were pinned to,
+/// one phrase each. A CPU that goes offline or a program that moves threads causes this; such a thread measured another
+/// CPU.
 pub fn astray() -> Vec<String> {
     std::mem::take(&mut *ASTRAY.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -186,7 +188,7 @@ thread_local! {
     static PINNED: Pinned = const { Pinned(Cell::new(None)) };
 }
 
-/// The CPU that the calling thread was pinned to; checked when it ends.
+/// The CPU that the calling thread was pinned to. Checked when the thread ends.
 struct Pinned(Cell<Option<usize>>);
 
 impl Drop for Pinned {
@@ -196,13 +198,13 @@ impl Drop for Pinned {
         if held.is_empty() || held == [cpu] {
             return;
         }
-        let told = format!(
+        let message = format!(
             "a thread that was pinned to CPU {cpu} was moved to {}: its CPU was taken offline, or another program moved it",
             print_cpus(None, &held)
         );
         let mut astray = ASTRAY.lock().unwrap_or_else(PoisonError::into_inner);
-        if !astray.contains(&told) {
-            astray.push(told);
+        if !astray.contains(&message) {
+            astray.push(message);
         }
     }
 }
@@ -231,14 +233,14 @@ pub struct CpuUse {
     pub user_s: f64,
     /// Time in kernel mode \[s\].
     pub system_s: f64,
-    /// Times the thread gave up the CPU, i.e. blocked.
+    /// Number of times the thread gave up the CPU, i.e. blocked.
     pub voluntary_switches: u64,
-    /// Times the thread was preempted.
+    /// Number of times the thread was preempted.
     pub involuntary_switches: u64,
 }
 
 impl CpuUse {
-    /// With what a thread that ran beside it used.
+    /// Adds the use of a thread that ran at the same time.
     #[must_use]
     pub fn beside(&self, other: &Self) -> Self {
         Self {
@@ -251,7 +253,7 @@ impl CpuUse {
     }
 }
 
-/// A reading of the calling thread's meters; two make a [`CpuUse`].
+/// A reading of the calling thread's CPU meters. Two readings make a [`CpuUse`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CpuStamp {
     wall_ns: u64,
@@ -275,7 +277,7 @@ impl CpuStamp {
         })
     }
 
-    /// What was used between `self` and `later`.
+    /// The CPU use between `self` and `later`.
     pub(crate) fn until(&self, later: &Self) -> CpuUse {
         CpuUse {
             wall_s: (later.wall_ns - self.wall_ns) as f64 * 1e-9,

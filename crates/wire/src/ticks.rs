@@ -1,18 +1,19 @@
-//! [`Ticks`]: when the intervals of an open window end.
+//! [`Ticks`]: the schedule of interim reports: when each interval of an open measurement window ends.
 
 use std::time::Duration;
 
-/// The rest of a window is reported if it is longer than an interval divided by this.
+/// The last, incomplete interval of a window is reported if it is longer than a full interval divided by this.
 const WORTH_TELLING: u64 = 20;
 
-/// An interval that has ended, in seconds since the window opened.
+/// An interval that has ended: its two ends in seconds since the window opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
 }
 
-/// The schedule: ends are whole intervals after the window's opening, however late they are seen.
+/// The schedule of intervals. Interval n ends n whole intervals after the window opened, even if the reader notices it
+/// late.
 #[derive(Debug)]
 pub(crate) struct Ticks {
     opened_ns: u64,
@@ -22,18 +23,19 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// From the opening of the window on.
+    /// Starts a schedule at `opened_ns`, with intervals of length `every` (at least 1 ns).
     pub(crate) fn new(every: Duration, opened_ns: u64) -> Self {
         let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
         Self { opened_ns, every_ns, due_ns: opened_ns.saturating_add(every_ns), last_ns: opened_ns }
     }
 
-    /// When the next one ends (ns).
+    /// End of the interval under way \[ns\].
     pub(crate) fn due_ns(&self) -> u64 {
         self.due_ns
     }
 
-    /// The interval that has ended by now, if one has; intervals that ended unread before are merged with it.
+    /// Returns the interval that ended by `now_ns`, merged with earlier intervals that nobody read. `None` if the
+    /// interval under way has not ended.
     pub(crate) fn passed(&mut self, now_ns: u64) -> Option<Tick> {
         let late_ns = now_ns.checked_sub(self.due_ns)?;
         let intervals = late_ns / self.every_ns + 1;
@@ -41,7 +43,7 @@ impl Ticks {
         Some(self.until(now_ns))
     }
 
-    /// The rest of the window as it closes, unless it is negligible.
+    /// Returns the incomplete interval that ends with the window, at `now_ns`. `None` if it is negligible.
     pub(crate) fn rest(&mut self, now_ns: u64) -> Option<Tick> {
         let is_worth_it = now_ns.saturating_sub(self.last_ns) > self.every_ns / WORTH_TELLING;
         is_worth_it.then(|| self.until(now_ns))
@@ -67,10 +69,10 @@ mod tests {
         assert_eq!(ticks.passed(6 * S - 1), None);
         assert_eq!(ticks.passed(6 * S + S / 4), Some(Tick { from_s: 0.0, to_s: 1.25 }));
         assert_eq!(ticks.due_ns(), 7 * S);
-        // Several that were not read are merged.
+        // Intervals that nobody read are merged.
         assert_eq!(ticks.passed(9 * S + S / 2), Some(Tick { from_s: 1.25, to_s: 4.5 }));
         assert_eq!(ticks.due_ns(), 10 * S);
-        // At the very end of one the next begins.
+        // The instant at which one interval ends begins the next.
         assert_eq!(ticks.passed(10 * S), Some(Tick { from_s: 4.5, to_s: 5.0 }));
         assert_eq!(ticks.due_ns(), 11 * S);
     }
@@ -83,7 +85,7 @@ mod tests {
         assert_eq!(ticks.rest(S + S / 2), Some(Tick { from_s: 1.0, to_s: 1.5 }));
     }
 
-    /// A length of none is the shortest, and one beyond the clock's end never ends.
+    /// An interval of length 0 becomes the shortest one; an interval beyond the clock's end never ends.
     #[test]
     fn lengths_at_the_ends_of_the_clock() {
         let mut least = Ticks::new(Duration::ZERO, 7);

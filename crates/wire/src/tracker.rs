@@ -1,29 +1,29 @@
-//! Loss, duplication and reordering by sequence number, exact within a sliding bitmap.
+//! Counts loss, duplication and reordering by sequence number, exactly within a sliding bitmap.
 
-/// Classification of a sequence number.
+/// Class of a received sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
-    /// First sight, and higher than any before.
+pub enum SequenceClass {
+    /// Received for the first time, and higher than all earlier ones.
     InOrder,
-    /// First sight, but a higher one came earlier (reordered, RFC 4737).
+    /// Received for the first time, after a higher one (reordered, RFC 4737).
     Late,
-    /// Seen before.
+    /// Received before.
     Duplicate,
-    /// So far behind the highest that the bitmap no longer knows: late or duplicate.
+    /// Too far below the highest number for the bitmap to tell a late one from a duplicate.
     TooOld,
 }
 
-/// Remembers which of the last `window` sequence numbers came.
+/// Records which of the last `window` sequence numbers were received.
 #[derive(Debug, Clone)]
 pub struct Tracker {
     bits: Vec<u64>,
-    /// Highest sequence number seen.
+    /// Highest sequence number received.
     highest: Option<u64>,
 }
 
 impl Tracker {
-    /// A tracker that is exact for numbers up to `window` behind the highest; rounded up to a power
-    /// of two of at least 64. It costs one bit each.
+    /// A tracker that is exact for numbers up to `window` below the highest one. `window` is rounded up to a power of
+    /// two of at least 64, and takes one bit per number.
     pub fn new(window: usize) -> Self {
         let window = window.max(64).next_power_of_two();
         Self { bits: vec![0; window / 64], highest: None }
@@ -33,26 +33,26 @@ impl Tracker {
         self.bits.len() as u64 * 64
     }
 
-    /// Records a sequence number and classifies it.
+    /// Records a sequence number and returns its class.
     #[inline]
-    pub fn observe(&mut self, sequence: u64) -> Seen {
+    pub fn observe(&mut self, sequence: u64) -> SequenceClass {
         match self.highest {
             Some(highest) if sequence <= highest => {
                 if highest - sequence >= self.window() {
-                    return Seen::TooOld;
+                    return SequenceClass::TooOld;
                 }
-                if self.set(sequence) { Seen::Duplicate } else { Seen::Late }
+                if self.set(sequence) { SequenceClass::Duplicate } else { SequenceClass::Late }
             }
             highest => {
                 self.forget(highest, sequence);
                 self.highest = Some(sequence);
                 self.set(sequence);
-                Seen::InOrder
+                SequenceClass::InOrder
             }
         }
     }
 
-    /// Sets the bit of `sequence`; true if it was set before.
+    /// Sets the bit of `sequence`. Returns true if it was set before.
     #[inline]
     fn set(&mut self, sequence: u64) -> bool {
         let place = sequence & (self.window() - 1);
@@ -63,7 +63,7 @@ impl Tracker {
         was
     }
 
-    /// Clears the places that the numbers above `highest` up to `sequence` take over.
+    /// Clears the bits that the numbers above `highest` up to `sequence` reuse.
     #[inline]
     fn forget(&mut self, highest: Option<u64>, sequence: u64) {
         let Some(highest) = highest else { return };
@@ -86,15 +86,15 @@ mod tests {
 
     use super::*;
 
-    /// The definition, with unlimited memory.
-    fn naive(seen: &mut HashSet<u64>, highest: &mut Option<u64>, window: u64, number: u64) -> Seen {
+    /// Reference implementation with unlimited memory.
+    fn naive(seen: &mut HashSet<u64>, highest: &mut Option<u64>, window: u64, number: u64) -> SequenceClass {
         let top = *highest;
         *highest = Some(top.map_or(number, |top| top.max(number)));
         match top {
-            Some(top) if number <= top && top - number >= window => Seen::TooOld,
-            _ if !seen.insert(number) => Seen::Duplicate,
-            Some(top) if number < top => Seen::Late,
-            _ => Seen::InOrder,
+            Some(top) if number <= top && top - number >= window => SequenceClass::TooOld,
+            _ if !seen.insert(number) => SequenceClass::Duplicate,
+            Some(top) if number < top => SequenceClass::Late,
+            _ => SequenceClass::InOrder,
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
             let mut tracker = Tracker::new(64);
             let (mut seen, mut highest, mut next) = (HashSet::new(), None, 0u64);
             for (kind, size) in steps {
-                // Mostly forward by one; sometimes a gap, a jump past the window, or a step back.
+                // Mostly a step by one; sometimes a gap, a jump past the window, or a step back.
                 let number = match kind {
                     0..=5 => { next += 1; next }
                     6 => { next += size % 20; next }
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn the_first_number_need_not_be_zero() {
         let mut tracker = Tracker::new(1);
-        assert_eq!(tracker.observe(1000), Seen::InOrder);
-        assert_eq!(tracker.observe(999), Seen::Late);
-        assert_eq!(tracker.observe(999), Seen::Duplicate);
-        assert_eq!(tracker.observe(1000 - 64), Seen::TooOld);
+        assert_eq!(tracker.observe(1000), SequenceClass::InOrder);
+        assert_eq!(tracker.observe(999), SequenceClass::Late);
+        assert_eq!(tracker.observe(999), SequenceClass::Duplicate);
+        assert_eq!(tracker.observe(1000 - 64), SequenceClass::TooOld);
     }
 }

@@ -1,32 +1,31 @@
-//! Bulk transfers: what a byte costs at either end.
+//! Bulk transfers: measure the CPU cost of a byte at each end.
 //!
-//! [`run`] has both ends in threads of this process, [`run_with`] the far end in an agent: a thread a flow, or
-//! [`Settings::threads`] at each end. It opens one channel a flow,
-//! sends blocks for a warm-up and a measured span, and counts every byte at both
-//! ends. Each end has its own windows on the clock both share, so that a sender's figure (which includes what only
-//! reached a buffer) and a receiver's can be distinguished. A [`Watch`] is notified when the windows open and close, so
-//! that others can meter the same time.
+//! [`run`] has both ends in threads of this process, [`run_with`] has the far end in an agent: one thread per flow, or
+//! [`Settings::threads`] at each end. It opens one channel per flow, sends blocks for a warm-up and a measured time,
+//! and counts every byte at both ends. Each end has its own windows on a common clock, so that the sender's result
+//! (which includes bytes that only reached a buffer) and the receiver's can be distinguished. A [`Watch`] is notified
+//! when the windows open and close, so that other meters can measure the same time.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `settings` | the settings of a transfer, checked |
+//! | `settings` | the settings of a transfer, and their checks |
 //! | `open`, [`options`] | the channels and their socket options, requested and in force |
 //! | `path`, `zero_copy`, `uring` | how a sender hands its bytes to the kernel |
-//! | `follow` | a worker so many CPUs from its flow's packets |
+//! | `follow` | a worker at a fixed distance from the CPU of its flow's packets |
 //! | `ktls` | TLS by the kernel |
-//! | `mapped`, `uring` | receiving without copies, and without a call each time |
+//! | `mapped`, `uring` | receiving without copies, or with fewer system calls |
 //! | `pace` | datagrams at a rate, without bursts |
 //! | `error_queue` | the kernel's reports on earlier sends |
 //! | `datagram` | UDP: batches, segmentation offload, what was lost |
-//! | `end`, `meter` | the two ends at work, and what they count |
+//! | `end`, `meter` | the two running ends, and their counts |
 //! | [`hardware`] | cycles and instructions of a thread |
-//! | `conduct`, `conductor`, `gate`, `sampler` | ends begin and stop together; TCP_INFO in between |
-//! | `together`, `turns`, `wake`, `ledger` | a thread that serves several flows: by turns, by epoll, and what each costs |
-//! | `local` | both halves here |
-//! | `near`, `far`, `far_end_request`, `join`, `admit` | a half here and a half in an agent: client, server and request; data connections |
-//! | `many`, `start`, `burst` | several agents at once: a common start, and bursts that begin together |
-//! | `live` | what moved in each interval while it runs |
-//! | [`tcp_info`] | what the kernel reports of a connection |
+//! | `conduct`, `conductor`, `gate`, `sampler` | ends start and stop together; TCP_INFO in between |
+//! | `together`, `turns`, `wake`, `ledger` | one thread for several flows: turns, epoll, cost of each flow |
+//! | `local` | both ends in this process |
+//! | `near`, `far`, `far_end_request`, `join`, `admit` | the far end in an agent: client, server, request |
+//! | `many`, `start`, `burst` | several agents: a common start, and bursts that start together |
+//! | `live` | interim reports: bytes moved in each interval |
+//! | [`tcp_info`] | the kernel's information about a connection |
 
 mod admit;
 mod burst;
@@ -99,33 +98,33 @@ pub use zero_copy::Completions;
 
 use settings::{Span, Spans};
 
-/// The largest block (bytes).
+/// Largest block (bytes).
 pub const LARGEST_BLOCK_BYTES: usize = 16 << 20;
 
-/// The largest payload of a UDP datagram over IPv4 (bytes), and the least, which the sequence number needs.
+/// Payload of a UDP datagram over IPv4 (bytes): the smallest one holds the sequence number.
 pub const DATAGRAM_BYTES: std::ops::RangeInclusive<usize> = 8..=65_507;
 
-/// The longest warm-up or measured time (s).
+/// Longest warm-up or measured time (s).
 pub const LONGEST_TIME_S: f64 = 86_400.0;
 
-/// The most flows of one direction: some descriptors each, and two threads unless they share them.
+/// Largest number of flows in one direction: each needs some descriptors, and two threads unless flows share them.
 pub const MOST_FLOWS: u32 = 4096;
 
-/// What carries the bytes. Unix sockets and pipes are controls: copies and wake-ups without a network.
+/// The transport of the bytes. Unix sockets and pipes are controls: copies and wake-ups without a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Channel {
-    /// A TCP connection to the far end's address; the port is the kernel's choice.
+    /// A TCP connection to the far end's address; the kernel chooses the port.
     Tcp {
         /// An address of the far end's network namespace.
         address: IpAddr,
-        /// Multipath TCP (RFC 8684) instead of plain.
+        /// Whether to use Multipath TCP (RFC 8684).
         multipath: bool,
     },
     /// UDP datagrams of one block each.
     Udp {
         /// An address of the receiver's network namespace.
         address: IpAddr,
-        /// How they are sent and received.
+        /// How datagrams are sent and received.
         path: DatagramPath,
     },
     /// A pair of connected stream sockets.
@@ -138,32 +137,32 @@ pub enum Channel {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SendPath {
-    /// write(2), one call a block.
+    /// write(2), one call per block.
     #[default]
     Write,
     /// writev(2), the block in up to 16 pieces.
     WriteV,
-    /// sendfile(2) from a file, again from its start when it ends.
+    /// sendfile(2) from a file, which is sent again from its start after its end.
     SendFile {
         /// The file, at least one byte long.
         file: PathBuf,
-        /// Drops the file from the page cache before each pass, so that it comes from the disk.
+        /// Whether to drop the file from the page cache before each pass, so that it is read from the disk.
         cold: bool,
     },
-    /// sendfile(2) from a file that each sender makes for itself and that is gone with it.
+    /// sendfile(2) from a temporary file that each sender makes for itself.
     SendOwnFile {
-        /// Its length (bytes), at least 1.
+        /// Length of the file (bytes), at least 1.
         bytes: u64,
-        /// As above.
+        /// Whether to drop the file from the page cache before each pass.
         cold: bool,
     },
     /// vmsplice(2) into a pipe and splice(2) out of it.
     Splice,
-    /// write(2) to a socket that makes TLS records of it (kTLS, AES-128-GCM); it is received by [`ReceivePath::Ktls`].
+    /// write(2) to a socket that makes TLS records (kTLS, AES-128-GCM). The receiver uses [`ReceivePath::Ktls`].
     Ktls,
     /// send(2) with MSG_ZEROCOPY; completions are awaited and counted.
     ZeroCopy,
-    /// io_uring: up to 64 blocks a system call, with or without a copy.
+    /// io_uring: up to 64 blocks per system call, with or without a copy.
     Uring {
         /// IORING_OP_SEND_ZC instead of IORING_OP_SEND; notifications are awaited and counted.
         zero_copy: bool,
@@ -177,100 +176,101 @@ pub enum ReceivePath {
     /// read(2).
     #[default]
     Read,
-    /// TCP_ZEROCOPY_RECEIVE, and read(2) for what does not fill pages of its own.
+    /// TCP_ZEROCOPY_RECEIVE, and read(2) for data that do not fill whole pages.
     Mapped,
-    /// recv(2) with MSG_TRUNC: what has come is let go of without a copy, of datagrams all but their number.
+    /// recv(2) with MSG_TRUNC: discards the data without a copy; of datagrams, only the sequence number is copied.
     Truncate,
-    /// read(2) from a socket that opens TLS records (kTLS).
+    /// read(2) from a socket that decrypts TLS records (kTLS).
     Ktls,
-    /// One io_uring receive that goes on by itself, into buffers of the read size.
+    /// One io_uring receive request that continues by itself, into buffers of the read size.
     Uring,
 }
 
-/// Who sends.
+/// The end that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// The near end, which connects.
+    /// The near end sends; it is the one that connects.
     #[default]
     Send,
-    /// The far end, which accepts.
+    /// The far end sends; it is the one that accepts.
     Receive,
-    /// Both at once, on flows of their own.
+    /// Both ends send at once, on separate flows.
     Both,
 }
 
-/// How long a window lasts.
+/// Length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Amount {
     /// A time (s).
     Seconds(f64),
-    /// So many bytes of each flow, rounded up to whole blocks.
+    /// A number of bytes per flow, rounded up to whole blocks.
     Bytes(u64),
 }
 
-/// What both ends of one flow saw.
+/// The results of both ends of one flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// True where the near end sends.
+    /// Whether the near end sends.
     pub forward: bool,
-    /// The sender's counts: bytes the kernel accepted.
+    /// The sender's results: bytes that the kernel accepted.
     pub sender: End,
-    /// The receiver's counts: bytes the application has read.
+    /// The receiver's results: bytes that the application has read.
     pub receiver: End,
-    /// TCP_INFO of the sender: as the windows open, in intervals, and as they close. Empty for other channels.
+    /// TCP_INFO of the sender: when the windows open, at intervals, and when they close. Empty for other channels.
     pub tcp: Vec<TcpSample>,
-    /// What held at the sender's socket in the end; None for a pipe.
+    /// Options in force at the sender's socket at the end. `None` for a pipe.
     pub in_force: Option<InForce>,
 }
 
-/// What all flows saw.
+/// The results of all flows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     /// The flows, forward ones first.
     pub flows: Vec<Flow>,
-    /// Why it ended before its time; what was counted until then is kept.
+    /// Why the transfer ended early. `None` if it did not. The results up to then are valid.
     pub cut_short: Option<String>,
-    /// The far end's host, where it is in an agent.
+    /// Report on the far end's host. `None` if the far end is in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarHost>,
-    /// With several agents: how they began, and whose flows are whose.
+    /// How several agents started, and which flows belong to which agent. `None` with a single far end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub many: Option<Many>,
 }
 
-/// Is notified when the windows open and close, on the thread that called [`run`].
+/// Receives notifications when the windows open and close, on the thread that called [`run`].
 pub trait Watch {
-    /// All ends have passed the warm-up.
+    /// Called when all ends have passed the warm-up.
     fn opened(&mut self) {}
-    /// The measured time is over; receivers may still be emptying buffers.
+    /// Called when the measured time is over. Receivers may still read data under way.
     fn closed(&mut self) {}
-    /// Length of the intervals for [`Watch::passed`]; None: no intervals.
+    /// Length of the intervals for [`Watch::passed`]. `None`: no interim reports.
     fn interval(&self) -> Option<Duration> {
         None
     }
-    /// All ends have come and wait for a common start, where there is to be one.
+    /// Called when all ends are ready and wait for a common start.
     fn gathered(&mut self) {}
-    /// True: it is given the sockets of the ends that are here.
+    /// Whether to pass the sockets of this process's ends to [`Watch::sockets`].
     fn observes(&self) -> bool {
         false
     }
-    /// Called once, before anything moves, with duplicates of these sockets: of a sender, or not. They have to be let go of in
-    /// [`Watch::closed`], so that the connections can end.
+    /// Called once, before any bytes move, with duplicates of the sockets; the flag is true for a sender's socket.
+    /// Close them in [`Watch::closed`], so that the connections can end.
     fn sockets(&mut self, _: Vec<(bool, OwnedFd)>) {}
-    /// Called with what moved in an interval of the open windows, right after it; for the last one after [`Watch::closed`].
+    /// Called after each interval of the open windows with the bytes that moved in it; for the last one, after
+    /// [`Watch::closed`].
     fn passed(&mut self, _: &Interval) {}
 }
 
-/// Watches nothing.
+/// A watch that ignores all notifications.
 impl Watch for () {}
 
-/// Makes one transfer, in `warm_up_s`, the windows, and the time to empty the buffers.
+/// Runs one transfer: warm-up, windows, and the time to read the data under way.
 ///
 /// # Errors
-/// A setting is out of its range, a thread can not be placed, or the kernel refuses a call before anything was
-/// measured. Later failures are in [`Transfer::cut_short`].
+/// A setting is out of its range, a thread cannot be placed, or the kernel refuses a call before anything was measured.
+/// Later failures are in [`Transfer::cut_short`].
 pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Transfer, WireError> {
     settings.check_ends()?;
     local::run(settings, settings.spans()?, watch)

@@ -1,10 +1,10 @@
-//! Handing frames to the kernel, four ways behind one trait.
+//! Hands frames to the kernel: four methods behind one trait.
 //!
 //! | method | how | use |
 //! | --- | --- | --- |
 //! | [`Method::PacketRing`] | AF_PACKET transmit ring (TPACKET_V2), PACKET_QDISC_BYPASS | the default into a veth |
-//! | [`Method::PacketBatch`] | `sendmmsg` on an AF_PACKET socket, PACKET_QDISC_BYPASS | comparison, and the lightest for the receiver |
-//! | [`Method::Xdp`] | AF_XDP socket, zero-copy where the driver can | a NIC's full rate; opening it sets up the driver's queue anew |
+//! | [`Method::PacketBatch`] | `sendmmsg` on AF_PACKET, PACKET_QDISC_BYPASS | comparison; lightest for the receiver |
+//! | [`Method::Xdp`] | AF_XDP, zero-copy if the driver can | a NIC's full rate; opening it resets the driver's queue |
 //! | [`Method::Socket`] | `sendmmsg` on a connected UDP socket | loopback, no privileges |
 //!
 //! The ring is the default because it reaches further. Measured side by side (64-byte frames, veth, RPS to the other
@@ -47,13 +47,13 @@ pub enum Method {
     PacketBatch,
     /// AF_PACKET transmit ring.
     PacketRing {
-        /// Slots. A slot is in use until the receiver has begun with its frame, so there must be
-        /// more than all backlogs on the way hold (twice netdev_max_backlog, i.e. 2000).
+        /// Number of slots. A slot is in use until the receiver starts on its frame, so the ring needs more slots than
+        /// all backlogs on the path hold (twice netdev_max_backlog, i.e. 2000).
         slots: u32,
     },
     /// AF_XDP socket on the interface's first queue.
     Xdp {
-        /// Whether the driver reads the frames in place; None where that is not known yet: a request.
+        /// Whether the driver reads the frames in place. `None` in a request, where this is not known yet.
         zero_copy: Option<bool>,
     },
     /// `sendmmsg` on a connected UDP socket.
@@ -61,7 +61,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// How frames are sent, in words.
+    /// Describes the method for a user.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::PacketBatch => "AF_PACKET sendmmsg with PACKET_QDISC_BYPASS",
@@ -81,22 +81,22 @@ impl Default for Method {
     }
 }
 
-/// What became of the frames of one kick.
+/// What happened to the frames of one kick, or of several added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendOutcome {
-    /// Taken by the next hop.
+    /// Frames taken by the next hop.
     pub accepted: u64,
-    /// Refused by the next hop's queue (ENOBUFS, or the message after which `sendmmsg` stopped):
-    /// a loss at the *receiver's* backlog, also counted in its `/proc/net/softnet_stat`.
+    /// Frames refused by the next hop's queue (ENOBUFS, or the message after which `sendmmsg` stopped): a loss at the
+    /// *receiver's* backlog, also counted in its `/proc/net/softnet_stat`.
     pub refused: u64,
-    /// Not sent because the sending socket's buffer was full (EAGAIN): a *sender* limit.
+    /// Frames not sent because the sending socket's buffer was full (EAGAIN): a *sender* limit.
     pub sender_full: u64,
-    /// Not sent because an earlier one was answered by "port unreachable" (only [`Method::Socket`]).
+    /// Frames not sent because an earlier one was answered by "port unreachable" (only [`Method::Socket`]).
     pub unreachable: u64,
 }
 
 impl SendOutcome {
-    /// Adds another kick.
+    /// Adds the counts of another kick.
     pub fn add(&mut self, other: &Self) {
         self.accepted += other.accepted;
         self.refused += other.refused;
@@ -104,13 +104,13 @@ impl SendOutcome {
         self.unreachable += other.unreachable;
     }
 
-    /// All frames.
+    /// Number of all frames, sent or not.
     pub fn total(&self) -> u64 {
         self.accepted + self.refused + self.sender_full + self.unreachable
     }
 
-    /// Books one frame that was not sent, by its error; anything unknown is returned as an error, with
-    /// ` on interface NAME` or nothing.
+    /// Counts one frame that was not sent by the kernel's error. Returns an error the counters have no place for;
+    /// `sender` is ` on interface NAME` or empty.
     pub(crate) fn book(&mut self, error: std::io::Error, sender: &str) -> Result<(), WireError> {
         match error.raw_os_error() {
             Some(libc::ENOBUFS) => self.refused += 1,
@@ -122,22 +122,22 @@ impl SendOutcome {
     }
 }
 
-/// A way of handing frames to the kernel: stage some, then kick.
+/// A method of handing frames to the kernel: stage some frames, then kick.
 pub trait Transmit: Send {
-    /// Most frames that fit one kick.
+    /// Largest number of frames in one kick.
     fn capacity(&self) -> usize;
 
-    /// Stages a frame; false when there is no room (ring full), and then nothing happened.
+    /// Stages a frame. Returns false and changes nothing if the ring is full.
     fn stage(&mut self, header: &Header) -> bool;
 
-    /// Hands over what is staged. Every staged frame is accounted for when it returns: a frame
-    /// that the kernel did not take is gone, never tried again (open loop).
+    /// Hands the staged frames to the kernel. Every staged frame is accounted for when this returns. A frame that the
+    /// kernel did not take is dropped, never retried (open loop).
     ///
     /// # Errors
     /// The interface or socket is unusable (down, removed); staged frames are lost.
     fn kick(&mut self) -> Result<SendOutcome, WireError>;
 
-    /// The method in use, of the one asked for.
+    /// The method in effect, given the one requested. They differ where the kernel decides, as on zero-copy.
     fn method(&self, asked: Method) -> Method {
         asked
     }

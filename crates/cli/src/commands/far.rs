@@ -14,7 +14,7 @@ use netcliff_wire::WireError;
 use netcliff_wire::control::client::Session;
 use netcliff_wire::control::key::Key;
 use netcliff_wire::control::{ControlError, Limits, PORT};
-use netcliff_wire::load::{Asked, Carrier, LoadReady, LoadReport, LoadRequest};
+use netcliff_wire::load::{Carrier, LoadProgress, LoadReady, LoadReport, LoadRequest};
 
 use crate::args::FarArgs;
 use crate::output;
@@ -120,7 +120,7 @@ impl Carrier for FarSession {
         self.session.begin(request)
     }
 
-    fn ask(&mut self) -> Result<Asked, WireError> {
+    fn ask(&mut self) -> Result<LoadProgress, WireError> {
         Carrier::ask(&mut self.session)
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use netcliff_core::{EngineFailure, Figure, Outcome};
-use netcliff_wire::load::{Order, Piece, computed};
+use netcliff_wire::load::{Chunk, GeneratorCommand, computed};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -60,8 +60,8 @@ pub(super) struct Computing {
 
 impl Computing {
     /// Begins what is ordered; true if it was a computation.
-    pub(super) fn obey(&mut self, order: &Order) -> bool {
-        let Order::Compute { id, job } = order else { return false };
+    pub(super) fn obey(&mut self, order: &GeneratorCommand) -> bool {
+        let GeneratorCommand::Compute { id, job } = order else { return false };
         let job: Result<Job, String> = match self.under_way.len() {
             ..AT_ONCE => serde_json::from_value(job.clone()).map_err(|error| error.to_string()),
             _ => Err(format!("more than {AT_ONCE} computations at once")),
@@ -75,7 +75,7 @@ impl Computing {
     }
 
     /// The answers that are there; call it many times a second.
-    pub(super) fn look(&mut self) -> Vec<Piece> {
+    pub(super) fn look(&mut self) -> Vec<Chunk> {
         let (ended, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(_, at)| at.is_finished());
         self.under_way = under_way;
         let told = |(id, thread): (u64, JoinHandle<Value>)| {
@@ -91,7 +91,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use netcliff_wire::load::Desk;
+    use netcliff_wire::load::OrderQueue;
 
     use netcliff_core::Host;
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     /// The client's side of a desk, until `asker` has its answer.
-    fn served<T>(desk: &Desk, asker: JoinHandle<T>) -> T {
+    fn served<T>(desk: &OrderQueue, asker: JoinHandle<T>) -> T {
         let mut computing = Computing::default();
         while !asker.is_finished() {
             if let Some(order) = desk.next() {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_is_computed_elsewhere_is_what_is_computed_here() {
         let here = predictor();
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::<OrderQueue>::default();
         let there = Predictor { elsewhere: Elsewhere::client_of(Arc::clone(&desk)), ..here.clone() };
         let asker = std::thread::spawn(move || {
             let never = AtomicBool::new(false);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_the_engines_refuse_there_is_told_here() {
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::<OrderQueue>::default();
         let host = Host { protocol_s: 1e7, ..predictor().host };
         let there = Predictor { host, elsewhere: Elsewhere::client_of(Arc::clone(&desk)), ..predictor() };
         let here = Predictor { elsewhere: Elsewhere::default(), ..there.clone() };
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_client_that_is_gone_is_not_waited_for() {
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::<OrderQueue>::default();
         let there = Predictor { elsewhere: Elsewhere::client_of(Arc::clone(&desk)), ..predictor() };
         let asker = std::thread::spawn(move || there.model_cliff().is_err());
         std::thread::sleep(Duration::from_millis(50));

@@ -11,7 +11,7 @@ use netcliff_core::units::print_short_time_s;
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
-use netcliff_wire::load::Desk;
+use netcliff_wire::load::OrderQueue;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -264,11 +264,11 @@ pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
 
 /// Where the engines compute: in this process, or at the client of a desk ([`super::elsewhere`]).
 #[derive(Debug, Clone, Default)]
-pub struct Elsewhere(Option<Arc<Desk>>);
+pub struct Elsewhere(Option<Arc<OrderQueue>>);
 
 impl Elsewhere {
     /// With the client of a desk.
-    pub fn client_of(desk: Arc<Desk>) -> Self {
+    pub fn client_of(desk: Arc<OrderQueue>) -> Self {
         Self(Some(desk))
     }
 
@@ -282,7 +282,7 @@ impl Elsewhere {
     }
 }
 
-fn asked<T: DeserializeOwned>(desk: &Desk, job: &impl Serialize) -> Result<T, EngineFailure> {
+fn asked<T: DeserializeOwned>(desk: &OrderQueue, job: &impl Serialize) -> Result<T, EngineFailure> {
     let failed = |why: String| EngineFailure::Failed(why.into());
     let job = serde_json::to_value(job).map_err(|e| failed(e.to_string()))?;
     let answer = desk.compute(job).map_err(|e| failed(e.to_string()))?;

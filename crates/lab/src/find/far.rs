@@ -10,7 +10,7 @@ use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
 use netcliff_wire::control::far::{Context, FarEnd, Kind};
 use netcliff_wire::control::message::ClockId;
-use netcliff_wire::load::{Desk, Order, Permission, Reverse};
+use netcliff_wire::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
 use netcliff_wire::schedule::Arrivals;
 use netcliff_wire::transmit;
 use serde::{Deserialize, Serialize};
@@ -177,7 +177,7 @@ pub struct FindProgress {
     /// Records finished since.
     pub records: Vec<Record>,
     /// What the client's generator shall do.
-    pub order: Option<Order>,
+    pub order: Option<GeneratorCommand>,
 }
 
 /// Its end.
@@ -215,7 +215,7 @@ impl Kind for FindKind {
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
         let request: FindRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{FIND}: {e}"))?;
         let interface = self.interface(&request.sender, context.local)?;
-        let desk = Arc::<Desk>::default();
+        let desk = Arc::<OrderQueue>::default();
         let sender = &request.sender;
         let carrier = Reverse {
             desk: Arc::clone(&desk),
@@ -241,7 +241,7 @@ impl Kind for FindKind {
         Ok(Box::new(FarFind::start(options, desk)?))
     }
 
-    fn told(&self, report: &Value) -> Option<String> {
+    fn summary(&self, report: &Value) -> Option<String> {
         let cliff_pps = report.pointer("/finding/cliff_pps/wire/value")?.as_f64()?;
         Some(format!("the cliff was at {cliff_pps:.0} pps"))
     }
@@ -289,7 +289,7 @@ impl FindKind {
 
 /// A run and what it has not yet said.
 struct FarFind {
-    desk: Arc<Desk>,
+    desk: Arc<OrderQueue>,
     said: Arc<Mutex<FindProgress>>,
     stop: Arc<AtomicBool>,
     run: Option<JoinHandle<Result<Finding, String>>>,
@@ -317,7 +317,7 @@ impl Observer for Gathered {
 }
 
 impl FarFind {
-    fn start(options: FindOptions, desk: Arc<Desk>) -> Result<Self, String> {
+    fn start(options: FindOptions, desk: Arc<OrderQueue>) -> Result<Self, String> {
         let (stop, said) = (Arc::<AtomicBool>::default(), Arc::<Mutex<FindProgress>>::default());
         let (theirs, mut gathered) = (Arc::clone(&stop), Gathered(Arc::clone(&said)));
         let run = move || find(&options, theirs, &mut gathered).map_err(|error| error.to_string());

@@ -12,7 +12,7 @@ use netcliff_host::{fingerprint, nic};
 use netcliff_wire::control::ControlError;
 use netcliff_wire::control::client::{Progress, Session};
 use netcliff_wire::control::message::{ClockId, Final};
-use netcliff_wire::load::{Hand, Piece};
+use netcliff_wire::load::{Chunk, OrderHandler};
 use netcliff_wire::thread::Priority;
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ pub fn find_of(
 ) -> Result<Finding, OfError> {
     // Where it is between processes of one host, the control connection has no link of its own.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
-    let mut hand = Hand::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
+    let mut hand = OrderHandler::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
     let mut computing = Computing::default();
     session.start(FIND, &FindRequest::of(options, near.sending, near.sender()))?;
     let last = loop {
@@ -119,7 +119,7 @@ fn said(
     session: &Session,
     value: Value,
     observer: &mut dyn Observer,
-) -> Result<Option<netcliff_wire::load::Order>, ControlError> {
+) -> Result<Option<netcliff_wire::load::GeneratorCommand>, ControlError> {
     let progress: FindProgress = read(session, value)?;
     progress.stages.iter().for_each(|stage| observer.stage(stage));
     if let Some((load_pps, elapsed_s, planned_s)) = progress.trial {
@@ -129,7 +129,7 @@ fn said(
     Ok(progress.order)
 }
 
-fn tell(session: &mut Session, pieces: Vec<Piece>) -> Result<(), ControlError> {
+fn tell(session: &mut Session, pieces: Vec<Chunk>) -> Result<(), ControlError> {
     pieces.iter().try_for_each(|piece| session.tell(piece))
 }
 

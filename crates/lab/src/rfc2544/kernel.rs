@@ -21,7 +21,7 @@ use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial as WireTrial;
 use netcliff_wire::forward::frame::link_bytes;
 use netcliff_wire::forward::neighbours::Neighbours;
-use netcliff_wire::forward::run::{By, DirectionReport, Remote, TrialReport};
+use netcliff_wire::forward::run::{DirectionReport, Methods, Remote, TrialReport};
 use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::thread::{Placement, Priority};
 
@@ -322,7 +322,7 @@ impl Device for Kernel {
         let directions = self.directions(frame)?;
         let stop = Arc::clone(&self.stop);
         let Settings { send_by: send, receive_by: receive, stamps, .. } = self.settings;
-        let by = By { send, receive, stamps };
+        let by = Methods { send, receive, stamps };
         let remote = Remote::start(directions.clone(), by, MAX_BURST, placement, stop)?;
         self.instruments.note(remote.tester()).into_iter().for_each(|limit| self.limit(limit));
         self.remote = Some(remote);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use netcliff_core::experiment::Task;
 use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Outcome, Provenance, Record, Unsupported};
 use netcliff_model::ModelEngine;
-use netcliff_sim::{Effort, Here, Place};
+use netcliff_sim::{Effort, Executor, LocalExecutor};
 
 use super::Plan;
 
@@ -25,11 +25,11 @@ impl Plan {
     /// Answers a task by the model or in simulation; a task for the wire is declined here, see [`super::measure`].
     pub fn answer(&self, task: &Task, provenance: &Provenance) -> Answer {
         let gave_up = || Answer::Failed(EngineFailure::Interrupted.to_string());
-        self.answer_at(task, provenance, &Here).unwrap_or_else(gave_up)
+        self.answer_at(task, provenance, &LocalExecutor).unwrap_or_else(gave_up)
     }
 
     /// The same with replications computed elsewhere; None: given up there.
-    pub fn answer_at(&self, task: &Task, provenance: &Provenance, place: &dyn Place) -> Option<Answer> {
+    pub fn answer_at(&self, task: &Task, provenance: &Provenance, place: &dyn Executor) -> Option<Answer> {
         let started = Instant::now();
         let found = match task.answerer.engine {
             EngineKind::Model => {

@@ -11,8 +11,7 @@ fn simulate(arrivals: &str) -> Outcome {
     SimEngine { effort, ..SimEngine::default() }.simulate(&point).unwrap().outcome
 }
 
-/// docs/theory/statistics.md, heavy tails: quantiles and the realised load are reported, and no precision of a mean is
-/// claimed.
+/// Heavy tails (docs/theory/statistics.md): quantiles and the realised load are reported, but no precision of a mean.
 #[test]
 fn heavy_tails_leave_quantiles_and_no_interval_of_a_mean() {
     let outcome = simulate("onoff");

@@ -15,11 +15,11 @@ fn engine(effort: Effort) -> SimEngine {
     SimEngine { effort, confidence: 0.99, ..SimEngine::default() }
 }
 
-/// The ring is full after a millisecond, a packet leaves it after 36: with a million arrivals in ten replications, each of 67 ms,
-/// the mean was 0.0286 (0.0282 to 0.0289).
+/// The ring is full after a millisecond, and a packet leaves it after 36. With a million arrivals in ten replications
+/// of 67 ms each, the mean was 0.0286 (0.0282 to 0.0289), which is too low.
 #[test]
 fn packets_that_stay_long_are_followed_until_they_leave() {
-    // The exact chain's, `netcliff predict --scheme interrupt --rate 1.488Mpps`.
+    // Exact value of the chain: `netcliff predict --scheme interrupt --rate 1.488Mpps`.
     let exact = 0.035_79;
     let simulation = engine(Effort::Packets(1_000_000)).simulate(&point("interrupt", 1.488e6)).unwrap();
     assert!(simulation.settled && simulation.packets > 1_000_000);
@@ -29,7 +29,8 @@ fn packets_that_stay_long_are_followed_until_they_leave() {
     );
 }
 
-/// The same with so many arrivals and no more: it is said; and where a precision was asked for there is no interval.
+/// With exactly this number of arrivals, a note says that they are too few; if a precision was requested, there is no
+/// interval.
 #[test]
 fn what_is_too_short_says_so() {
     let simulation = engine(Effort::Exactly(200_000)).simulate(&point("interrupt", 1.488e6)).unwrap();
@@ -47,8 +48,8 @@ fn what_is_too_short_says_so() {
     assert!(!precision.reached && precision.figures.iter().all(|one| one.half_width.is_none()), "{precision:?}");
 }
 
-/// An application that softirqs starve: 248 packets/s past a socket of 16 are 64 ms. The mean is what Little's law makes of the
-/// full socket and the ring.
+/// Softirqs starve an application: 248 packets/s through a socket of 16 take 64 ms. The expected mean follows from
+/// Little's law for the full socket and the ring.
 #[test]
 fn a_starved_application_is_waited_for() {
     let mut point = point("napi", 300e3);
@@ -61,7 +62,7 @@ fn a_starved_application_is_waited_for() {
     assert!(found.interval.is_some() && (found.value / by_little - 1.0).abs() < 0.05, "{found:?} and {by_little}");
 }
 
-/// An autoregression remembers (1 + a)/(1 - a) steps.
+/// The autocorrelation time of an autoregression is (1 + a)/(1 - a) steps.
 #[test]
 fn the_autocorrelation_time_of_an_autoregression() {
     for memory in [0.0, 0.5, 0.9_f64] {
@@ -75,13 +76,14 @@ fn the_autocorrelation_time_of_an_autoregression() {
         let series: Vec<Vec<(f64, f64)>> = (0..10).map(|_| (0..CELLS).map(|_| next()).collect()).collect();
         let exact = (1.0 + memory) / (1.0 - memory);
         let found = autocorrelation_cells(&series, 0);
-        // Relative standard error about sqrt(2 (2 W + 1) / 5000), W the window of 5 times: 0.05, 0.08 and 0.2.
+        // The relative standard error is about sqrt(2 (2 W + 1) / 5000), where W is the window of 5 times: 0.05, 0.08
+        // and 0.2.
         let error = (2.0 * (2.0 * WINDOW * exact + 1.0) / 5000.0_f64).sqrt();
         assert!((found / exact - 1.0).abs() < 4.0 * error, "{memory}: {found} and {exact}");
     }
 }
 
-/// Replications at levels of their own remember for as long as they last.
+/// Replications that stay at different levels are correlated over their whole length.
 #[test]
 fn replications_that_do_not_forget_are_found_out() {
     let apart: Vec<Vec<(f64, f64)>> = (0..10).map(|n| vec![(f64::from(n), 1.0); CELLS]).collect();

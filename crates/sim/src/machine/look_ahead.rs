@@ -1,16 +1,17 @@
-//! Arrivals that nobody waits for are looked at late: most of a machine's time is spent on work which packets join without notice, and
-//! whether one came meanwhile is the branch that no processor predicts.
+//! Handles arrivals late if nothing waits for them. During most of a machine's work, packets join the ring without any
+//! effect, and whether one arrived is a branch that no processor predicts.
 //!
-//! Gaps do not depend on the host, so that a block of arrivals is known ahead. Up to [`Machine::sure_until`] none is dropped and no
-//! mark is due: there, time passes in one piece, and packets enter the ring, with the times at which they came, when it is looked at.
+//! Gaps do not depend on the host, so a block of arrivals is known in advance. Before [`Machine::sure_until`], no
+//! packet is dropped and no mark is due. Up to there, time passes in one step, and packets enter the ring, with their
+//! arrival times, when it is next examined.
 
 use super::{Machine, Watch};
 use crate::fifo::Packet;
 use crate::tally::Account;
 
 impl<W: Watch> Machine<W> {
-    /// Spends `work` on `account`; arrivals meanwhile go to the ring without notice to the scheme. Transmit interrupts
-    /// preempt all but interrupts.
+    /// Spends `work` on `account`. The scheme does not notice arrivals during that time. Transmit interrupts preempt
+    /// all work except interrupts.
     #[inline(always)]
     pub(crate) fn spend(&mut self, account: Account, work: u64) {
         let end = self.now + work;
@@ -35,42 +36,42 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// The next arrival, or event of the sender or of a transmission, with all before now in the ring [ticks];
-    /// [`crate::clock::NEVER`] once the replication is over.
+    /// Time of the next arrival, or event of the sender or of a transmission [ticks]. Puts all earlier arrivals into
+    /// the ring. [`crate::clock::NEVER`] once the replication is over.
     #[inline]
     pub(crate) fn next_arrival(&mut self) -> u64 {
         self.settle();
         self.arrives
     }
 
-    /// When the ring has to be looked at [ticks]: at the next arrival for who `hears` of each, else once more may happen to it than that packets
-    /// join it.
+    /// Time at which the ring has to be examined [ticks]: the next arrival if the scheme `hears` of each; otherwise the
+    /// first time at which more may happen than that a packet joins the ring.
     #[inline]
     pub(crate) fn next_look(&mut self, hears: bool) -> u64 {
         if hears { self.next_arrival() } else { self.sure_until }
     }
 
-    /// True if no packet has come that is still in the ring.
+    /// Whether the ring is empty.
     #[inline]
     pub(crate) fn ring_is_empty(&self) -> bool {
         self.ring.is_empty() && self.arrives >= self.now
     }
 
-    /// Packets in the ring.
+    /// Number of packets in the ring.
     #[inline]
     pub(crate) fn ring_len(&mut self) -> usize {
         self.settle();
         self.ring.len()
     }
 
-    /// Packets that have come.
+    /// Number of packets that have arrived.
     #[inline]
     pub(crate) fn offered(&mut self) -> u64 {
         self.settle();
         self.counts.offered
     }
 
-    /// The oldest packet of the ring, which must hold one.
+    /// The oldest packet of the ring, which must not be empty.
     #[inline]
     pub(crate) fn head(&mut self) -> &Packet {
         if self.ring.is_empty() {
@@ -79,7 +80,7 @@ impl<W: Watch> Machine<W> {
         self.ring.front()
     }
 
-    /// Puts all packets that came before now into the ring.
+    /// Puts all packets that arrived before now into the ring.
     #[inline]
     pub(super) fn settle(&mut self) {
         while self.arrives < self.now {
@@ -87,7 +88,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// The next packet, which has come and found room.
+    /// Puts the next packet, which has arrived and has room, into the ring.
     #[inline]
     fn take_sure(&mut self) {
         debug_assert!(self.arrives < self.sure_until);
@@ -96,18 +97,18 @@ impl<W: Watch> Machine<W> {
         self.ring.push(packet);
     }
 
-    /// The next event is at `at` and takes place there.
+    /// Plans the next event, to be handled at `at`.
     #[inline]
     pub(super) fn plan(&mut self, at: u64) {
         (self.arrives, self.sure_until) = (at, at);
     }
 
-    /// Finds out how many arrivals are sure: not more than the ring has room for, nor beyond the next mark. A sender or
-    /// transmissions, or one who sees, hear of each.
+    /// Determines which arrivals cannot be dropped: as many as the ring has room for, up to the next mark. With a
+    /// sender, transmissions or an observer, each arrival is handled at its time.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         self.sure_until = self.arrives;
-        if !W::SEES && self.beside.is_none() && !self.done {
+        if !W::SEES && self.side_load.is_none() && !self.done {
             let room = self.ring_limit.saturating_sub(self.ring.len() - self.uncounted);
             let before_mark = usize::try_from(self.records.next_mark() - self.counts.offered).unwrap_or(usize::MAX);
             self.sure_until += self.source.ahead(room.min(before_mark));

@@ -1,7 +1,7 @@
-//! [`Pauses`]: when the CPU is taken away and given back, by the clock, whatever it does.
+//! [`Pauses`]: times at which the CPU is taken away and given back, whatever it does.
 //!
-//! What runs is frozen and goes on afterwards; arrivals and timers take place, and interrupts that they raise are begun but
-//! do not progress. Nothing new is chosen to run: that is why [`crate::schemes`] asks [`Machine::is_paused`] first.
+//! Running work is frozen and continues after the pause. Arrivals and timers take place; the interrupts that they raise
+//! start but do not progress. Nothing new is chosen to run, so [`crate::schemes`] checks [`Machine::is_paused`] first.
 
 use netcliff_core::host::PauseTimes;
 use netcliff_core::{Point, Service};
@@ -12,13 +12,13 @@ use crate::draw::Draw;
 use crate::random::Purpose;
 use crate::tally::Account;
 
-/// The pause that is on, or the last one, and when the next starts.
+/// The present or last pause, and the start of the next.
 #[derive(Debug)]
 pub(crate) struct Pauses {
-    /// The present or last pause [ticks].
+    /// Start and end of the present or last pause [ticks].
     began: u64,
     ends: u64,
-    /// When the next one starts [ticks].
+    /// Start of the next pause [ticks].
     next: u64,
     /// None: the CPU is never taken away.
     coming: Option<Box<Coming>>,
@@ -34,7 +34,7 @@ enum Coming {
 }
 
 impl Pauses {
-    /// The CPU is there at first.
+    /// Starts with the CPU available.
     pub(crate) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Self {
         let none = Self { began: 0, ends: 0, next: NEVER, coming: None };
         let Some(pauses) = point.host.pauses() else { return none };
@@ -51,13 +51,13 @@ impl Pauses {
         Self { next, coming: Some(Box::new(Coming::Drawn(length, up))), ..none }
     }
 
-    /// True if the CPU is away at `now`.
+    /// Whether the CPU is away at `now`.
     #[inline]
     pub(crate) fn is_on(&self, now: u64) -> bool {
         now < self.ends
     }
 
-    /// When the present or last pause ends [ticks].
+    /// End of the present or last pause [ticks].
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.ends
@@ -69,13 +69,13 @@ impl Pauses {
         self.ends - self.began
     }
 
-    /// When the next pause starts [ticks]; [`NEVER`]: there is none.
+    /// Start of the next pause [ticks]; [`NEVER`] if there is none.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The pause that is next starts. Two pauses are at least a tick apart.
+    /// Starts the next pause. Two pauses are at least a tick apart.
     pub(crate) fn start(&mut self) {
         let Some(coming) = &mut self.coming else { return };
         self.began = self.next;
@@ -93,26 +93,26 @@ impl Pauses {
 }
 
 impl<W: Watch> Machine<W> {
-    /// True if the CPU is away now.
+    /// Whether the CPU is away now.
     #[inline]
     pub(crate) fn is_paused(&self) -> bool {
         self.pauses.is_on(self.now)
     }
 
-    /// When the CPU is given back, if it is away [ticks].
+    /// End of the present pause, or now if the CPU is not away [ticks].
     #[inline]
     pub(crate) fn given_back(&self) -> u64 {
         self.pauses.end()
     }
 
-    /// The instant at which what runs has been frozen, or else now [ticks].
+    /// Start of the present pause, at which work was frozen, or now if the CPU is not away [ticks].
     #[inline]
     pub(crate) fn frozen_at(&self) -> u64 {
         if self.is_paused() { self.pauses.began } else { self.now }
     }
 
-    /// The tick after the one at `tick` of a timer that goes on in pauses, of whose ticks in a pause only the first interrupts
-    /// [ticks].
+    /// The tick after `tick` of a timer that continues during pauses; of its ticks within a pause, only the first
+    /// interrupts [ticks].
     #[inline]
     pub(crate) fn tick_after(&self, tick: u64, period: u64) -> u64 {
         if tick < self.pauses.began || self.pauses.end() <= tick {
@@ -121,14 +121,14 @@ impl<W: Watch> Machine<W> {
         tick + (self.pauses.end() - tick).div_ceil(period) * period
     }
 
-    /// Up to when neither an arrival nor a pause disturbs an idle CPU [ticks].
+    /// Time until which neither an arrival nor a pause disturbs an idle CPU [ticks].
     #[inline]
     pub(crate) fn undisturbed_until(&mut self) -> u64 {
         self.next_arrival().min(self.pauses.next())
     }
 
-    /// Works for `left` on `account`, or up to `until` if that comes first, pauses on top. What is left then [ticks]; None: it
-    /// is done.
+    /// Works for `left` on `account`, plus pauses, but at most until `until`. Returns the rest [ticks], or `None` if
+    /// the work is done.
     #[inline]
     pub(crate) fn work(&mut self, account: Account, left: u64, until: u64) -> Option<u64> {
         if self.pauses.coming.is_some() {

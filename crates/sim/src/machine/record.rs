@@ -1,4 +1,4 @@
-//! [`Records`]: what a replication leaves behind: counts at evenly spaced arrivals, latencies by segment.
+//! [`Records`]: the data that a replication records: counts at evenly spaced arrivals, and latencies by segment.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,26 @@ use super::SocketCounts;
 use crate::spare::Spare;
 use crate::tally::{Counts, Histogram};
 
-/// Cells of a replication, equal numbers of arrivals; a mark before the first, between them, and after the last. Each is an
-/// observation for MSER-5, which so has a hundred batches whatever the length of the run.
+/// Number of cells of a replication, which have equal numbers of arrivals. There is a mark before the first cell,
+/// between cells, and after the last. Each cell is an observation for MSER-5, which so has a hundred batches whatever
+/// the length of the run.
 pub(crate) const CELLS: usize = 500;
-/// Segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
+/// Number of segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
 pub(crate) const SEGMENTS: usize = 6;
 
-/// Marks that replications before have left, a set for each of ten that several threads judge at once.
+/// Marks of finished replications, for reuse: a set for each replication that runs in parallel.
 static SPARE: Spare<Counts> = Spare::new(32);
 
 /// Marks and latencies of one replication.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Records {
-    /// Counts at each mark, [`CELLS`] + 1 of them in the end.
+    /// Counts at each mark; [`CELLS`] + 1 at the end.
     pub marks: Vec<Counts>,
-    /// The same by application, one after the other of each mark; empty unless there are several.
+    /// Counts by application, for each mark in turn. Empty with a single application.
     pub sockets: Vec<SocketCounts>,
-    /// Latencies of the packets delivered in each segment, [`SEGMENTS`] of them in the end.
+    /// Latencies of the packets delivered in each segment; [`SEGMENTS`] at the end.
     pub segments: Vec<Histogram>,
-    /// The segment that is being filled; after the end it takes what is never read.
+    /// The segment being filled. After the end of the run, its content is never read.
     #[serde(skip)]
     present: Histogram,
     #[serde(skip)]
@@ -52,7 +53,7 @@ impl Records {
         self.next_mark
     }
 
-    /// Adds a mark; true if it was the last.
+    /// Adds a mark. Returns true if it was the last.
     pub(crate) fn push(&mut self, counts: Counts, sockets: &[SocketCounts]) -> bool {
         self.marks.push(counts);
         self.sockets.extend_from_slice(sockets);
@@ -72,7 +73,7 @@ impl Records {
         self.present.add(ticks);
     }
 
-    /// Where the latencies of packets delivered now go.
+    /// The histogram that takes the latencies of packets delivered now.
     #[inline]
     pub(crate) fn present(&mut self) -> &mut Histogram {
         &mut self.present

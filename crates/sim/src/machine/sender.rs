@@ -1,8 +1,8 @@
-//! [`Sender`]: the source of the packets, where the host can stop it (802.3 pause).
+//! [`Sender`]: the source of the packets on a link with flow control, where the host can stop it (802.3 pause).
 //!
-//! A packet is offered when its schedule says so. While the sender is stopped, and until what it held back has gone, it
-//! keeps packets in a queue; they then follow one another at the link's speed. Their latency counts from the schedule.
-//! The pause itself takes no time, so that a ring with flow control loses nothing: what is lost is lost at the sender.
+//! The schedule says when a packet is offered. While the sender is stopped, and until its backlog is sent, it queues
+//! the packets; they then leave at link speed. Their latency counts from the schedule. The pause frame itself takes no
+//! time, so that a ring with flow control loses nothing: all losses happen at the sender.
 
 use netcliff_core::Point;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
@@ -11,12 +11,12 @@ use crate::clock::{Clock, NEVER};
 use crate::draw::to_ticks;
 use crate::fifo::{Fifo, Packet};
 
-/// Ticks that a frame keeps the link busy, preamble and gap included; at least one.
+/// Time that a frame occupies the link, including preamble and gap [ticks]; at least one.
 pub(crate) fn wire_ticks(bytes: u32, ticks_per_byte: f64) -> u64 {
     to_ticks((f64::from(bytes) + WIRE_OVERHEAD_BYTES) * ticks_per_byte).max(1)
 }
 
-/// Ticks a byte on the link of `point`.
+/// Ticks per byte on the link of `point`.
 pub(crate) fn ticks_per_byte(point: &Point, clock: Clock) -> f64 {
     clock.ticks(8.0 / point.traffic.link_bps)
 }
@@ -24,11 +24,11 @@ pub(crate) fn ticks_per_byte(point: &Point, clock: Clock) -> f64 {
 /// The sender's queue, and whether it may send.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    /// Packets held back.
+    /// Queued packets.
     pub held: Fifo,
-    /// When the first of them reaches the host [ticks]; [`NEVER`] while stopped.
+    /// Time at which the first of them reaches the host [ticks]; [`NEVER`] while the sender is stopped.
     pub release_at: u64,
-    /// Time that the packets which were held and then sent had waited [ticks].
+    /// Total time that already released packets had spent in the queue [ticks].
     pub waited: u128,
     paused: bool,
     limit: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// The sender of `point`; None without flow control.
+    /// The sender of `point`. `None` without flow control.
     pub(super) fn new(point: &Point, clock: Clock) -> Option<Self> {
         let size = |packets: u64| usize::try_from(packets).unwrap_or(usize::MAX);
         Some(Self {
@@ -53,12 +53,12 @@ impl Sender {
         })
     }
 
-    /// True if a packet offered now goes to the queue.
+    /// Whether a packet offered now goes to the queue.
     pub(super) fn holds(&self) -> bool {
         self.paused || !self.held.is_empty()
     }
 
-    /// Holds a packet back; false: the queue is full.
+    /// Queues a packet. Returns false if the queue is full.
     pub(super) fn hold(&mut self, packet: Packet) -> bool {
         let room = self.held.len() < self.limit;
         if room {
@@ -67,20 +67,20 @@ impl Sender {
         room
     }
 
-    /// The packet whose release is due at `now`.
+    /// Removes the packet whose release is due at `now`.
     pub(super) fn release(&mut self, now: u64) -> Packet {
         let packet = self.held.pop();
         self.waited += u128::from(now - packet.arrived);
         packet
     }
 
-    /// A packet made the ring hold `occupied`: the sender stops, or goes on with the next.
+    /// Records that a packet filled the ring to `occupied`: the sender stops, or continues with the next packet.
     pub(super) fn filled(&mut self, occupied: usize, now: u64) {
         self.paused = occupied >= self.xoff;
         self.plan(now);
     }
 
-    /// The ring has come down to `occupied`: the sender may go on.
+    /// Records that the ring has drained to `occupied`: the sender may continue.
     pub(super) fn drained(&mut self, occupied: usize, now: u64) {
         if self.paused && occupied <= self.xon {
             self.paused = false;

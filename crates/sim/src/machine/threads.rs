@@ -1,4 +1,4 @@
-//! What the applications do with the machine: packets that reach them, their work, their turns.
+//! The applications on the machine: packets that reach them, their work, their turns.
 
 use super::application::Application;
 use super::{Applications, Machine, PacketOutcome, Watch};
@@ -6,7 +6,7 @@ use crate::clock::NEVER;
 use crate::fifo::Packet;
 
 impl<W: Watch> Machine<W> {
-    /// The processed packet goes from the head of the ring to its socket. True if that woke the application.
+    /// Moves the processed packet from the head of the ring to its socket. Returns true if that woke the application.
     #[inline(never)]
     pub(super) fn hand_on(&mut self) -> bool {
         let packet = self.leave_ring();
@@ -42,12 +42,13 @@ impl<W: Watch> Machine<W> {
             counts.latency += u128::from(latency);
         }
         self.records.latency(latency);
-        if self.beside.is_some() {
+        if self.side_load.is_some() {
             self.forward(u32::from(packet.bytes));
         }
     }
 
-    /// Takes the running application's work in hand, or else its next piece [ticks]; None: it fell asleep, or none runs.
+    /// Returns the running application's present piece of work, or starts its next piece [ticks]. `None` if it fell
+    /// asleep, or none runs.
     pub(crate) fn application_work(&mut self) -> Option<u64> {
         let application = self.applications.as_mut()?.running()?;
         if std::mem::take(&mut application.owes_switch) {
@@ -58,10 +59,10 @@ impl<W: Watch> Machine<W> {
         Some(std::mem::take(&mut self.applications.as_mut()?.running()?.remaining))
     }
 
-    /// The running application takes the oldest packet of its socket and has its work to do. False: it fell asleep.
+    /// The running application takes the oldest packet of its socket. Returns false if it fell asleep.
     fn take_packet(&mut self) -> bool {
         let Some(applications) = &mut self.applications else { return false };
-        // With the packet itself still counted.
+        // The packet itself still counts as in the socket.
         let occupied = applications.application_ticks(0);
         let Some(application) = applications.running() else { return false };
         if application.socket.is_empty() {
@@ -79,7 +80,7 @@ impl<W: Watch> Machine<W> {
         true
     }
 
-    /// The running application's piece of work is done, and with it the packet that it had in hand, if any.
+    /// Records that the running application has finished its piece of work and the packet it processed, if any.
     #[inline]
     pub(crate) fn application_done(&mut self) {
         if let Some(taken) = self.applications.as_mut().and_then(Applications::done) {
@@ -87,7 +88,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// What is left of the running application's piece, until it goes on [ticks].
+    /// Stores the rest of the running application's piece of work, until it continues [ticks].
     #[inline]
     pub(crate) fn keep_application_work(&mut self, left: u64) {
         if let Some(application) = self.applications.as_mut().and_then(Applications::running) {
@@ -95,39 +96,39 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// True if the running application is between two packets.
+    /// Whether the running application is between two packets.
     #[inline]
     pub(crate) fn between_packets(&self) -> bool {
         let running = self.applications.as_ref().and_then(Applications::now_running);
         running.is_some_and(|application| application.remaining == 0 && !application.owes_switch)
     }
 
-    /// True if the running application is awake and has nothing to do.
+    /// Whether the running application is awake and has nothing to do.
     #[inline]
     pub(crate) fn application_idles(&self) -> bool {
         self.applications.as_ref().and_then(Applications::now_running).is_some_and(Application::idles)
     }
 
-    /// True if an application is modelled and has not fallen asleep.
+    /// Whether an application is modelled and has not fallen asleep.
     #[inline]
     pub(crate) fn application_awake(&self) -> bool {
         self.applications.as_ref().is_some_and(Applications::awake)
     }
 
-    /// Applications that wait for the CPU while another thread has it.
+    /// Number of applications that wait for the CPU while another thread has it.
     #[inline]
     pub(crate) fn applications_waiting(&self) -> usize {
         self.applications.as_ref().map_or(0, Applications::waiting)
     }
 
-    /// The running application, if one is, goes behind those that wait.
+    /// Moves the running application, if any, behind the waiting ones.
     pub(crate) fn application_yields(&mut self) {
         if let Some(applications) = &mut self.applications {
             applications.yield_cpu();
         }
     }
 
-    /// The application that has waited longest gets the CPU.
+    /// Gives the CPU to the application that has waited longest.
     pub(crate) fn application_takes_turn(&mut self) {
         let now = self.now;
         if let Some(applications) = &mut self.applications {
@@ -135,7 +136,8 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Without a kernel's scheduler: the running application goes on, or if its turn is over or it sleeps the next has its.
+    /// Turns without a kernel's scheduler: the running application continues; if its turn is over or it sleeps, the
+    /// next one gets the CPU.
     #[inline]
     pub(crate) fn application_turn(&mut self) {
         if self.application_turn_is_over() {
@@ -146,13 +148,13 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// True if another application waits and the running one's slice is used up.
+    /// Whether another application waits and the running one's slice is used up.
     #[inline]
     pub(crate) fn application_turn_is_over(&self) -> bool {
         self.applications.as_ref().is_some_and(|applications| applications.turn_is_over(self.now))
     }
 
-    /// The next instant at which the running application's turn may be over [ticks].
+    /// The next time at which the running application's turn may be over [ticks].
     #[inline]
     pub(crate) fn application_tick(&self) -> u64 {
         self.applications.as_ref().map_or(NEVER, |applications| applications.next_tick(self.now))

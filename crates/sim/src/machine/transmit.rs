@@ -1,7 +1,7 @@
-//! [`Transmit`]: what the host sends, and the completions that it owes to its transmit ring.
+//! [`Transmit`]: the packets that the host sends, and the completions of its transmit ring.
 //!
-//! A slot is taken when a transmission starts and free again when its completion has been processed; a transmission that
-//! finds no free slot is refused. Completions are protocol work, before or after received packets.
+//! A transmission occupies a slot from its start until its completion has been processed. Without a free slot it is
+//! refused. Completions are protocol work, before or after received packets, or they interrupt.
 
 use std::collections::VecDeque;
 
@@ -17,26 +17,26 @@ use crate::tally::TransmitCounts;
 /// The transmit ring.
 #[derive(Debug)]
 pub(crate) struct Transmit {
-    /// Whether completions go before received packets or after them, or interrupt.
+    /// When completions are processed: before received packets, after them, or in an interrupt.
     pub priority: TransmitPriority,
-    /// What was counted so far; latencies and places up to now only at marks.
+    /// The counts so far. Latencies and occupied slots are up to date only at marks.
     pub counts: TransmitCounts,
-    /// When each transmission that waits for its completion ended [ticks].
+    /// End times of the transmissions that wait for their completion [ticks].
     due: VecDeque<u64>,
-    /// When each frame that is being sent, or waits for it, will have left [ticks].
+    /// Times at which the frames being sent, or queued for the link, will have left [ticks].
     leaving: VecDeque<u64>,
     slots: usize,
     cost: Draw,
     share: f64,
-    /// Transmissions that the delivered packets have caused in part.
+    /// Fractions of transmissions that delivered packets have caused so far.
     owed: f64,
-    /// Gaps of a stream of its own, and when the next is over [ticks].
+    /// Gaps of the host's own transmissions, and the time of the next one [ticks]. `None` without such.
     own: Option<(Draw, u64)>,
     ticks_per_byte: f64,
 }
 
 impl Transmit {
-    /// What the host of `point` sends; None: nothing.
+    /// The transmissions of the host of `point`. `None` if it sends nothing.
     pub(super) fn new(point: &Point, clock: Clock, seed: u64, replication: u64) -> Option<Self> {
         let host = &point.host;
         let cost = Draw::new(seed, Purpose::Completion, replication, &host.service, clock.ticks(host.transmit_s?));
@@ -63,19 +63,19 @@ impl Transmit {
         })
     }
 
-    /// True if a completion waits for the CPU.
+    /// Whether a completion waits for the CPU.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// When the next transmission ends [ticks].
+    /// Time at which the next transmission ends [ticks].
     pub(super) fn next_end(&self) -> u64 {
         let own = self.own.as_ref().map_or(NEVER, |(_, next)| *next);
         own.min(self.leaving.front().copied().unwrap_or(NEVER))
     }
 
-    /// True if a slot is free for one more transmission, which is refused otherwise.
+    /// Takes a slot for one more transmission. Returns false, counting a refusal, if none is free.
     fn takes_slot(&mut self) -> bool {
         let free = self.due.len() + self.leaving.len() < self.slots;
         self.counts.started += 1;
@@ -83,7 +83,7 @@ impl Transmit {
         free
     }
 
-    /// A packet of `bytes` was delivered at `now`: what it makes the host send queues for the link.
+    /// Records that a packet of `bytes` was delivered at `now`: the transmissions that it causes queue for the link.
     pub(super) fn delivered(&mut self, bytes: u32, now: u64) {
         self.owed += self.share;
         while self.owed >= 1.0 {
@@ -95,7 +95,7 @@ impl Transmit {
         }
     }
 
-    /// The transmission whose end is due at `now` has ended; true if it waits for its completion.
+    /// Ends the transmission that is due at `now`. Returns true if it waits for its completion.
     pub(super) fn ended(&mut self, now: u64) -> bool {
         if let Some((gaps, next)) = &mut self.own {
             *next = now + gaps.next();
@@ -109,12 +109,12 @@ impl Transmit {
         true
     }
 
-    /// Time of the completion at the head [ticks].
+    /// Duration of the completion at the head [ticks].
     pub(super) fn work(&mut self) -> u64 {
         self.cost.next()
     }
 
-    /// The completion at the head has been processed.
+    /// Records that the completion at the head has been processed.
     pub(super) fn completed(&mut self, now: u64) {
         if let Some(since) = self.due.pop_front() {
             self.counts.completed += 1;
@@ -122,7 +122,7 @@ impl Transmit {
         }
     }
 
-    /// Counts up to `now`.
+    /// The counts up to `now`.
     pub(super) fn counts_at(&self, now: u64) -> TransmitCounts {
         let ages = self.due.iter().map(|since| u128::from(now - since)).sum::<u128>();
         let inside = (self.due.len() + self.leaving.len()) as u64;

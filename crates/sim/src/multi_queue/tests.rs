@@ -1,5 +1,6 @@
-//! Two vectors that are coupled at every instant - SMT siblings, transmit completions of what the other forwards - simulated
-//! together, against the approximation that takes them one by one: the sibling's mean busy share, a Poisson stream.
+//! Joint simulation of two vectors that are coupled at every instant (SMT siblings, or transmit completions of what the
+//! other forwards). Compares with the approximation that simulates them one by one, with the sibling's mean busy share
+//! or a Poisson stream.
 
 use std::collections::VecDeque;
 
@@ -9,19 +10,19 @@ use crate::SimEngine;
 use crate::draw::Draw;
 use crate::random::Purpose;
 
-/// A tick of the draws (s).
+/// Length of a tick of the draws (s).
 const PS: f64 = 1e-12;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
     Ideal,
-    /// Each arrival interrupts unless an interrupt is handled.
+    /// Each arrival interrupts, unless an interrupt is being handled.
     Interrupt,
-    /// An interrupt before each busy period.
+    /// One interrupt precedes each busy period.
     DisableEnable,
 }
 
-/// One core: its queue, and what is left of the work in hand (s at full speed).
+/// One core: its queue, and the rest of its present work (s at full speed).
 struct Core {
     rule: Rule,
     places: usize,
@@ -87,7 +88,7 @@ impl Core {
         }
     }
 
-    /// What was in hand is done; true if that was a packet.
+    /// Finishes the present work. Returns true if that was a packet.
     fn finish(&mut self, now: f64) -> bool {
         let packet = self.handler.take().is_none();
         if packet {
@@ -102,7 +103,7 @@ impl Core {
     }
 }
 
-/// What a core did: packets a second, mean latency (s), share of time busy.
+/// Results of a core: packets per second, mean latency (s), busy share.
 #[derive(Debug, Clone, Copy)]
 struct Did {
     pps: f64,
@@ -110,8 +111,8 @@ struct Did {
     busy: f64,
 }
 
-/// Both cores, each `slow` times as long for what it does while the other is busy; `forwards`: the second gets what leaves the
-/// first, else arrivals of its own.
+/// Simulates both cores; the work of one takes `slow` times as long while the other is busy. With `forwards`, the
+/// second core gets the packets that leave the first; otherwise it has its own arrivals.
 fn together(mut cores: [Core; 2], rates_pps: [f64; 2], slow: f64, forwards: bool, packets: u64, seed: u64) -> [Did; 2] {
     let gap = |place: usize| {
         let purpose = [Purpose::Gap, Purpose::Transmission][place];
@@ -161,13 +162,14 @@ fn did(outcome: &Outcome) -> Did {
     }
 }
 
-/// The approximation's errors, each at the core where it is largest: relative for rates and latencies, of a core for busy shares.
+/// Errors of the approximation, each at the core where it is largest: relative for rates and latencies, as a share of a
+/// core for busy shares.
 #[derive(Debug, Clone, Copy, Default)]
 struct Errors {
     pps: f64,
     latency: f64,
     busy: f64,
-    /// How busy the busier core really is.
+    /// Busy share of the busier core in the joint simulation.
     busiest: f64,
 }
 
@@ -177,7 +179,7 @@ fn larger(one: f64, other: f64) -> f64 {
 
 const PACKETS: u64 = 200_000;
 
-/// The approximation beside the joint simulation of one host; `kpps` is offered to each receive queue.
+/// Compares the approximation with the joint simulation of one host. Each receive queue is offered `kpps`.
 fn errors(queues: &str, scheme: &str, kpps: f64) -> Errors {
     let host = Host { queues: Some(queues.parse().unwrap()), ring: 200, ..Host::pentium4_2530mhz() };
     let layout = host.queues.clone().unwrap();
@@ -209,7 +211,7 @@ fn errors(queues: &str, scheme: &str, kpps: f64) -> Errors {
 
 const SCHEMES: [&str; 3] = ["ideal", "interrupt", "disable-enable:merged=false"];
 
-/// Nothing coupled: both ways agree to within chance.
+/// Without coupling, both methods agree to within chance.
 #[test]
 fn uncoupled_vectors_agree() {
     for scheme in SCHEMES {
@@ -221,8 +223,8 @@ fn uncoupled_vectors_agree() {
     }
 }
 
-/// Errors over a grid, up to `calm` busy within `below`, beyond it within `beyond`: (rate, latency, busy share). What is printed
-/// (`-- --nocapture`) is the table of docs/theory/queues.md.
+/// Checks the errors over a grid: up to the busy share `calm` they are below `below`, beyond it below `beyond` (rate,
+/// latency, busy share). The output (`-- --nocapture`) is the table of docs/theory/queues.md.
 fn within(queues: &str, loads_kpps: &[f64], calm: f64, below: (f64, f64, f64), beyond: (f64, f64, f64)) {
     for scheme in SCHEMES {
         for kpps in loads_kpps {

@@ -1,14 +1,14 @@
-//! [`Busy`]: times in which the CPU is busy without a break.
+//! [`Busy`]: periods in which the CPU is busy without interruption.
 
 use netcliff_core::{BusyPeriods, Figure};
 
-use super::Seen;
+use super::ObservedReplication;
 use crate::clock::Clock;
 use crate::machine::SEGMENTS;
 use crate::stats::{mean_around, ratio};
 use crate::tally::{Account, Histogram, Pool};
 
-/// Lengths of the busy periods, by the part of the run they end in.
+/// Lengths of the busy periods, by the part of the run in which they end.
 #[derive(Debug)]
 pub(super) struct Busy {
     began: Option<u64>,
@@ -16,12 +16,12 @@ pub(super) struct Busy {
     sums: [(u64, u64); SEGMENTS + 1],
 }
 
-/// Busy periods of a replication.
+/// The busy periods of a replication.
 #[derive(Debug)]
 pub(super) struct Lengths {
     pool: Pool,
     count: u64,
-    /// Their lengths, added up [ticks].
+    /// Sum of their lengths [ticks].
     ticks: u64,
 }
 
@@ -31,9 +31,9 @@ impl Busy {
         Self { began: None, lengths, sums: [(0, 0); SEGMENTS + 1] }
     }
 
-    /// The CPU was on `account`; what is spent comes in order and without gaps.
+    /// Records that the CPU was on `account`. Calls come in order and without gaps.
     pub(super) fn spent(&mut self, account: Account, from: u64, _to: u64, segment: usize) {
-        // A pause neither begins one nor ends it: work that it froze goes on, and an idle CPU is away.
+        // A pause neither begins nor ends a busy period: frozen work continues, and an idle CPU stays idle.
         if account == Account::Paused {
             return;
         }
@@ -48,7 +48,7 @@ impl Busy {
         }
     }
 
-    /// Without the first `warm` tenths and what follows the end.
+    /// The busy periods without the first `warm` tenths and without those after the end.
     pub(super) fn lengths(&self, warm: usize) -> Lengths {
         let mut pool = Pool::default();
         self.lengths[warm..SEGMENTS].iter().for_each(|histogram| pool.add(histogram));
@@ -58,8 +58,8 @@ impl Busy {
     }
 }
 
-/// The figures over all replications.
-pub(super) fn periods(seen: &[Seen], clock: Clock, confidence: f64) -> Option<BusyPeriods> {
+/// The statistics over all replications.
+pub(super) fn periods(seen: &[ObservedReplication], clock: Clock, confidence: f64) -> Option<BusyPeriods> {
     let tick_s = clock.seconds(1.0);
     let figure = |pairs: Vec<(f64, f64)>| ratio(&pairs, confidence);
     let per_tick = figure(seen.iter().map(|one| (one.busy.count as f64, one.replication.counts.at as f64)).collect())?;

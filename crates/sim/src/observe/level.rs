@@ -1,23 +1,23 @@
-//! [`Level`]: how long how many packets were there, by part of the run.
+//! [`Level`]: time spent at each number of packets, by part of the run.
 
 use crate::machine::SEGMENTS;
 
-/// A number of packets over time.
+/// A number of packets that changes over time.
 #[derive(Debug, Default)]
 pub(super) struct Level {
     present: usize,
     since: u64,
-    /// Ticks by part of the run, then by packets; the last part is what follows the end.
+    /// Ticks by part of the run, then by number of packets. The last part is after the end.
     times: [Vec<u64>; SEGMENTS + 1],
 }
 
 impl Level {
-    /// Packets present.
+    /// Number of packets present.
     pub(super) fn present(&self) -> u64 {
         self.present as u64
     }
 
-    /// The number changes at `at` [ticks]; the time before belongs to `segment`.
+    /// Changes the number at `at` [ticks]. The time before belongs to `segment`.
     pub(super) fn change(&mut self, at: u64, segment: usize, change: i64) {
         let times = &mut self.times[segment];
         if times.len() <= self.present {
@@ -28,7 +28,7 @@ impl Level {
         self.present = self.present.saturating_add_signed(change as isize);
     }
 
-    /// Ticks by packets, without the first `warm` tenths and what follows the end.
+    /// Ticks by number of packets, without the first `warm` tenths and the time after the end.
     pub(super) fn times(&self, warm: usize) -> Vec<u64> {
         let mut sum: Vec<u64> = Vec::new();
         for times in &self.times[warm..SEGMENTS] {

@@ -1,4 +1,4 @@
-//! [`Series`]: what happened in each slice of time.
+//! [`Series`]: counts in each slice of time.
 
 use netcliff_core::{CpuShares, Figure, Slice};
 
@@ -10,12 +10,12 @@ use crate::tally::{ACCOUNTS, Account};
 pub(super) struct Series {
     width: u64,
     slices: Vec<Slice>,
-    /// CPU time by account, and packets in the ring times ticks, a slice each.
+    /// For each slice: CPU time by account, and the integral of the packets in the ring [packet ticks].
     cpu: Vec<[u64; ACCOUNTS]>,
     area: Vec<u128>,
     present: u64,
     since: u64,
-    /// The end of the run [ticks], once it is known.
+    /// The end of the run [ticks]. `None` while it is not known.
     end: Option<u64>,
 }
 
@@ -24,13 +24,13 @@ impl Series {
         Self { width, slices: Vec::new(), cpu: Vec::new(), area: Vec::new(), present: 0, since: 0, end: None }
     }
 
-    /// The slice of an instant; one beyond the last takes what comes after the end, and is thrown away.
+    /// The slice of an instant. Events after the end go to a slice beyond the last, which is dropped.
     pub(super) fn slice(&mut self, at: u64) -> &mut Slice {
         let index = self.index(at);
         &mut self.slices[index]
     }
 
-    /// From `at` on `present` packets are in the ring.
+    /// Records that from `at` on `present` packets are in the ring.
     pub(super) fn ring(&mut self, at: u64, present: u64) {
         self.reach(at);
         self.present = present;
@@ -38,7 +38,7 @@ impl Series {
         *most = present.max(*most);
     }
 
-    /// The CPU was on `account`.
+    /// Records that the CPU was on `account`.
     pub(super) fn spent(&mut self, account: Account, from: u64, to: u64) {
         for (slice, ticks) in self.parts(from, to) {
             self.index(slice * self.width);
@@ -46,17 +46,17 @@ impl Series {
         }
     }
 
-    /// The run ends at `at`: what follows does not count.
+    /// Ends the run at `at`: later events do not count.
     pub(super) fn end(&mut self, at: u64) {
         self.reach(at);
         self.end = Some(at);
     }
 
     fn index(&mut self, at: u64) -> usize {
-        // After the end everything falls into one slice beyond the last.
+        // After the end, everything goes to one slice beyond the last.
         let index = self.end.map_or(at / self.width, |end| end / self.width + 1) as usize;
         while self.slices.len() <= index {
-            // The ring as it was when the slice began.
+            // The slice starts with the present number of packets in the ring.
             self.slices.push(Slice { ring_max: self.present, ..Slice::default() });
             self.cpu.push([0; ACCOUNTS]);
             self.area.push(0);
@@ -64,7 +64,7 @@ impl Series {
         index
     }
 
-    /// The ring stayed as it was up to `at`.
+    /// Extends the integral of the ring, which has not changed, up to `at`.
     fn reach(&mut self, at: u64) {
         for (slice, ticks) in self.parts(self.since, at) {
             self.index(slice * self.width);
@@ -73,7 +73,7 @@ impl Series {
         self.since = at;
     }
 
-    /// (Slice, ticks in it) of a time; nothing after the end.
+    /// Splits a time into (slice, ticks in it). Empty after the end.
     fn parts(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         if self.end.is_some() {
             return Vec::new();

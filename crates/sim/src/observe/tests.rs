@@ -14,9 +14,8 @@ fn engine() -> SimEngine {
 
 const ALL: Wanted = Wanted { distributions: true, histogram: true, slice_s: Some(1e-3) };
 
-/// M/M/1/B: p_n is geometric, a busy period of the infinite queue lasts 1/(mu - lambda), one begins lambda p_0 times a
-/// second. 18 comparisons at 99.9 %; rarer
-/// lengths come in too few replications for a t interval.
+/// M/M/1/B: p_n is geometric, a busy period of the infinite queue lasts 1/(mu - lambda), and lambda p_0 of them begin
+/// per second. 18 comparisons at 99.9 %; rarer lengths occur in too few replications for a t interval.
 #[test]
 fn the_ideal_host_is_m_m_1_b() {
     let point = point("ideal", 120.0, 1024);
@@ -32,7 +31,7 @@ fn the_ideal_host_is_m_m_1_b() {
     assert!(busy.per_s.covers(120e3 * (1.0 - rho)), "{busy:?}");
 }
 
-/// Shares sum to 1, their mean is the mean number present, and the slices add up to what the run counted.
+/// Shares add up to 1, their mean is the mean number present, and the slices add up to the counts of the run.
 #[test]
 fn shares_and_slices_add_up() {
     for scheme in ["interrupt", "polling", "napi:backlog", "coalesce:frames=8,usecs=50us,masked=true", "dim", "hybrid"]
@@ -48,7 +47,8 @@ fn shares_and_slices_add_up() {
             let waiting: f64 =
                 detail.ring.iter().chain(&detail.socket).map(|one| one.packets as f64 * one.share.value).sum();
             let inside = simulation.outcome.packets_in_system.unwrap().value;
-            // The application has at most one more in hand. A share that came in one replication only is told roughly.
+            // The application processes at most one more packet. A share that occurred in one replication only is
+            // imprecise.
             let ends = (0.95 * waiting)..=(1.05 * waiting + 1.0);
             assert!(ends.contains(&inside), "{scheme} {kpps}: {waiting} {inside}");
             let slices = &detail.series;
@@ -66,7 +66,7 @@ fn shares_and_slices_add_up() {
     }
 }
 
-/// Past the livelock the CPU never rests: no busy period ends, and that is said by absence.
+/// Past the livelock the CPU is never idle: no busy period ends, and the result is absent.
 #[test]
 fn a_livelock_has_no_end_of_busy_periods() {
     let (_, detail) = engine().simulate_in_detail(&point("interrupt", 500.0, 64), ALL).unwrap();
@@ -81,8 +81,8 @@ fn slices_too_thin_are_refused() {
     assert!(refused.contains("series slice") && refused.contains("or more"), "{refused}");
 }
 
-/// Every delivered packet after the warm-up is in the histogram, two runs merge into what both saw, and the quantiles of
-/// M/M/1, -ln(1 - share) / (mu - lambda), come out of it to a cell and a few standard errors.
+/// Every packet delivered after the warm-up is in the histogram, and two histograms merge to the sum of both. The
+/// quantiles of M/M/1, -ln(1 - share) / (mu - lambda), agree to a cell and a few standard errors.
 #[test]
 fn histograms_of_two_seeds_merge() {
     let point = point("ideal", 120.0, 1024);

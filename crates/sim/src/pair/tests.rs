@@ -14,8 +14,8 @@ fn named<'a>(differences: &'a [Difference], figure: &str) -> &'a Difference {
     differences.iter().find(|one| one.figure == figure).unwrap()
 }
 
-/// docs/theory/chains.md: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the
-/// preset's.
+/// docs/theory/chains.md: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the value
+/// of the preset.
 #[test]
 fn the_difference_of_two_chains_is_in_the_interval() {
     let differences =
@@ -24,7 +24,7 @@ fn the_difference_of_two_chains_is_in_the_interval() {
     assert!(latency.difference.covers(1.59e-6) && latency.is_significant(), "{latency:?}");
 }
 
-/// The same packets tell more than others: that is the reason to take them.
+/// Common packets give a smaller variance than independent ones: this is why they are used.
 #[test]
 fn common_packets_reduce_the_variance() {
     let differences = engine().compare(&point("ideal"), &point("disable-enable:merged=false")).unwrap();
@@ -35,7 +35,7 @@ fn common_packets_reduce_the_variance() {
     assert!(differences.iter().all(|one| one.figure != "cpu.application"), "no application, no figure");
 }
 
-/// A scheme does not differ from itself, and the interval says so to the last bit.
+/// A scheme does not differ from itself: the interval is exactly 0.
 #[test]
 fn a_scheme_does_not_differ_from_itself() {
     for one in engine().compare(&point("napi"), &point("napi")).unwrap() {

@@ -49,7 +49,7 @@ fn the_logarithm_is_good_to_two_ulp() {
     assert!((ln(f64::MIN_POSITIVE) - f64::MIN_POSITIVE.ln()).abs() < 1e-12);
 }
 
-/// Seed 1, 256 000 numbers: mean, variance and tail lie within 4 standard errors of their exact values.
+/// Seed 1, 256 000 numbers: mean, variance and tail are within 4 standard errors of their exact values.
 #[test]
 fn exponentials_and_normals_have_their_moments() {
     let blocks = 1000;

@@ -1,10 +1,10 @@
-//! The same block functions compiled for wider vectors and chosen once at run time. Rust never fuses multiplication and
-//! addition by itself, so every version gives the same bits; a test compares them.
+//! The same block functions, compiled for wider vectors and selected once at run time. Rust never fuses multiplication
+//! and addition by itself, so every version gives the same bits; a test compares them.
 
-/// Which instructions to use.
+/// The instruction set to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
-    /// What every machine of the target has.
+    /// The instructions of every machine of the target.
     Base,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -12,13 +12,13 @@ pub(super) enum Width {
     Avx512,
 }
 
-/// Work on a block that gains from wide vectors; `run` and all it calls must be `#[inline(always)]`.
+/// Work on a block that benefits from wide vectors. `run` and all functions it calls must be `#[inline(always)]`.
 pub(super) trait Work {
     fn run(self);
 }
 
 impl Width {
-    /// The widest this machine has.
+    /// The widest instruction set of this machine.
     pub(super) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -32,14 +32,14 @@ impl Width {
         Self::Base
     }
 
-    /// Does the work with these instructions.
+    /// Does the work with this instruction set.
     pub(super) fn run(self, work: impl Work) {
         match self {
             Self::Base => work.run(),
             // SAFETY: `Width::detect` found the features of this version on this machine.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => unsafe { run_avx2(work) },
-            // SAFETY: as above.
+            // SAFETY: `Width::detect` found the features of this version on this machine.
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => unsafe { run_avx512(work) },
         }
@@ -77,7 +77,8 @@ mod tests {
         widths
     }
 
-    /// 1000 blocks of a stream of each width: all that this machine has give the bits of the base version.
+    /// Fills 1000 blocks of a stream with each instruction set of this machine, and compares their bits with those of
+    /// the base version.
     fn same_bits(fill: impl Fn(&mut Stream, &mut [u64; BLOCK])) {
         let of = |width| {
             let mut stream = Stream { width, ..Stream::new(3, Purpose::Gap, 0) };

@@ -1,19 +1,19 @@
-//! [`Before`]: what the CPU does between the services of two packets; [`Befores`]: that of many, with sums.
+//! [`Before`]: what the CPU does between the services of two packets. [`Befores`]: that of many packets, with sums.
 
 use super::serial::Discipline;
 
 /// What the CPU does from one departure to the service of the next packet, in this order [ticks].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Before {
-    /// A poll that finds nothing or ends in the ring's next packet, and unmasking.
+    /// A poll that finds nothing, or the poll that finds the ring's next packet, and unmasking.
     pub first: u64,
-    /// Nothing: no packet, an interrupt that is on its way, or a tick to come.
+    /// Idle time: no packet, an interrupt on its way, or the wait for a tick.
     pub idle: u64,
     pub interrupt: u64,
     pub overhead: u64,
-    /// Polls counted when `first` begins.
+    /// Number of polls counted when `first` starts.
     pub polls_first: u8,
-    /// The same when the interrupt does, and with the overhead.
+    /// Number of interrupts counted when the interrupt starts, and number of polls counted with the overhead.
     pub interrupts: u8,
     pub polls: u8,
 }
@@ -24,7 +24,8 @@ impl Before {
     }
 }
 
-/// What came before the services of packets, numbered as they were accepted. Most follow the one before at once: they are not kept.
+/// What preceded the services of packets, by the number of the accepted packet. Only packets that did not directly
+/// follow the previous one are stored.
 #[derive(Debug, Default)]
 pub(super) struct Befores {
     kept: Vec<(usize, Before)>,
@@ -32,7 +33,7 @@ pub(super) struct Befores {
 }
 
 impl Befores {
-    /// Without any.
+    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         self.kept.clear();
         self.sums = Sums::default();
@@ -44,7 +45,7 @@ impl Befores {
         self.kept.push((number, before));
     }
 
-    /// Packets before `first` will not be asked for.
+    /// Forgets the packets before `first`.
     pub(super) fn forget(&mut self, first: usize) {
         let passed = self.kept.partition_point(|(number, _)| *number < first);
         self.kept.drain(..passed);
@@ -58,14 +59,14 @@ impl Befores {
         sums
     }
 
-    /// What came before this one.
+    /// What preceded the service of this packet.
     pub(super) fn of(&self, number: usize) -> Before {
         let found = self.kept.binary_search_by_key(&number, |(number, _)| *number);
         found.map_or_else(|_| Before::default(), |place| self.kept[place].1)
     }
 }
 
-/// Sums of what comes before services: first polls and overheads, nothing, interrupts [ticks], and how many there were.
+/// Sums of what precedes services: first polls and overheads, idle times, interrupts [ticks], and their numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sums {
     pub polling: u64,
@@ -93,7 +94,8 @@ impl Sums {
         self.polls -= u64::from(before.polls_first + before.polls);
     }
 
-    /// Adds what there was by `at` of what began at `from`. What begins at an arrival's instant has begun, but for a tick, which comes after it.
+    /// Adds the part of `before`, which started at `from`, up to `at`. What starts at an arrival's instant has started,
+    /// except a tick, which follows the arrival.
     pub(super) fn begin<D: Discipline>(&mut self, before: &Before, at: u64, from: u64) {
         let mut left = at - from;
         let mut pass = |length: u64| {

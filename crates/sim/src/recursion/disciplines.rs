@@ -1,4 +1,4 @@
-//! The schemes of [`super::serial`], with the machine of events' own random numbers in its order.
+//! The schemes of [`super::serial`]. They draw the same random numbers in the same order as the machine of events.
 
 use netcliff_core::Napi;
 
@@ -9,7 +9,7 @@ use crate::free_running::FreeRunning;
 use crate::machine::Times;
 use crate::source::PacketCost;
 
-/// `schemes::disable_enable`.
+/// The scheme of `schemes::disable_enable`.
 pub(super) struct DisableEnable {
     times: Times,
     cost: PacketCost,
@@ -44,13 +44,13 @@ impl Discipline for DisableEnable {
     }
 }
 
-/// `schemes::napi_2007`.
+/// The scheme of `schemes::napi_2007`.
 pub(super) struct Napi2007 {
     times: Times,
     timer: FreeRunning,
     stage_ticks: f64,
     quota: u64,
-    /// Packets this poll may still serve.
+    /// Number of packets that this poll may still serve.
     left: u64,
 }
 
@@ -85,31 +85,31 @@ impl Discipline for Napi2007 {
 /// How softirqs get to a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Follows {
-    /// It is found by the poll that follows a full one.
+    /// The poll after a full one finds the packet.
     Full,
-    /// It came when no softirq ran, and interrupted.
+    /// The packet arrived when no softirq ran, and interrupted.
     Idle,
-    /// It came while the driver unmasked, and interrupts at once; the poll before processed `work` packets.
+    /// The packet arrived while the driver unmasked, and interrupts at once. The poll before processed `work` packets.
     Unmasking { work: u64 },
 }
 
-/// `schemes::linux` of one instance without moderation.
+/// The scheme of `schemes::linux` with one instance and without moderation.
 pub(super) struct OneNapi<'a> {
     times: &'a mut Times,
     interrupt_ticks: f64,
     mask_ticks: f64,
     weight: u64,
-    /// False before the first packet, which finds the NIC unmasked.
+    /// Whether a poll has run. The first packet finds the NIC unmasked.
     has_polled: bool,
-    /// Packets of the present poll.
+    /// Number of packets served by the present poll.
     served: u64,
-    /// Drawn by [`Discipline::first`]: the overhead of a poll after a full one, and unmasking.
+    /// Times drawn early by [`Discipline::first`]: the overhead of a poll after a full one, and the unmasking.
     overhead: Option<u64>,
     unmasking: Option<u64>,
 }
 
 impl<'a> OneNapi<'a> {
-    /// False: what the scheme asks for only the machine of events does.
+    /// Whether this recursion supports the scheme. If not, only the machine of events can do it.
     pub(super) fn does(napi: &Napi) -> bool {
         !napi.threaded
             && !napi.busy_poll
@@ -118,7 +118,7 @@ impl<'a> OneNapi<'a> {
             && napi.moderation == Default::default()
     }
 
-    /// One that has nothing to do.
+    /// An instance that has nothing to do.
     pub(super) fn new(times: &'a mut Times, napi: &Napi) -> Self {
         let mask_ticks = if napi.backlog { 0.0 } else { times.mask_ticks };
         let interrupt_ticks = times.interrupt.mean_ticks() + mask_ticks;
@@ -135,13 +135,13 @@ impl<'a> OneNapi<'a> {
         }
     }
 
-    /// True if the last poll has used its weight, and the next is not known to have begun.
+    /// Whether the last poll has used its weight, and the next one is not known to have started.
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
         self.served == self.weight
     }
 
-    /// Waking the application, and switching to it.
+    /// Time to wake the application and switch to it.
     #[inline(always)]
     pub(super) fn wakeup(&mut self) -> u64 {
         self.times.wakeup.next()
@@ -152,20 +152,21 @@ impl<'a> OneNapi<'a> {
         self.times.switch.next()
     }
 
-    /// The last switch is not made.
+    /// Returns the last switch to the stream, because it does not take place.
     pub(super) fn give_back_switch(&mut self) {
         self.times.switch.give_back();
     }
 
-    /// The overhead that was drawn last is not made.
+    /// Returns the last overhead to the stream, because it does not take place.
     pub(super) fn give_back_overhead(&mut self) {
         self.times.poll.give_back();
     }
 
-    /// What comes before a packet that arrived at `arrived`, where the one before departed at `last`; None: nothing, it is found by the poll under way.
+    /// What the CPU does before it serves a packet that arrived at `arrived`; the previous packet departed at `last`.
+    /// `None` if the poll under way finds the packet.
     #[inline(always)]
     pub(super) fn next(&mut self, arrived: u64, last: u64) -> Option<(Before, Follows)> {
-        // Before the first poll nothing departs later than it arrives.
+        // Before the first poll, no packet departs later than it arrives.
         if arrived < last && self.served < self.weight {
             self.served += 1;
             return None;
@@ -177,7 +178,7 @@ impl<'a> OneNapi<'a> {
     fn next_poll(&mut self, arrived: u64, last: u64) -> (Before, Follows) {
         let mut before = Before::default();
         if self.served == self.weight {
-            // The next poll follows, whether it will find anything or not.
+            // Another poll follows, whether it finds packets or not.
             (before.first, before.polls_first, self.served) = (self.overhead(), 1, 0);
         }
         if self.has_polled {

@@ -1,22 +1,24 @@
-//! [`Handled`]: what preempts work, in the order in which it begins: interrupts before protocol work, softirqs before the application's.
+//! [`Handled`]: preempting work, in the order in which it starts: interrupts that preempt protocol work, or softirqs
+//! that preempt the application.
 
 use crate::clock::NEVER;
 
 /// Handling that other work waits for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handled {
-    /// Start, on the clock of that work, which stands still meanwhile.
+    /// Start of the handling, on the clock of that work, which stands still during the handling.
     pub at: u64,
-    /// All handling up to its end [ticks].
+    /// Total of all handling up to the end of this one [ticks].
     pub total: u64,
 }
 
 /// No handling.
 pub(super) const NONE: Handled = Handled { at: NEVER, total: 0 };
-/// Looked at together; this many [`NONE`] follow the last.
+/// Number of entries compared at a time; this many [`NONE`] follow the last entry.
 pub(super) const ABREAST: usize = 4;
 
-/// How many of `all` began before `instant`, of which the first `passed` did. Several are compared at once: no branch would predict it.
+/// Number of entries of `all` that began before `instant`; at least the first `passed` did. Several are compared at
+/// once, because no branch would predict it.
 #[inline(always)]
 pub(super) fn began_before(all: &[Handled], mut passed: usize, instant: u64) -> usize {
     loop {

@@ -1,5 +1,5 @@
-//! Scheme `ideal`: packet n departs at D_n = max(A_n, D_{n-1}) + S_n (Lindley 1952), and is lost if the packet B places
-//! before it among those accepted is still inside at A_n.
+//! Scheme `ideal`: packet n departs at D_n = max(A_n, D_{n-1}) + S_n (Lindley 1952). It is lost if the accepted packet
+//! B positions before it is still inside at A_n.
 
 use super::Recursion;
 use super::inside::{Accepted, Inside};
@@ -7,7 +7,7 @@ use super::work_clock::WorkClock;
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// The packets, and the server up to the last departure that is known.
+/// The packets, and the server up to the last known departure.
 pub(super) struct Ideal<C> {
     clock: C,
     inside: Inside,

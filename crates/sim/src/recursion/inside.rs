@@ -1,4 +1,5 @@
-//! [`Inside`]: packets whose departures are known ahead of time, until these become counts and latencies: a block later, or when a mark asks for them.
+//! [`Inside`]: packets whose departures are known ahead of time. They are counted a block later, or when a mark needs
+//! them.
 
 use super::work_clock::WorkClock;
 use crate::random::BLOCK;
@@ -7,30 +8,30 @@ use crate::tally::{Counts, Histogram};
 /// An accepted packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Accepted {
-    /// When it departs, on the clock of work ([`super::work_clock`]) [ticks].
+    /// Departure, on the clock of work ([`super::work_clock`]) [ticks].
     pub departs: u64,
-    /// That less when it came; pauses are added when it is delivered.
+    /// Departure minus arrival [ticks]. Pauses are added when the packet is delivered.
     pub latency: u64,
     pub bytes: u32,
 }
 
 /// The latest accepted packets in a ring buffer, and sums over those that have been delivered.
 pub(super) struct Inside {
-    /// A power of two of places.
+    /// Ring buffer; its length is a power of two.
     pub packets: Box<[Accepted]>,
-    /// Packets that have room.
+    /// Number of packets that the ring has room for.
     pub ring: usize,
-    /// Packets that have come, and those of them that found room.
+    /// Number of packets that have arrived, and number of those that were accepted.
     pub offered: usize,
     pub accepted: usize,
-    /// Departures that have been counted.
+    /// Number of departures that have been counted.
     pub delivered: usize,
     counts: Counts,
 }
 
 impl Inside {
     pub(super) fn new(ring: usize) -> Self {
-        // The packets inside, and the block's packets not counted yet.
+        // Room for the packets inside, and for the block's packets that have not been counted yet.
         let places = (ring + BLOCK).next_power_of_two();
         Self {
             packets: vec![Accepted::default(); places].into_boxed_slice(),
@@ -42,13 +43,13 @@ impl Inside {
         }
     }
 
-    /// Where a packet is kept, by its number among the accepted ones.
+    /// Index of a packet in the buffer, by its number among the accepted ones.
     #[inline]
     pub(super) fn place(&self, number: usize) -> usize {
         number & (self.packets.len() - 1)
     }
 
-    /// True if all that were accepted have been delivered.
+    /// Whether all accepted packets have been delivered.
     pub(super) fn is_empty(&self) -> bool {
         self.delivered == self.accepted
     }
@@ -58,7 +59,7 @@ impl Inside {
         self.packets[self.place(self.delivered.wrapping_sub(1))].departs
     }
 
-    /// Counts the packets that have departed by the time that `clock` shows as `shown`.
+    /// Counts the packets that have departed by the instant `shown` of `clock`.
     pub(super) fn deliver(&mut self, shown: u64, clock: &mut impl WorkClock, latencies: &mut Histogram) {
         let mask = self.packets.len() - 1;
         let packets = &self.packets[..=mask];
@@ -82,7 +83,7 @@ impl Inside {
         self.delivered = delivered;
     }
 
-    /// The counts of packets at `at`, of which all departures have been counted.
+    /// The counts of packets at `at`, by which all departures have been counted.
     pub(super) fn counts(&self, at: u64) -> Counts {
         let inside = (self.delivered..self.accepted).map(|number| &self.packets[self.place(number)]);
         let age = |packet: &Accepted| at.wrapping_add(packet.latency).wrapping_sub(packet.departs);

@@ -1,7 +1,9 @@
-//! Scheme `polling`: ticks of a timer, whose overheads preempt all, and packets in cycles that they start. When a packet arrives, all that precedes
-//! its departure is known: ticks are played up to it, and only whether the cycle goes on then waits for the next packet.
+//! Scheme `polling`: timer ticks, whose overheads preempt all work, and packets in cycles that the ticks start. When a
+//! packet arrives, everything before its departure is known: the ticks up to it are simulated. Only the continuation of
+//! the cycle depends on the next packet.
 //!
-//! Packets are taken ahead of time ([`super::inside`]); ticks are kept until a mark can no longer fall before their end.
+//! Packets are processed ahead of time ([`super::inside`]). Ticks are stored as long as a mark can fall before their
+//! end.
 
 use super::Recursion;
 use super::inside::{Accepted, Inside};
@@ -11,7 +13,7 @@ use crate::schemes::Ticks;
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// A tick: from when the CPU had nothing to do, when its overhead began and ended, and whether it counts as a poll.
+/// A tick: since when the CPU was idle, start and end of its overhead, and whether it counts as a poll.
 #[derive(Debug, Clone, Copy)]
 struct Tick {
     idle_from: u64,
@@ -20,23 +22,24 @@ struct Tick {
     is_poll: bool,
 }
 
-/// The CPU as far as it is known, and sums up to there.
+/// The state of the CPU as far as it is known, and the sums up to there.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     time: u64,
     next_tick: u64,
-    /// Packets this cycle may still serve; 0: no cycle.
+    /// Number of packets that this cycle may still serve; 0 without a cycle.
     left: u64,
-    /// A tick fell into the cycle.
+    /// Whether a tick fell into the cycle.
     rearmed: bool,
-    /// A packet departed at `time`, and it is not decided whether its cycle goes on.
+    /// Whether a packet departed at `time`, and it is open whether its cycle continues.
     undecided: bool,
     polls: u64,
     polling: u64,
     idle: u64,
 }
 
-/// What ticks take, and those that end, with cycles that begin by themselves, after what was counted last.
+/// Duration of the ticks' overheads, and the ticks that end, with the cycles that start by themselves, after the last
+/// count.
 struct Timer {
     ticks: Ticks,
     overhead: Draw,
@@ -71,7 +74,8 @@ impl Polled {
 }
 
 impl Known {
-    /// The cycle of the packet that departed at `time` goes on if the next, which comes at `next`, is in the ring; `now` is the latest arrival.
+    /// Decides whether the cycle of the packet that departed at `time` continues: if the next packet, which arrives at
+    /// `next`, is in the ring. `now` is the latest arrival.
     #[inline(always)]
     fn decide(&mut self, timer: &mut Timer, now: u64, next: u64) {
         if !std::mem::take(&mut self.undecided) {
@@ -90,7 +94,7 @@ impl Known {
         }
     }
 
-    /// A tick's overhead, from the later of its time and `time` on.
+    /// Simulates a tick's overhead, from the tick's time or from `time`, whichever is later.
     #[inline(always)]
     fn tick(&mut self, timer: &mut Timer, now: u64, idle_from: u64, is_poll: bool) {
         let began = self.next_tick.max(self.time);
@@ -100,13 +104,14 @@ impl Known {
         self.polling += overhead;
         self.polls += u64::from(is_poll);
         self.next_tick += timer.ticks.period;
-        // Marks are not before the latest arrival.
+        // A mark is never before the latest arrival.
         if self.time > now {
             timer.late.push(Tick { idle_from, began, ended: self.time, is_poll });
         }
     }
 
-    /// Ticks without a cycle, until one starts a cycle for the packet that comes at `next`, or is not before `until`.
+    /// Simulates ticks without a cycle, until one starts a cycle for the packet that arrives at `next`, or one is not
+    /// before `until`.
     #[inline(always)]
     fn wait(&mut self, timer: &mut Timer, now: u64, next: u64, until: u64) {
         while self.left == 0 && self.next_tick.max(self.time) < until {
@@ -116,7 +121,7 @@ impl Known {
         }
     }
 
-    /// Passes over ticks that find nothing, as `schemes::polling` does.
+    /// Skips ticks that find nothing, like `schemes::polling`.
     #[inline(always)]
     fn leave_out(&mut self, timer: &Timer, next: u64) {
         if next < self.time || self.next_tick < self.time {
@@ -132,7 +137,7 @@ impl Known {
         self.next_tick = self.time;
     }
 
-    /// Serves `work`; ticks meanwhile lengthen it and have the cycle begin again at its end.
+    /// Serves `work`. Ticks during that time lengthen it and restart the cycle at its end.
     #[inline(always)]
     fn serve(&mut self, timer: &mut Timer, now: u64, work: u64) {
         let mut end = self.time + work;
@@ -190,7 +195,7 @@ impl Recursion for Polled {
 
     fn counts(&mut self, at: u64) -> Counts {
         if self.inside.is_empty() {
-            // The next packet comes at `at`.
+            // The next packet arrives at `at`.
             self.known.decide(&mut self.timer, self.now, at);
             self.known.wait(&mut self.timer, self.now, at, at);
         }

@@ -1,9 +1,10 @@
-//! Schemes `interrupt` and unmasked `coalesce`: interrupts preempt protocol work and heed nothing but arrivals and
-//! timers, so they are known before it. On the clock that stands still while an interrupt is handled, V(t) = t less the
-//! handling up to t, protocol work is Lindley's recursion: announced by an interrupt at v, a packet departs at
-//! d_n = max(v, d_{n-1}) + S_n. In real time that is d_n and all handling that began before d_n on this clock.
+//! Schemes `interrupt` and unmasked `coalesce`. Interrupts preempt protocol work and depend only on arrivals and
+//! timers, so they are known before it. On the clock that stands still while an interrupt is handled, V(t) = t minus
+//! the handling up to t, protocol work is Lindley's recursion: a packet announced by an interrupt at v departs at d_n =
+//! max(v, d_{n-1}) + S_n. In real time, that is d_n plus all handling that started before d_n on this clock.
 //!
-//! A protocol time that rounds to no tick counts as one here, so that no packet departs at the instant of its interrupt.
+//! A protocol time that rounds to 0 ticks counts as one tick here, so that no packet departs at the instant of its
+//! interrupt.
 
 use netcliff_core::{Point, Scheme};
 
@@ -20,24 +21,24 @@ use crate::tally::{Account, Counts, Histogram};
 #[derive(Debug, Clone, Copy, Default)]
 struct Accepted {
     arrived: u64,
-    /// Protocol time.
+    /// Protocol time [ticks].
     work: u64,
     /// Departure on the clock of protocol work; [`NEVER`] until the packet is announced.
     departs: u64,
     bytes: u32,
 }
 
-/// The latest accepted packets in a ring buffer, interrupts that departures have yet to pass, and the counts.
+/// The latest accepted packets in a ring buffer, interrupts that departures have not passed yet, and the counts.
 pub(super) struct Preempted {
-    /// None: every arrival interrupts, unless an interrupt is being handled.
+    /// The moderation. `None`: every arrival interrupts, unless an interrupt is being handled.
     moderation: Option<Moderation>,
     drops_interrupt: bool,
     handling: Times,
     now: u64,
-    /// End of the latest interrupt, and all handling up to it.
+    /// End of the latest interrupt, and total handling up to it.
     ends: u64,
     total: u64,
-    /// The latest interrupt may still announce packets. Not kept without moderation.
+    /// Whether the latest interrupt may still announce packets. Not maintained without moderation.
     open: bool,
     packets: Box<[Accepted]>,
     ring: usize,
@@ -47,15 +48,15 @@ pub(super) struct Preempted {
     /// Departure of the last announced packet, and the idle time before it, on the clock of protocol work.
     last: u64,
     idle: u64,
-    /// Interrupts of which no departure counted was the later, then [`NONE`].
+    /// Interrupts that are not before the last counted departure, then [`NONE`].
     interrupts: Vec<Handled>,
-    /// Handling before the departure that was counted last.
+    /// Total handling before the last counted departure.
     passed: u64,
     counts: Counts,
 }
 
 impl Preempted {
-    /// None: the scheme is another one, or packets take no time, or some measured ones do not.
+    /// `None` for another scheme, or if packets (or some measured ones) take no time.
     pub(super) fn new(point: &Point, ring: usize, clock: Clock, seed: u64, replication: u64) -> Option<Self> {
         let (moderation, drops_interrupt) = match &point.scheme {
             Scheme::Interrupt { drops_interrupt } => (None, *drops_interrupt),
@@ -75,7 +76,7 @@ impl Preempted {
             ends: 0,
             total: 0,
             open: false,
-            // The packets inside, and the block's packets not counted yet.
+            // Room for the packets inside, and for the block's packets that have not been counted yet.
             packets: vec![Accepted::default(); (ring + BLOCK).next_power_of_two()].into_boxed_slice(),
             ring,
             accepted: 0,
@@ -94,13 +95,13 @@ impl Preempted {
         number & (self.packets.len() - 1)
     }
 
-    /// What the clock of protocol work shows at `at`, which is not before the latest interrupt.
+    /// The clock of protocol work at `at`, which is not before the latest interrupt.
     #[inline]
     fn shown(&self, at: u64) -> u64 {
         at.max(self.ends) - self.total
     }
 
-    /// All that happens before an arrival at `at`: the end of an interrupt, timers.
+    /// Handles everything before an arrival at `at`: the end of an interrupt, and timers.
     #[inline]
     fn catch_up(&mut self, at: u64) {
         loop {
@@ -122,7 +123,8 @@ impl Preempted {
         }
     }
 
-    /// An interrupt begins at `at` and announces all that waits; what arrives until its end is announced as it comes.
+    /// Starts an interrupt at `at`, which announces all waiting packets. Packets that arrive before its end are
+    /// announced as they arrive.
     #[inline]
     fn interrupt(&mut self, at: u64) {
         let shown = at - self.total;
@@ -137,7 +139,7 @@ impl Preempted {
         self.announce(shown);
     }
 
-    /// Announces all that waits by an interrupt that began at `at` on the clock of protocol work.
+    /// Announces all waiting packets by an interrupt that started at `at` on the clock of protocol work.
     #[inline]
     fn announce(&mut self, at: u64) {
         while self.announced < self.accepted {
@@ -150,7 +152,7 @@ impl Preempted {
         }
     }
 
-    /// A packet arrives at `at`.
+    /// Handles the arrival of a packet at `at`.
     #[inline]
     fn arrive_one(&mut self, at: u64, work: u64, bytes: u32) {
         let shown = self.shown(at);
@@ -170,7 +172,8 @@ impl Preempted {
         }
     }
 
-    /// Arrivals without moderation, whether they interrupt decided without a branch: none would predict it.
+    /// Handles arrivals without moderation. Whether they interrupt is computed without a branch, because it would not
+    /// be predictable.
     fn arrive_unmoderated(&mut self, packets: PacketBlock<'_>) {
         let mask = self.packets.len() - 1;
         let kept = &mut self.packets[..=mask];

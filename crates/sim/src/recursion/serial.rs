@@ -1,7 +1,9 @@
-//! Schemes `disable-enable`, `napi-2007` and `napi` of a device: the CPU does one thing after the other. When the packet before departed, the ring holds the
-//! next one or not; what comes before its service follows from that alone, and so does its departure (Lindley 1952, with set-up times).
+//! Schemes `disable-enable`, `napi-2007` and `napi` of a device: the CPU does one thing after the other. When a packet
+//! departs, the ring holds the next one or not. What precedes its service follows from that alone, and so does its
+//! departure (Lindley 1952, with set-up times).
 //!
-//! Packets are taken ahead of time ([`super::inside`]); at a mark what is still to come of them is taken off the sums.
+//! Packets are processed ahead of time ([`super::inside`]). At a mark, the part that lies in the future is subtracted
+//! from the sums.
 
 use super::Recursion;
 use super::before::{Before, Befores};
@@ -10,22 +12,22 @@ use super::work_clock::{Instant, WorkClock};
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// A scheme.
+/// A scheme's rule.
 pub(super) trait Discipline {
-    /// Whether polls are counted when their overhead begins; else when it ends.
+    /// Whether polls are counted when their overhead starts; otherwise when it ends.
     const COUNTS_AT_ONCE: bool;
 
-    /// What comes before a packet that arrived at `arrived`, where the one before departed at `last` (None: nothing), and its protocol time, which by itself
-    /// is `work`.
+    /// What precedes the service of a packet that arrived at `arrived`, when the previous packet departed at `last`
+    /// (`None`: nothing), and its protocol time. `work` is the packet's own part of that.
     fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Option<Before>, u64);
 
-    /// What `before` of an arrival at `at` will begin with; it is drawn only once.
+    /// The first part of `before` for an arrival at `at`. It is drawn only once.
     fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
         (0, 0)
     }
 }
 
-/// The packets, with what comes before their service.
+/// The packets, with what precedes their service.
 pub(super) struct Serial<D, C> {
     discipline: D,
     clock: C,

@@ -1,9 +1,10 @@
-//! Scheme `napi` with one application. Softirqs preempt it, and of it they heed only whether it sleeps and whether its socket is full; it works by the
-//! clock V that stands still while they run. So all is known when a packet comes: how softirqs get to it as in [`super::serial`], and when it is taken from
-//! the socket by Lindley's recursion on V ([`taken`]).
+//! Scheme `napi` with one application. Softirqs preempt the application. They only depend on whether it sleeps and
+//! whether its socket is full; the application works on the clock V that stands still while they run. So everything is
+//! known when a packet arrives: how softirqs get to it, as in [`super::serial`], and when the application takes it from
+//! the socket, by Lindley's recursion on V ([`taken`]).
 //!
-//! That ends where the kernel wakes ksoftirqd, with which the application shares the CPU. The machine of events goes on from there, to the next instant
-//! at which nothing is left to do.
+//! The recursion ends where the kernel wakes ksoftirqd, which shares the CPU with the application. The machine of
+//! events continues from there to the next instant at which the CPU is idle.
 
 mod counts;
 mod taken;
@@ -22,7 +23,7 @@ use crate::source::PacketBlock;
 use crate::tally::Counts;
 use taken::Taken;
 
-/// None: the host or the scheme has what only events do.
+/// `None` if the host or the scheme has a feature that only the machine of events supports.
 pub(super) fn run(
     napi: &Napi,
     point: &Point,
@@ -54,59 +55,60 @@ pub(super) fn run(
     Some(machine.finish().0)
 }
 
-/// A packet that protocol processing is known to get to.
+/// A packet whose protocol processing is known.
 #[derive(Debug, Clone, Copy, Default)]
 struct Processed {
     arrived: u64,
-    /// [`NEVER`]: the machine of events is to process it.
+    /// Departure from protocol processing. [`NEVER`] if the machine of events has to process the packet.
     departs: u64,
-    /// CPU time of the application for it, with the switch to it [ticks].
+    /// CPU time of the application for the packet, including the switch to it [ticks].
     application: u64,
-    /// It finds the socket full.
+    /// Whether the packet finds the socket full.
     dropped: bool,
 }
 
-/// handle_softirqs and net_rx_action, as far as they count what they do.
+/// The counters of handle_softirqs and net_rx_action.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rounds {
-    /// They run on an idle CPU, which the application that they wake is to get.
+    /// Whether they run on an idle CPU, which then goes to the application that they wake.
     on_idle: bool,
     began: u64,
     round_began: u64,
     done: u32,
-    /// Packets that the round may still process.
+    /// Number of packets that the round may still process.
     budget: u64,
-    /// The end of the round whose last poll used its weight has been counted.
+    /// Whether the end of the round whose last poll used its weight has been counted.
     counted: bool,
 }
 
-/// The CPU from an instant at which nothing was left to do.
+/// The CPU since an instant at which it was idle.
 struct Softirqs {
     backlog: bool,
-    /// Packets that the ring has room for.
+    /// Number of packets that the ring has room for.
     ring: usize,
     drop_cost: f64,
     limits: Limits,
     packets: Box<[Processed]>,
     accepted: usize,
     taken: Taken,
-    /// The first packet since nothing was left to do, when that was, and the latest arrival.
+    /// First packet since the CPU was idle, the time of that, and the latest arrival.
     first: usize,
     began: u64,
     now: u64,
-    /// When the last accepted packet departs.
+    /// Departure of the last accepted packet.
     last: u64,
     befores: Befores,
     /// CPU time of the application for all accepted packets [ticks].
     application: u64,
-    /// When the backlog is moved to the process queue next or was last, and the first packet that waits for that.
+    /// Time at which the backlog is moved to the process queue (next or last), and the first packet that waits for
+    /// that.
     spliced_at: u64,
     waits_from: usize,
     rounds: Rounds,
-    /// When the application got the CPU; it has been woken since the last interrupt.
+    /// Time at which the application got the CPU, and whether it has been woken since the last interrupt.
     since: u64,
     woke: bool,
-    /// When ksoftirqd is woken; packets that it finds, and those of them that were spliced.
+    /// Time at which ksoftirqd is woken, the packets that it finds, and the number of these that were spliced.
     stops_at: u64,
     left: Vec<Packet>,
     spliced: usize,
@@ -116,7 +118,7 @@ struct Softirqs {
 impl Softirqs {
     fn new(napi: &Napi, point: &Point, limits: Limits) -> Self {
         let ring = point.host.ring as usize;
-        // enqueue_to_backlog has room for one more, and what was spliced has room besides.
+        // enqueue_to_backlog has room for one more packet; spliced packets have room in addition.
         let (ring, inside) = if napi.backlog { (ring + 1, 2 * (ring + 1)) } else { (ring, ring) };
         let places = (inside + BLOCK).next_power_of_two();
         Self {
@@ -145,7 +147,8 @@ impl Softirqs {
         }
     }
 
-    /// Follows packets from an instant at which `machine` has nothing left to do, to one at which ksoftirqd is woken. None: the replication is over.
+    /// Follows packets from an instant at which `machine` is idle to one at which ksoftirqd is woken. `None`: the
+    /// replication is over.
     fn follow(&mut self, machine: &mut Machine<()>, napi: &Napi) -> Option<Left> {
         self.begin(machine);
         let (source, times, records) = machine.parts();
@@ -175,7 +178,7 @@ impl Softirqs {
         Some(self.leave(&mut instance))
     }
 
-    /// From what the machine has come to.
+    /// Starts from the state of the machine.
     fn begin(&mut self, machine: &mut Machine<()>) {
         (self.now, self.counts) = (machine.last_arrival(), machine.counts);
         (self.first, self.began, self.last) = (self.accepted, machine.now, machine.now);
@@ -189,7 +192,7 @@ impl Softirqs {
         number & (self.packets.len() - 1)
     }
 
-    /// Takes arrivals; how many came before ksoftirqd is woken.
+    /// Takes arrivals. Returns the number of those before ksoftirqd is woken.
     fn arrive(&mut self, block: &PacketBlock<'_>, instance: &mut OneNapi<'_>) -> usize {
         for (number, gap) in block.gaps.iter().enumerate() {
             let arrived = self.now + gap;
@@ -222,7 +225,7 @@ impl Softirqs {
         self.packets[self.place(self.accepted.wrapping_sub(self.ring))].departs <= arrived
     }
 
-    /// Softirqs get to a packet, and the application.
+    /// Computes when softirqs and the application process a packet.
     #[inline]
     fn serve(&mut self, packet: Packet, instance: &mut OneNapi<'_>) {
         let (mut began, mut interrupted) = (self.last, self.last);
@@ -257,7 +260,7 @@ impl Softirqs {
             self.counts.lost_latency += latency;
         } else {
             let switch = asleep.then(|| instance.switch());
-            // Who sleeps is woken by the first packet after an interrupt.
+            // The first packet after an interrupt wakes a sleeping application.
             self.taken.hand(&packet, interrupted, switch);
             self.woke |= asleep;
             application = packet.application + switch.unwrap_or(0);
@@ -268,7 +271,7 @@ impl Softirqs {
         self.accepted += 1;
     }
 
-    /// What comes before a packet happens; false: as far as that wakes ksoftirqd.
+    /// Advances through what precedes a packet. Returns false if that wakes ksoftirqd; then advances up to there.
     #[inline]
     fn reach(&mut self, before: &mut Before, follows: Follows, instance: &mut OneNapi<'_>) -> bool {
         self.rounds.counted = false;
@@ -298,12 +301,12 @@ impl Softirqs {
         true
     }
 
-    /// Protocol time of a packet that finds the socket full and would take `own` [ticks].
+    /// Protocol time of a packet that finds the socket full; `own` is its usual time [ticks].
     fn dropped_work(&self, own: u64) -> u64 {
         if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
 
-    /// A packet that the machine of events is to process.
+    /// Leaves a packet to the machine of events.
     #[cold]
     fn leave_packet(&mut self, packet: Packet) {
         let place = self.place(self.accepted);
@@ -316,7 +319,8 @@ impl Softirqs {
         self.left.push(packet);
     }
 
-    /// net_rx_action, after a poll of `work` packets whose instance is scheduled again at `now`: true if the next poll is left to the next round.
+    /// net_rx_action, after a poll of `work` packets whose instance is scheduled again at `now`. Returns true if the
+    /// next poll is left to the next round.
     #[cold]
     fn leaves_next_poll(&mut self, work: u64, now: u64) -> bool {
         self.rounds.budget = self.rounds.budget.saturating_sub(work);
@@ -324,7 +328,8 @@ impl Softirqs {
         self.limits.older || self.rounds.budget == 0 || too_long
     }
 
-    /// handle_softirqs, at the end of a round at `now` that leaves something pending: true if ksoftirqd is woken, else the next round begins.
+    /// handle_softirqs, at the end of a round at `now` that leaves work pending. Returns true if ksoftirqd is woken;
+    /// otherwise the next round starts.
     #[cold]
     fn stops_after_round(&mut self, now: u64) -> bool {
         self.rounds.done += 1;
@@ -337,7 +342,7 @@ impl Softirqs {
         false
     }
 
-    /// The poll has used its weight, which ends its round when its last packet departs.
+    /// The poll has used its weight, so its round ends when its last packet departs.
     #[cold]
     fn stops_by_weight(&mut self) {
         if !std::mem::replace(&mut self.rounds.counted, true) {
@@ -345,7 +350,7 @@ impl Softirqs {
         }
     }
 
-    /// True if ksoftirqd is woken by `at`, when no packet comes until then.
+    /// Whether ksoftirqd is woken by `at`, if no packet arrives until then.
     fn stops_by(&mut self, at: u64, instance: &OneNapi<'_>) -> bool {
         if self.stops_at == NEVER && instance.is_full() && at >= self.last {
             self.stops_by_weight();

@@ -16,12 +16,12 @@ fn agree(point: &Point, packets: u64) {
     assert!(recursion.segments == events.segments, "latencies of {label}");
 }
 
-/// Over rings, services, arrivals and loads; with a hundred packets there is a mark at each.
+/// Compares over rings, services, arrivals and loads. With a hundred packets, there is a mark at each packet.
 fn agree_everywhere(schemes: &[&str]) {
     agree_with(schemes, |_, _| {});
 }
 
-/// Also with what `more` sets in the host by the turn.
+/// Like [`agree_everywhere`]; `more` also changes the host, by the number of the turn.
 fn agree_with(schemes: &[&str], more: impl Fn(usize, &mut Host)) {
     let services = [
         Service::Exponential,
@@ -37,7 +37,7 @@ fn agree_with(schemes: &[&str], more: impl Fn(usize, &mut Host)) {
                 for kpps in [50.0, 120.0, 180.0, 1000.0] {
                     turn += 1;
                     let service = services[turn % services.len()].clone();
-                    // Whole microseconds and constant arrivals: many events at the same instant.
+                    // Times in whole microseconds and constant arrivals cause many simultaneous events.
                     let (interrupt_s, protocol_s) = if turn % 3 == 0 { (2e-6, 4e-6) } else { (3.73e-6, 5.34e-6) };
                     let plain = Host::pentium4_2530mhz();
                     let mut host = Host { ring, service, interrupt_s, protocol_s, ..plain };
@@ -71,7 +71,7 @@ fn interrupts_agree_with_events() {
     agree_everywhere(&["interrupt:drops_interrupt=true", "interrupt:drops_interrupt=false"]);
 }
 
-/// Whole microseconds for all, or nothing, beside the usual times.
+/// Sets all costs to whole microseconds or to zero, in addition to the usual times.
 fn polled_and_masked(turn: usize, host: &mut Host) {
     let [none, one, two] = [0.0, 1e-6, 2e-6];
     (host.poll_s, host.mask_s, host.interrupt_latency_s) = match turn % 7 {
@@ -108,7 +108,7 @@ fn polling_agrees_with_events() {
     agree_with(&schemes, polled_and_masked);
 }
 
-/// Between packets whole seconds are passed over, and constant overheads that are multiples of the period meet ticks.
+/// Between packets, whole seconds are skipped; constant overheads that are multiples of the period coincide with ticks.
 #[test]
 fn polling_agrees_where_packets_are_rare() {
     for (scheme, pps) in [("polling:period=20us,quota=3", 20.0), ("polling:period=2us,quota=1", 150.0)] {
@@ -127,7 +127,7 @@ fn napi_agrees_with_events() {
     agree_with(&["napi", "napi:weight=1", "napi:weight=3,ksoftirqd=true", "napi:budget=1,weight=8"], polled_and_masked);
 }
 
-/// An application that keeps up or does not, with a socket that is large or is not, and what waking it and switching to it take.
+/// Adds an application that keeps up or does not, with a large or small socket, and wake-up and switch times.
 fn with_application(turn: usize, host: &mut Host) {
     polled_and_masked(turn, host);
     host.interrupt_latency_s = 0.0;
@@ -151,7 +151,7 @@ fn an_application_behind_a_device_agrees_with_events() {
     agree_with(&schemes, with_application);
 }
 
-/// A CPU that is away for a tenth of the time: for less than a packet takes, for as long as the smaller rings hold, and for longer.
+/// Adds pauses for a tenth of the time: shorter than a packet takes, as long as the smaller rings hold, and longer.
 fn paused(turn: usize, host: &mut Host) {
     polled_and_masked(turn, host);
     host.interrupt_s = if turn.is_multiple_of(11) { 1e-6 } else { host.interrupt_s };

@@ -1,40 +1,43 @@
-//! [`WorkClock`]: the clock by which a CPU gets work done. [`Steady`] is that of the arrivals. [`Pausing`] stands still while the CPU is away: what a CPU does
-//! without pauses it does by this clock with them, and what it shows as d is, in real time, d and all pauses that began before d on it.
+//! [`WorkClock`]: the clock on which a CPU does its work. [`Steady`] is the real clock. [`Pausing`] stands still while
+//! the CPU is away: on it, a CPU with pauses does what a CPU without pauses does in real time. Its instant d is, in
+//! real time, d plus all pauses that started before d on it.
 
 use netcliff_core::Point;
 
 use crate::clock::Clock;
 use crate::machine::Pauses;
 
-/// An instant: in real time, and on the clock of work [ticks].
+/// An instant, in real time and on the clock of work [ticks].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Instant {
     pub at: u64,
     pub shown: u64,
 }
 
-/// See the module.
+/// A clock of work, see the module.
 pub(super) trait WorkClock {
-    /// The least that a packet takes [ticks]: where pauses are, none departs in the instant in which it came, at which a pause would begin or not.
+    /// Shortest time of a packet [ticks]. With pauses, no packet departs at the instant of its arrival, where the order
+    /// against the start of a pause would be open.
     const LEAST: u64;
 
-    /// The latest arrival [ticks].
+    /// Time of the latest arrival [ticks].
     fn now(&self) -> u64;
 
-    /// The next arrival, `gap` later.
+    /// Advances to the next arrival, `gap` later.
     fn pass(&mut self, gap: u64) -> Instant;
 
-    /// What it shows at `at`, which is not before any instant that was asked for.
+    /// The clock's value at `at`. `at` is not before any instant asked for earlier.
     fn shown(&mut self, at: u64) -> u64;
 
-    /// Pauses that began before what it shows as `shown`, added up [ticks]; asked in rising order, up to what was asked for.
+    /// Total of the pauses that started before the instant `shown` of this clock [ticks]. Calls have rising values, up
+    /// to what was asked for before.
     fn away(&mut self, shown: u64) -> u64;
 
-    /// What has been asked will not be asked again.
+    /// Forgets the pauses before the last instant asked for.
     fn forget(&mut self) {}
 }
 
-/// The CPU is never away.
+/// The clock of a CPU that is never away.
 #[derive(Debug, Default)]
 pub(super) struct Steady {
     now: u64,
@@ -65,24 +68,24 @@ impl WorkClock for Steady {
     }
 }
 
-/// A pause: what the clock shows in it, and all pauses up to its end.
+/// A pause: the clock's value during it, and the total of all pauses up to its end.
 #[derive(Debug, Clone, Copy)]
 struct Pause {
     shown: u64,
     total: u64,
 }
 
-/// A CPU with pauses.
+/// The clock of a CPU with pauses.
 #[derive(Debug)]
 pub(super) struct Pausing {
     now: u64,
     pauses: Pauses,
-    /// Pauses that have begun, added up.
+    /// Total of the pauses that have started.
     total: u64,
-    /// Those that what departs has yet to pass; of them, so many have been.
+    /// Pauses that departures have not passed yet, and the number of them that have been passed.
     begun: Vec<Pause>,
     passed: usize,
-    /// Pauses before those, added up.
+    /// Total of the pauses before those.
     before: u64,
 }
 
@@ -115,7 +118,7 @@ impl WorkClock for Pausing {
             self.total += self.pauses.length();
             self.begun.push(Pause { shown, total: self.total });
         }
-        // In a pause it shows when that began.
+        // During a pause, the clock shows the pause's start.
         at.max(self.pauses.end()) - self.total
     }
 

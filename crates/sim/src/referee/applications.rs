@@ -1,4 +1,4 @@
-//! Applications, each a thread with a socket, and the queue in which they wait for the CPU.
+//! Applications, each a thread with a socket, and the queue of threads that wait for the CPU.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ pub(super) struct Thread {
     pub socket: VecDeque<Packet>,
     pub limit: usize,
     pub asleep: bool,
-    /// It has slept since it ran.
+    /// Whether the thread has slept since it last ran.
     pub slept: bool,
-    /// What is left of the piece that another thread interrupted.
+    /// Rest of the piece of work that another thread interrupted.
     pub left: u64,
     pub counts: SocketCounts,
-    /// True while it works on a packet.
+    /// Whether the thread processes a packet.
     pub in_hand: bool,
 }
 
@@ -41,15 +41,15 @@ impl World {
         self.applications.iter().map(|thread| thread.socket.len()).sum()
     }
 
-    /// The counts of the packet's application; counts that are not read if it has none.
-    pub(super) fn told(&mut self, packet: Packet) -> &mut SocketCounts {
+    /// The counts of the packet's application. If it has none, counts that nobody reads.
+    pub(super) fn counts_for(&mut self, packet: Packet) -> &mut SocketCounts {
         match self.applications.get_mut(usize::from(packet.socket)) {
             Some(thread) => &mut thread.counts,
             None => &mut self.nobody,
         }
     }
 
-    /// What the occupancy of a socket adds to a time that grows by `cold` when it is full.
+    /// Time that the occupancy of a socket adds; a full socket adds `cold`.
     fn colder(&self, application: usize, cold: f64) -> u64 {
         let thread = &self.applications[application];
         to_ticks(cold * thread.socket.len() as f64 / thread.limit as f64)
@@ -68,7 +68,7 @@ impl World {
         if asleep { own + self.wakeup.next() } else { own }
     }
 
-    /// A processed packet goes to its socket. True if its application wakes.
+    /// Puts a processed packet into its socket. Returns true if the application wakes up.
     pub(super) fn reaches_socket(&mut self, packet: Packet) -> bool {
         let place = usize::from(packet.socket);
         let thread = &mut self.applications[place];
@@ -92,12 +92,12 @@ impl World {
         self.applications.iter().any(|thread| !thread.asleep)
     }
 
-    /// The slice of what got the CPU at `since` was used up at the last tick.
+    /// Whether the slice of the thread that got the CPU at `since` was used up at the last tick.
     pub(super) fn slice_used(&self, since: u64) -> bool {
         (self.now + self.tick_offset) / self.tick * self.tick >= since + self.slice + self.tick_offset
     }
 
-    /// The running application goes to the end of the queue with what is left of its piece.
+    /// Moves the running application to the end of the queue, with `left` of its piece of work.
     pub(super) fn suspend(&mut self, left: u64) {
         if let Some(place) = self.running.take() {
             self.applications[place].left = left;
@@ -105,8 +105,8 @@ impl World {
         }
     }
 
-    /// The first in the queue gets the CPU. The piece that it has to do first: what is left, and a switch if it slept or another
-    /// ran; None: it takes a packet.
+    /// Gives the CPU to the first thread of the queue. Returns the work it has to do first: the rest of its piece, and
+    /// a switch if it slept or another thread ran. `None`: it takes a packet.
     pub(super) fn resume(&mut self) -> Option<u64> {
         let place = self.queue.pop_front()?;
         let thread = &mut self.applications[place];
@@ -116,21 +116,21 @@ impl World {
         if owes { Some(left + self.switch.next()) } else { (left > 0).then_some(left) }
     }
 
-    /// CPU time of the running application.
+    /// Charges CPU time to the running application.
     pub(super) fn book(&mut self, span: u64) {
         if let Some(place) = self.running {
             self.applications[place].counts.cpu += span;
         }
     }
 
-    /// The running application has done its piece.
+    /// Records that the running application has finished its piece.
     pub(super) fn piece_done(&mut self) {
         if let Some(place) = self.running {
             self.applications[place].in_hand = false;
         }
     }
 
-    /// The running application's next packet; None: it falls asleep.
+    /// Time of the running application's next packet. `None`: it falls asleep.
     pub(super) fn application_piece(&mut self) -> Option<u64> {
         let place = self.running?;
         let colder = self.colder(place, self.cold_application);

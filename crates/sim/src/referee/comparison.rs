@@ -1,4 +1,4 @@
-//! Fast simulator and referee side by side over random configurations.
+//! Compares the fast simulator and the referee over random configurations.
 
 use netcliff_core::{FrameSizes, Host, Point, Scheme, Service, Traffic};
 
@@ -42,20 +42,20 @@ fn compare(packets: usize, point: &Point, seed: u64) -> Counts {
     assert!(fates.0[slow.fates.len()..].iter().all(|(_, _, at)| *at >= fast.at), "{label}");
     assert_eq!(*fast, slow.counts, "counts (fast, referee) of {label}");
     let each: Vec<SocketCounts> = slow.applications.iter().map(|thread| thread.counts).collect();
-    let told = if each.len() > 1 { each.len() } else { 0 };
-    let last = &records.sockets[records.sockets.len() - told..];
-    assert_eq!(last, &each[..told], "applications (fast, referee) of {label}");
+    let several = if each.len() > 1 { each.len() } else { 0 };
+    let last = &records.sockets[records.sockets.len() - several..];
+    assert_eq!(last, &each[..several], "applications (fast, referee) of {label}");
     let sum = |of: fn(&SocketCounts) -> u64| last.iter().map(of).sum::<u64>();
-    if told > 0 {
+    if several > 0 {
         assert_eq!((sum(|one| one.offered), sum(|one| one.cpu)), (fast.offered, fast.cpu[3]), "{label}");
     }
     *fast
 }
 
-/// Numbers for a configuration.
-struct Dice(Stream, [f64; BLOCK], usize);
+/// Random numbers for a configuration.
+struct Rng(Stream, [f64; BLOCK], usize);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self) -> f64 {
         if self.2 == BLOCK {
             self.0.uniform(&mut self.1);
@@ -70,7 +70,7 @@ impl Dice {
     }
 
     fn time_s(&mut self, largest: f64) -> f64 {
-        // One time in five is zero: ties and empty stages.
+        // One value in five is zero: simultaneous events and empty stages.
         if self.roll() < 0.2 { 0.0 } else { self.roll() * largest }
     }
 
@@ -116,27 +116,27 @@ impl Dice {
     }
 }
 
-fn many(count: u64, scheme: impl Fn(&mut Dice) -> String) {
+fn many(count: u64, scheme: impl Fn(&mut Rng) -> String) {
     many_with(count, scheme, |_, _| {});
 }
 
-/// Also with what `more` adds to the host; the counts at each end.
-fn many_with(count: u64, scheme: impl Fn(&mut Dice) -> String, more: impl Fn(&mut Dice, &mut Host)) -> Vec<Counts> {
+/// Compares `count` configurations whose hosts `more` changes. Returns the counts at each end.
+fn many_with(count: u64, scheme: impl Fn(&mut Rng) -> String, more: impl Fn(&mut Rng, &mut Host)) -> Vec<Counts> {
     many_over(PACKETS, count, scheme, more)
 }
 
-/// Also of so many packets each.
+/// Compares `count` configurations of `packets` packets each.
 fn many_over(
     packets: usize,
     count: u64,
-    scheme: impl Fn(&mut Dice) -> String,
-    more: impl Fn(&mut Dice, &mut Host),
+    scheme: impl Fn(&mut Rng) -> String,
+    more: impl Fn(&mut Rng, &mut Host),
 ) -> Vec<Counts> {
     let run = |seed| {
-        let mut dice = Dice(Stream::new(seed, Purpose::Size, 99), [0.0; BLOCK], BLOCK);
-        let scheme = scheme(&mut dice).parse().unwrap();
-        let mut point = Point { host: dice.host(), scheme, traffic: dice.traffic() };
-        more(&mut dice, &mut point.host);
+        let mut rng = Rng(Stream::new(seed, Purpose::Size, 99), [0.0; BLOCK], BLOCK);
+        let scheme = scheme(&mut rng).parse().unwrap();
+        let mut point = Point { host: rng.host(), scheme, traffic: rng.traffic() };
+        more(&mut rng, &mut point.host);
         point.host.validate().unwrap();
         compare(packets, &point, seed)
     };
@@ -155,49 +155,49 @@ fn ideal_agrees_packet_for_packet() {
 
 #[test]
 fn interrupt_agrees_packet_for_packet() {
-    many(200, |dice| format!("interrupt:drops_interrupt={}", dice.roll() < 0.5));
+    many(200, |rng| format!("interrupt:drops_interrupt={}", rng.roll() < 0.5));
 }
 
 #[test]
 fn disable_enable_agrees_packet_for_packet() {
-    many(200, |dice| format!("disable-enable:merged={}", dice.roll() < 0.5));
+    many(200, |rng| format!("disable-enable:merged={}", rng.roll() < 0.5));
 }
 
-/// Polling periods must be longer than the poll overhead, which is at most 2 us here.
-fn polled(dice: &mut Dice) -> String {
-    format!("period={}ns,quota={}", 2001 + dice.up_to(30_000), dice.up_to(6))
+/// A polling period must be longer than the poll overhead, which is at most 2 us here.
+fn polled(rng: &mut Rng) -> String {
+    format!("period={}ns,quota={}", 2001 + rng.up_to(30_000), rng.up_to(6))
 }
 
 #[test]
 fn polling_agrees_packet_for_packet() {
-    many(300, |dice| format!("polling:{}", polled(dice)));
+    many(300, |rng| format!("polling:{}", polled(rng)));
 }
 
 #[test]
 fn napi_2007_agrees_packet_for_packet() {
-    many(300, |dice| format!("napi-2007:{}", polled(dice)));
+    many(300, |rng| format!("napi-2007:{}", polled(rng)));
 }
 
 #[test]
 fn coalescing_agrees_packet_for_packet() {
-    many(600, |dice| {
-        let mut text = "coalesce:drops_interrupt=".to_owned() + if dice.roll() < 0.5 { "true" } else { "false" };
+    many(600, |rng| {
+        let mut text = "coalesce:drops_interrupt=".to_owned() + if rng.roll() < 0.5 { "true" } else { "false" };
         for key in ["usecs", "packet_timer", "min_gap"] {
-            if dice.roll() < 0.5 {
-                text += &format!(",{key}={}us", dice.up_to(60) - 1);
+            if rng.roll() < 0.5 {
+                text += &format!(",{key}={}us", rng.up_to(60) - 1);
             }
         }
-        text + if dice.roll() < 0.5 { ",masked=true" } else { "" } + ["", ",frames=1"][dice.up_to(2) as usize - 1]
+        text + if rng.roll() < 0.5 { ",masked=true" } else { "" } + ["", ",frames=1"][rng.up_to(2) as usize - 1]
     });
-    many(200, |dice| format!("coalesce:frames={},masked={}", dice.up_to(9), dice.roll() < 0.5));
+    many(200, |rng| format!("coalesce:frames={},masked={}", rng.up_to(9), rng.roll() < 0.5));
 }
 
-fn hybrid(dice: &mut Dice) -> String {
-    let down = dice.up_to(300);
-    let polled = polled(dice);
+fn hybrid(rng: &mut Rng) -> String {
+    let down = rng.up_to(300);
+    let polled = polled(rng);
     let up_down =
-        if dice.roll() < 0.5 { format!("up={}kpps,down={down}kpps,", down + dice.up_to(50)) } else { String::new() };
-    format!("hybrid:{up_down}{polled},ewma={},merged={}", 0.1 + 0.9 * dice.roll(), dice.roll() < 0.5)
+        if rng.roll() < 0.5 { format!("up={}kpps,down={down}kpps,", down + rng.up_to(50)) } else { String::new() };
+    format!("hybrid:{up_down}{polled},ewma={},merged={}", 0.1 + 0.9 * rng.roll(), rng.roll() < 0.5)
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn hybrid_agrees_packet_for_packet() {
     many(300, hybrid);
 }
 
-fn dim(dice: &mut Dice) -> String {
-    let profile = if dice.roll() < 0.5 { "eqe" } else { "cqe" };
-    format!("dim:profile={profile},start={}", dice.up_to(5) - 1)
+fn dim(rng: &mut Rng) -> String {
+    let profile = if rng.roll() < 0.5 { "eqe" } else { "cqe" };
+    format!("dim:profile={profile},start={}", rng.up_to(5) - 1)
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn dim_agrees_packet_for_packet() {
     many(200, dim);
 }
 
-/// Measured and decided by code of their own on both sides, so that runs are long enough for hundreds of decisions: a walk of lib/dim
-/// to all its states takes some ten decisions of 64 interrupts each.
+/// Both sides measure and decide with separate code. The runs are long enough for hundreds of decisions: a walk of
+/// lib/dim to all its states takes some ten decisions of 64 interrupts each.
 #[test]
 fn long_runs_of_adaptive_schemes_agree_packet_for_packet() {
     many_over(30_000, 25, hybrid, |_, _| {});
@@ -225,43 +225,43 @@ fn long_runs_of_adaptive_schemes_agree_packet_for_packet() {
 
 #[test]
 fn deferred_interrupts_agree_packet_for_packet() {
-    many(300, |dice| {
+    many(300, |rng| {
         format!(
             "napi:weight={},threaded={},defer_hard_irqs={},gro_flush_timeout={}us",
-            dice.up_to(80),
-            dice.roll() < 0.3,
-            dice.up_to(4),
-            dice.up_to(100)
+            rng.up_to(80),
+            rng.roll() < 0.3,
+            rng.up_to(4),
+            rng.up_to(100)
         )
     });
 }
 
-/// A device's poll that gathers packets, beside all that ends one.
+/// A device's poll that gathers packets, together with everything that can end a poll.
 #[test]
 fn gathered_packets_agree_packet_for_packet() {
-    let gathering = |dice: &mut Dice, napi: String| {
-        format!("{napi},gro_normal_batch={},ksoftirqd={}", dice.up_to(12), dice.roll() < 0.3)
+    let gathering = |rng: &mut Rng, napi: String| {
+        format!("{napi},gro_normal_batch={},ksoftirqd={}", rng.up_to(12), rng.roll() < 0.3)
     };
     let each = [sides::transmissions, sides::flow_control, pauses::pauses, applications::applications];
     many_with(
         1000,
-        |dice| {
-            let napi = sides::linux(dice, false);
-            gathering(dice, napi)
+        |rng| {
+            let napi = sides::linux(rng, false);
+            gathering(rng, napi)
         },
-        |dice, host| {
+        |rng, host| {
             for more in each {
-                if dice.roll() < 0.3 {
-                    more(dice, host);
+                if rng.roll() < 0.3 {
+                    more(rng, host);
                 }
             }
         },
     );
     many_with(
         300,
-        |dice| {
-            let napi = sides::busy_napi(dice);
-            gathering(dice, napi)
+        |rng| {
+            let napi = sides::busy_napi(rng);
+            gathering(rng, napi)
         },
         sides::busy,
     );
@@ -269,15 +269,15 @@ fn gathered_packets_agree_packet_for_packet() {
 
 #[test]
 fn napi_agrees_packet_for_packet() {
-    many(600, |dice| {
+    many(600, |rng| {
         format!(
             "napi:weight={},budget={},budget_time={}us,backlog={},threaded={},ksoftirqd={}",
-            dice.up_to(80),
-            dice.up_to(400),
-            dice.up_to(3000),
-            dice.roll() < 0.5,
-            dice.roll() < 0.3,
-            dice.roll() < 0.4
+            rng.up_to(80),
+            rng.up_to(400),
+            rng.up_to(3000),
+            rng.roll() < 0.5,
+            rng.roll() < 0.3,
+            rng.roll() < 0.4
         )
     });
 }

@@ -1,4 +1,4 @@
-//! A CPU as a stack of jobs: the top one runs, a new one on top preempts it, its end resumes the one below.
+//! A CPU as a stack of jobs: the top one runs, a new one preempts it, and its end resumes the one below.
 
 use std::cmp::Reverse;
 
@@ -50,7 +50,7 @@ impl<K: Copy> Cpu<K> {
         self.jobs.push(Job { kind, account, left });
     }
 
-    /// Plans the end of the top job, unless it is frozen; plans made before are void.
+    /// Plans the end of the top job, unless it is frozen. Earlier plans become invalid.
     pub(super) fn plan(&mut self, world: &mut World) {
         self.plan += 1;
         if let Some(job) = self.jobs.last().filter(|_| !world.paused()) {
@@ -58,7 +58,7 @@ impl<K: Copy> Cpu<K> {
         }
     }
 
-    /// Whether a planned end still holds.
+    /// Whether a planned end is still valid.
     pub(super) fn holds(&self, plan: u64) -> bool {
         plan == self.plan
     }

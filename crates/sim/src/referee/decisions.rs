@@ -1,17 +1,17 @@
-//! What `hybrid` and `dim` measure and decide, written a second time: hybrid from docs/theory/host.md, dim line by line from Linux's
-//! lib/dim (dim.c, net_dim.c) and include/linux/dim.h, with its tables.
+//! The measurements and decisions of `hybrid` and `dim`, implemented a second time: `hybrid` from docs/theory/host.md,
+//! `dim` line by line from Linux's lib/dim (dim.c, net_dim.c) and include/linux/dim.h, with its tables.
 
 use netcliff_core::{DimProfile, Host, Hybrid};
 
-/// The measured rate and frame size of `hybrid`, in seconds and bytes.
+/// Measures the packet rate and frame size for `hybrid`, in seconds and bytes.
 pub(super) struct RateMeter {
     scheme: Hybrid,
     interrupt_s: f64,
     fixed_s: f64,
     per_byte_s: f64,
-    /// Sizes of the packets of the present window.
+    /// Frame sizes of the packets in the present window.
     window: Vec<u32>,
-    /// When it began (s).
+    /// Start of the window (s).
     began: f64,
     /// Moving averages: rate (pps) and frame size (bytes).
     averages: Option<[f64; 2]>,
@@ -30,7 +30,8 @@ impl RateMeter {
         }
     }
 
-    /// A packet has been processed at `now` (s). Some(true): poll from now on; Some(false): interrupts from now on.
+    /// Records a packet processed at `now` (s). Returns Some(true) to switch to polling, Some(false) to switch to
+    /// interrupts.
     pub(super) fn processed(&mut self, bytes: u32, now: f64) -> Option<bool> {
         self.window.push(bytes);
         if self.window.len() < 64 || now <= self.began {
@@ -121,7 +122,7 @@ pub(super) struct DimState {
     tired: u8,
 }
 
-/// usecs, frames of entry `ix`.
+/// Entry `ix` of the profile: timer (us) and number of frames.
 pub(super) fn moderation(profile: DimProfile, ix: usize) -> (u64, u64) {
     match profile {
         DimProfile::Eqe => [(1, 256), (8, 256), (64, 256), (128, 256), (256, 256)][ix],
@@ -168,7 +169,7 @@ impl DimState {
         }
     }
 
-    /// net_dim, and the work that it schedules at once: the entry to apply, if there is a new one.
+    /// net_dim and the work that it schedules, done at once. Returns the entry to apply. `None` if it does not change.
     pub(super) fn net_dim(&mut self, end: DimSample) -> Option<usize> {
         if self.state == State::MeasureInProgress {
             if end.event_ctr - self.start_sample.event_ctr < 64 {

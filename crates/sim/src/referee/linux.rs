@@ -22,7 +22,7 @@ enum Thread {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    /// A piece of the application.
+    /// A piece of the application's work.
     User,
     /// The switch to the NAPI thread.
     ThreadSwitch,
@@ -37,7 +37,7 @@ enum Kind {
     TransmitCompletion,
 }
 
-/// A handle_softirqs in progress (or, threaded, the thread's polling).
+/// A handle_softirqs in progress (threaded: the polling of the NAPI thread).
 #[derive(Debug, Clone, Copy)]
 struct Softirq {
     round: u32,
@@ -45,11 +45,11 @@ struct Softirq {
     budget: u64,
     time_limit: u64,
     work: u64,
-    /// Completions of this poll; None: their turn is over, or there is none.
+    /// Number of completions in this poll. `None` if their turn is over, or there is none.
     cleaned: Option<u64>,
-    /// It cleaned as many as it may.
+    /// Whether the poll reached its limit of completions.
     unclean: bool,
-    /// Packets that napi_gro_receive keeps or hands on, and whether the driver has left its loop over the ring.
+    /// Packets that napi_gro_receive stores or passes on, and whether the driver has left its loop over the ring.
     in_hand: u64,
     loop_left: bool,
 }
@@ -88,29 +88,29 @@ struct Linux<'a> {
     kernel_awake: bool,
     kernel_owes_switch: bool,
     woken_from_idle: bool,
-    /// Polls without work that keep the NIC masked, and whether one was the last.
+    /// Number of polls without work for which the NIC stays masked, and whether the deferral timer runs.
     defers_left: u32,
     timer_runs: bool,
     gro_flush_timeout: u64,
-    /// When the interrupt that is on its way, or the timer, is due; one that was planned for another time is void.
+    /// Time at which the interrupt on its way, or the timer, is due. An event planned for another time is ignored.
     interrupt_at: Option<u64>,
-    /// It was due while a transmit interrupt was handled.
+    /// Whether it was due while a transmit interrupt was handled.
     interrupt_waits: bool,
-    /// The NIC in front, and a timer of it that ended while a transmit interrupt was handled.
+    /// The NIC in front of NAPI, and whether a timer of it ended while a transmit interrupt was handled.
     front: announce::Front,
     announce_waits: bool,
-    /// A receive interrupt's handler is done but for its exit, which a transmit interrupt came before.
+    /// Whether a receive interrupt's handler is done except for its exit, because a transmit interrupt preceded it.
     exit_owed: bool,
-    /// The application polls.
+    /// Whether the application polls.
     busy: bool,
     irq_suspend_timeout: u64,
-    /// Applications that have waited longer than the kernel's thread.
+    /// Number of applications that have waited longer than the kernel's thread.
     kernel_behind: usize,
-    /// The scheduler's tick came in a pause.
+    /// Whether the scheduler's tick came in a pause.
     tick_waits: bool,
 }
 
-/// Runs the point; fates and final counts are in the world.
+/// Runs the point. Packet outcomes and final counts are in the world.
 pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> World {
     let Scheme::Napi(napi) = &point.scheme else { panic!("a NAPI point") };
     let host = &point.host;
@@ -163,8 +163,8 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
             Event::JobEnds(_) => linux.job_ends(),
             Event::Interrupt if linux.in_transmit_interrupt() => linux.interrupt_waits = true,
             Event::Interrupt => linux.interrupt(),
-            Event::HeldUp => {
-                for accepted in std::mem::take(&mut linux.world.held_up) {
+            Event::Delayed => {
+                for accepted in std::mem::take(&mut linux.world.delayed) {
                     linux.came(accepted);
                 }
             }
@@ -200,7 +200,7 @@ impl Linux<'_> {
     }
 
     fn need_resched(&self) -> bool {
-        // A tick at this very instant counts though its event may still be in the heap.
+        // A tick at this very instant counts, even if its event is still in the heap.
         let last_tick = (self.jiffies() * self.tick).saturating_sub(self.world.tick_offset);
         debug_assert!(last_tick == self.last_tick || last_tick == self.world.now);
         let slice_used = last_tick >= self.since + self.slice;
@@ -246,10 +246,10 @@ impl Linux<'_> {
         }
     }
 
-    /// A packet came: it is seen now, or when a transmit interrupt has been handled.
+    /// Records a packet, which is seen now, or when the transmit interrupt has been handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
-            self.world.held_up.push(accepted);
+            self.world.delayed.push(accepted);
         } else if accepted && !self.scheduled {
             self.front.packet(self.world.now);
             self.cause();
@@ -260,7 +260,7 @@ impl Linux<'_> {
         matches!(self.cpu.jobs.last().map(|job| job.kind), Some(Kind::TransmitInterrupt | Kind::TransmitCompletion))
     }
 
-    /// Handles completions that interrupt, unless a handler runs. True if it begins to.
+    /// Starts to handle completions that interrupt, unless a handler runs. Returns true if it starts.
     fn transmit_interrupt(&mut self) -> bool {
         let handler = self.cpu.jobs.last().is_some_and(|job| job.kind == Kind::Interrupt);
         let begins = self.world.transmit_interrupts() && !handler && !self.in_transmit_interrupt();
@@ -272,13 +272,13 @@ impl Linux<'_> {
         begins
     }
 
-    /// The next completion in the handler, or its end and what that lets go on.
+    /// Handles the next completion in the handler, or the handler's end and what that releases.
     fn transmit_handler_goes_on(&mut self) {
         if self.world.transmit_interrupts() {
             let time = self.world.completion_time();
             return self.cpu.push(Kind::TransmitCompletion, Account::Interrupt, time);
         }
-        self.world.tell_what_was_held_up();
+        self.world.deliver_delayed();
         if std::mem::take(&mut self.announce_waits) {
             self.world.events.push(Reverse((self.world.now, Event::Announce)));
         }
@@ -292,7 +292,7 @@ impl Linux<'_> {
         }
     }
 
-    /// A receive interrupt has been handled.
+    /// Ends the handling of a receive interrupt.
     fn interrupt_exits(&mut self) {
         match self.softirq {
             // The interrupt came at the unmasking that ends a poll.
@@ -301,7 +301,7 @@ impl Linux<'_> {
         }
     }
 
-    /// Something is there for a poll, if the NIC announces it.
+    /// Interrupts for work that a poll would find, if the NIC announces it.
     fn cause(&mut self) {
         if !self.scheduled && self.front_asserts() {
             self.scheduled = true;
@@ -327,7 +327,7 @@ impl Linux<'_> {
         self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
     }
 
-    /// Older kernels leave softirqs to a ksoftirqd that is awake.
+    /// Whether softirqs may start: older kernels leave them to a ksoftirqd that is awake.
     fn may_start_softirqs(&self) -> bool {
         let left_to_thread = self.napi.ksoftirqd && !self.napi.threaded && self.kernel_awake;
         self.pending && !left_to_thread
@@ -341,7 +341,7 @@ impl Linux<'_> {
         self.woken_from_idle |= self.thread == Thread::Idle;
     }
 
-    /// The interrupt is over: softirqs run unless one was interrupted; then back to what ran, or to the scheduler.
+    /// Ends an interrupt: softirqs run unless one was interrupted; then the previous work or the scheduler continues.
     fn irq_exit(&mut self) {
         if self.softirq.is_none() && self.may_start_softirqs() {
             self.start_softirqs();

@@ -1,11 +1,11 @@
-//! The NIC's moderation, spelled out: a list of the reasons to interrupt and when each would.
+//! The NIC's moderation by definition: a list of the reasons to interrupt, and the time of each.
 
 use netcliff_core::{DimProfile, Scheme};
 
 use super::decisions::moderation;
 use crate::clock::{Clock, NEVER};
 
-/// Timer from the first frame, timer from the last [ticks], and frames of entry `ix`.
+/// Limits of entry `ix`: timer from the first frame, timer from the last frame [ticks], and number of frames.
 pub(super) fn dim_limits(profile: DimProfile, ix: usize, clock: Clock) -> (Option<u64>, Option<u64>, u64) {
     let (usecs, frames) = moderation(profile, ix);
     let timer = Some(clock.whole(usecs as f64 * 1e-6));
@@ -15,7 +15,7 @@ pub(super) fn dim_limits(profile: DimProfile, ix: usize, clock: Clock) -> (Optio
     }
 }
 
-/// Limits, and the packets that came since the last interrupt's end.
+/// The limits, and the packets that arrived since the end of the last interrupt.
 pub(super) struct Nic {
     frames: Option<u64>,
     absolute: Option<u64>,
@@ -23,9 +23,9 @@ pub(super) struct Nic {
     gap: u64,
     came: Vec<u64>,
     last_handled: Option<u64>,
-    /// A reason was given at this time; the interrupt waits for the gap.
+    /// Whether a reason exists and the interrupt waits for the end of the gap.
     waiting: bool,
-    /// When the timers were last started; None: they are not running.
+    /// Start times of the timers. `None`: not running.
     absolute_from: Option<u64>,
     packet_from: Option<u64>,
 }
@@ -58,13 +58,13 @@ impl Nic {
         nic
     }
 
-    /// New limits; with none at all every frame is a reason.
+    /// Sets new limits. Without any limit, every frame is a reason.
     pub(super) fn set(&mut self, frames: Option<u64>, absolute: Option<u64>, packet: Option<u64>) {
         let none = frames.is_none() && absolute.is_none() && packet.is_none();
         (self.frames, self.absolute, self.packet) = (if none { Some(1) } else { frames }, absolute, packet);
     }
 
-    /// A packet comes; true: interrupt now.
+    /// Handles a packet. Returns true if it interrupts now.
     pub(super) fn packet(&mut self, now: u64) -> bool {
         self.came.push(now);
         if self.waiting {
@@ -80,7 +80,7 @@ impl Nic {
         false
     }
 
-    /// A timer ends; true: interrupt now.
+    /// Handles the end of a timer. Returns true if it interrupts now.
     pub(super) fn timer(&mut self, now: u64) -> bool {
         self.reason(now)
     }

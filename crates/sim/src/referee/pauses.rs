@@ -1,4 +1,5 @@
-//! Pauses of the CPU, the naive way: jobs keep what is left of them, none starts, all else takes place.
+//! Pauses of the CPU in their simplest form: jobs keep their remaining work, no job starts, everything else takes
+//! place.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +11,7 @@ use crate::clock::Clock;
 use crate::draw::Draw;
 use crate::random::Purpose;
 
-/// When the CPU is away.
+/// The times at which the CPU is away.
 pub(super) struct Pauses {
     length: Draw,
     up: Draw,
@@ -59,7 +60,7 @@ impl World {
         self.events.push(Reverse((now + up.max(1), Event::PauseStarts)));
     }
 
-    /// The tick that follows `tick` of a timer: after one in a pause, the first after that pause.
+    /// The tick after `tick` of a timer. After a tick within a pause, it is the first one after that pause.
     pub(super) fn next_tick(&self, tick: u64, period: u64) -> u64 {
         let mut next = tick + period;
         if let Some((start, end)) = self.pauses.as_ref().map(|pauses| pauses.last)

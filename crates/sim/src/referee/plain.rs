@@ -1,4 +1,4 @@
-//! The schemes without a kernel: interrupt (and timer ticks) > protocol > application.
+//! The schemes without a kernel: interrupts (and timer ticks) precede protocol work, which precedes the application.
 
 mod serving;
 
@@ -24,7 +24,7 @@ enum Kind {
     /// The interrupt's part of the merged stage; the rest is protocol.
     MergedStage(u64),
     Interrupt,
-    /// Overhead of a tick that fell in a cycle, or not.
+    /// Overhead of a tick; true if the tick fell into a cycle.
     Tick(bool),
     /// The start of a transmit interrupt's handler, and a completion in it.
     TransmitInterrupt,
@@ -39,16 +39,16 @@ struct Plain<'a> {
     ring_limit: usize,
     fixed: f64,
     per_byte: f64,
-    /// Interrupts are off (disable-enable, napi-2007, masked coalescing).
+    /// Whether interrupts are off (disable-enable, napi-2007, masked coalescing).
     masked: bool,
     merged_first: bool,
-    /// Packets left of the cycle or poll.
+    /// Number of packets left of the cycle or poll.
     left: u64,
     rearmed: bool,
     next_tick: u64,
     /// How far into the timer's period the run begins.
     timer_offset: u64,
-    /// A tick fell into an interrupt's or another tick's handling.
+    /// Whether a tick fell into the handling of an interrupt or of another tick.
     latched: bool,
     timer_version: u64,
     nic: Nic,
@@ -59,7 +59,7 @@ struct Plain<'a> {
     bytes: u64,
 }
 
-/// Runs the point; fates and final counts are in the world.
+/// Runs the point. Packet outcomes and final counts are in the world.
 pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: usize) -> World {
     let world = World::new(point, clock, seed, replication, packets);
     let meter = match &point.scheme {
@@ -112,10 +112,10 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
                 plain.world.release();
                 plain.came(true);
             }
-            Event::HeldUp => {
-                let found = plain.world.held_up.remove(0);
+            Event::Delayed => {
+                let found = plain.world.delayed.remove(0);
                 plain.arrived(found);
-                plain.world.tell_what_was_held_up();
+                plain.world.deliver_delayed();
             }
             Event::TransmissionEnds => {
                 plain.world.transmission_ends();
@@ -155,7 +155,7 @@ impl Plain<'_> {
         matches!(self.running(), Some(Kind::TransmitInterrupt | Kind::TransmitCompletion))
     }
 
-    /// Handles completions that interrupt, unless a handler runs.
+    /// Starts to handle completions that interrupt, unless a handler runs.
     fn transmit_interrupt(&mut self) {
         let handler = matches!(self.running(), Some(Kind::Interrupt | Kind::MergedStage(_)));
         if self.world.transmit_interrupts() && !handler && !self.in_transmit_interrupt() {
@@ -165,20 +165,21 @@ impl Plain<'_> {
         }
     }
 
-    /// The next completion in the handler, or its end.
+    /// Handles the next completion in the handler, or the handler's end.
     fn transmit_handler_goes_on(&mut self) {
         if self.world.transmit_interrupts() {
             let time = self.world.completion_time();
             self.cpu.push(Kind::TransmitCompletion, Account::Interrupt, time);
         } else {
-            self.world.tell_what_was_held_up();
+            self.world.deliver_delayed();
         }
     }
 
-    /// A packet came to the ring: the receive side sees it now, or when a transmit interrupt has been handled.
+    /// Records a packet that reached the ring. The receive side sees it now, or when the transmit interrupt has been
+    /// handled.
     fn came(&mut self, accepted: bool) {
         if self.in_transmit_interrupt() {
-            self.world.held_up.push(accepted);
+            self.world.delayed.push(accepted);
         } else {
             self.arrived(accepted);
         }
@@ -202,7 +203,7 @@ impl Plain<'_> {
         }
     }
 
-    /// The one timer; one set before is void.
+    /// Sets the single timer; a time set before is cancelled.
     fn set_timer(&mut self, at: u64) {
         self.timer_version += 1;
         if at != NEVER {
@@ -228,13 +229,13 @@ impl Plain<'_> {
         let before = self.world.ring.len();
         let Some(accepted) = self.world.arrival(room) else { return };
         if held && self.world.ring.len() == before {
-            // The sender has it still.
+            // The sender still has the packet.
             return;
         }
         self.came(accepted);
     }
 
-    /// A packet came to the ring, and found room or did not.
+    /// Handles a packet that reached the ring, with or without room for it.
     fn arrived(&mut self, accepted: bool) {
         if self.at_interrupt_level() || self.polls() || self.masked {
             return;
@@ -265,7 +266,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Interrupts if that is due; else waits for the NIC's next timer.
+    /// Interrupts if that is due; otherwise waits for the NIC's next timer.
     fn moderated(&mut self, due: bool) {
         let next = self.nic.next_timer();
         self.set_timer(next);

@@ -1,4 +1,4 @@
-//! Flow control and transmissions, the naive way.
+//! Flow control and transmissions in their simplest form.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,7 +15,7 @@ use crate::random::Purpose;
 
 type Events = BinaryHeap<Reverse<(u64, Event)>>;
 
-/// A frame's time on the link, 20 bytes of preamble and gap included.
+/// A frame's time on the link, including 20 bytes of preamble and gap.
 fn wire_time(bytes: u32, byte: f64) -> u64 {
     to_ticks((f64::from(bytes) + 20.0) * byte).max(1)
 }
@@ -45,12 +45,12 @@ impl Sender {
     }
 }
 
-/// What the host sends.
+/// The transmissions of the host.
 pub(super) struct Transmit {
     pub priority: TransmitPriority,
-    /// Ends of the transmissions that wait for their completion.
+    /// End times of the transmissions that wait for their completion.
     pub due: VecDeque<u64>,
-    /// Transmissions that have not ended.
+    /// Number of transmissions that have not ended.
     pub leaving: usize,
     link_free: u64,
     slots: usize,
@@ -95,7 +95,7 @@ impl World {
         self.ring.len() - self.uncounted
     }
 
-    /// The sender keeps the packet, or has no room for it. False: it goes out.
+    /// Queues or drops the packet at the sender. Returns false if it is sent.
     pub(super) fn held_back(&mut self, packet: Packet) -> bool {
         let now = self.now;
         let Some(sender) = &mut self.sender else { return false };
@@ -105,14 +105,14 @@ impl World {
         if sender.held.len() < sender.limit {
             sender.held.push_back(packet);
         } else {
-            self.told(packet).dropped_sender += 1;
+            self.counts_for(packet).dropped_sender += 1;
             self.counts.dropped_sender += 1;
             self.fates.push((packet.number, PacketOutcome::DroppedSender, now));
         }
         true
     }
 
-    /// The packet that was held back reaches the ring, which has room.
+    /// Passes the first queued packet to the ring, which has room.
     pub(super) fn release(&mut self) {
         let packet = self.sender.as_mut().and_then(|sender| sender.held.pop_front()).expect("a packet held back");
         self.ring.push_back(packet);
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// A delivered packet of `bytes` makes the host send.
+    /// Starts the transmissions that a delivered packet of `bytes` causes.
     pub(super) fn transmits(&mut self, bytes: u32) {
         let Some(transmit) = &mut self.transmit else { return };
         transmit.owed += transmit.share;
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// True if a completion is due from now on.
+    /// Ends a transmission. Returns true if a completion is due from now on.
     pub(super) fn transmission_ends(&mut self) -> bool {
         let now = self.now;
         let Some(transmit) = &mut self.transmit else { return false };
@@ -185,21 +185,21 @@ impl World {
             .is_some_and(|transmit| !transmit.due.is_empty() && transmit.priority != TransmitPriority::Interrupt)
     }
 
-    /// True if a completion waits that interrupts.
+    /// Whether a completion waits that interrupts.
     pub(super) fn transmit_interrupts(&self) -> bool {
         self.transmit
             .as_ref()
             .is_some_and(|transmit| !transmit.due.is_empty() && transmit.priority == TransmitPriority::Interrupt)
     }
 
-    /// A transmit interrupt has been handled.
-    pub(super) fn tell_what_was_held_up(&mut self) {
-        if !self.held_up.is_empty() {
-            self.events.push(Reverse((self.now, Event::HeldUp)));
+    /// Handles the arrivals that the transmit interrupt delayed.
+    pub(super) fn deliver_delayed(&mut self) {
+        if !self.delayed.is_empty() {
+            self.events.push(Reverse((self.now, Event::Delayed)));
         }
     }
 
-    /// Whether completions go before received packets; None: there are none, or they interrupt.
+    /// Whether completions precede received packets. `None` if there are none, or if they interrupt.
     pub(super) fn completions_before(&self) -> Option<bool> {
         match self.transmit.as_ref()?.priority {
             TransmitPriority::Before => Some(true),

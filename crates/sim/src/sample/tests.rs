@@ -14,7 +14,8 @@ fn precise(figures: &str, relative: f64, packets_at_most: u64) -> SimEngine {
     SimEngine { effort, ..SimEngine::default() }
 }
 
-/// Of a hundred 95 % intervals of M/M/1's mean latency, 5 miss; more than 13 have a chance of one in 3000.
+/// Number of intervals that miss. Of a hundred 95 % intervals of M/M/1's mean latency, 5 are expected to miss; more
+/// than 13 have a probability of one in 3000.
 fn misses(engine: &SimEngine, load: f64) -> usize {
     let point = point("ideal", load);
     let exact = 1.0 / (point.host.mu_pps(64.0) * (1.0 - load));
@@ -25,14 +26,14 @@ fn misses(engine: &SimEngine, load: f64) -> usize {
     (0..100).filter(|seed| !covers(*seed)).count()
 }
 
-/// Stopping when the interval happens to be narrow must not make it miss: 18 missed while replications stayed short.
+/// Stopping when the interval happens to be narrow must not make it miss: 18 missed when replications stayed short.
 #[test]
 fn intervals_of_a_sequential_run_hold_the_exact_value() {
     let missed = misses(&precise("latency", 0.05, 50_000_000), 0.8);
     assert!(missed <= 13, "{missed} of 100");
 }
 
-/// Many short replications must not be biased by how their warm-up is cut: 37 missed while each was cut alone.
+/// The cut of the warm-up must not bias many short replications: 37 missed when each was cut alone.
 #[test]
 fn intervals_of_many_short_replications_hold_the_exact_value() {
     let missed = misses(&SimEngine { replications: 50, ..SimEngine::with_packets(0, 1_000_000) }, 0.8);
@@ -56,7 +57,7 @@ fn every_figure_asked_for_is_reached_and_a_tail_costs_more_than_a_mean() {
     assert!(all.packets > reached("throughput").packets);
 }
 
-/// Replications that are too short by a little only are made longer, too: 200 000 of the packets allowed were spent.
+/// Replications that are only slightly too short are made longer as well; 200 000 of the allowed packets are spent.
 #[test]
 fn what_is_a_little_too_short_is_simulated_longer() {
     for (scheme, kpps) in [
@@ -76,7 +77,7 @@ fn what_cannot_be_reached_is_told_with_what_was() {
     let simulation = precise("latency,p99,cpu", 0.001, 400_000).simulate(&point("interrupt", 0.5)).unwrap();
     let precision = simulation.outcome.precision.unwrap();
     assert!(!simulation.precise && !precision.reached);
-    // What is left of the budget when a longer run no longer fits goes to more replications.
+    // If a longer run no longer fits the budget, the rest goes to more replications.
     assert!((200_000..=400_000).contains(&precision.packets), "{}", precision.packets);
     let note = simulation.outcome.notes.iter().find(|note| note.contains("not reached")).unwrap();
     assert!(note.contains("0.1%") && note.contains("mean latency ±") && note.contains("99th percentile"), "{note}");

@@ -1,7 +1,8 @@
-//! `coalesce`: an interrupt by frame count, by a timer from the first packet, by a timer from the last, or by all of
-//! them, and at most one a gap. Packets are served once an interrupt has announced them.
+//! `coalesce`: an interrupt by frame count, by a timer from the first packet, by a timer from the last packet, or by
+//! all of them, and at most one per gap. Packets are served once an interrupt has announced them.
 //!
-//! Count and timers start anew when an interrupt's handling ends; what arrived during it is announced with it.
+//! Count and timers restart when an interrupt's handling ends. Packets that arrived during the handling are announced
+//! with it.
 
 use netcliff_core::scheme::Gap;
 
@@ -10,25 +11,26 @@ use crate::clock::{Clock, NEVER};
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
-/// The NIC's moderation: limits and what has been counted since the last interrupt.
+/// The NIC's moderation: its limits, and what it has counted since the last interrupt.
 pub(crate) struct Moderation {
-    /// Interrupt at so many frames; [`NEVER`]: no count.
+    /// Number of frames that interrupts; [`NEVER`] without a count.
     pub(super) frames: u64,
-    /// From the first packet [ticks].
+    /// Timer from the first packet [ticks]. `None`: off.
     pub(super) absolute: Option<u64>,
-    /// From the last packet [ticks].
+    /// Timer from the last packet [ticks]. `None`: off.
     pub(super) packet: Option<u64>,
     gap: u64,
     counted: u64,
     absolute_at: u64,
     packet_at: u64,
-    /// The interrupt is due but waits for the gap to end.
+    /// If an interrupt is due and waits for the end of the gap: the time of that end. Otherwise [`NEVER`].
     held_until: u64,
     gap_ends: u64,
-    /// How the gap is kept; the interrupt that comes now waited for the end of one.
+    /// The rule for the gap, and whether the present interrupt waited for the end of one.
     rule: Gap,
     waited: bool,
-    /// How late the end of a gap comes, and the least from there to the next interrupt [ticks]; what is held waits for that.
+    /// Delay of the gap's end, which is also the shortest time from there to the next interrupt [ticks], and whether a
+    /// due interrupt waits for that.
     late: u64,
     rests: bool,
 }
@@ -53,44 +55,44 @@ impl Moderation {
         }
     }
 
-    /// That of a scheme.
+    /// The moderation of a scheme.
     pub(crate) fn of(scheme: &netcliff_core::Coalesce, clock: Clock) -> Self {
         Self::of_times(scheme.frames, [scheme.absolute_timer_s, scheme.packet_timer_s, scheme.min_gap_s], clock)
     }
 
-    /// That of a NIC in front of NAPI.
+    /// The moderation of a NIC in front of NAPI.
     pub(super) fn of_nic(nic: &netcliff_core::Moderation, clock: Clock) -> Self {
         let times_s = [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s];
         let late = nic.gap_late_s.map_or(0, |seconds| clock.whole(seconds));
         Self { rule: nic.gap, late, ..Self::of_times(nic.frames, times_s, clock) }
     }
 
-    /// How it keeps its gap.
+    /// The rule for the gap.
     #[inline]
     pub(super) fn rule(&self) -> Gap {
         self.rule
     }
 
-    /// True while an interrupt waits for the end of a gap.
+    /// Whether an interrupt waits for the end of a gap.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.held_until != NEVER
     }
 
-    /// With an absolute timer, a packet timer and a gap (s); None and 0 are off.
+    /// Moderation with an absolute timer, a packet timer and a gap (s). `None` and 0 mean off.
     fn of_times(frames: Option<u64>, times_s: [Option<f64>; 3], clock: Clock) -> Self {
         let ticks = |seconds: Option<f64>| seconds.map(|seconds| clock.whole(seconds)).filter(|ticks| *ticks > 0);
         let [absolute, packet, gap] = times_s.map(ticks);
         Self::new(frames, absolute, packet, gap)
     }
 
-    /// The next timer [ticks].
+    /// Time of the next timer [ticks].
     #[inline]
     pub(crate) fn timer(&self) -> u64 {
         self.absolute_at.min(self.packet_at).min(self.held_until)
     }
 
-    /// A packet counts; true if it interrupts now.
+    /// Counts a packet. Returns true if it interrupts now.
     #[inline]
     pub(crate) fn packet(&mut self, now: u64) -> bool {
         self.counted += 1;
@@ -111,7 +113,8 @@ impl Moderation {
         false
     }
 
-    /// A timer is due, or the count is full; true if the interrupt may come now, else it is held until the gap ends.
+    /// Handles a due timer or a full count. Returns true if the interrupt may come now; otherwise it waits for the end
+    /// of the gap.
     #[inline]
     pub(crate) fn fire(&mut self, now: u64) -> bool {
         let held = self.held_until != NEVER;
@@ -124,21 +127,21 @@ impl Moderation {
         self.held_until == NEVER
     }
 
-    /// An interrupt has been handled.
+    /// Records that an interrupt has been handled.
     #[inline]
     pub(crate) fn handled(&mut self, now: u64) {
         self.counted = 0;
         self.gap_ends = now + self.gap;
     }
 
-    /// The interrupt is masked: nothing is announced, and what was counted is for polls to take.
+    /// Masks the interrupt: nothing is announced, and polls take the counted packets.
     #[inline]
     pub(super) fn mask(&mut self) {
         self.counted = 0;
         (self.absolute_at, self.packet_at, self.held_until) = (NEVER, NEVER, NEVER);
     }
 
-    /// The interrupt is asserted, which masks it: the gap begins.
+    /// Asserts the interrupt, which masks it: the gap starts.
     #[inline]
     pub(super) fn assert(&mut self, now: u64) {
         self.mask();
@@ -146,7 +149,7 @@ impl Moderation {
         if !ends || !std::mem::take(&mut self.waited) {
             self.gap_ends = now + self.gap + self.late;
             if ends {
-                // Its end comes, whatever comes until then.
+                // The end of the gap interrupts in any case, whatever arrives until then.
                 self.held_until = self.gap_ends;
             }
         } else {
@@ -154,8 +157,8 @@ impl Moderation {
         }
     }
 
-    /// The interrupt is unmasked over `packets` that no poll has taken: they are counted and timed as if they came now. True if they
-    /// interrupt now.
+    /// Unmasks the interrupt while `packets` packets are in the ring that no poll has taken: they count as if they
+    /// arrived now. Returns true if they interrupt now.
     pub(super) fn unmask(&mut self, packets: usize, now: u64) -> bool {
         if packets == 0 {
             return false;
@@ -169,14 +172,14 @@ impl Moderation {
     }
 }
 
-/// Moderated interrupts, preempting protocol work or masked until the ring is empty.
+/// Moderated interrupts that preempt protocol work, or are masked until the ring is empty.
 pub(super) struct Coalesce {
     pub(super) moderation: Moderation,
     masks: bool,
     drops_interrupt: bool,
     stage_ticks: f64,
     masked: bool,
-    /// Packets at the head of the ring that an interrupt has announced.
+    /// Number of packets at the head of the ring that an interrupt has announced.
     announced: usize,
 }
 
@@ -185,7 +188,7 @@ impl Coalesce {
         Self::with(Moderation::of(scheme, clock), scheme.masked, scheme.drops_interrupt, machine)
     }
 
-    /// Interrupts by `moderation`; where they mask, the register write is part of the interrupt's stage.
+    /// Interrupts by `moderation`. If they mask, the register write is part of the interrupt's stage.
     pub(super) fn with<W>(moderation: Moderation, masks: bool, drops_interrupt: bool, machine: &Machine<W>) -> Self {
         let mask_ticks = if masks { machine.times.mask_ticks } else { 0.0 };
         let stage_ticks = mask_ticks + machine.times.interrupt.mean_ticks();
@@ -201,7 +204,7 @@ impl Coalesce {
         self.masked = self.masks && self.announced > 0;
     }
 
-    /// True while interrupts are off.
+    /// Whether interrupts are off.
     pub(super) fn masked(&self) -> bool {
         self.masked
     }

@@ -1,7 +1,7 @@
-//! `dim`: masked coalescing whose timer and count walk along a profile as lib/dim decides.
+//! `dim`: masked coalescing whose timer and count follow the decisions of lib/dim along a profile.
 //!
-//! A decision is sought whenever the ring has been emptied, as drivers call `net_dim` when a poll completes; the new
-//! profile holds at once. Polls cost nothing of their own here, as in `coalesce:masked`.
+//! A decision is made whenever the ring has been emptied, like drivers call `net_dim` when a poll completes. The new
+//! profile applies at once. Polls have no cost of their own here, as in `coalesce:masked`.
 
 mod net_dim;
 
@@ -13,14 +13,14 @@ use super::coalesce::{Coalesce, Moderation};
 use crate::clock::Clock;
 use crate::machine::{Machine, Watch};
 
-/// Timer from the first packet, timer from the last [ticks], and frames of a profile's entry.
+/// Limits of a profile's entry: timer from the first packet, timer from the last packet [ticks], and number of frames.
 pub(crate) fn limits(profile: DimProfile, index: usize, clock: Clock) -> (Option<u64>, Option<u64>, u64) {
     let (timer_s, frames) = netcliff_core::net_dim::entry(profile, index);
     let timer = Some(clock.whole(timer_s));
     if profile == DimProfile::Eqe { (timer, None, frames) } else { (None, timer, frames) }
 }
 
-/// Masked coalescing and what walks it.
+/// Masked coalescing, and the decisions that change its limits.
 pub(super) struct Dim {
     coalesce: Coalesce,
     profile: DimProfile,

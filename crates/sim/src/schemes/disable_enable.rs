@@ -1,16 +1,18 @@
-//! `disable-enable`: the first packet interrupts; the rest is served masked until the ring is empty.
+//! `disable-enable`: the first packet interrupts; further packets are served with the interrupt masked until the ring
+//! is empty.
 
 use super::Policy;
 use crate::draw::to_ticks;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
-/// Mask and interrupt are one stage of mean m + s before the packets; or, merged, of rate nu with the first packet.
+/// Mask and interrupt are one stage of mean m + s before the packets; if merged, one stage of rate nu together with the
+/// first packet.
 pub(super) struct DisableEnable {
-    /// Interrupts are off: the ring is served.
+    /// Whether interrupts are off while the ring is served.
     pub(super) masked: bool,
     merged: bool,
-    /// The packet at the head is the merged stage's.
+    /// Whether the packet at the head belongs to the merged stage.
     first: bool,
     stage_ticks: f64,
 }
@@ -21,15 +23,15 @@ impl DisableEnable {
         Self { masked: false, merged, first: false, stage_ticks }
     }
 
-    /// The work of the merged stage: its part for the interrupt is spent, the rest [ticks] is returned.
+    /// Runs the merged stage: spends its part for the interrupt and returns the rest [ticks].
     fn merged_stage<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) -> u64 {
         let head = *machine.head();
         let mean = self.stage_ticks + machine.cost.mean_ticks(u32::from(head.bytes));
         let stage = machine.times.interrupt.next_of_mean(mean);
-        // One stage, booked in proportion to the means of its parts.
+        // The stage is charged in proportion to the means of its parts.
         let interrupt = to_ticks(stage as f64 * (self.stage_ticks / mean)).min(stage);
         machine.spend(Account::Interrupt, interrupt);
-        // What the packet costs beyond its own time is a wake-up (a full socket leaves nothing to add).
+        // Protocol work beyond the packet's own time is a wake-up; a packet for a full socket adds nothing.
         stage - interrupt + work.saturating_sub(head.protocol)
     }
 }
@@ -42,7 +44,7 @@ impl<W: Watch> Policy<W> for DisableEnable {
 
     #[inline]
     fn event(&mut self, machine: &mut Machine<W>) {
-        // Unmasked means an empty ring, so only the end of the run is not accepted here.
+        // Unmasked means that the ring is empty, so only the end of the run is not accepted here.
         if machine.take_arrival() == Arrival::Accepted && !self.masked {
             self.masked = true;
             machine.counts.interrupts += 1;

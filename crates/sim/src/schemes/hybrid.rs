@@ -1,4 +1,4 @@
-//! `hybrid`: disable-enable at low load, polling at high load, switched by the rate that protocol processing sees.
+//! `hybrid`: disable-enable at low load, polling at high load. The rate of protocol processing switches between them.
 
 use super::Policy;
 use super::disable_enable::DisableEnable;
@@ -7,19 +7,19 @@ use crate::clock::{Clock, NEVER};
 use crate::machine::{Machine, Watch};
 use crate::source::PacketCost;
 
-/// Packets a sample of rate and frame size.
+/// Number of packets per sample of rate and frame size.
 pub(crate) const WINDOW: u64 = 64;
 
-/// Which part runs, as the measured rate says.
+/// The part that should run by the measured rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Poll,
     Interrupt,
-    /// Between the switching rates.
+    /// No change: the rate is between the switching rates.
     Stay,
 }
 
-/// Moving averages of rate and frame size, and the rates to switch at.
+/// Moving averages of rate and frame size, and the switching rates.
 #[derive(Debug)]
 pub(crate) struct Meter {
     weight: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Meter {
     packets: u64,
     bytes: u64,
     since: u64,
-    /// (packets a tick, bytes a packet).
+    /// Packets per tick and bytes per packet. `None` before the first window ends.
     averages: Option<(f64, f64)>,
 }
 
@@ -50,7 +50,8 @@ impl Meter {
         }
     }
 
-    /// A packet of `bytes` left protocol processing at `now`; a verdict at the end of each window.
+    /// Records that a packet of `bytes` left protocol processing at `now`. Gives a verdict at the end of each window,
+    /// otherwise [`Verdict::Stay`].
     pub(crate) fn processed(&mut self, bytes: u32, now: u64) -> Verdict {
         self.packets += 1;
         self.bytes += u64::from(bytes);
@@ -79,14 +80,14 @@ impl Meter {
         }
     }
 
-    /// Eq. (13): (r/2) (sqrt(1 + 4 mu/r) - 1), written so that it holds for s = 1/r = 0 as well.
+    /// Eq. (13): (r/2) (sqrt(1 + 4 mu/r) - 1), in a form that also holds for s = 1/r = 0.
     fn cliff_per_tick(&self, size: f64) -> f64 {
         let service = self.cost.mean_ticks_of(size);
         2.0 / (service * (1.0 + (1.0 + 4.0 * self.interrupt_ticks / service).sqrt()))
     }
 }
 
-/// Both parts and the meter.
+/// The two parts and the meter.
 pub(super) struct Hybrid {
     quiet: DisableEnable,
     busy: Polling,
@@ -137,12 +138,12 @@ impl<W: Watch> Policy<W> for Hybrid {
         }
         match self.meter.processed(bytes, machine.now) {
             Verdict::Poll if !self.polling => {
-                // What is in the ring waits for the first tick.
+                // Packets in the ring wait for the first tick.
                 self.polling = true;
                 self.busy.restart(machine.now);
             }
             Verdict::Interrupt if self.polling => {
-                // What is in the ring is served at once, masked.
+                // Packets in the ring are served at once, with the interrupt masked.
                 self.polling = false;
                 self.quiet.masked = !machine.ring_is_empty();
             }

@@ -1,10 +1,10 @@
-//! `ideal`: packets are served as they come, at no cost but their own.
+//! `ideal`: packets are served as they arrive, at no other cost.
 
 use super::Policy;
 use crate::machine::{Machine, Watch};
 use crate::tally::Account;
 
-/// No state beside the ring.
+/// The scheme needs no state except the ring.
 pub(super) struct Ideal;
 
 impl<W: Watch> Policy<W> for Ideal {

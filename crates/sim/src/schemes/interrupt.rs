@@ -4,9 +4,9 @@ use super::{Policy, preemptible};
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
-/// No state: the ISR runs within the event that starts it.
+/// The scheme has no state: the interrupt handler runs within the event that starts it.
 pub(super) struct Interrupt {
-    /// True: a packet dropped at a full ring interrupts as well.
+    /// Whether a packet dropped at a full ring interrupts as well.
     pub(super) drops_interrupt: bool,
 }
 

@@ -1,9 +1,9 @@
-//! `napi`: reception as Linux does it (net/core/dev.c, kernel/softirq.c, 6.5 to 6.18), with one NAPI instance.
+//! `napi`: reception as in Linux (net/core/dev.c, kernel/softirq.c, 6.5 to 6.18), with one NAPI instance.
 //!
-//! The functions carry the kernel's names. With a single instance `net_rx_action` polls once: a poll that used its
-//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. The packet and time budgets
-//! therefore bind only through `handle_softirqs`: ten rounds, or the jiffy after two milliseconds, or a thread that
-//! must run; then ksoftirqd is woken.
+//! The functions have the kernel's names. With a single instance, `net_rx_action` polls once: a poll that used its
+//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. So the packet and time budgets
+//! only limit through `handle_softirqs`: after ten rounds, or the jiffy after two milliseconds, or if a thread must
+//! run, ksoftirqd is woken.
 
 mod busy;
 mod gaps;
@@ -19,12 +19,12 @@ use crate::tally::Account;
 
 /// MAX_SOFTIRQ_RESTART.
 pub(crate) const ROUNDS: u32 = 10;
-/// Completions a poll at the most (IGB_DEFAULT_TX_WORK and its like).
+/// Largest number of completions per poll (IGB_DEFAULT_TX_WORK and similar limits).
 const COMPLETIONS: u32 = 128;
 /// MAX_SOFTIRQ_TIME (s).
 const SOFTIRQ_TIME_S: f64 = 2e-3;
 
-/// Who has the CPU when no interrupt or softirq runs on top.
+/// The thread that has the CPU when no interrupt or softirq runs on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thread {
     Idle,
@@ -33,19 +33,20 @@ enum Thread {
     Kernel,
 }
 
-/// What ends rounds of softirqs.
+/// The limits that end rounds of softirqs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub budget: u64,
     pub budget_jiffies: u64,
     pub softirq_jiffies: u64,
-    /// As before 6.5: softirqs wait for ksoftirqd while it is awake, and an instance that is scheduled again for the next round.
+    /// Whether the kernel is older than 6.5: then softirqs wait for a ksoftirqd that is awake, and an instance
+    /// scheduled again waits for the next round.
     pub older: bool,
     scheduler: FreeRunning,
 }
 
 impl Limits {
-    /// True if `jiffies` or more have passed from `began` to `now`.
+    /// Whether `jiffies` or more have passed from `began` to `now`.
     #[inline]
     pub(crate) fn too_long(&self, began: u64, now: u64, jiffies: u64) -> bool {
         self.scheduler.count(now) >= self.scheduler.count(began) + jiffies
@@ -55,55 +56,59 @@ impl Limits {
 /// State of the kernel on this CPU.
 pub(crate) struct Linux {
     weight: u64,
-    /// Packets that a device's poll gathers before it hands them on.
+    /// Number of packets that a device's poll gathers before it passes them on.
     batch: u64,
-    /// Gathered by the poll under way, its last.
+    /// Number of packets that the poll under way has gathered and not passed on yet: its last, incomplete batch.
     gathered: u64,
     limits: Limits,
     backlog: bool,
     threaded: bool,
     interrupt_ticks: f64,
-    /// The same of an interrupt that finds NAPI scheduled, and of one that hits the softirq which has just unmasked.
+    /// Duration of an interrupt that finds NAPI scheduled, and of one that hits the softirq which has just unmasked
+    /// [ticks].
     polling_ticks: f64,
     softirq_ticks: f64,
-    /// An interrupt that began a poll has been handled.
+    /// Whether an interrupt that started a poll has been handled.
     began_poll: bool,
-    /// When the NIC asserts its interrupt, while that is not masked.
+    /// Decides when the NIC asserts its interrupt, while that is not masked.
     nic: Moderation,
     slice: u64,
-    /// NAPI_STATE_SCHED: masked, owned by a poll to come.
+    /// NAPI_STATE_SCHED: the interrupt is masked, and a poll is to come.
     scheduled: bool,
-    /// NAPI_STATE_MISSED: an interrupt that is not masked came meanwhile.
+    /// NAPI_STATE_MISSED: an interrupt that is not masked came during the poll.
     missed: bool,
-    /// Packets accepted when the NIC last had a cause to interrupt.
+    /// Number of packets accepted when the NIC last had a cause to interrupt.
     cause_at: u64,
-    /// That cause waits for the end of a gap, masked.
+    /// Whether that cause waits, masked, for the end of a gap.
     postponed: bool,
-    /// The unmasking that interrupted has left the interrupt unmasked ([`netcliff_core::scheme::Gap::Reopened`]).
+    /// Whether the unmasking that interrupted has left the interrupt unmasked
+    /// ([`netcliff_core::scheme::Gap::Reopened`]).
     open: bool,
-    /// When the interrupt that is on its way, or the timer of a deferred one, is handled [ticks]; [`NEVER`] if none is.
+    /// Time at which the interrupt on its way, or the timer of a deferred one, is handled [ticks]; [`NEVER`] if there
+    /// is none.
     interrupt_due: u64,
-    /// What is due is the timer.
+    /// Whether `interrupt_due` is the timer.
     deferring: bool,
-    /// napi_defer_hard_irqs, gro_flush_timeout [ticks], and what is left of the former.
+    /// napi_defer_hard_irqs, gro_flush_timeout [ticks], and the rest of the former.
     defer_hard_irqs: u32,
     gro_flush_timeout: u64,
     defers_left: u32,
-    /// The application polls when its socket is empty; interrupts stay off so long after it found something [ticks].
+    /// Whether the application polls when its socket is empty, and for how long interrupts stay off after a poll that
+    /// found packets [ticks].
     busy_poll: bool,
     irq_suspend_timeout: Option<u64>,
-    /// NET_RX is raised.
+    /// Whether NET_RX is raised.
     pending: bool,
     current: Thread,
-    /// When `current` got the CPU [ticks].
+    /// Time at which `current` got the CPU [ticks].
     since: u64,
-    /// ksoftirqd or the NAPI thread wants the CPU.
+    /// Whether ksoftirqd or the NAPI thread wants the CPU.
     kernel_awake: bool,
-    /// Applications that have waited longer than it.
+    /// Number of applications that have waited longer than it.
     kernel_behind: usize,
-    /// The NAPI thread slept and has not paid the switch to it yet.
+    /// Whether the NAPI thread slept and has not paid the switch to it yet.
     kernel_owes_switch: bool,
-    /// A thread was woken while the CPU idled.
+    /// Whether a thread was woken while the CPU idled.
     woken_from_idle: bool,
 }
 
@@ -116,7 +121,7 @@ pub(super) fn run<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mu
 }
 
 impl Linux {
-    /// The kernel of a CPU that has nothing to do.
+    /// The kernel of an idle CPU.
     pub(crate) fn new<W: Watch>(napi: &Napi, host: &Host, clock: Clock, machine: &mut Machine<W>) -> Self {
         let mask_ticks = if napi.backlog { 0.0 } else { machine.times.mask_ticks };
         let whole_ticks = machine.times.interrupt.mean_ticks() + mask_ticks;
@@ -124,7 +129,7 @@ impl Linux {
         let interrupt_ticks = (whole_ticks - resume_ticks).max(0.0);
         let polling_ticks = host.interrupt_polling_s.map_or(interrupt_ticks, |seconds| clock.ticks(seconds));
         if napi.backlog {
-            // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more fits.
+            // enqueue_to_backlog drops when the queue is longer than netdev_max_backlog, so one more packet fits.
             machine.ring_limit = machine.ring_limit.saturating_add(1);
         }
         Self {
@@ -173,7 +178,7 @@ impl Linux {
         self.limits
     }
 
-    /// Lets the thread that has the CPU run, and picks the next.
+    /// Runs the thread that has the CPU, and picks the next one.
     pub(crate) fn step<W: Watch>(&mut self, machine: &mut Machine<W>) {
         match self.current {
             Thread::Idle => self.idle(machine),
@@ -184,13 +189,14 @@ impl Linux {
         self.schedule(machine);
     }
 
-    /// True if nothing is left to do, nor on its way, until a packet comes.
+    /// Whether the CPU is idle and nothing is on its way, until a packet arrives.
     pub(crate) fn rests<W: Watch>(&self, machine: &Machine<W>) -> bool {
         let idle = self.current == Thread::Idle && !self.kernel_awake && !self.pending && !self.scheduled;
         idle && machine.is_empty()
     }
 
-    /// A round of softirqs has ended, and ksoftirqd is woken for what is pending, on an idle CPU or from the application, which got the CPU at `since`.
+    /// Continues after a round of softirqs that woke ksoftirqd for pending work. The CPU was idle, or had the
+    /// application since `since`.
     pub(crate) fn leave_to_ksoftirqd<W: Watch>(&mut self, machine: &mut Machine<W>, since: Option<u64>) {
         (self.scheduled, self.pending) = (true, true);
         self.current = if since.is_some() { Thread::Application } else { Thread::Idle };
@@ -201,14 +207,15 @@ impl Linux {
         }
     }
 
-    /// When the next arrival, timer of the NIC or interrupt takes place [ticks].
+    /// Time of the next arrival, timer of the NIC or interrupt [ticks].
     fn next_event<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
         let arrival = machine.next_look(!self.scheduled || self.interrupts_polls());
-        // One that fell into a transmit interrupt's handling is due now.
+        // An event that fell into the handling of a transmit interrupt is due now.
         arrival.min(self.interrupt_due).min(self.nic.timer()).max(machine.now)
     }
 
-    /// What is due now: an interrupt on its way, an arrival, or a timer of the NIC. True if an interrupt was handled.
+    /// Handles what is due now: an interrupt on its way, an arrival, or a timer of the NIC. Returns true if an
+    /// interrupt was handled.
     fn event<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         if machine.now >= self.interrupt_due {
             if self.deferring {
@@ -222,7 +229,7 @@ impl Linux {
         let asserts = if machine.arrival_due() && !missed {
             match machine.take_arrival() {
                 Arrival::Accepted if !self.scheduled || self.interrupts_polls() => self.packet(machine),
-                // Count and timers are for packets, the gap is for every interrupt.
+                // Count and timers apply to packets, the gap applies to every interrupt.
                 Arrival::Completion if !self.scheduled => self.nic.fire(now),
                 _ => false,
             }
@@ -233,7 +240,7 @@ impl Linux {
         asserts && self.assert(machine)
     }
 
-    /// The NIC asserts its interrupt, and masks it: it is handled at once or when it is delivered. True in the former case.
+    /// Asserts and masks the NIC's interrupt. Returns true if it is handled at once, false if it is delivered later.
     fn assert<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         if self.scheduled {
             return self.again(machine);
@@ -249,12 +256,12 @@ impl Linux {
         false
     }
 
-    /// The interrupt's handler hands NAPI to a softirq or to its thread.
+    /// Runs the interrupt's handler, which passes NAPI to a softirq or to its thread.
     fn interrupt<W: Watch>(&mut self, machine: &mut Machine<W>) {
         self.interrupt_of(machine, self.interrupt_ticks);
     }
 
-    /// The same, of a handler of this mean [ticks].
+    /// Runs an interrupt's handler with the mean `mean` [ticks].
     fn interrupt_of<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) {
         self.scheduled = true;
         self.interrupt_due = NEVER;
@@ -285,8 +292,8 @@ impl Linux {
         self.woken_from_idle |= self.current == Thread::Idle;
     }
 
-    /// TIF_NEED_RESCHED of the running thread: set by a wake-up on an idle CPU, and at a tick that finds another
-    /// thread waiting and this one's slice used.
+    /// TIF_NEED_RESCHED of the running thread: set by a wake-up on an idle CPU, and at a tick that finds another thread
+    /// waiting and this one's slice used up.
     fn need_resched<W: Watch>(&self, machine: &Machine<W>) -> bool {
         match self.current {
             Thread::Idle => self.woken_from_idle,
@@ -301,12 +308,14 @@ impl Linux {
         self.limits.scheduler.since(self.since + self.slice, now)
     }
 
-    /// Softirqs run at the end of an interrupt or of a section with softirqs off: `ksoftirqd_running` of older kernels has them wait.
+    /// Whether softirqs run at the end of an interrupt or of a section with softirqs off. With `ksoftirqd_running` of
+    /// older kernels, they wait.
     fn softirqs_due(&self) -> bool {
         self.pending && !(self.limits.older && self.kernel_awake)
     }
 
-    /// handle_softirqs: rounds of net_rx_action while NET_RX is raised and the limits allow; the rest is ksoftirqd's.
+    /// handle_softirqs: runs rounds of net_rx_action while NET_RX is raised and the limits allow; ksoftirqd does the
+    /// rest.
     fn handle_softirqs<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let began = machine.now;
         for round in 1.. {
@@ -323,9 +332,9 @@ impl Linux {
         self.wake_kernel_thread(machine);
     }
 
-    /// net_rx_action for one instance: a poll that used its weight raises NET_RX again; one that completed and was
-    /// scheduled again meanwhile is repeated while packet and time budget last. Older kernels leave it to the next round: `list` is spliced
-    /// from poll_list once, and `goto start` came with `in_net_rx_action` in 6.4.
+    /// net_rx_action for one instance. A poll that used its weight raises NET_RX again. A poll that completed and was
+    /// scheduled again is repeated while packet and time budget last. Older kernels leave it to the next round: they
+    /// splice `list` from poll_list once; `goto start` came with `in_net_rx_action` in 6.4.
     fn net_rx_action<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let began = machine.now;
         let mut left = self.limits.budget;
@@ -344,8 +353,8 @@ impl Linux {
         }
     }
 
-    /// One poll: packets processed. The whole weight means that the instance stays scheduled, as it does with completions
-    /// left over.
+    /// Runs one poll. Returns the number of packets processed. If it used the whole weight, or completions are left
+    /// over, the instance stays scheduled.
     fn poll<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
         let (work, clean) = self.poll_once(machine, self.weight);
         if !clean {
@@ -357,7 +366,8 @@ impl Linux {
         work
     }
 
-    /// The driver's part of a poll: packets processed, at most `weight`, and false if completions are left over.
+    /// The driver's part of a poll. Returns the number of packets processed, at most `weight`, and false if completions
+    /// are left over.
     #[inline]
     fn poll_once<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> (u64, bool) {
         machine.counts.polls += 1;
@@ -376,7 +386,7 @@ impl Linux {
         (work, clean)
     }
 
-    /// A driver's clean_tx_irq: completions until none is due; false: the limit came first.
+    /// A driver's clean_tx_irq: processes completions until none is due. Returns false if it reached its limit first.
     #[inline(never)]
     fn clean_transmit<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         for _ in 0..COMPLETIONS {
@@ -390,8 +400,8 @@ impl Linux {
         false
     }
 
-    /// process_backlog: the input queue moves whole to the process queue whenever that is empty. With the weight used
-    /// up the queues are looked at only by the next poll, even if they are empty now.
+    /// process_backlog: moves the whole input queue to the process queue whenever that is empty. After the weight is
+    /// used up, only the next poll looks at the queues, even if they are empty now.
     fn process_backlog<W: Watch>(&mut self, machine: &mut Machine<W>) -> u64 {
         for work in 0..self.weight {
             if machine.uncounted == 0 {
@@ -400,13 +410,14 @@ impl Linux {
                 }
                 machine.splice();
             }
-            // Off the process queue before its work, it stays at the head of `ring`, uncounted, until its end.
+            // The packet leaves the process queue before its work, but stays at the head of `ring`, uncounted, until
+            // its end.
             self.process(machine);
         }
         self.weight
     }
 
-    /// A driver's poll: packets from the ring until it is empty or the weight is used up.
+    /// A driver's poll: takes packets from the ring until it is empty or the weight is used up.
     fn poll_ring<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> u64 {
         if self.batch > 1 {
             return self.poll_in_batches(machine, weight);
@@ -420,8 +431,8 @@ impl Linux {
         weight
     }
 
-    /// The same where napi_gro_receive gathers packets: a full batch is handed on at once, what is gathered when the loop ends after it. A packet keeps
-    /// its slot until then: drivers refill the ring in batches, too.
+    /// A driver's poll if napi_gro_receive gathers packets: a full batch is passed on at once, the rest after the loop.
+    /// A packet occupies its slot until then, because drivers refill the ring in batches too.
     fn poll_in_batches<W: Watch>(&mut self, machine: &mut Machine<W>, weight: u64) -> u64 {
         let mut work = 0;
         while work < weight {
@@ -448,11 +459,11 @@ impl Linux {
         }
     }
 
-    /// napi_complete_done, then the driver unmasks; packets that came meanwhile interrupt at once. While hard interrupts
-    /// are deferred the NIC stays masked and a timer schedules the next poll.
+    /// napi_complete_done, then the driver unmasks; packets that arrived during the poll interrupt at once. If hard
+    /// interrupts are deferred, the NIC stays masked and a timer schedules the next poll.
     fn complete<W: Watch>(&mut self, machine: &mut Machine<W>, work: u64) {
         if std::mem::take(&mut self.missed) {
-            // It stays scheduled and is polled again (napi_complete_done).
+            // The instance stays scheduled and is polled again (napi_complete_done).
             if self.threaded {
                 self.wake_kernel_thread(machine);
             } else {
@@ -472,7 +483,8 @@ impl Linux {
         self.unmask(machine);
     }
 
-    /// The driver unmasks; what came meanwhile interrupts at once, unless the NIC counts, times or holds back.
+    /// Unmasks the NIC. Packets that arrived before interrupt at once, unless the NIC's count, timers or gap delay
+    /// them.
     fn unmask<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let before = self.before_unmask(machine);
         if !self.backlog && machine.times.mask_ticks > 0.0 {

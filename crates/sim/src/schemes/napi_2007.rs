@@ -1,4 +1,5 @@
-//! `napi-2007`: interrupt, mask, poll at once; over quota the next poll waits for the next tick of a free-running timer.
+//! `napi-2007`: interrupt, mask, and poll at once. After a poll that used its quota, the next one waits for a tick of a
+//! free-running timer.
 
 use super::Policy;
 use crate::clock::{Clock, NEVER};
@@ -6,15 +7,15 @@ use crate::free_running::FreeRunning;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
-/// Masked, serving, or waiting for a tick.
+/// State: masked, serving, or waiting for a tick.
 pub(super) struct Napi2007 {
     timer: FreeRunning,
     quota: u64,
     stage_ticks: f64,
     masked: bool,
-    /// Packets this poll may still serve.
+    /// Number of packets that this poll may still serve.
     left: u64,
-    /// The tick that is waited for.
+    /// Time of the tick that is waited for.
     next_poll: u64,
 }
 

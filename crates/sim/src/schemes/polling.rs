@@ -1,7 +1,8 @@
-//! `polling`: a free-running timer; an idle tick starts a cycle of up to the quota, a tick in a cycle re-arms.
+//! `polling`: a free-running timer. A tick on an idle CPU starts a cycle of up to the quota; a tick during a cycle
+//! re-arms it.
 //!
-//! Between packets that are far apart most ticks find an idle CPU and an empty ring. They are skipped, but for the last
-//! few before the packet, whose overhead may still be in progress when it arrives ([`kept_ticks`]).
+//! Between packets that are far apart, most ticks find an idle CPU and an empty ring. They are skipped, except the last
+//! few before the packet, whose overhead may still run when it arrives ([`kept_ticks`]).
 
 use super::{Policy, preemptible};
 use crate::clock::Clock;
@@ -9,7 +10,7 @@ use crate::machine::{Machine, Times, Watch};
 use crate::tally::Account;
 use netcliff_core::math;
 
-/// The timer, and how many ticks before an arrival are played on an idle CPU.
+/// The timer, and the number of ticks before an arrival that are simulated on an idle CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ticks {
     pub period: u64,
@@ -18,14 +19,14 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Of this period, where `overhead` is that of a tick.
+    /// A timer with this period; `times` gives the overhead of a tick.
     pub(crate) fn new(period_s: f64, clock: Clock, times: &Times) -> Self {
         let period = clock.whole(period_s).max(1);
         let kept = kept_ticks(period as f64, times.poll.mean_ticks(), times.poll.squared_cv());
         Self { period, first: times.poll_timer(period).next(0), kept }
     }
 
-    /// Ticks to be skipped where the next arrival is `far` after the next tick; None: too few.
+    /// Number of ticks to skip if the next arrival is `far` after the next tick. `None` if they are too few.
     #[inline]
     pub(crate) fn passed_over(&self, far: u64) -> Option<u64> {
         if far < WORTHWHILE.saturating_mul(self.period) {
@@ -40,25 +41,26 @@ pub(super) struct Polling {
     ticks: Ticks,
     quota: u64,
     next_tick: u64,
-    /// Packets this cycle may still serve; 0: no cycle.
+    /// Number of packets that this cycle may still serve; 0 without a cycle.
     pub(super) left: u64,
     rearmed: bool,
 }
 
-/// Ticks after which no overhead of an earlier one is left over, but for a chance below 1e-17 with exponential times. The overheads are
-/// the work of a queue that gets one at each tick and serves `mean` of `period`; with x = period/mean its busy periods
-/// outlast k ticks with a chance of at most (x exp(1 - x))^k (Chernoff). Times that vary more get so many more ticks.
+/// Number of ticks after which no overhead of an earlier one is left over, except with a probability below 1e-17 for
+/// exponential times. The overheads are the work of a queue that gets one at each tick and serves `mean` of `period`.
+/// With x = period/mean, its busy periods outlast k ticks with a probability of at most (x exp(1 - x))^k (Chernoff).
+/// Times with a larger variance get proportionally more ticks.
 fn kept_ticks(period: f64, mean: f64, squared_cv: f64) -> u64 {
     if mean == 0.0 {
         return 1;
     }
     let x = period / mean;
     let rate = x - 1.0 - math::ln(x);
-    // A cast of what is too large saturates: nothing is skipped then.
+    // Casting too large a number saturates: then no tick is skipped.
     (40.0 * squared_cv.max(1.0) / rate).ceil() as u64 + 2
 }
 
-/// Passing over fewer ticks than this is not worth it, and would change the random numbers of every run.
+/// Skipping fewer ticks than this is not worth it, and would change the random numbers of every run.
 const WORTHWHILE: u64 = 1000;
 
 impl Polling {
@@ -67,12 +69,12 @@ impl Polling {
         Self { ticks, quota, next_tick: ticks.first, left: 0, rearmed: false }
     }
 
-    /// Starts the timer anew at `now`, without a cycle.
+    /// Restarts the timer at `now`, without a cycle.
     pub(super) fn restart(&mut self, now: u64) {
         (self.next_tick, self.left, self.rearmed) = (now + self.ticks.period, 0, false);
     }
 
-    /// A cycle that finds the ring empty ends at once.
+    /// Starts a cycle. It ends at once if the ring is empty.
     fn start_cycle<W: Watch>(&mut self, machine: &mut Machine<W>) {
         machine.counts.polls += 1;
         self.left = if machine.ring_is_empty() { 0 } else { self.quota };
@@ -149,7 +151,7 @@ mod tests {
     use crate::schemes;
     use crate::tally::Counts;
 
-    /// Watches, so that every tick is played.
+    /// Watch that needs every tick simulated.
     struct Every;
 
     impl Watch for Every {
@@ -172,8 +174,8 @@ mod tests {
         Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(pps) }
     }
 
-    /// Times between packets are of thousands of polls. With constant times nothing may differ at all, but for what rounding a poll's
-    /// time to ticks adds up to.
+    /// The gaps between packets are thousands of polls long. With constant times, nothing may differ except the sum of
+    /// the rounding errors of a poll's time.
     #[test]
     fn polls_passed_over_count_as_if_played() {
         for scheme in ["polling:period=20us,quota=3", "napi:busy_poll=true", "hybrid:up=1pps,down=0.1pps"] {
@@ -187,7 +189,8 @@ mod tests {
         }
     }
 
-    /// With exponential times the poll's share of the CPU is what it is with every tick played, within four standard errors of that.
+    /// With exponential times, the polls' share of the CPU is within four standard errors of that with every tick
+    /// simulated.
     #[test]
     fn polls_passed_over_take_their_mean_time() {
         for (scheme, each) in [("polling:period=20us,quota=3", 1.0 / 20e-6), ("napi:busy_poll=true", 1.0 / 1.59e-6)] {

@@ -1,4 +1,4 @@
-//! [`Queue`]: a ring with its NIC side: when its packets interrupt, and when they may be served.
+//! [`Queue`]: a ring with its NIC side, which decides when packets interrupt and when they may be served.
 
 use netcliff_core::{Point, Scheme};
 
@@ -9,7 +9,7 @@ use crate::schemes::Moderation;
 use crate::source::Source;
 use crate::tally::Counts;
 
-/// What a scheme makes of arrivals.
+/// The rule by which a scheme reacts to arrivals.
 enum Rule {
     Ideal,
     Interrupt { drops_interrupt: bool },
@@ -18,27 +18,27 @@ enum Rule {
     Napi { defer_hard_irqs: u32, gro_flush_timeout: u64 },
 }
 
-/// One queue.
+/// One queue of a shared core.
 pub(super) struct Queue {
     pub ring: Fifo,
     pub counts: Counts,
     pub records: Records,
     pub next_arrival: u64,
-    /// When an interrupt on its way, or deferred, is handled [ticks]; [`NEVER`] if none is.
+    /// Time at which an interrupt (on its way, or deferred) will be handled [ticks]; [`NEVER`] if there is none.
     pub interrupt_due: u64,
-    /// An interrupt waits or is handled.
+    /// Whether an interrupt waits or is being handled.
     pub interrupting: bool,
     pub times: Times,
     ring_limit: usize,
     arriving: Packet,
     source: Source,
     rule: Rule,
-    /// Interrupts are off; for NAPI, scheduled.
+    /// Whether interrupts are off; for NAPI, whether it is scheduled.
     masked: bool,
-    /// What is due is the timer of a deferred interrupt.
+    /// Whether `interrupt_due` is the timer of a deferred interrupt.
     deferring: bool,
     defers_left: u32,
-    /// Packets at the head of the ring that a moderated interrupt has announced.
+    /// Number of packets at the head of the ring that a moderated interrupt has announced.
     announced: usize,
 }
 
@@ -79,7 +79,7 @@ impl Queue {
         }
     }
 
-    /// The arrival that is due; true if it interrupts now.
+    /// Processes the arrival that is due. Returns true if it interrupts now.
     pub(super) fn arrival(&mut self, now: u64) -> bool {
         self.counts.offered += 1;
         let packet = Packet { arrived: now, ..self.arriving };
@@ -108,7 +108,8 @@ impl Queue {
         }
     }
 
-    /// The first arrival while NAPI is idle masks and interrupts: at once (true), or when that is delivered.
+    /// Masks and raises the interrupt for the first arrival while NAPI is idle. Returns true if it is handled at once,
+    /// false if it is delivered later.
     fn schedule(&mut self, now: u64) -> bool {
         self.masked = true;
         let delivery = self.times.delivery.next();
@@ -118,7 +119,7 @@ impl Queue {
         delivery == 0
     }
 
-    /// The NIC's next timer [ticks].
+    /// Time of the NIC's next timer [ticks].
     pub(super) fn moderation_timer(&self) -> u64 {
         match &self.rule {
             Rule::Coalesce { moderation, .. } => moderation.timer(),
@@ -126,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// That timer is due; true if it interrupts now.
+    /// Processes the NIC's timer, which is due. Returns true if it interrupts now.
     pub(super) fn moderation_fires(&mut self, now: u64) -> bool {
         match &mut self.rule {
             Rule::Coalesce { moderation, .. } => moderation.fire(now),
@@ -134,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// Time of the interrupt whose handling begins [ticks].
+    /// Duration of the interrupt whose handling starts [ticks].
     pub(super) fn interrupt_work(&mut self) -> u64 {
         self.counts.interrupts += 1;
         let masks = match &self.rule {
@@ -149,7 +150,7 @@ impl Queue {
         self.times.interrupt.next_of_mean(mean)
     }
 
-    /// The interrupt's handler ends.
+    /// Records that the interrupt's handler has ended.
     pub(super) fn interrupt_handled(&mut self, now: u64) {
         if let Rule::Coalesce { moderation, masks, .. } = &mut self.rule {
             moderation.handled(now);
@@ -158,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// True if protocol processing may serve a packet now. NAPI's is served by polls.
+    /// Whether protocol processing may serve a packet now. Under NAPI, polls serve the packets.
     pub(super) fn ready(&self) -> bool {
         match &self.rule {
             Rule::Ideal | Rule::Interrupt { .. } => !self.ring.is_empty(),
@@ -168,7 +169,7 @@ impl Queue {
         }
     }
 
-    /// The packet at the head has been processed.
+    /// Records that the packet at the head has been processed.
     pub(super) fn served(&mut self, now: u64) {
         let packet = self.ring.pop();
         let latency = now - packet.arrived;
@@ -189,13 +190,14 @@ impl Queue {
         }
     }
 
-    /// Overhead of a poll that begins [ticks].
+    /// Overhead of the poll that starts [ticks].
     pub(super) fn poll_work(&mut self) -> u64 {
         self.counts.polls += 1;
         self.times.poll.next()
     }
 
-    /// A poll completes, after no packets if `idle`. True: interrupts stay deferred, and a timer schedules the next poll.
+    /// Records that a poll is complete; `idle` if it served no packets. Returns true if interrupts stay deferred, so
+    /// that a timer schedules the next poll.
     pub(super) fn defers(&mut self, idle: bool, now: u64) -> bool {
         let Rule::Napi { defer_hard_irqs, gro_flush_timeout } = self.rule else { return false };
         if !idle {
@@ -210,20 +212,20 @@ impl Queue {
         true
     }
 
-    /// Time to unmask [ticks].
+    /// Duration of the unmasking [ticks].
     pub(super) fn unmask_work(&mut self) -> u64 {
         let mean = self.times.mask_ticks;
         self.times.poll.next_of_mean(mean)
     }
 
-    /// Interrupts are on again; true if packets that came meanwhile interrupt at once.
+    /// Enables interrupts again. Returns true if packets that arrived during the unmasking interrupt at once.
     pub(super) fn unmasked(&mut self) -> bool {
-        // The driver's handler masks at once again.
+        // If so, the driver's handler masks the interrupt again at once.
         self.masked = !self.ring.is_empty();
         self.masked
     }
 
-    /// Records the counts up to now; true if that was the last time.
+    /// Records the counts up to now. Returns true at the last mark.
     pub(super) fn mark(&mut self, now: u64) -> bool {
         let ages = self.ring.iter().map(|packet| u128::from(now - packet.arrived)).sum::<u128>();
         let area = self.counts.processed_latency + ages;

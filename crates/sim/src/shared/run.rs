@@ -1,4 +1,4 @@
-//! Replications of a shared core, and the figures of the core and of each of its queues.
+//! Replications of a shared core, and the results of the core and of each of its queues.
 
 use netcliff_core::{EngineFailure, Outcome, Point};
 
@@ -11,19 +11,19 @@ use crate::sample::FIRST_PACKETS;
 use crate::summary;
 use crate::tally::{Account, Counts, Pool};
 
-/// A simulated core, and what each of its queues did.
+/// Results of a simulated core, and of each of its queues.
 pub(crate) struct Joint {
     pub core: Simulation,
     pub queues: Vec<Outcome>,
 }
 
-/// The core's replications, and each queue's.
+/// The replications of the core, and those of each queue.
 struct Batches {
     core: Batch,
     queues: Vec<Batch>,
 }
 
-/// Simulates queues that share a core: (seed, point) of each. The points must be supported.
+/// Simulates queues that share a core, given the seed and point of each. The points must be supported.
 pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<Joint, EngineFailure> {
     for (_, point) in points {
         point.validate()?;
@@ -48,8 +48,8 @@ pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<J
     Ok(Joint { queues, core: engine.simulation(point, &batches.core, clock) })
 }
 
-/// Doubles the length of the replications, from so many arrivals each and up to so many over all, until they are long enough for
-/// what they report and the core's figures need no more packets.
+/// Doubles the length of the replications until they are long enough for their results and the core's results need no
+/// more packets. Starts at `each` arrivals per replication and stops at `packets_at_most` in total.
 fn longer(
     engine: &SimEngine,
     points: &[(u64, &Point)],
@@ -68,7 +68,7 @@ fn longer(
     }
 }
 
-/// So many replications of `packets_each` arrivals over all queues.
+/// Runs `replications` replications of `packets_each` arrivals over all queues.
 fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batches, Clock) {
     let rate_pps = points.iter().filter_map(|(_, point)| point.traffic.rate_pps()).sum();
     let clock = Clock::new(rate_pps, packets_each);
@@ -101,13 +101,13 @@ fn run(points: &[(u64, &Point)], replications: u64, packets_each: u64) -> (Batch
     (batches, clock)
 }
 
-/// The marks of all queues of a core together.
+/// The marks of all queues of a core, added up.
 fn core_marks(queues: &[Records]) -> Vec<Counts> {
     let mark = |n: usize| queues.iter().map(|records| records.marks[n]).reduce(together).unwrap_or_default();
     (0..queues.first().map_or(0, |records| records.marks.len())).map(mark).collect()
 }
 
-/// Two queues on one core as one. What the core has left, and what is taken from it, is the same for both.
+/// Adds the counts of two queues on one core. The available and the paused time belong to the core and are not added.
 fn together(a: Counts, b: Counts) -> Counts {
     let mut cpu = a.cpu;
     cpu.iter_mut().zip(b.cpu).for_each(|(time, other)| *time += other);

@@ -26,7 +26,7 @@ fn point(scheme: &str, pps: f64, arrivals: &str, ring: u64) -> Point {
     Point { host, scheme: scheme.parse().unwrap(), traffic }
 }
 
-/// A core with one queue is the machine of one queue: the same counts at every mark, to the tick.
+/// A core with a single queue gives the same counts at every mark, to the tick, as the machine of one queue.
 #[test]
 fn one_queue_agrees_with_the_machine_tick_for_tick() {
     let mut compared = 0;
@@ -52,7 +52,7 @@ fn one_queue_agrees_with_the_machine_tick_for_tick() {
     assert_eq!(compared, SCHEMES.len() * 8);
 }
 
-/// Each queue loses no packet without a trace, all clocks agree, and the core's time is spent once.
+/// Each queue accounts for every packet, all queues have the same clock, and the core's time is counted once.
 #[test]
 fn queues_on_one_core_conserve_packets_and_time() {
     for scheme in SCHEMES {

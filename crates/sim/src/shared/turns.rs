@@ -1,4 +1,4 @@
-//! [`Turns`]: whose protocol work is next.
+//! [`Turns`]: decides which queue's protocol work comes next.
 
 use std::collections::VecDeque;
 
@@ -7,22 +7,22 @@ use netcliff_core::{Point, Scheme};
 use super::queue::Queue;
 use crate::free_running::FreeRunning;
 
-/// The next piece of work of a queue.
+/// The next piece of protocol work of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The packet at the head of its ring.
+    /// Process the packet at the head of its ring.
     Packet,
-    /// A poll begins.
+    /// Start a poll.
     Poll,
-    /// A poll ends that has not used its weight; idle: it served nothing.
+    /// End a poll that has not used its weight. `idle`: it served no packet.
     Complete { idle: bool },
 }
 
-/// The order of service.
+/// The order in which queues are served.
 pub(super) enum Turns {
-    /// A packet of each queue that may be served, in turn; the queue that had the last one.
+    /// Round robin, one packet at a time. `last` is the queue served last.
     Robin { last: usize },
-    /// NAPI instances, poll by poll.
+    /// NAPI instances, one poll at a time.
     Napi(NetRx),
 }
 
@@ -33,9 +33,10 @@ struct Poll {
     work: u64,
 }
 
-/// `net_rx_action` (net/core/dev.c, 6.5 to 6.18): the list taken over is polled in order; one that used its weight goes to
-/// `repoll`; when the list is empty, or packet or time budget is used up, what was scheduled meanwhile goes before `repoll`
-/// and the next round begins. Without an application ksoftirqd does the same work in the same order.
+/// `net_rx_action` (net/core/dev.c, 6.5 to 6.18). The list taken over is polled in order; an instance that used its
+/// weight moves to `repoll`. When the list is empty, or the packet or time budget is used up, newly scheduled instances
+/// are put before `repoll`, and the next round starts. Without an application, ksoftirqd does the same work in the same
+/// order.
 pub(super) struct NetRx {
     weight: u64,
     budget: u64,
@@ -45,7 +46,7 @@ pub(super) struct NetRx {
     scheduled: VecDeque<usize>,
     repoll: VecDeque<usize>,
     poll: Option<Poll>,
-    /// Packets left of this round's budget; None between rounds.
+    /// Packets left of this round's budget. `None` between rounds.
     left: Option<u64>,
     time_limit: u64,
 }
@@ -67,14 +68,14 @@ impl Turns {
         })
     }
 
-    /// An interrupt of this queue has been handled: its handler schedules NAPI.
+    /// Records that an interrupt of this queue has been handled: its handler schedules NAPI.
     pub(super) fn interrupted(&mut self, queue: usize) {
         if let Self::Napi(net_rx) = self {
             net_rx.scheduled.push_back(queue);
         }
     }
 
-    /// The next piece of work; None: there is none.
+    /// The next piece of work. `None` if there is nothing to do.
     pub(super) fn next(&mut self, queues: &[Queue], now: u64) -> Option<(usize, Step)> {
         match self {
             Self::Robin { last } => {
@@ -121,7 +122,7 @@ impl NetRx {
         }
     }
 
-    /// The end of a round.
+    /// Ends a round.
     fn splice(&mut self) {
         self.list.append(&mut self.scheduled);
         self.list.append(&mut self.repoll);
@@ -131,7 +132,7 @@ impl NetRx {
     fn next_instance(&mut self, now: u64) -> Option<usize> {
         if self.list.is_empty() {
             if self.repoll.is_empty() && self.left.is_some() {
-                // "goto start": the same round goes on with what was scheduled meanwhile.
+                // "goto start": the round continues with the instances scheduled during it.
                 self.list.append(&mut self.scheduled);
             } else {
                 self.splice();

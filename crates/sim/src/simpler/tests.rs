@@ -3,7 +3,7 @@ use netcliff_core::Traffic;
 use super::*;
 use crate::clock::Clock;
 use crate::engine::{Effort, SimEngine};
-use crate::place::Here;
+use crate::executor::LocalExecutor;
 use crate::replicate::Batch;
 use crate::summary;
 
@@ -18,14 +18,14 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
     (mean, (square / (count - 1.0) / count).sqrt())
 }
 
-/// Ten replications, as a sequential run begins.
+/// A batch of ten replications, like the start of a sequential run.
 fn batch(point: &Point, seed: u64, packets_each: u64) -> (Batch, Clock) {
     let engine = SimEngine { seed, effort: Effort::Exactly(10 * packets_each), ..SimEngine::default() };
-    engine.sample(point, &Here).unwrap()
+    engine.sample(point, &LocalExecutor).unwrap()
 }
 
-/// Lets the batch's packets meet this queue as well.
-fn beside(batch: &mut Batch, simpler: &Simpler, clock: Clock, seed: u64) {
+/// Computes for the batch's packets the excess wait in this queue.
+fn compare_with(batch: &mut Batch, simpler: &Simpler, clock: Clock, seed: u64) {
     let packets = batch.packets_each;
     for (number, one) in (0..).zip(&mut batch.replications) {
         one.excess = Some(simpler.excess(clock, seed, number, packets, packets * one.warm_up.tenths as u64 / 10));
@@ -36,7 +36,7 @@ fn latency(point: &Point, batch: &Batch, clock: Clock) -> netcliff_core::Figure 
     summary::outcome(point, batch, clock, 0.95).latency_s.unwrap().mean.unwrap()
 }
 
-/// Sums over the states, written out.
+/// Compares with sums over the states.
 #[test]
 fn its_mean_is_that_of_m_m_1_b() {
     for ring in [1_u64, 2, 5, 50] {
@@ -61,7 +61,7 @@ fn its_mean_is_that_of_m_m_1_b() {
     assert!((full.mean_latency() / (2.0 * 59_999.0) - 1.0).abs() < 1e-9, "{}", full.mean_latency());
 }
 
-/// However short the run: it begins in its steady state.
+/// The queue starts in its steady state, so the length of the run does not matter.
 #[test]
 fn its_packets_wait_as_long_as_expected() {
     let point = point("interrupt", 100.0);
@@ -74,8 +74,8 @@ fn its_packets_wait_as_long_as_expected() {
     }
 }
 
-/// M/M/1/B itself, with a simpler queue that is faster, and with the one that it has by the rule. The means of so few packets are too low by
-/// 0.4 % with any control and without: a host is empty when it begins.
+/// M/M/1/B itself, with a simpler queue that is faster, and with the one that the rule selects. The means of so few
+/// packets are too low by 0.4 % with any control and without, because a host starts empty.
 #[test]
 fn intervals_hold_the_exact_value() {
     let point = point("ideal", 170.0);
@@ -86,7 +86,7 @@ fn intervals_hold_the_exact_value() {
         for seed in 0..150 {
             let (mut batch, clock) = batch(&point, seed, 60_000);
             let simpler = Simpler::at(&point, clock, factor * batch.mean_latency().unwrap()).unwrap();
-            beside(&mut batch, &simpler, clock, seed);
+            compare_with(&mut batch, &simpler, clock, seed);
             let latency = latency(&point, &batch, clock);
             missed += u32::from(!latency.covers(exact));
             found.push(latency.value / exact - 1.0);
@@ -98,7 +98,7 @@ fn intervals_hold_the_exact_value() {
     }
 }
 
-/// What is taken off has mean 0 under each scheme, and is most of what the mean latency varies by.
+/// The correction has mean 0 under each scheme, and explains most of the variance of the mean latency.
 #[test]
 fn it_moves_no_mean_and_narrows_it() {
     for (scheme, kpps, left) in [
@@ -117,7 +117,7 @@ fn it_moves_no_mean_and_narrows_it() {
             let mean = batch.mean_latency().unwrap();
             plain.push(mean * clock.seconds(1.0));
             surplus.push(latency(&point, &batch, clock).value);
-            beside(&mut batch, &Simpler::of(&point, clock, mean).unwrap(), clock, seed);
+            compare_with(&mut batch, &Simpler::of(&point, clock, mean).unwrap(), clock, seed);
             assert!(batch.controls().is_some());
             excess.push(latency(&point, &batch, clock).value);
         }
@@ -130,8 +130,8 @@ fn it_moves_no_mean_and_narrows_it() {
     }
 }
 
-/// Whole sequential runs against one with a tenth of their interval: as many of their 95 % intervals hold, and as many estimates lie within
-/// 3 %, as with the surplus of work in its place, whose figures are told in docs/theory/statistics.md.
+/// Compares whole sequential runs with a run of a tenth of their interval: as many of their 95 % intervals hold, and as
+/// many estimates are within 3 %, as with the surplus of work instead (docs/theory/statistics.md).
 #[test]
 #[ignore = "half a minute"]
 fn sequential_runs_reach_what_they_claim() {

@@ -1,5 +1,5 @@
-//! Gaps between arrivals: Poisson, constant, batches, a two-state modulated Poisson process, Pareto ON/OFF sources, a
-//! capture.
+//! Gaps between arrivals: Poisson, constant, batches, a two-state modulated Poisson process, Pareto ON/OFF sources, or
+//! those of a capture.
 
 use netcliff_core::math;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(super) enum Gaps {
 }
 
 impl Gaps {
-    /// The gaps of a traffic at `rate_pps`. A trace that was not read counts as Poisson (refused before).
+    /// The gaps of a traffic at `rate_pps`. A trace that was not read counts as Poisson (such a point is refused
+    /// earlier).
     pub(super) fn new(traffic: &Traffic, rate_pps: f64, clock: Clock, seed: u64, replication: u64) -> Self {
         let stream = |purpose| Stream::new(seed, purpose, replication);
         let mean_ticks = clock.ticks(1.0 / rate_pps);
@@ -66,14 +67,15 @@ impl Gaps {
         }
     }
 
-    /// Fills a block; `bytes` are the sizes of the same packets.
+    /// Fills a block with gaps [ticks]. `bytes` are the sizes of the same packets.
     pub(super) fn fill(&mut self, bytes: &[u32; BLOCK], out: &mut [u64; BLOCK]) {
         match self {
             Self::Poisson { stream, mean_ticks } => stream.exponential_ticks(*mean_ticks, out),
             Self::Constant { gap_ticks } => out.fill(*gap_ticks),
             Self::Batch { stream, mean_ticks, size, left } => {
                 let mut units = [0.0; BLOCK];
-                // One number a packet though only the first of a batch needs it: the block keeps its pace.
+                // Only the first packet of a batch needs a number, but one is drawn for each packet, so that blocks
+                // stay aligned.
                 stream.exponential(&mut units);
                 for (gap, unit) in out.iter_mut().zip(&units) {
                     let first = *left == 0;
@@ -91,8 +93,8 @@ impl Gaps {
     }
 }
 
-/// A capture read around and around. Replications begin at different places, number 0 at the start, spread evenly however
-/// many there are (multiples of the golden ratio); sizes and gaps of a replication at the same.
+/// A capture that is read repeatedly. Replication 0 starts at its beginning, the others at evenly spread positions
+/// (multiples of the golden ratio). Sizes and gaps of a replication start at the same position.
 #[derive(Debug)]
 pub(super) struct Around {
     capture: Arc<Capture>,
@@ -113,7 +115,7 @@ impl Around {
     }
 }
 
-/// Numbers one at a time from a stream's blocks.
+/// Returns single numbers from a stream's blocks.
 #[derive(Debug)]
 pub(super) struct Singles {
     stream: Stream,
@@ -123,7 +125,7 @@ pub(super) struct Singles {
 }
 
 impl Singles {
-    /// Exponentials of mean 1, or else uniforms in (0, 1].
+    /// Returns exponential numbers of mean 1 or, if not `exponential`, uniform ones in (0, 1].
     pub(super) fn new(stream: Stream, exponential: bool) -> Self {
         Self { stream, exponential, block: [0.0; BLOCK], next: BLOCK }
     }
@@ -142,8 +144,8 @@ impl Singles {
     }
 }
 
-/// What is left of another process. Its own sizes, which only ON/OFF sources heed, are drawn apart from those of the
-/// packets kept.
+/// The packets that thinning leaves of another process. The process has sizes of its own, which only ON/OFF sources
+/// use; they are drawn separately from those of the remaining packets.
 #[derive(Debug)]
 pub(super) struct Thinned {
     gaps: Gaps,
@@ -178,10 +180,10 @@ impl Thinned {
 /// Two-state Markov-modulated Poisson process.
 #[derive(Debug)]
 pub(super) struct Mmpp {
-    /// Arrivals a tick and mean stay [ticks], quiet and busy.
+    /// Arrivals per tick and mean stay [ticks], for the quiet and the busy state.
     states: [(f64, f64); 2],
     state: usize,
-    /// Rest of the stay [ticks].
+    /// Remaining time in the present state [ticks].
     left: f64,
     gaps: Singles,
     stays: Singles,
@@ -192,7 +194,7 @@ impl Mmpp {
         let quiet_rate = ((1.0 - peak * busy) / (1.0 - busy)).max(0.0) / mean_ticks;
         let states = [(quiet_rate, stay * (1.0 - busy) / busy), (peak / mean_ticks, stay)];
         let mut stays = Singles::new(stays, true);
-        // An exponential is below -ln(1 - p) with probability p: the start is stationary.
+        // An exponential is below -ln(1 - p) with probability p, so the process starts in its stationary state.
         let state = usize::from(stays.next() < -math::ln(1.0 - busy));
         let left = stays.next() * states[state].1;
         Self { states, state, left, gaps: Singles::new(gaps, true), stays }

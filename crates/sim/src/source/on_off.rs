@@ -1,7 +1,7 @@
-//! Aggregated Pareto ON/OFF sources: frames back to back at link speed while ON, nothing while OFF.
+//! Aggregated Pareto ON/OFF sources: frames at link speed during ON periods, none during OFF periods.
 //!
-//! An ON period sends at least one frame and runs until its last frame ends, so it sends more than its length says; the
-//! OFF periods are scaled such that the mean rate is the one requested.
+//! An ON period sends at least one frame and lasts until its last frame ends, so it sends more than its length implies.
+//! The OFF periods are scaled so that the mean rate is the requested one.
 
 use netcliff_core::Traffic;
 use netcliff_core::math;
@@ -11,14 +11,14 @@ use super::gaps::Singles;
 use crate::clock::Clock;
 use crate::random::Stream;
 
-/// Longest time drawn at once [ticks]: keeps the sum of a run in range.
+/// Longest time drawn [ticks]: it keeps the sum of a run in range.
 const LONGEST: f64 = (1u64 << 57) as f64;
 
-/// Steps of the renewal equation, sizes times bytes: some 10 ms at the most. Times up to at least four of the longest
-/// frames are followed, beyond which the error is below 1e-3 of the load.
+/// Largest number of steps of the renewal equation (number of sizes times bytes): at most some 10 ms. Times up to at
+/// least four of the longest frames are computed; beyond that the error is below 1e-3 of the load.
 const REACH: usize = 8_000_000;
 
-/// A Pareto time with the smallest value `least`, cut off at `most`.
+/// A Pareto distribution with the smallest value `least`, cut off at `most`.
 #[derive(Debug, Clone, Copy)]
 struct Pareto {
     alpha: f64,
@@ -47,7 +47,7 @@ impl Pareto {
         }
     }
 
-    /// The integral of P(X > x) from `from` on.
+    /// The integral of P(X > x) from `from` to infinity.
     fn excess(&self, from: f64) -> f64 {
         let below = (self.least.min(self.most) - from).max(0.0);
         let start = from.max(self.least);
@@ -58,7 +58,7 @@ impl Pareto {
         below + integral(start) - if self.most.is_finite() { integral(self.most) } else { 0.0 }
     }
 
-    /// The same shape with the smallest value such that the mean is `mean`; the cut-off must be above it.
+    /// The distribution of the same shape whose mean is `mean`; the cut-off must be above that.
     fn with_mean(self, mean: f64) -> Self {
         let (mut low, mut high) = (0.0, mean);
         for _ in 0..200 {
@@ -69,9 +69,9 @@ impl Pareto {
     }
 }
 
-/// Mean frames of an ON period: one, and one more for each end of a frame within it, hence 1 + sum of u(k) P(ON > k),
-/// u(k) the probability that a frame of a row without end ends after k bytes of time. u follows from its renewal
-/// equation as far as [`REACH`] goes; from there on one frame ends every mean slot.
+/// Mean number of frames in an ON period: 1 + sum of u(k) P(ON > k), i.e. one, plus one for each end of a frame within
+/// the period. u(k) is the probability that a frame of an endless row ends after k bytes of time. It follows from its
+/// renewal equation up to [`REACH`]; beyond that, one frame ends per mean slot.
 fn mean_frames(on: &Pareto, slots: &[(usize, f64)], ticks_per_byte: f64) -> f64 {
     let mean: f64 = slots.iter().map(|(slot, share)| *slot as f64 * share).sum();
     let square: f64 = slots.iter().map(|(slot, share)| (*slot * *slot) as f64 * share).sum();
@@ -84,20 +84,21 @@ fn mean_frames(on: &Pareto, slots: &[(usize, f64)], ticks_per_byte: f64) -> f64 
     }
     let beyond = |at: usize| on.beyond(at as f64 * ticks_per_byte);
     let near: f64 = (1..=reach).map(|at| ends[at] * beyond(at)).sum();
-    // Frames that end within a long time x: x/mean + square/(2 mean^2) - 1. The last of those counted may stand off it.
+    // Expected number of frames that end within a long time x: x/mean + square/(2 mean^2) - 1. The last counted number
+    // may deviate from it.
     let within: f64 = ends[1..].iter().sum();
     let expected = reach as f64 / mean + square / (2.0 * mean * mean) - 1.0;
     let far = on.excess(reach as f64 * ticks_per_byte) / (mean * ticks_per_byte);
     1.0 + near + beyond(reach) * (expected - within) + far
 }
 
-/// The sources and the link they share.
+/// The sources and their common link.
 #[derive(Debug)]
 pub(super) struct OnOff {
     on: Pareto,
     off: Pareto,
     uniforms: Singles,
-    /// Each source's next frame [ticks] and the end of its ON period.
+    /// For each source, the time of its next frame and the end of its ON period [ticks].
     sources: Vec<(f64, f64)>,
     ticks_per_byte: f64,
     serialise: bool,
@@ -105,7 +106,7 @@ pub(super) struct OnOff {
     last: u64,
 }
 
-/// Share of its time that a source would have to be ON beyond all bounds: the load cannot be offered.
+/// Whether the load cannot be offered, because a source would have to be ON for more than all of its time.
 pub(super) fn too_fast(shape: &Shape, traffic: &Traffic, rate_pps: f64) -> bool {
     let bytes = traffic.size.mean_bytes().unwrap_or(64.0) + WIRE_OVERHEAD_BYTES;
     let load = rate_pps * bytes * 8.0 / traffic.link_bps;
@@ -154,7 +155,7 @@ impl OnOff {
         let arrives = if self.serialise {
             let sent = start.max(self.link_free);
             self.link_free = sent + slot;
-            // In memory when the last byte is; the gap after it is the wire's.
+            // A packet is in memory when its last byte is; the gap after it belongs to the wire.
             sent + f64::from(bytes) * self.ticks_per_byte
         } else {
             start

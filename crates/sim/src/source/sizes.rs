@@ -10,16 +10,16 @@ use crate::random::{BLOCK, Stream};
 /// A stream of frame sizes.
 #[derive(Debug)]
 pub(super) enum Sizes {
-    /// A capture's own, packet by packet.
+    /// The sizes of a capture, packet by packet.
     Trace(Around),
-    /// One size; draws nothing.
+    /// One size; no random numbers are drawn.
     Fixed(u32),
-    /// Sizes with their alias table: (bytes, share of the cell kept, bytes of the alias).
+    /// A mixture with its alias table: (bytes, share of the cell that stays, bytes of the alias).
     Mixture { stream: Box<Stream>, cells: Vec<(u32, f64, u32)> },
 }
 
 impl Sizes {
-    /// The sizes of a traffic; a size file that was not read counts as 64 bytes (refused before).
+    /// The sizes of a traffic. A size file that was not read counts as 64 bytes (such a point is refused earlier).
     pub(super) fn new(sizes: &FrameSizes, stream: Stream, replication: u64) -> Self {
         if let FrameSizes::Trace(Some(capture)) = sizes {
             return Self::Trace(Around::new(Arc::clone(capture), replication));
@@ -31,7 +31,7 @@ impl Sizes {
         }
     }
 
-    /// The size of all packets, if there is only one.
+    /// The size of all packets. `None` if there are several sizes.
     pub(super) fn fixed(&self) -> Option<u32> {
         match self {
             Self::Fixed(bytes) => Some(*bytes),
@@ -57,7 +57,7 @@ impl Sizes {
     }
 }
 
-/// Vose's construction.
+/// Builds the alias table by Vose's method.
 fn alias_table(mixture: &[(u32, f64)]) -> Vec<(u32, f64, u32)> {
     let count = mixture.len() as f64;
     let mut cells: Vec<(u32, f64, u32)> =
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::random::Purpose;
 
-    /// Seed 5, 256 000 draws: each share of IMIX, and the mean of the 1998 mixture, within 4 standard errors.
+    /// Seed 5, 256 000 draws: each share of IMIX, and the mean of the 1998 mixture, are within 4 standard errors.
     #[test]
     fn sizes_come_in_their_shares() {
         let draws = |sizes: &FrameSizes| {

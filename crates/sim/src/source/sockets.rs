@@ -1,5 +1,5 @@
-//! [`Sockets`]: which of several applications each packet is for: by chance with their shares, independently of all else,
-//! from a stream of its own.
+//! [`Sockets`]: draws the application that each packet is for, with the shares of the applications, from a stream of
+//! its own and independent of everything else.
 
 use netcliff_core::host::OneApplication;
 
@@ -9,13 +9,13 @@ use crate::random::{BLOCK, Purpose, Stream};
 #[derive(Debug)]
 pub(super) struct Sockets {
     stream: Stream,
-    /// Sums of the shares up to each application, its own included.
+    /// Cumulative shares of the applications.
     sums: Vec<f64>,
     uniforms: Box<[f64; BLOCK]>,
 }
 
 impl Sockets {
-    /// None where there is one application at the most.
+    /// `None` with at most one application.
     pub(super) fn new(each: &[OneApplication], seed: u64, replication: u64) -> Option<Self> {
         let sums = each.iter().scan(0.0, |sum, one| {
             *sum += one.share;
@@ -28,12 +28,13 @@ impl Sockets {
         })
     }
 
-    /// Fills a block with applications.
+    /// Fills a block with the numbers of applications.
     pub(super) fn fill(&mut self, out: &mut [u16; BLOCK]) {
         self.stream.uniform(&mut self.uniforms);
         let last = self.sums.len() - 1;
         for (socket, uniform) in out.iter_mut().zip(self.uniforms.iter()) {
-            // Numbers are above 0, so that a share of 0 gets none; rounding may leave the last sum below 1.
+            // Random numbers are above 0, so that a share of 0 gets no packets. Rounding may leave the last sum below
+            // 1.
             *socket = self.sums.partition_point(|sum| sum < uniform).min(last) as u16;
         }
     }
@@ -43,7 +44,7 @@ impl Sockets {
 mod tests {
     use super::*;
 
-    /// Seed 3, 512 000 packets: each share within 4 standard errors, and none for a share of 0.
+    /// Seed 3, 512 000 packets: each share is within 4 standard errors, and a share of 0 gets no packets.
     #[test]
     fn packets_are_spread_by_the_shares() {
         let shares = [0.6, 0.0, 0.3, 0.1];

@@ -21,7 +21,7 @@ fn rate(gaps: &[f64]) -> f64 {
     gaps.len() as f64 / gaps.iter().sum::<f64>()
 }
 
-/// Index of dispersion of counts over windows of `window_s`.
+/// Index of dispersion of the counts in windows of `window_s`.
 fn dispersion(gaps: &[f64], window_s: f64) -> f64 {
     let total: f64 = gaps.iter().sum();
     let mut counts = vec![0.0; (total / window_s) as usize + 1];
@@ -35,7 +35,7 @@ fn dispersion(gaps: &[f64], window_s: f64) -> f64 {
     counts.iter().map(|count| (count - mean) * (count - mean)).sum::<f64>() / counts.len() as f64 / mean
 }
 
-/// Seed 1: the mean rate of each process, by its own standard error (4 of them); heavy tails are given 10 %.
+/// Seed 1: the mean rate of each process is within 4 standard errors; for heavy tails within 10 %.
 #[test]
 fn every_process_has_its_rate() {
     let count = 400_000;
@@ -53,9 +53,10 @@ fn every_process_has_its_rate() {
     }
 }
 
-/// Seed 8: what is offered is what was asked for, in packets, bits and shares of line rate, for every process and mixture
-/// of sizes: over 20 replications the mean of the realised rates lies within its 99.9 % interval of the load (t with 19
-/// degrees of freedom: 3.88), or within 1e-6 where nothing is random. Tails are cut at 1 ms, or no mean would settle.
+/// Seed 8: the offered load is the requested one, in packets, bits and shares of line rate, for every process and
+/// mixture of sizes. The mean of the realised rates over 20 replications has the load within its 99.9 % interval (t
+/// with 19 degrees of freedom: 3.88), or within 1e-6 if nothing is random. Heavy tails are cut at 1 ms; otherwise no
+/// mean would settle.
 #[test]
 fn the_load_is_offered_in_every_unit() {
     let replications = 20;
@@ -78,7 +79,7 @@ fn the_load_is_offered_in_every_unit() {
                 .map(|replication| {
                     let mut source = Source::new(&point, clock, 8, replication);
                     let ticks: u64 = (0..20_000).map(|_| source.next().arrived).sum();
-                    // Gaps are averaged, not rates: their mean has no bias.
+                    // Average gaps, not rates: the mean of gaps has no bias.
                     clock.seconds(ticks as f64) / 20_000.0 * asked
                 })
                 .collect();
@@ -90,14 +91,15 @@ fn the_load_is_offered_in_every_unit() {
     }
 }
 
-/// Seed 2: counts are Poisson's, or over-dispersed by what the process says.
+/// Seed 2: counts are Poisson, or over-dispersed as the process predicts.
 #[test]
 fn bursts_are_bursts() {
     let window_s = 10e-3;
     let of = |arrivals: &str| dispersion(&gaps(&point(arrivals, 100e3), 2, 1_000_000), window_s);
     assert!((of("poisson") - 1.0).abs() < 0.15);
     assert!((of("batch:size=8") - 8.0).abs() < 1.2);
-    // MMPP-2, long windows: 1 + 2 (l1 - l2)^2 s1 s2 / ((s1 + s2)^2 (l1 s2 + l2 s1)), s the rates of leaving.
+    // Dispersion of MMPP-2 in long windows: 1 + 2 (l1 - l2)^2 s1 s2 / ((s1 + s2)^2 (l1 s2 + l2 s1)); s are the rates of
+    // leaving a state.
     let (busy, quiet, leave_busy, leave_quiet) = (400e3, 25e3, 10e3, 10e3 * 0.2 / 0.8);
     let sum = leave_busy + leave_quiet;
     let limit = 1.0
@@ -108,7 +110,7 @@ fn bursts_are_bursts() {
     assert!(of("onoff") > 3.0);
 }
 
-/// On one link no two frames are closer than the wire allows; superposed ones are.
+/// On a shared link, no two frames are closer than the wire allows; superposed sources have such frames.
 #[test]
 fn a_shared_link_is_never_faster_than_itself() {
     let nearest = |arrivals: &str| {
@@ -128,7 +130,8 @@ fn a_load_beyond_the_link_is_declined_with_its_reason() {
     assert!(supports(&point("trace:x.pcap", 1e3)).unwrap_err().to_string().contains("trace"));
 }
 
-/// A capture of unequal gaps and sizes: replayed packet by packet, from places of their own, at the load asked for.
+/// A capture of unequal gaps and sizes is replayed packet by packet at the requested load. Each replication starts at
+/// its own position.
 #[test]
 fn a_capture_is_replayed_around_at_the_load_asked_for() {
     let packets: Vec<Captured> =

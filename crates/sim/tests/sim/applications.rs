@@ -1,4 +1,4 @@
-//! Several applications on one CPU: turns, losses at each socket, livelock felt by all.
+//! Several applications on one CPU: turns, losses at each socket, and a livelock that affects all.
 
 use netcliff_core::{ApplicationOutcome, Engine, Figure, Host, Loss, Outcome, Point, Traffic};
 use netcliff_sim::SimEngine;
@@ -30,7 +30,7 @@ fn one_of_several_is_the_only_one() {
     assert!(with.applications.is_empty());
 }
 
-/// What each got adds up to what the host did.
+/// The results of the applications add up to those of the host.
 #[test]
 fn applications_add_up() {
     for scheme in ["interrupt", "napi", "polling", "coalesce:frames=8"] {
@@ -43,7 +43,7 @@ fn applications_add_up() {
         near(sum(|one| one.throughput_pps), of(found.throughput_pps), 1e-9, scheme);
         near(sum(|one| one.goodput_bps), of(found.goodput_bps), 1e-9, scheme);
         near(sum(|one| one.cpu), of(found.cpu.unwrap().application), 1e-9, scheme);
-        // Losses are shares of what was delivered or lost.
+        // Losses are shares of the packets delivered or lost.
         let lost_pps = |loss: Option<Loss>, delivered: Option<Figure>| {
             let (ring, socket) = (of(loss.unwrap().ring), of(loss.unwrap().socket));
             socket * of(delivered) / (1.0 - ring - socket)
@@ -54,8 +54,8 @@ fn applications_add_up() {
     }
 }
 
-/// Overloaded applications share alike what protocol leaves, whatever they are offered and whatever a packet costs them:
-/// 1 - 50 kpps x 5.34 us = 0.733 of the CPU.
+/// Overloaded applications share equally what protocol work leaves, whatever their load and their cost per packet: 1 -
+/// 50 kpps x 5.34 us = 0.733 of the CPU.
 #[test]
 fn overloaded_applications_get_the_same_time() {
     let settings = [
@@ -71,8 +71,8 @@ fn overloaded_applications_get_the_same_time() {
     }
 }
 
-/// Beside one that always runs, a quick application reads all it is offered if its socket holds what comes in the other's turn
-/// (at most two ticks of 1 ms at 10 kpps: 20 packets), and loses packets if not.
+/// Next to an application that always runs, a quick one reads everything it is offered if its socket holds the packets
+/// of the other's turn (at most two ticks of 1 ms at 10 kpps: 20 packets). Otherwise it loses packets.
 #[test]
 fn a_short_socket_loses_packets_in_the_others_turn() {
     let quick = |buffer: u64| {
@@ -84,8 +84,8 @@ fn a_short_socket_loses_packets_in_the_others_turn() {
     assert!(quick(5) > 0.2, "{}", quick(5));
 }
 
-/// Every application feels the livelock: far beyond its cliff `interrupt` leaves them next to nothing, and `napi` too, whose
-/// softirqs run on top of them; with a NAPI thread they have their turns.
+/// The livelock affects every application: far beyond its cliff, `interrupt` leaves them almost nothing, and so does
+/// `napi`, whose softirqs run on top of them. With a NAPI thread, they have their turns.
 #[test]
 fn livelock_is_felt_by_all() {
     let settings = ["application=4us", "applications=4", "context_switch=1us", "tick=1ms"];
@@ -94,7 +94,8 @@ fn livelock_is_felt_by_all() {
         near(kpps(calm), 15.0, 0.03, "calm");
         assert!(kpps(beyond) < 0.3, "{}", kpps(beyond));
     }
-    // Softirqs that an application's own calls run starve it as well; a thread waits for its turn as it does.
+    // Softirqs that run in an application's own calls starve it as well; a thread waits for its turn like an
+    // application.
     let softirq = outcome("napi", 400.0, &settings);
     assert!(softirq.applications.iter().all(|one| kpps(one) < 0.3), "{softirq:?}");
     let threaded = outcome("napi:threaded=true", 400.0, &settings);
@@ -102,8 +103,8 @@ fn livelock_is_felt_by_all() {
     assert!(each.iter().all(|one| *one > 15.0), "{each:?}");
 }
 
-/// Switches between applications that keep each other from the CPU cost what they say: with ticks of 2 ms one a turn, and with the
-/// switch as long as half a turn a third of the time.
+/// Switches between applications that compete for the CPU cost their configured time: with ticks of 2 ms one switch per
+/// turn; if the switch takes half a turn, a third of the time.
 #[test]
 fn a_turn_begins_with_a_switch() {
     let time_read = |switch: &str| {
@@ -113,6 +114,6 @@ fn a_turn_begins_with_a_switch() {
     };
     let left = 1.0 - 40e3 * 5.3356e-6;
     near(time_read("context_switch=0s"), left, 0.01, "without switches");
-    // A turn of 2 ms holds 2 ms x left of the applications' time, of which 0.3 ms go to the switch.
+    // A turn of 2 ms contains 2 ms x left of the applications' time, of which 0.3 ms are the switch.
     near(time_read("context_switch=300us"), left - 0.3 / 2.0, 0.02, "with switches");
 }

@@ -1,9 +1,10 @@
-//! The choices of docs/theory/choices.md, one test each: what fails if a choice changes. Constant times where that tells most.
+//! One test for each choice of docs/theory/choices.md: it fails if the choice changes. Constant times where they show
+//! most.
 
 use netcliff_core::{Arrivals, Engine, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine};
 
-/// 20 us a packet for interrupts and more, so that what is charged shows.
+/// A host with costs of 20 us per packet and more for interrupts, so that charges are visible.
 fn host(settings: &[&str]) -> Host {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
     let common =
@@ -31,10 +32,10 @@ fn near(found: Option<Figure>, expected: f64, relative: f64) {
     assert!((value(found) / expected - 1.0).abs() < relative, "{found:?}, not {expected}");
 }
 
-/// So few packets that none meets another's work, but for one in a thousand.
+/// A load so low that at most one packet in a thousand meets another packet's work.
 const RARE_PPS: f64 = 100.0;
 
-/// The median of one exponential stage is ln 2 of its mean, 2.77 us; of two of 2 us each it would be 3.36 us.
+/// The median of one exponential stage is ln 2 of its mean, 2.77 us; that of two stages of 2 us each would be 3.36 us.
 #[test]
 fn mask_and_interrupt_are_one_stage() {
     let host = Host { service: Service::Exponential, ..host(&["interrupt=2us", "mask=2us", "protocol=1ns"]) };
@@ -61,24 +62,27 @@ fn the_first_poll_of_napi_2007_costs_nothing() {
     near(found.polls_per_s, RARE_PPS, 0.03);
 }
 
-/// A packet a microsecond: one waits at the end of every gap. From handler to handler 10 us + 50 us, not 50 us.
+/// A packet each microsecond: one waits at the end of every gap. The distance of two handlers is 10 us + 50 us, not 50
+/// us.
 #[test]
 fn the_gap_runs_from_the_end_of_the_handler() {
     let found = simulate(host(&["protocol=100ns"]), "coalesce:frames=1,min_gap=50us", 1e6);
     near(found.interrupts_per_s, 1.0 / 60e-6, 1e-3);
 }
 
-/// A packet a microsecond: one waits at the end of every gap, which the interrupt's own 12 us are part of. `coalesce` has the paper's gap.
+/// A packet each microsecond: one waits at the end of every gap, which includes the interrupt's own 12 us. `coalesce`
+/// has the paper's gap.
 #[test]
 fn the_gap_of_a_nic_before_napi_runs_from_the_assertion() {
     let found = simulate(host(&["protocol=100ns"]), "napi:min_gap=50us", 1e6);
     near(found.interrupts_per_s, 1.0 / 50e-6, 1e-3);
 }
 
-/// A packet every 20.1 us. The first interrupts after 30 us, is polled with the next two until 59 us (12 us of the interrupt, 5 of the poll,
-/// 4 each), and the unmasking lasts until 61 us: the packet of 60.3 us in it is timed from there, and interrupts at 91 us. So does that
-/// of 120.6 us, at 152 us; that of 180.9 us comes before the ring is empty and is polled, and the one of 201 us begins anew. Timed
-/// from their arrival, each third packet would interrupt.
+/// A packet each 20.1 us. The first interrupts after 30 us and is polled with the next two until 59 us (12 us for the
+/// interrupt, 5 for the poll, 4 for each packet), and the unmasking lasts until 61 us. The packet of 60.3 us, which
+/// arrives during it, is timed from there and interrupts at 91 us. So does the packet of 120.6 us, at 152 us. The
+/// packet of 180.9 us arrives before the ring is empty and is polled; the one of 201 us starts anew. Timed from their
+/// arrival, each third packet would interrupt.
 #[test]
 fn what_came_while_masked_is_timed_from_the_unmasking() {
     let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(1.0 / 20.1e-6) };
@@ -93,7 +97,8 @@ fn an_unannounced_frame_waits() {
     near(found.latency_s.expect("latencies").mean, 0.5 / RARE_PPS, 0.03);
 }
 
-/// Idle: one a tick. At overload with a large quota: one in a hundred packets, however many ticks fall into the cycle.
+/// Idle: one poll per tick. At overload with a large quota: one poll per hundred packets, however many ticks fall into
+/// the cycle.
 #[test]
 fn polls_are_cycles() {
     near(simulate(host(&[]), "polling:period=20us,quota=3", RARE_PPS).polls_per_s, 1.0 / 20e-6, 1e-3);
@@ -108,9 +113,10 @@ fn the_napi_thread_pays_the_switch() {
     }
 }
 
-/// A packet each 40 us, five a busy period. The first takes 30 us for its interrupt, 5 for the poll and 4 of protocol; the second comes during the 20 us of
-/// unmasking and interrupts at their end, until 89 us. An older kernel's next round is ksoftirqd's, so that the application has the first packet at 92 us,
-/// and the others at 192 to 195; a newer one polls on until nothing comes meanwhile, and the application has all five at 188 to 192.
+/// A packet each 40 us, five per busy period. The first takes 30 us for its interrupt, 5 for the poll and 4 of
+/// protocol. The second arrives during the 20 us of unmasking and interrupts at their end, until 89 us. In an older
+/// kernel, ksoftirqd does the next round, so that the application gets the first packet at 92 us and the others at 192
+/// to 195. A newer kernel polls until no packet arrives during a poll, and the application gets all five at 188 to 192.
 #[test]
 fn an_older_kernel_leaves_what_is_scheduled_again_to_the_next_round() {
     for (scheme, taken_us) in
@@ -134,8 +140,8 @@ fn latency_ends_when_the_packet_is_taken() {
     }
 }
 
-/// N = X W with W to the end of the application's work. Nothing is lost here. The arrivals are half of a Poisson process, which has no
-/// control variate: with one the mean latency is not that of the packets seen.
+/// N = X W, with W until the end of the application's work. No packet is lost here. The arrivals are half of a Poisson
+/// process, which has no control variate: with one, the mean latency would not be that of the packets seen.
 #[test]
 fn littles_law_holds_for_all_that_is_in_the_host() {
     for scheme in ["napi", "disable-enable", "napi:threaded=true", "interrupt"] {
@@ -155,7 +161,8 @@ fn defaults_of_drops_interrupt() {
     assert!(!coalesce.drops_interrupt);
 }
 
-/// Past the cliff the application gets what ten polls, each time it asks for a packet, leave it, whatever the budget is.
+/// Past the cliff, the application gets the time that ten polls leave it each time it asks for a packet, whatever the
+/// budget is.
 #[test]
 fn the_budget_of_one_device_changes_nothing() {
     let of = |scheme: &str| {
@@ -167,9 +174,10 @@ fn the_budget_of_one_device_changes_nothing() {
     assert!((least / usual - 1.0).abs() < 0.02, "{least} and {usual}");
 }
 
-/// A packet each 100 us, 50 us from its interrupt to the poll's look, 60 us of protocol work. Handed on at once, the packet that comes meanwhile is
-/// found by the next look, and two make an interrupt. Gathered, the work is after the last look: a cycle of n packets takes 50 + 60 n us, during
-/// which n come: 1.25 an interrupt.
+/// A packet each 100 us, 50 us from its interrupt to the first look of the poll, 60 us of protocol work. If packets are
+/// passed on at once, the next look finds the packet that arrived in between, and there is one interrupt per two
+/// packets. If they are gathered, the work follows the last look: a cycle of n packets takes 50 + 60 n us, during which
+/// n arrive: 1.25 per interrupt.
 #[test]
 fn what_comes_while_gathered_packets_are_handed_on_interrupts() {
     let slow = host(&["interrupt=40us", "mask=0us", "poll=10us", "protocol=60us"]);
@@ -183,9 +191,9 @@ fn what_comes_while_gathered_packets_are_handed_on_interrupts() {
     }
 }
 
-/// Constant arrivals, a multiple of the timer's period apart, meet it at the same place for ever: at x after a tick a packet waits for the
-/// end of its overhead, 5 us - x, or of the next one's, 25 us - x; evenly over the period 10 us, and 4 us of its own. Replications tell
-/// how much that varies: 5.8 us each.
+/// Constant arrivals whose distance is a multiple of the timer's period meet the timer at the same point for ever. At x
+/// after a tick, a packet waits until the end of the tick's overhead, 5 us - x, or of the next one's, 25 us - x: on
+/// average over the period 10 us, plus 4 us of its own. Replications show how much that varies: 5.8 us each.
 #[test]
 fn the_timer_begins_anywhere_in_its_period() {
     let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(10e3) };

@@ -1,7 +1,7 @@
-//! Whether intervals of the mean latency hold the truth, that of a run a hundred times as long, over random points from half to
-//! five times saturation with small and large rings and sockets.
+//! Whether intervals of the mean latency contain the true value, which is that of a run a hundred times as long. Random
+//! points from half to five times saturation, with small and large rings and sockets.
 //!
-//! `cargo test --release -p netcliff-sim --test sim coverage:: -- --ignored --nocapture` takes 200 points, in minutes.
+//! `cargo test --release -p netcliff-sim --test sim coverage:: -- --ignored --nocapture` tests 200 points, in minutes.
 
 #![allow(clippy::print_stdout, reason = "each point is shown, for whoever reads a long run")]
 
@@ -11,12 +11,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 const CONFIDENCE: f64 = 0.99;
-/// Share of the intervals that must hold the truth.
+/// Share of the intervals that must contain the true value.
 const HELD: f64 = 0.97;
-/// Arrivals asked for of a short run, over ten replications. Where that is too short a run makes itself up to 64 times as long, to
-/// 1.3 million, so that the truth is at most 128 million: 200 points take minutes.
+/// Requested number of arrivals of a short run, over ten replications. If that is too short, a run makes itself up to
+/// 64 times as long: 1.3 million arrivals. So the run for the true value has at most 128 million, and 200 points take
+/// minutes.
 const PACKETS: u64 = 20_000;
-/// Arrivals of the truth at the most; its own interval then counts as well.
+/// Largest number of arrivals of the run for the true value; if it is reached, the interval of that run counts as well.
 const LONGEST: u64 = 150_000_000;
 
 const SCHEMES: [&str; 13] = [
@@ -35,14 +36,14 @@ const SCHEMES: [&str; 13] = [
     "hybrid",
 ];
 
-struct Dice(Xoshiro256PlusPlus);
+struct Draws(Xoshiro256PlusPlus);
 
-impl Dice {
+impl Draws {
     fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// As likely in each octave.
+    /// A random value, equally likely in each octave.
     fn between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
@@ -67,10 +68,10 @@ impl Dice {
     }
 }
 
-/// Points of seed `seed`.
+/// Random points for a seed.
 fn points(seed: u64, count: usize) -> Vec<Point> {
-    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(seed));
-    (0..count).map(|_| dice.point()).collect()
+    let mut rng = Draws(Xoshiro256PlusPlus::seed_from_u64(seed));
+    (0..count).map(|_| rng.point()).collect()
 }
 
 fn mean(outcome: &Outcome) -> Option<Figure> {
@@ -87,14 +88,14 @@ fn simulate(seed: u64, effort: Effort, point: &Point) -> Simulation {
         .expect("a supported point")
 }
 
-/// What became of the interval of a point.
+/// The result for the interval of one point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Interval {
     Held,
     Missed,
-    /// The run says that it is too short for one.
+    /// The run reports that it is too short for an interval.
     NotGiven,
-    /// The application never runs: there is no latency.
+    /// The application never runs, so there is no latency.
     NoPackets,
 }
 
@@ -118,9 +119,9 @@ fn interval(number: usize, point: &Point, times: u64) -> Interval {
     let longer = (times * asked.packets).min(LONGEST.max(asked.packets));
     let truth = simulate(7_000_000 + number as u64, Effort::Exactly(longer), point);
     let Some(truth_mean) = mean(&truth.outcome) else { return Interval::Missed };
-    // An interval a tenth as wide moves a miss by little; a wider one counts.
+    // An interval that is a tenth as wide changes the result little; a wider one is taken into account.
     let own = if longer < 100 * asked.packets { half_width(truth_mean).unwrap_or(f64::INFINITY) } else { 0.0 };
-    // Constant times give intervals of no width: the start of a run is one packet in all of them.
+    // Constant times give intervals of width 0: the start of a run is one packet in all of them.
     let near = 1e-6 * truth_mean.value;
     let held = (found.value - truth_mean.value).abs() <= half.hypot(own) + near;
     if !held {
@@ -147,19 +148,20 @@ fn chance(trials: usize, misses: usize, miss: f64) -> f64 {
     1.0 - below
 }
 
-/// How many intervals of random points held the truth, missed it, and were not given.
-struct Found {
+/// Number of intervals of random points that contained the true value, missed it, and were not given.
+struct CoverageCounts {
     held: usize,
     missed: usize,
     not_given: usize,
 }
 
-/// The truth is that of runs so many times as long.
-fn points_of(seed: u64, count: usize, times: u64) -> Found {
+/// Tests random points. The true value comes from runs that are `times` as long.
+fn points_of(seed: u64, count: usize, times: u64) -> CoverageCounts {
     let each: Vec<Interval> =
         points(seed, count).iter().enumerate().map(|(number, point)| interval(number, point, times)).collect();
     let of = |what: Interval| each.iter().filter(|one| **one == what).count();
-    let found = Found { held: of(Interval::Held), missed: of(Interval::Missed), not_given: of(Interval::NotGiven) };
+    let found =
+        CoverageCounts { held: of(Interval::Held), missed: of(Interval::Missed), not_given: of(Interval::NotGiven) };
     println!(
         "seed {seed}, {count} points: {} intervals held the truth, {} missed it; {} were not given; at {} points nothing is delivered",
         found.held,
@@ -170,22 +172,23 @@ fn points_of(seed: u64, count: usize, times: u64) -> Found {
     found
 }
 
-/// Seed 16. With intervals that hold the truth in 97 % of all points more misses than asserted have a chance of 1 in 1000. No
-/// more than one point in eight may go without an interval: those where the application is all but starved.
+/// Seed 16. If intervals contain the true value in 97 % of all points, more misses than asserted have a probability of
+/// 1 in 1000. At most one point in eight may have no interval: those where the application nearly starves.
 #[test]
 #[ignore = "takes minutes"]
 fn intervals_of_the_mean_latency_hold_the_truth() {
-    let Found { held, missed, not_given } = points_of(16, 200, 100);
+    let CoverageCounts { held, missed, not_given } = points_of(16, 200, 100);
     assert!(chance(held + missed, missed, 1.0 - HELD) > 1e-3, "{missed} of {} missed", held + missed);
     assert!(8 * not_given <= held + missed + not_given, "{not_given} without an interval");
 }
 
-/// The same over few points and against shorter runs, whose interval counts, in every run of the tests: seed 17, 20 points, of which five misses fail. Intervals that miss the truth
-/// at half of all points, as those of replications that end before what they measure has settled do, fail 99 times in 100, at three
-/// points in ten 76 times; less than that is left to the 200 points above.
+/// Tests few points against shorter runs, whose interval counts too, in every run of the tests: seed 17, 20 points, of
+/// which five misses fail. If intervals miss the true value at half of all points, as those of replications that end
+/// too early do, the test fails 99 times in 100; at three points in ten, 76 times. The test of 200 points above covers
+/// rarer misses.
 #[test]
 fn intervals_of_short_runs_hold_the_truth() {
-    let Found { held, missed, not_given } = points_of(17, 20, 25);
+    let CoverageCounts { held, missed, not_given } = points_of(17, 20, 25);
     assert!(chance(held + missed, missed, 1.0 - HELD) > 1e-3, "{missed} of {} missed", held + missed);
     assert!(4 * not_given <= held + missed + not_given, "{not_given} without an interval");
 }

@@ -1,5 +1,5 @@
-//! What must hold whatever the scheme, the host and the load: conservation, the CPU's whole, Little's law. Each of the two
-//! properties tries 600 cases: a fault that shows in one case of 100 passes once in 400 runs of the tests.
+//! Properties that hold for any scheme, host and load: conservation of packets and CPU time, Little's law. Each of the
+//! two properties tests 600 cases: a fault that shows in one case of 100 passes once in 400 runs of the tests.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn services() -> impl Strategy<Value = Service> {
 }
 
 prop_compose! {
-    /// What few hosts have: a delay of interrupts, a price of bytes, of waiting.
+    /// Costs that few hosts have: delivery time of interrupts, costs per byte and per waiting packet.
     fn rare_costs()(latency in 0.0..20e-6, per_byte in 0.0..5e-9, protocol in 0.0..3e-6, application in 0.0..3e-6)
     -> (f64, f64, f64, f64) {
         (latency, per_byte, protocol, application)
@@ -93,16 +93,16 @@ prop_compose! {
     }
 }
 
-/// Cost of a completion (s), how many, whether before or after received packets, slots.
+/// Cost of a completion (s), number of transmissions, priority against received packets, slots.
 type Transmissions = (f64, Option<TransmitLoad>, Option<TransmitPriority>, Option<u64>);
 
-/// Mean length of a CPU's pauses, mean time between them (s), and how the lengths are distributed.
+/// Mean length of a CPU's pauses, mean time between them (s), and the distribution of the lengths.
 type Taken = (f64, f64, PauseTimes);
 
-/// A sender that pauses, transmissions, several applications, a CPU that is taken away: each on a host in three.
+/// A sender that pauses, transmissions, several applications, CPU pauses: each on one host in three.
 #[derive(Debug, Clone)]
-struct Sides {
-    /// Places in the ring as shares of it, and what the sender holds.
+struct SideFeatures {
+    /// Thresholds of the ring as shares of it, and the sender's queue limit.
     pause: Option<(f64, f64, Option<u64>)>,
     transmit: Option<Transmissions>,
     applications: Option<Applications>,
@@ -153,13 +153,13 @@ prop_compose! {
         )),
         applications in sometimes(applications()),
         taken in sometimes(taken()),
-    ) -> Sides {
-        Sides { pause, transmit, applications, taken }
+    ) -> SideFeatures {
+        SideFeatures { pause, transmit, applications, taken }
     }
 }
 
-impl Sides {
-    /// On the host of a point, where they can go with its scheme.
+impl SideFeatures {
+    /// Applies them to the host of a point, as far as its scheme allows.
     fn on(&self, point: Point) -> Point {
         let Point { mut host, mut scheme, traffic } = point;
         if let Some((low, high, held)) = self.pause {
@@ -188,7 +188,7 @@ impl Sides {
     }
 }
 
-/// A capture of a hundred packets or more, in bursts, read around.
+/// A capture of a hundred packets or more, in bursts, replayed repeatedly.
 fn captures() -> impl Strategy<Value = Arrivals> {
     let packet = (prop_oneof![Just(0), 100..100_000_u64], 64..1519_u32);
     proptest::collection::vec(packet, 2..300).prop_map(|packets| {
@@ -241,10 +241,11 @@ fn roomy(point: Point) -> Point {
     Point { host: Host { ring, ..point.host }, ..point }
 }
 
-/// The point without an application, without a pause (whose waits are not in the ring), with another ring, and Poisson arrivals
-/// as half of a Poisson process: those have no control variate, whose mean is not that of the packets seen. Completions go
-/// after packets, which they would starve: the age of one that is never served is bounded by no latency. NAPI cleans all of them in
-/// each poll whatever their priority: there they come of received packets, not at a rate of their own.
+/// The point without an application, without flow control (whose waits are not in the ring), with another ring, and
+/// with Poisson arrivals as half of a Poisson process: those have no control variate, whose mean is not that of the
+/// packets seen. Completions follow packets, which they would otherwise starve; the age of a completion that is never
+/// served is not bounded. NAPI processes all completions in each poll whatever their priority, so there they come from
+/// received packets, not at a rate of their own.
 fn alone(point: Point, ring: u64) -> Point {
     let Point { host, mut scheme, mut traffic } = point;
     if traffic.arrivals == Arrivals::Poisson {
@@ -263,7 +264,8 @@ fn alone(point: Point, ring: u64) -> Point {
     roomy(Point { host, scheme, traffic })
 }
 
-/// What several applications got adds up to what the host did, and none got more than it was offered and had.
+/// The results of several applications add up to those of the host, and no application got more than it was offered and
+/// had.
 fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
     let sum = |pick: fn(&netcliff_core::ApplicationOutcome) -> Option<Figure>| {
         outcome.applications.iter().map(|one| pick(one).unwrap().value).sum::<f64>()
@@ -281,10 +283,10 @@ fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Means that a pause of one of [`taken`]'s distributions lasts, but for a chance below 1e-13.
+/// A pause of one of [`taken`]'s distributions is longer than this many means with a probability below 1e-13.
 const LONG_PAUSE: f64 = 30.0;
 
-/// Arrivals of a replication.
+/// Number of arrivals of a replication.
 const PACKETS_EACH: u64 = 500;
 
 fn evaluate(point: &Point, seed: u64) -> Outcome {
@@ -292,14 +294,15 @@ fn evaluate(point: &Point, seed: u64) -> Outcome {
     SimEngine { seed, effort, ..SimEngine::default() }.evaluate(point).unwrap()
 }
 
-/// The same cases in every run: what one in thousands finds is a fault of the simulator or of a bound here, not of the change at hand.
+/// The same cases in every run: a failure that occurs once in thousands would be a fault of the simulator or of a bound
+/// here, not of the change under test.
 const SEED: RngSeed = RngSeed::Fixed(20_261_122);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, rng_seed: SEED, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Offered = delivered + dropped + inside is asserted at every mark of every replication in debug builds; here the
-    /// figures that come of it.
+    /// Offered = delivered + dropped + inside is asserted at every mark of every replication in debug builds. This test
+    /// checks the resulting figures.
     #[test]
     fn shares_add_up_and_rates_agree(point in points(), seed in any::<u64>()) {
         let outcome = evaluate(&point, seed);
@@ -330,8 +333,9 @@ proptest! {
         }
     }
 
-    /// N = throughput x latency over ring and protocol. The integral of N and the packets' own times differ only by the
-    /// ages of those inside when the count starts and ends: at most a ring of them over at least half of the run.
+    /// N = throughput x latency over ring and protocol processing. The integral of N and the packets' own times differ
+    /// only by the ages of the packets inside when the count starts and ends: at most a full ring over at least half of
+    /// the run.
     #[test]
     fn littles_law_holds(point in points(), ring in 1..40_u64, seed in any::<u64>()) {
         let point = alone(point, ring);
@@ -341,14 +345,14 @@ proptest! {
         let number = outcome.packets_in_system.unwrap().value;
         let expected = outcome.throughput_pps.unwrap().value * latency.mean.unwrap().value;
         let elapsed_s = PACKETS_EACH as f64 / 2.0 / outcome.offered_pps.unwrap().value;
-        // A packet that is inside at the end may wait longer than any that has left, by the pause that is on.
+        // A packet that is inside at the end may wait longer than any that has left, by the present pause.
         let pause_s = point.host.pauses().map_or(0.0, |pauses| LONG_PAUSE * pauses.mean_s);
         let ages = 2.0 * (ring + 1) as f64 * (latency.max.unwrap().value + pause_s) / elapsed_s;
         prop_assert!((number - expected).abs() <= ages, "N {number}, lambda T {expected}, ages {ages}");
     }
 }
 
-/// The same seed gives the same figures whatever the threads; another seed gives others.
+/// Equal seeds give equal figures with any number of threads; another seed gives others.
 #[test]
 fn a_seed_is_an_outcome() {
     let point = Point {
@@ -361,8 +365,8 @@ fn a_seed_is_an_outcome() {
     assert_ne!(first, evaluate(&point, 43));
 }
 
-/// A window so short that more packets are lost in it than come: those that came before it, in bursts of a long gap. Losses are shares
-/// of the packets that it sees delivered or lost.
+/// A window so short that more packets are lost in it than arrive: packets from before it, in bursts with long gaps.
+/// Losses are shares of the packets that the window sees delivered or lost.
 #[test]
 fn no_more_is_lost_than_all() {
     let host = Host {

@@ -1,4 +1,4 @@
-//! The simulator against theory, invariants and snapshots. One binary: a module is a file.
+//! The simulator against theory, invariants and snapshots. All tests are one binary: each file is a module.
 
 mod applications;
 mod choices;

@@ -1,5 +1,5 @@
-//! A CPU that is taken away: the simulator against the figures of dense chains and closed forms
-//! (docs/theory/pauses.md). Exact values must lie within computed 99.9 % intervals; seeds are fixed and named.
+//! CPU pauses: the simulator against dense chains and closed forms (docs/theory/pauses.md). Exact values must lie
+//! within computed 99.9 % intervals; seeds are fixed and named.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine, Simulation};
 
-/// For some fifty intervals: one in twenty runs with other seeds misses one.
+/// Confidence for some fifty intervals: in one of twenty runs with other seeds, one misses.
 const CONFIDENCE: f64 = 0.999;
 
 fn host(ring: u64, settings: &[&str]) -> Host {
@@ -34,7 +34,7 @@ fn mean_latency(outcome: &Outcome) -> Figure {
     outcome.latency_s.unwrap().mean.unwrap()
 }
 
-/// Rate (pps), ring, pauses, and by scheme: mean latency (us), loss, available CPU.
+/// Rate (pps), ring, pauses, and for each scheme: mean latency (us), loss, available CPU.
 type Row = (f64, u64, [&'static str; 3], [(&'static str, f64, f64, f64); 3]);
 
 #[test]
@@ -92,7 +92,8 @@ fn figures_are_those_of_the_dense_chains() {
     }
 }
 
-/// E[C] + lambda E[C^2]/(2 (1 - lambda E[C])) + a E[R^2]/(2 E[R]) for lengths that no chain has: constant ones, and measured ones.
+/// E[C] + lambda E[C^2]/(2 (1 - lambda E[C])) + a E[R^2]/(2 E[R]), for lengths that no chain has: constant and measured
+/// ones.
 #[test]
 fn constant_and_measured_lengths_have_the_latency_of_completion_times() {
     let lengths = MeasuredTimes::new(vec![(20e-6, 9.0), (0.0, 3.0), (700e-6, 1.0)]).unwrap();
@@ -115,8 +116,8 @@ fn constant_and_measured_lengths_have_the_latency_of_completion_times() {
     }
 }
 
-/// 80 000 arrivals in forty replications are 0.8 s together, in which forty pauses are expected, one in each: they get longer, until
-/// each holds twenty; where they may not, it is said.
+/// 80 000 arrivals in forty replications are 0.8 s in total, with forty expected pauses, one in each. The replications
+/// get longer until each has twenty; if they may not, a note says so.
 #[test]
 fn replications_hold_enough_pauses() {
     let rare = point(host(100, &["pause=300us", "pause_every=20ms"]), "ideal", 100e3);
@@ -128,7 +129,7 @@ fn replications_hold_enough_pauses() {
     assert!(!short.settled && short.outcome.notes.iter().any(said), "{:?}", short.outcome.notes);
 }
 
-/// Work that takes the same with pauses and without, on queues that share a core and on cores of their own.
+/// Work that takes the same time with and without pauses, on queues that share a core and on separate cores.
 #[test]
 fn queues_lose_the_same_share_of_their_cores() {
     for queues in ["queues=4", "queues=4:on=0/0/1/1"] {

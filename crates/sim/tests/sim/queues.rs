@@ -1,4 +1,4 @@
-//! Hosts with several queues: what must hold whatever the layout, and exact values where there are some.
+//! Hosts with several queues: properties that hold for any layout, and exact values where they are known.
 
 use netcliff_core::{CpuShares, Engine, Figure, Host, Outcome, Point, Traffic};
 use netcliff_sim::{Effort, SimEngine};
@@ -17,7 +17,7 @@ fn busy(cpu: &CpuShares) -> f64 {
     value(cpu.interrupt) + value(cpu.poll) + value(cpu.protocol)
 }
 
-/// Rates of the queues add up to the host's; each core's time is spent once.
+/// Checks that the rates of the queues add up to the host's, and that each core's time is counted once.
 fn adds_up(found: &Outcome, label: &str) {
     let near =
         |a: f64, b: f64, what: &str| assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-12), "{what} {a} {b}: {label}");
@@ -40,7 +40,7 @@ fn adds_up(found: &Outcome, label: &str) {
     }
 }
 
-// Other layouts in every run, of which 60 show a fault of one in 20 with a chance of 95 %.
+// Each run tests 60 other layouts, which show a fault of one in 20 with a probability of 95 %.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -63,7 +63,7 @@ proptest! {
     }
 }
 
-/// Without interrupts and with room for all, three queues on one core are one M/M/1, whichever is served first.
+/// Without interrupts and with enough room, three queues on one core are one M/M/1, in any order of service.
 #[test]
 fn ideal_queues_on_one_core_are_one_queue() {
     for (seed, rho, queues) in [(1, 0.5, "3:on=0/0/0"), (2, 0.8, "2:on=0/0,shares=80%/20%"), (3, 0.9, "4:on=2/2/2/2")] {
@@ -78,8 +78,9 @@ fn ideal_queues_on_one_core_are_one_queue() {
     }
 }
 
-/// Deterministic times and both rings never empty: NAPI serves `weight` packets of each queue in turn and pays one poll for
-/// them, so each queue gets half of 2 w/(2 w/mu + 2 o), whatever was offered to it; a small budget changes nothing.
+/// With deterministic times and rings that are never empty, NAPI serves `weight` packets of each queue in turn and pays
+/// one poll for them. So each queue gets half of 2 w/(2 w/mu + 2 o), whatever its offered load; a small budget changes
+/// nothing.
 #[test]
 fn overloaded_napi_queues_share_their_core_alike() {
     for scheme in ["napi:weight=8", "napi:weight=8,budget=8"] {
@@ -94,8 +95,8 @@ fn overloaded_napi_queues_share_their_core_alike() {
     }
 }
 
-/// The interrupts of a busy queue starve its neighbour on the same core, and nobody on another core: receive livelock is
-/// contagious exactly where a core is shared.
+/// The interrupts of a busy queue starve its neighbour on the same core, but no queue on another core: receive livelock
+/// spreads only over a shared core.
 #[test]
 fn livelock_spreads_over_a_shared_core_only() {
     let quiet_delivers = |queues: &str, scheme: &str| {
@@ -109,7 +110,7 @@ fn livelock_spreads_over_a_shared_core_only() {
     assert!(quiet_delivers("2:on=0/0,shares=95%/5%", "napi") > 0.99);
 }
 
-/// Symmetric queues do alike: each queue's 99.9 % interval holds the mean of all.
+/// Symmetric queues have equal results: each queue's 99.9 % interval contains the mean of all.
 #[test]
 fn symmetric_queues_get_the_same() {
     let engine = SimEngine { confidence: 0.999, ..SimEngine::with_packets(9, 400_000) };
@@ -123,7 +124,7 @@ fn symmetric_queues_get_the_same() {
     }
 }
 
-/// The result depends on the seed, not on the threads; precision is reached or said not to be.
+/// The result depends on the seed, not on the threads. A precision is reached, or a note says that it was not.
 #[cfg(feature = "parallel")]
 #[test]
 fn any_number_of_threads_gives_the_same() {

@@ -1,4 +1,4 @@
-//! Flow control and transmit completions: what they must do to throughput, loss and each other.
+//! Flow control and transmit completions: their effects on throughput, loss and each other.
 
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
 use netcliff_sim::{Effort, SimEngine};
@@ -7,7 +7,8 @@ fn outcome(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
     with_effort(Effort::Packets(200_000), scheme, kpps, settings)
 }
 
-/// For rates and shares alone: with a latency asked for, replications beyond saturation are up to 64 times as long.
+/// Outcome for rates and shares alone. If a latency were requested, replications beyond saturation would be up to 64
+/// times as long.
 fn rates(scheme: &str, kpps: f64, settings: &[&str]) -> Outcome {
     with_effort(Effort::Exactly(200_000), scheme, kpps, settings)
 }
@@ -27,8 +28,9 @@ fn kpps(outcome: &Outcome) -> f64 {
     of(outcome.throughput_pps) / 1e3
 }
 
-/// At 300 kpps `interrupt` is in livelock; a pause keeps the ring from overflowing, which leaves the CPU to packets: about the
-/// saturation throughput of 116 kpps of a host that gets no interrupt for what it drops, and all loss is the sender's.
+/// At 300 kpps, `interrupt` is in livelock. Pause frames prevent the ring from overflowing, which leaves the CPU to
+/// packets: about the saturation throughput of 116 kpps of a host without interrupts for dropped packets. All loss is
+/// at the sender.
 #[test]
 fn a_pause_ends_the_livelock_and_moves_the_loss_to_the_sender() {
     let without = outcome("interrupt", 300.0, &[]);
@@ -40,7 +42,7 @@ fn a_pause_ends_the_livelock_and_moves_the_loss_to_the_sender() {
     assert!(without.loss.unwrap().sender.is_none());
 }
 
-/// Ideal, far below saturation: the ring of 1024 is never half full, and flow control changes no figure but its own.
+/// `ideal` far below saturation: the ring of 1024 is never half full, and flow control only adds its own figures.
 #[test]
 fn a_pause_that_never_comes_changes_nothing() {
     let (without, with) = (outcome("ideal", 80.0, &[]), outcome("ideal", 80.0, &["xoff=1000"]));
@@ -49,7 +51,8 @@ fn a_pause_that_never_comes_changes_nothing() {
     assert_eq!(of(with.loss.unwrap().sender), 0.0);
 }
 
-/// The time held back counts: under overload the queue of 1000 at the sender is full, and what passes waited in it and in the ring.
+/// The time in the sender's queue counts as latency: under overload the queue of 1000 is full, and packets wait in it
+/// and in the ring.
 #[test]
 fn latency_counts_the_wait_at_the_sender() {
     let with = outcome("ideal", 300.0, &["xoff=100", "xon=99", "sender_queue=1000"]);
@@ -59,8 +62,8 @@ fn latency_counts_the_wait_at_the_sender() {
     assert!((of(with.packets_in_system) - 99.5).abs() < 1.0, "{:?}", with.packets_in_system);
 }
 
-/// After received packets completions starve past the receive cliff (187 kpps) and before it they do not; going before, they keep
-/// their rate and reception loses what they take.
+/// If completions follow received packets, they starve past the receive cliff (187 kpps), but not below it. If they
+/// precede them, they keep their rate, and reception loses the time that they take.
 #[test]
 fn completions_starve_or_are_served_by_priority() {
     // A small transmit ring, which fills early in the run.
@@ -71,7 +74,7 @@ fn completions_starve_or_are_served_by_priority() {
         let after = outcome(scheme, 300.0, &settings("transmit_priority=after"));
         assert!((sent(&before) - 50.0).abs() < 1.5, "{scheme} {}", sent(&before));
         if scheme == "polling" {
-            // Three packets a tick leave time to completions.
+            // Three packets per tick leave time for completions.
             continue;
         }
         assert!(sent(&after) < 1.0, "{scheme} {}", sent(&after));
@@ -83,19 +86,20 @@ fn completions_starve_or_are_served_by_priority() {
     }
 }
 
-/// Completions that take all of the CPU and go first: reception starves.
+/// Completions that precede packets and take the whole CPU starve reception.
 #[test]
 fn reception_starves_behind_completions() {
     let rate = ["transmit=4us", "transmit_load=260kpps", "transmit_priority=before"];
     assert!(kpps(&outcome("ideal", 50.0, &rate)) < 1.0);
-    // Linux polls at most 128 of them, then up to 64 packets: 64 x 5.34 us of every 128 x 4 + 64 x 5.34 + 1.59 us.
+    // Linux polls at most 128 completions, then up to 64 packets: 64 x 5.34 us of every 128 x 4 + 64 x 5.34 + 1.59 us.
     let napi = kpps(&outcome("napi", 300.0, &rate));
     let expected = 64.0 / (128.0 * 4.0 + 64.0 * 5.3356 + 1.59) * 1e3;
     assert!((napi / expected - 1.0).abs() < 0.02, "{napi} {expected}");
 }
 
-/// In interrupts of their own completions are done whatever is received, masked or polled, and cost an interrupt each as long as they
-/// come one by one: 50 kpps x (3.73 + 4) us of the CPU. Enough of them starve reception under every scheme.
+/// Completions with interrupts of their own are processed whatever is received, masked or polled. While they come one
+/// by one, each costs an interrupt: 50 kpps x (3.73 + 4) us of the CPU. Enough of them starve reception under every
+/// scheme.
 #[test]
 fn completions_that_interrupt_starve_and_are_not_starved() {
     let settings = |load| ["transmit=4us", load, "transmit_ring=100", "transmit_priority=interrupt"];
@@ -108,13 +112,13 @@ fn completions_that_interrupt_starve_and_are_not_starved() {
     }
     let ideal = outcome("ideal", 20.0, &settings("transmit_load=20kpps"));
     let interrupts = of(ideal.cpu.unwrap().interrupt);
-    // Every tenth completion or so comes while another is handled and needs no interrupt of its own.
+    // About every tenth completion comes while another one is handled, and needs no interrupt of its own.
     assert!((0.85..1.0).contains(&(interrupts / (20e3 * 7.73e-6))), "{interrupts}");
     assert!(of(ideal.interrupts_per_s) < 20.1e3 && kpps(&ideal) > 19.0);
 }
 
-/// M/D/1 with two classes of the same deterministic cost 1, head of the line: mean waits W/(1 - rho_1) and W/((1 - rho_1)(1 - rho)),
-/// W = rho/2 (Cobham 1954).
+/// M/D/1 with two classes of equal deterministic cost 1 and head-of-line priority: mean waits W/(1 - rho_1) and W/((1 -
+/// rho_1)(1 - rho)), W = rho/2 (Cobham 1954).
 #[test]
 fn waits_are_those_of_a_priority_queue() {
     let settings = |order| {
@@ -141,7 +145,7 @@ fn waits_are_those_of_a_priority_queue() {
     }
 }
 
-/// What is delivered is sent on: as many completions as packets, or half.
+/// Delivered packets are forwarded: as many completions as packets, or half as many.
 #[test]
 fn a_share_of_what_is_delivered_is_sent() {
     for (load, share) in [("100%", 1.0), ("50%", 0.5)] {
@@ -151,8 +155,8 @@ fn a_share_of_what_is_delivered_is_sent() {
     }
 }
 
-/// An application that polls the device itself: with interrupts deferred it takes none, all of the CPU is its own, and a packet
-/// waits for no interrupt, wake-up or switch.
+/// An application that polls the device itself. If interrupts are deferred, there are none: the application gets the
+/// whole CPU, and a packet waits for no interrupt, wake-up or switch.
 #[test]
 fn busy_polling_needs_no_interrupts() {
     let host = ["application=4us", "context_switch=2us", "wakeup=1us", "socket_buffer=256"];
@@ -168,7 +172,7 @@ fn busy_polling_needs_no_interrupts() {
     assert!(of(without.interrupts_per_s) > 15e3);
 }
 
-/// Without deferred interrupts every packet that comes while the application works interrupts it.
+/// Without deferred interrupts, every packet that arrives while the application works interrupts it.
 #[test]
 fn busy_polling_alone_is_interrupted_at_work() {
     let found = outcome("napi:busy_poll=true", 60.0, &["application=4us"]);

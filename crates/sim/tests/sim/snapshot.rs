@@ -1,5 +1,5 @@
-//! How every scheme behaves over load, with a fixed seed: a review of a change shows what moved. Statistical truth is
-//! tested elsewhere. Renew with `INSTA_UPDATE=always cargo test -p netcliff-sim --test sim snapshot::`.
+//! Behaviour of every scheme over load with a fixed seed: the snapshot shows the effects of a change. Statistical
+//! correctness is tested elsewhere. Renew with `INSTA_UPDATE=always cargo test -p netcliff-sim --test sim snapshot::`.
 
 use std::fmt::Write;
 
@@ -32,7 +32,8 @@ fn table(application_s: Option<f64>) -> String {
         for kpps in [10.0, 100.0, 150.0, 400.0] {
             let host = Host { application_s, context_switch_s: 2e-6, wakeup_s: 1e-6, ..Host::pentium4_2530mhz() };
             let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) };
-            // So many and no more: what changes is the schemes', not the length of the runs. Past the cliff latencies are too low.
+            // A fixed number of arrivals, so that only changes of the schemes show, not of the run length. Past the
+            // cliff, latencies are too low.
             let effort = Effort::Exactly(100_000);
             let engine = SimEngine { seed: 2026, effort, ..SimEngine::default() };
             let outcome = engine.evaluate(&point).unwrap();

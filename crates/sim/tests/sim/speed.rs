@@ -1,4 +1,5 @@
-//! How fast it is. Run with `cargo test --release -p netcliff-sim --test sim speed:: -- --ignored --nocapture --test-threads 1`.
+//! Speed of the simulator. Run with `cargo test --release -p netcliff-sim --test sim speed:: -- --ignored --nocapture
+//! --test-threads 1`.
 
 use std::time::Instant;
 
@@ -11,11 +12,11 @@ fn point(scheme: &str, kpps: f64) -> Point {
     Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
 }
 
-/// Packets of a measurement, and rounds in which all take their turn.
+/// Number of packets of a measurement, and number of rounds that measure all points in turn.
 const PACKETS: u64 = 5_000_000;
 const ROUNDS: usize = 7;
 
-/// Million packets a second on one thread.
+/// Million packets per second on one thread.
 fn speed(point: &Point) -> f64 {
     let start = Instant::now();
     let effort = Effort::Exactly(PACKETS);
@@ -23,14 +24,15 @@ fn speed(point: &Point) -> f64 {
     PACKETS as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-/// Median, smallest and largest.
+/// Median, smallest and largest value.
 fn spread(values: impl Iterator<Item = f64>) -> String {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     format!("{:6.2} ({:.2}..{:.2})", values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-/// The floor: waiting times by Lindley's recursion, the same kind of generator, the library's logarithm, nothing kept.
+/// Lower bound on the time: waiting times by Lindley's recursion, with the same kind of generator and the library's
+/// logarithm, nothing recorded.
 fn lindley() -> f64 {
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut exponential = |mean: f64| {
@@ -49,7 +51,7 @@ fn lindley() -> f64 {
     packets / seconds / 1e6
 }
 
-/// Every round measures all of them, so that what else runs on the machine spoils no ratio.
+/// Every round measures all points, so that other activity on the machine does not distort the ratios.
 #[test]
 #[ignore = "measures; set RAYON_NUM_THREADS=1"]
 fn packets_a_second() {
@@ -86,7 +88,8 @@ fn packets_a_second() {
     }
 }
 
-/// Figure 7 of the paper whole: 7 schemes x 30 loads at 1 % on throughput, mean latency and CPU. Under 10 s on two cores.
+/// Figure 7 of the paper as a whole: 7 schemes x 30 loads at 1 % on throughput, mean latency and CPU. Under 10 s on two
+/// cores.
 #[test]
 #[ignore = "measures"]
 fn figure_7() {
@@ -129,7 +132,7 @@ fn figure_7() {
     println!("{} points in {seconds:.2} s; {:.1} million packets", answers.len(), packets as f64 / 1e6);
 }
 
-/// The cliff of a calibrated host: under 8 s on one core, build excluded.
+/// The cliff of a calibrated host: under 8 s on one core, without the build.
 #[test]
 #[ignore = "measures; set RAYON_NUM_THREADS=1"]
 fn a_cliff() {

@@ -16,7 +16,7 @@ fn paper() -> Host {
     Host::pentium4_2530mhz()
 }
 
-/// Finite birth-death: (mean number, loss).
+/// Mean number and loss of a finite birth-death process.
 fn birth_death(rho: f64, slots: i32) -> (f64, f64) {
     let weights: Vec<f64> = (0..=slots).map(|n| rho.powi(n)).collect();
     let total: f64 = weights.iter().sum();
@@ -44,7 +44,7 @@ fn m_m_1_b_number_loss_and_latency() {
     }
 }
 
-/// M/D/1 by Pollaczek and Khinchine, and the median of M/M/1's latency: ln 2 / (mu - lambda).
+/// Mean of M/D/1 (Pollaczek and Khinchine), and the median of M/M/1's latency: ln 2 / (mu - lambda).
 #[test]
 fn m_d_1_mean_and_m_m_1_quantiles() {
     let mut host = paper();
@@ -63,7 +63,7 @@ fn m_d_1_mean_and_m_m_1_quantiles() {
     assert!(got.covers(exact), "{got:?}, exact {exact}");
 }
 
-/// docs/theory/chains.md: exact E[T] of the interrupt scheme at 10, 50, 100 and 120 kpps, printed to four digits.
+/// docs/theory/chains.md: exact E[T] of the interrupt scheme at 10, 50, 100 and 120 kpps, to four digits.
 #[test]
 fn interrupt_latency_is_the_exact_chain() {
     for (seed, kpps, micros) in [(11, 10.0, 9.81), (12, 50.0, 14.73), (13, 100.0, 41.46), (14, 120.0, 158.3)] {
@@ -107,7 +107,7 @@ fn livelock_is_seen_when_drops_interrupt() {
     }
 }
 
-/// docs/theory/chains.md: CPU available of the merged chain at 10, 50, 100 and 150 kpps, printed to four digits.
+/// docs/theory/chains.md: available CPU of the merged chain at 10, 50, 100 and 150 kpps, to four digits.
 #[test]
 fn disable_enable_cpu_available() {
     for (seed, kpps, exact) in [(21, 10.0, 0.9082), (22, 50.0, 0.6050), (23, 100.0, 0.3275), (24, 150.0, 0.1217)] {
@@ -131,7 +131,7 @@ fn disable_enable_latency_merged_and_in_two_stages() {
     }
 }
 
-/// A long queue: capacity of NAPI with a used-up weight is Q/(Q/mu + o), whatever the load beyond it.
+/// With a long queue, the capacity of NAPI with a used-up weight is Q/(Q/mu + o), at any load above it.
 #[test]
 fn napi_capacity_is_weight_over_poll_time() {
     let host = paper();
@@ -140,16 +140,17 @@ fn napi_capacity_is_weight_over_poll_time() {
         let exact = 16.0 / (16.0 * host.service_s(64.0) + host.poll_s);
         let got = outcome.throughput_pps.unwrap();
         assert!(got.covers(exact), "backlog {backlog}: {got:?}, exact {exact}");
-        // Every poll takes 16; the first and the last may lie across the ends of the 2 500 or more counted a replication.
+        // Every poll takes 16 packets. The first and the last poll may be cut by the ends of the 2 500 or more counted
+        // in each replication.
         let per_poll = outcome.packets_per_poll.unwrap();
         assert!((per_poll.value - 16.0).abs() < 16.0 / 2_500.0, "{per_poll:?}");
         assert!(outcome.interrupts_per_s.unwrap().value < 10.0);
     }
 }
 
-/// Polling with T = 20 us and Q = 3 at overload: 150.0 kpps with constant times. With exponential ones 140.02 kpps and
-/// 0.1724 of the CPU left, by a saturated cycle recursion of 1.5e6 cycles written apart from this simulator (its error:
-/// 0.1 kpps, 0.001). Its low-load limit is T/2 + 1/mu.
+/// Polling with T = 20 us and Q = 3 at overload: 150.0 kpps with constant times. With exponential times, 140.02 kpps
+/// and 0.1724 of the CPU left, by a saturated cycle recursion of 1.5e6 cycles written separately from this simulator
+/// (its error: 0.1 kpps, 0.001). The limit at low load is T/2 + 1/mu.
 #[test]
 fn polling_at_overload_and_at_rest() {
     let mut host = Host { protocol_s: 5.34e-6, per_byte_s: 0.0, ..paper() };
@@ -182,8 +183,8 @@ fn masked_coalescing_latency() {
     }
 }
 
-/// Unmasked coalescing: interrupts/s = lambda r/(lambda + tau_e r), with tau_e by count, timers and gap; and the CPU
-/// available that goes with it.
+/// Unmasked coalescing: interrupts/s = lambda r/(lambda + tau_e r), with tau_e by count, timers and gap; and the
+/// resulting available CPU.
 #[test]
 fn unmasked_coalescing_interrupt_rates() {
     let host = paper();
@@ -205,7 +206,7 @@ fn unmasked_coalescing_interrupt_rates() {
     }
 }
 
-/// The hybrid is disable-enable below its switching rate and polling above it.
+/// The hybrid equals disable-enable below its switching rate and polling above it.
 #[test]
 fn hybrid_is_its_parts() {
     let available = |scheme: &str, pps| simulate(&paper(), scheme, pps, 42, 400_000).cpu.unwrap().available.unwrap();
@@ -216,7 +217,7 @@ fn hybrid_is_its_parts() {
     }
 }
 
-/// Adaptive moderation climbs to long timers where they cost no throughput: fewer interrupts than its first profile.
+/// Adaptive moderation moves to long timers if they cost no throughput: fewer interrupts than with its first profile.
 #[test]
 fn dim_saves_interrupts() {
     let rate = |scheme: &str| simulate(&paper(), scheme, 100e3, 43, 400_000).interrupts_per_s.unwrap().value;
@@ -224,12 +225,13 @@ fn dim_saves_interrupts() {
     assert!(adaptive < 0.9 * fixed, "dim {adaptive}, its start {fixed}");
 }
 
-/// Deferred hard interrupts with a long flush timeout poll by timer alone: one timer interrupt a period while packets come.
+/// Deferred hard interrupts with a long flush timeout poll by timer alone: one timer interrupt per period while packets
+/// arrive.
 #[test]
 fn deferred_interrupts_poll_by_timer() {
     let host = Host { service: Service::Deterministic, mask_s: 0.0, ..paper() };
     let outcome = simulate(&host, "napi:defer_hard_irqs=2,gro_flush_timeout=100us", 50e3, 44, 400_000);
-    // A period: the timer, its interrupt, the poll, 5.x packets at 50 kpps: (100 + s + o) / (1 - rho) us.
+    // One period: the timer, its interrupt, the poll, and 5.x packets at 50 kpps: (100 + s + o) / (1 - rho) us.
     let period_s = (100e-6 + host.interrupt_s + host.poll_s) / (1.0 - 50e3 * host.service_s(64.0));
     let got = outcome.interrupts_per_s.unwrap();
     assert!((got.value * period_s - 1.0).abs() < 0.01, "{got:?}, {}", 1.0 / period_s);

@@ -1,4 +1,4 @@
-//! A trace tells the same story as the counts.
+//! A trace agrees with the counts.
 
 use netcliff_core::{Host, Point, Traffic};
 use netcliff_sim::{Activity, SimEngine};
@@ -20,7 +20,7 @@ fn spans_are_in_order_and_levels_balance() {
     }
 }
 
-/// The livelock is there to be seen: past the cliff of the interrupt scheme no application runs after the start.
+/// The trace shows the livelock: past the cliff of the interrupt scheme, no application runs after the start.
 #[test]
 fn a_livelock_can_be_seen() {
     let trace = SimEngine::with_packets(7, 0).trace(&point("interrupt", 400.0), 20_000).unwrap();
@@ -38,7 +38,7 @@ fn the_json_is_json_with_a_span_and_two_counters_a_change() {
     assert!(events.iter().any(|event| event["name"] == "interrupt"));
 }
 
-/// What the tracks show adds up to the CPU split that the counts give.
+/// The sums over the tracks equal the CPU split of the counts.
 #[test]
 fn spans_add_up_to_the_cpu_split_and_timers_tick() {
     let point = point("polling:period=20us,quota=3", 100.0);

@@ -10,10 +10,10 @@ use nix::sys::socket::{SockType, getsockopt, sockopt};
 /// The first descriptor that is passed (SD_LISTEN_FDS_START).
 const FIRST: RawFd = 3;
 
-/// Sockets passed to this process; empty: there are none. Only the first call has them.
+/// Takes the sockets that systemd passed to this process. Empty if there are none. Only the first call returns them.
 ///
 /// # Errors
-/// What was passed is no listening stream socket: a sentence.
+/// A passed descriptor is not a listening stream socket; a sentence.
 pub fn listeners() -> Result<Vec<TcpListener>, String> {
     let variable = |name: &str| std::env::var(name).ok();
     let count = count(variable("LISTEN_PID").as_deref(), variable("LISTEN_FDS").as_deref(), std::process::id());
@@ -26,7 +26,8 @@ pub fn listeners() -> Result<Vec<TcpListener>, String> {
     (FIRST..FIRST + count).map(taken).collect()
 }
 
-/// How many are for this process: programs that it starts inherit the variables, but have another number.
+/// Number of sockets passed to this process. Child processes inherit the variables, but their process id differs from
+/// LISTEN_PID.
 fn count(pid: Option<&str>, count: Option<&str>, own: u32) -> RawFd {
     let is_own = pid.and_then(|pid| pid.parse().ok()) == Some(own);
     let count = count.filter(|_| is_own).and_then(|count| count.parse().ok());
@@ -34,12 +35,12 @@ fn count(pid: Option<&str>, count: Option<&str>, own: u32) -> RawFd {
 }
 
 fn taken(number: RawFd) -> Result<TcpListener, String> {
-    // SAFETY: the manager made these descriptors for this process and nobody else has them: LISTEN_PID is its number, and the caller is
-    // the first. One that is not open is found by the next call, and nothing else is done with it.
+    // SAFETY: the service manager passed these descriptors to this process (LISTEN_PID is its id), and only the first
+    // call takes them. If one is not open, the next system call reports that, and nothing else is done with it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
     let wrong =
         |what: &str| format!("descriptor {number}, passed by systemd, {what}: expected ListenStream= with a port");
-    // Not for programs that are started from here.
+    // Programs started from this process must not inherit the descriptor.
     if fcntl(&descriptor, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).is_err() {
         std::mem::forget(descriptor);
         return Err(wrong("is not open"));

@@ -1,4 +1,4 @@
-//! The far end of all tests: listens, admits and serves clients, each in a thread of its own.
+//! The far end of all tests: listens for clients, admits them, and serves each in a thread of its own.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -24,17 +24,18 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The configuration of an agent.
 #[derive(Clone)]
 pub struct Settings {
-    /// The key clients must have; on the loopback addresses it may be left out, where clients are of this process's user or root.
+    /// The key that clients must have. May be omitted on loopback addresses, where clients must belong to this
+    /// process's user or root.
     pub key: Option<Key>,
-    /// What is tolerated of clients.
+    /// Limits that clients must respect.
     pub limits: Limits,
-    /// The tests it can run.
+    /// The kinds of test that the agent runs.
     pub kinds: Vec<Arc<dyn Kind>>,
-    /// What it lets clients do beside tests.
+    /// Services that the agent offers in addition to tests.
     pub services: Vec<Arc<dyn Service>>,
     /// Version of the program.
     pub version: String,
-    /// Set to end it.
+    /// Flag that ends the agent.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -43,31 +44,31 @@ pub struct Settings {
 pub enum Event<'a> {
     /// A connection was refused or ended by an error.
     Refused(&'a ControlError),
-    /// A client came.
+    /// A client has connected.
     Came {
-        /// The client.
+        /// Name of the client.
         peer: &'a str,
-        /// Clients there are now.
+        /// Number of clients, this one included.
         clients: usize,
     },
     /// A client has left.
     Left,
     /// A test began.
     Started {
-        /// The client.
+        /// Name of the client.
         peer: &'a str,
-        /// Its name.
+        /// The kind of test.
         kind: &'a str,
     },
     /// A test ended.
     Ended {
-        /// The client.
+        /// Name of the client.
         peer: &'a str,
-        /// Its name.
+        /// The kind of test.
         kind: &'a str,
-        /// Why it ended before the client stopped it.
+        /// Why the test ended before the client stopped it. `None` if it did not.
         early: Option<&'a str>,
-        /// What was counted until then, in words.
+        /// Summary of what was counted. `None` if the kind of test has no summary.
         counted: Option<&'a str>,
     },
 }
@@ -84,25 +85,25 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Listens on these addresses. Without a key all of them must be of this host alone, and only clients of this process's user and root are
-    /// served.
+    /// Listens on these addresses. Without a key, all of them must be loopback addresses, and only clients of this
+    /// process's user and root are served.
     ///
     /// # Errors
-    /// An address that other hosts reach without a key, or one that cannot be listened on.
+    /// An address can be reached by other hosts and there is no key, or listening fails.
     pub fn bind(addresses: &[SocketAddr], settings: Settings, log: Log) -> Result<Self, ControlError> {
         let mut listeners = Vec::new();
         for &address in addresses {
-            // Not even for a moment.
+            // Check first: an unprotected address must not be open even for a moment.
             protected(address, &settings)?;
             listeners.push(TcpListener::bind(address).map_err(ControlError::system(format!("listen on {address}")))?);
         }
         Self::of(listeners, settings, log)
     }
 
-    /// Takes over sockets that listen already, on the same condition.
+    /// Takes over sockets that are listening already, under the conditions of [`Agent::bind`].
     ///
     /// # Errors
-    /// One that other hosts reach without a key, or the kernel does not report where one listens.
+    /// A socket can be reached by other hosts and there is no key, or the kernel does not report its address.
     pub fn of(listeners: Vec<TcpListener>, settings: Settings, log: Log) -> Result<Self, ControlError> {
         for listener in &listeners {
             let address = listener.local_addr().map_err(ControlError::system("ask for the own address"))?;
@@ -113,10 +114,10 @@ impl Agent {
         Ok(Self { listeners, settings, log, memory })
     }
 
-    /// Where it listens.
+    /// The addresses that the agent listens on.
     ///
     /// # Errors
-    /// The kernel does not report.
+    /// The kernel does not report an address.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, ControlError> {
         let ask = |listener: &TcpListener| listener.local_addr();
         self.listeners
@@ -126,7 +127,7 @@ impl Agent {
             .map_err(ControlError::system("ask for the own address"))
     }
 
-    /// Serves until `stop` is set, then ends all tests and returns when they have ended.
+    /// Serves clients until `stop` is set. Then ends all tests, and returns once they have ended.
     ///
     /// # Errors
     /// The listening sockets fail.
@@ -138,13 +139,13 @@ impl Agent {
                     self.admit(stream, &connections, scope);
                 }
             }
-            // Pending handshakes are not waited for.
+            // Do not wait for pending handshakes.
             connections.close_pending();
             Ok(())
         })
     }
 
-    /// New connections; waits at most [`POLL_INTERVAL`] for one.
+    /// Accepts new connections. Waits at most [`POLL_INTERVAL`] for the first.
     fn arrivals(&self) -> Result<Vec<(TcpStream, SocketAddr)>, ControlError> {
         let mut waiting: Vec<PollFd<'_>> =
             self.listeners.iter().map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN)).collect();
@@ -186,7 +187,7 @@ impl Agent {
             return;
         };
         let started = thread::Builder::new().name("control".into()).spawn_scoped(scope, move || {
-            let agent = serve::Of { settings: &self.settings, log: &self.log, memory: &self.memory };
+            let agent = serve::AgentContext { settings: &self.settings, log: &self.log, memory: &self.memory };
             let peer = stream.peer.clone();
             let came = || {
                 if let Some(clients) = slot.authenticated() {
@@ -206,17 +207,17 @@ impl Agent {
     }
 }
 
-/// Refuses an address that other hosts reach, unless they need a key.
+/// Refuses an address that other hosts can reach, unless clients need a key.
 fn protected(address: SocketAddr, settings: &Settings) -> Result<(), ControlError> {
     let is_open = settings.key.is_none() && !address.ip().to_canonical().is_loopback();
     if is_open { Err(ControlError::Unprotected { address }) } else { Ok(()) }
 }
 
-/// Serves one client over stdin and stdout, which whoever started this (such as ssh) protects. Data is taken at `data_at`, or
-/// at any of this host's addresses.
+/// Serves one client over stdin and stdout. The program that started this one (such as ssh) protects them. Data
+/// connections are accepted at `data_at`, or at any of this host's addresses.
 ///
 /// # Errors
-/// As for any client.
+/// Any error of a client's session.
 pub fn serve_pipes(
     stream: Stream,
     data_at: Option<IpAddr>,
@@ -224,11 +225,11 @@ pub fn serve_pipes(
     log: &Log,
 ) -> Result<(), ControlError> {
     let memory = Memory::of(settings.limits.memory_bytes);
-    serve::serve(stream, data_at, serve::Of { settings, log, memory: &memory }, || ())
+    serve::serve(stream, data_at, serve::AgentContext { settings, log, memory: &memory }, || ())
 }
 
-/// Why a client without a key is refused: every user can reach loopback, and an agent acts with its own user's rights. None if it is
-/// served.
+/// Returns why a client without a key is refused: every local user can reach loopback, and an agent acts with its own
+/// user's rights. `None` if the client is served.
 fn other_user(stream: &TcpStream) -> Option<ControlError> {
     let own = nix::unistd::geteuid().as_raw();
     let (local, from) = (stream.local_addr().ok(), stream.peer_addr().ok());
@@ -247,7 +248,7 @@ fn is_passing(error: &std::io::Error) -> bool {
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
 }
 
-/// Too many open files, or no memory: temporary, until a client leaves.
+/// Whether the error is a shortage of descriptors or memory. It is temporary: it ends when a client leaves.
 fn is_shortage(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

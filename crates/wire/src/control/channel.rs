@@ -1,9 +1,9 @@
-//! Messages over a byte stream: a preamble in the clear, then bounded messages, encrypted where there is a key.
+//! Messages over a byte stream: an unencrypted preamble, then messages of bounded length, encrypted if there is a key.
 //!
 //! Each end first sends 12 bytes: `netcliff`, the version (big-endian), its security (0 none, 1 key), and a status.
-//! With a key a Noise NNpsk0 handshake follows, which covers both preambles, so that nobody in between can downgrade it. A
-//! message is its length (4 bytes, big-endian) and JSON; with a key this is cut into records of at most 64 KiB, each a length
-//! (2 bytes) and a ciphertext.
+//! With a key, a Noise NNpsk0 handshake follows. It covers both preambles, so that nobody in between can downgrade the
+//! connection. A message is its length (4 bytes, big-endian) and JSON. With a key this is cut into records of at most
+//! 64 KiB, each a length (2 bytes) and a ciphertext.
 
 use std::io;
 use std::marker::PhantomData;
@@ -17,13 +17,13 @@ use snow::StatelessTransportState;
 use super::stream::{End, Stream};
 use super::{ControlError, Limits};
 
-/// Largest Noise message, and the plain bytes it holds.
+/// Largest Noise message, and the number of plain bytes in it.
 pub(super) const RECORD_BYTES: usize = 65_535;
 const RECORD_PLAIN_BYTES: usize = RECORD_BYTES - 16;
 /// Bytes per read call.
 const READ_BYTES: usize = 16 << 10;
 
-/// The sending half, of messages `M`.
+/// The sending half of a channel, for messages of type `M`.
 #[derive(Debug)]
 pub struct Sender<M> {
     end: End,
@@ -35,14 +35,14 @@ pub struct Sender<M> {
     messages: PhantomData<fn(M)>,
 }
 
-/// The receiving half, of messages `M`.
+/// The receiving half of a channel, for messages of type `M`.
 #[derive(Debug)]
 pub struct Receiver<M> {
     end: End,
     cipher: Option<Half>,
-    /// Bytes as received.
+    /// Bytes as received, possibly encrypted.
     raw: Vec<u8>,
-    /// Bytes of messages.
+    /// Decrypted bytes of messages.
     plain: Vec<u8>,
     /// When the first byte of an unfinished message arrived.
     began: Option<Instant>,
@@ -52,11 +52,11 @@ pub struct Receiver<M> {
     messages: PhantomData<fn() -> M>,
 }
 
-/// Limits of a message.
+/// Limits of a received message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Most {
     pub bytes: usize,
-    /// None: no limit, since the sender is trusted with this host's memory.
+    /// Largest number of values. `None`: no limit, because the sender is trusted with this host's memory.
     pub values: Option<usize>,
 }
 
@@ -64,22 +64,23 @@ pub(super) struct Most {
 const VALUES_A_GROUP: usize = 16;
 
 impl Most {
-    /// True where reading the text takes no more memory than a small multiple of its length: an empty object is two bytes as text and some
-    /// hundred when parsed. Commas and brackets in strings count too, of which no message has many.
+    /// Whether parsing the text takes no more memory than a small multiple of its length: an empty object has two bytes
+    /// as text and some hundred when parsed. Commas and brackets in strings count too; no message has many.
     fn allows(self, json: &[u8]) -> bool {
         let count = |these: &[u8]| json.iter().filter(|byte| these.contains(byte)).count();
         self.values.is_none_or(|values| count(b"[{,") <= values && count(b"[{") <= values / VALUES_A_GROUP)
     }
 }
 
-/// One direction of the cipher.
+/// One direction of the encrypted connection.
 #[derive(Debug)]
 struct Half {
     state: Arc<StatelessTransportState>,
     nonce: u64,
 }
 
-/// Both halves of a stream whose handshake is over; the largest message that is sent (bytes), and what may be received.
+/// Splits a stream into its two halves after the handshake. The arguments give the largest message sent (bytes) and the
+/// limits of received messages.
 pub(super) fn halves<S, R>(
     stream: Stream,
     limits: Limits,
@@ -104,7 +105,8 @@ pub(super) fn halves<S, R>(
     (sender, receiver)
 }
 
-/// A connection that the other end or the network ended is closed; all else is a failed call.
+/// Converts an I/O error: `Closed` if the other end or the network ended the connection, otherwise a failed system
+/// call.
 pub(super) fn broken(peer: &str, error: io::Error) -> ControlError {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
     match error.kind() {
@@ -119,7 +121,7 @@ impl<M: Serialize> Sender<M> {
     /// Sends one message.
     ///
     /// # Errors
-    /// It is above the limit, the other end does not take it in time, or the connection is closed.
+    /// The message exceeds the limit, the other end does not accept it in time, or the connection is closed.
     pub fn send(&mut self, message: &M) -> Result<(), ControlError> {
         let peer = || self.peer.clone();
         let json = serde_json::to_vec(message)
@@ -142,24 +144,25 @@ impl<M: Serialize> Sender<M> {
 }
 
 impl<M> Sender<M> {
-    /// From now on the other end has a second at most to take a message.
+    /// From now on the other end has at most one second to accept a message.
     pub(super) fn hurry(&mut self) {
         self.limits.message_s = self.limits.message_s.min(1.0);
     }
 }
 
 impl<M> Receiver<M> {
-    /// The other end, for messages.
+    /// Name of the other end, for messages.
     pub fn peer(&self) -> &str {
         &self.peer
     }
 }
 
 impl<M: DeserializeOwned> Receiver<M> {
-    /// The next message; `None`: none began within `wait`. Once one has begun it must end in the time for a message.
+    /// Receives the next message. `None` if no message began within `wait`. A message that has begun must be complete
+    /// within the time limit of a message.
     ///
     /// # Errors
-    /// What comes is no message, too large or too slow, or the connection is closed.
+    /// The bytes received are not a message, the message is too large or too slow, or the connection is closed.
     pub fn receive(&mut self, wait: Duration) -> Result<Option<M>, ControlError> {
         let quiet = Instant::now() + wait;
         loop {
@@ -187,7 +190,7 @@ impl<M: DeserializeOwned> Receiver<M> {
         }
     }
 
-    /// Decrypts the complete records of `raw` into `plain`; without a key moves all bytes.
+    /// Decrypts the complete records of `raw` into `plain`. Without a key, moves all bytes.
     fn open(&mut self) -> Result<(), ControlError> {
         let Some(cipher) = &mut self.cipher else {
             self.plain.append(&mut self.raw);

@@ -17,7 +17,7 @@ use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
 use super::{ControlError, Limits, PORT, handshake};
 
-/// A connection to an agent. A thread of its own keeps it alive and notices when the agent goes.
+/// A connection to an agent. A thread of its own sends heartbeats and notices when the agent is gone.
 #[derive(Debug)]
 pub struct Session {
     /// The agent's hello.
@@ -33,12 +33,12 @@ pub struct Session {
     keeper: Option<JoinHandle<()>>,
 }
 
-/// How a test stands.
+/// State of a running test.
 #[derive(Debug)]
 pub enum Progress {
-    /// It goes on, and has counted this.
+    /// The test goes on; its counts so far.
     Running(Value),
-    /// It has ended by itself.
+    /// The test has ended by itself; its last report.
     Ended(Final),
 }
 
@@ -101,10 +101,10 @@ impl Session {
         Ok(Self { hello, address, peer, limits, sender, inbox, gone, leave, keeper: Some(keeper) })
     }
 
-    /// Starts a test and waits until the agent takes its data connections.
+    /// Starts a test and waits until the agent accepts its data connections.
     ///
     /// # Errors
-    /// The agent cannot do it or refuses the settings, or it is gone.
+    /// The agent does not have the test, refuses the settings, or is gone.
     pub fn start(&mut self, kind: &str, settings: &impl Serialize) -> Result<Ready, ControlError> {
         if !self.hello.can.iter().any(|can| can == kind) {
             let (peer, can) = (self.peer.clone(), self.hello.can.join(", "));
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// What the test has counted so far.
+    /// Requests what the test has counted so far.
     ///
     /// # Errors
     /// The test has ended early, or the agent is gone.
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// What a test that may end by itself has counted so far, or its end.
+    /// Requests what a test that may end by itself has counted so far, or its last report.
     ///
     /// # Errors
     /// The test has failed, or the agent is gone.
@@ -144,7 +144,7 @@ impl Session {
         }
     }
 
-    /// Tells the running test what it waits for.
+    /// Sends the running test information that it waits for.
     ///
     /// # Errors
     /// The agent is gone.
@@ -154,7 +154,7 @@ impl Session {
         self.send(&ToAgent::Tell(said))
     }
 
-    /// Ends the test and gives its last report.
+    /// Ends the test and returns its last report.
     ///
     /// # Errors
     /// The agent is gone.
@@ -163,7 +163,7 @@ impl Session {
         loop {
             match self.answer()? {
                 FromAgent::Final(last) => return Ok(last),
-                // The answer to a request that was given up.
+                // This report answers a request that was given up.
                 FromAgent::Report(_) => {}
                 other => return Err(self.unexpected(other, "final")),
             }
@@ -184,18 +184,18 @@ impl Session {
         }
     }
 
-    /// True where the agent knows a feature or has a service of this name.
+    /// Whether the agent has a feature or service of this name.
     pub fn offers(&self, feature: &str) -> bool {
         self.hello.features.iter().any(|offered| offered == feature)
     }
 
-    /// The message for an agent that does not offer it.
+    /// The error message for an agent that does not offer `feature`.
     pub fn lacks(&self, feature: &str) -> String {
         let version = &self.hello.version;
         format!("the agent (netcliff {version}) does not offer {feature}: install the same version on both hosts")
     }
 
-    /// Waits for the end of a test that ends by itself; `None` when it has not ended after `patience`.
+    /// Waits for the end of a test that ends by itself. `None` if it has not ended after `patience`.
     ///
     /// # Errors
     /// The agent is gone, or sends another message.
@@ -210,17 +210,17 @@ impl Session {
         }
     }
 
-    /// Set when the agent is gone: a test's own threads look at it and end.
+    /// A flag that is set when the agent is gone. A test's own threads check it and end.
     pub fn gone(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)
     }
 
-    /// The agent, for messages.
+    /// Name of the agent, for messages.
     pub fn peer(&self) -> &str {
         &self.peer
     }
 
-    /// True where both ends read the same `CLOCK_MONOTONIC`.
+    /// Whether both ends read the same `CLOCK_MONOTONIC`.
     pub fn shares_clock(&self) -> bool {
         self.hello.clock.is_some() && self.hello.clock == ClockId::of_this_process()
     }
@@ -230,7 +230,8 @@ impl Session {
     }
 
     fn answer(&mut self) -> Result<FromAgent, ControlError> {
-        // The keeper notices silence; twice that means that it does not run.
+        // The keeper thread notices silence after one silence limit. Silence for twice as long means that the keeper
+        // itself does not run.
         match self.inbox.recv_timeout(Duration::from_secs_f64(2.0 * self.limits.silence_s)) {
             Ok(Ok(FromAgent::Error(message))) => Err(ControlError::Refused { peer: self.peer.clone(), message }),
             Ok(answer) => answer,
@@ -254,13 +255,13 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.leave.store(true, Ordering::Relaxed);
         if let Some(keeper) = self.keeper.take() {
-            // A keeper that panicked has nothing left to end.
+            // A keeper that panicked needs no further handling.
             let _ = keeper.join();
         }
     }
 }
 
-/// Reads messages for the session and sends heartbeats.
+/// Reads messages for the session and sends heartbeats, in a thread of its own.
 struct Keeper {
     receiver: Receiver<FromAgent>,
     sender: Arc<Mutex<Sender<ToAgent>>>,
@@ -274,7 +275,7 @@ impl Keeper {
         let kept = self.run();
         gone.store(true, Ordering::Relaxed);
         if let Err(error) = kept {
-            // Nobody reads it when the session is being dropped.
+            // Nobody reads this error while the session is being dropped.
             let _ = self.post.send(Err(error));
         }
     }
@@ -306,7 +307,7 @@ impl Keeper {
     }
 }
 
-/// The addresses of `HOST[:PORT]`.
+/// Resolves `HOST[:PORT]` to its addresses.
 fn resolve(target: &str) -> Result<Vec<SocketAddr>, ControlError> {
     if let Ok(address) = target.trim_matches(['[', ']']).parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, PORT)]);

@@ -1,7 +1,7 @@
 //! Connections to an agent: authenticated clients, and pending ones that have not proved their key yet.
 //!
-//! Where too many are pending, the source address with most of them loses its oldest: a source that fills the table loses its own
-//! connections, however fast it comes back, and other sources keep theirs.
+//! If too many connections are pending, the source address with most of them loses its oldest one. So a source that
+//! fills the table only loses its own connections, however fast it reconnects.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -17,7 +17,7 @@ pub(super) struct ConnectionTable(Mutex<Entries>);
 #[derive(Default)]
 struct Entries {
     clients: usize,
-    /// Oldest first.
+    /// Pending connections, the oldest first.
     pending: VecDeque<PendingConnection>,
     next: u64,
 }
@@ -25,11 +25,11 @@ struct Entries {
 struct PendingConnection {
     number: u64,
     source: IpAddr,
-    /// To close it from another thread.
+    /// Used to close the connection from another thread.
     stream: TcpStream,
 }
 
-/// A connection's place in the table, freed on drop.
+/// A connection's slot in the table, freed on drop.
 pub(super) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
     number: u64,
@@ -37,15 +37,15 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionTable {
-    /// A slot for a new connection; None where clients hold all of them. Where pending connections do, one of them is closed: a peer that
-    /// stays silent keeps no other out.
+    /// Reserves a slot for a new connection. `None` if authenticated clients hold all slots. If pending connections
+    /// hold them, one of these is closed: a silent peer cannot keep others out.
     pub(super) fn slot(table: &Arc<Self>, limits: &Limits, stream: &TcpStream) -> Option<ConnectionSlot> {
         let source = source_of(stream.peer_addr().ok()?.ip());
         let stream = stream.try_clone().ok()?;
         let mut entries = table.entries();
         let (pending, all) = (entries.pending.len(), entries.pending.len() + entries.clients);
         if pending >= limits.handshakes || all >= limits.connections {
-            // It may be closed already. Its thread notices, and frees its slot.
+            // The connection may be closed already. Its thread notices, and frees its slot.
             let place = first_of_the_most(entries.pending.iter().map(|pending| pending.source))?;
             let _ = entries.pending.remove(place)?.stream.shutdown(Shutdown::Both);
         }
@@ -56,10 +56,10 @@ impl ConnectionTable {
         Some(ConnectionSlot { table: Arc::clone(table), number, is_client: false })
     }
 
-    /// Closes all pending connections; the agent accepts no more.
+    /// Closes all pending connections. Called when the agent accepts no more.
     pub(super) fn close_pending(&self) {
         for pending in &self.entries().pending {
-            // It may be closed already.
+            // The connection may be closed already.
             let _ = pending.stream.shutdown(Shutdown::Both);
         }
     }
@@ -70,7 +70,8 @@ impl ConnectionTable {
 }
 
 impl ConnectionSlot {
-    /// The peer has proved its key: clients there are now, with it. None: its connection was closed just before.
+    /// Records that the peer has proved its key. Returns the number of clients, this one included. `None` if its
+    /// connection was closed just before.
     pub(super) fn authenticated(&mut self) -> Option<usize> {
         let mut entries = self.table.entries();
         if !entries.remove_pending(self.number) {
@@ -83,7 +84,7 @@ impl ConnectionSlot {
         Some(clients)
     }
 
-    /// Frees the place: true if it was a client's.
+    /// Frees the slot. Returns true if it belonged to a client.
     pub(super) fn leave(&mut self) -> bool {
         let was_client = std::mem::take(&mut self.is_client);
         if was_client {
@@ -102,7 +103,7 @@ impl Drop for ConnectionSlot {
 }
 
 impl Entries {
-    /// Removes a pending connection; false: there is none of this number.
+    /// Removes a pending connection. Returns false if there is none of this number.
     fn remove_pending(&mut self, number: u64) -> bool {
         let place = self.pending.iter().position(|pending| pending.number == number);
         place.and_then(|place| self.pending.remove(place)).is_some()

@@ -27,7 +27,7 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// The program that answers is no agent.
+    /// The program that answers is not a netcliff agent.
     #[error("{peer} is not a netcliff agent: it answered {answer}; check the port (default 9940)")]
     NotAnAgent {
         /// The other end.
@@ -42,22 +42,22 @@ pub enum ControlError {
     OtherVersion {
         /// The other end.
         peer: String,
-        /// Its version of the protocol.
+        /// The other end's version of the protocol.
         theirs: u16,
     },
-    /// An agent without a key serves its own user and root.
+    /// The agent has no key, so it serves only its own user and root.
     #[error(
         "{peer} is {user}: without a key this agent serves user {own} and root of its host only; start it with --key FILE"
     )]
     OtherUser {
         /// The other end.
         peer: String,
-        /// The user there, in words.
+        /// The user at the other end, as text.
         user: String,
-        /// The agent's own.
+        /// The agent's own user id.
         own: u32,
     },
-    /// The agent serves another user only.
+    /// The agent has no key and serves another user.
     #[error(
         "{peer} has no key, and serves its own user and root only: run this as that user, or start the agent with --key FILE and give \
          the same here"
@@ -72,7 +72,7 @@ pub enum ControlError {
         /// The other end.
         peer: String,
     },
-    /// A key was given but the agent has none; going on would be unprotected.
+    /// A key was given, but the agent has none: the connection would be unprotected.
     #[error("{peer} has no key, so that nothing would be protected: start it with --key FILE, or leave --key out here")]
     KeyUnused {
         /// The other end.
@@ -84,13 +84,13 @@ pub enum ControlError {
         /// The other end.
         peer: String,
     },
-    /// The agent has as many connections as it takes.
+    /// The agent has reached its limit of connections.
     #[error("{peer} has no room for another connection: wait for a test to end, or start it with larger limits")]
     Busy {
         /// The other end.
         peer: String,
     },
-    /// The agent does not have such a test.
+    /// The agent does not offer this kind of test.
     #[error("{peer} cannot do `{kind}` (it can: {can}): install the same version on both hosts")]
     NoSuchTest {
         /// The other end.
@@ -113,9 +113,9 @@ pub enum ControlError {
     TooLarge {
         /// The other end.
         peer: String,
-        /// Its size.
+        /// Size of the message (bytes).
         bytes: usize,
-        /// The limit.
+        /// The limit (bytes).
         most: usize,
     },
     /// A message that cannot be read.
@@ -136,17 +136,17 @@ pub enum ControlError {
         /// The messages expected.
         expected: &'static str,
     },
-    /// Handshake or message took too long.
+    /// A handshake or message took too long.
     #[error("{peer} took more than {limit_s} s for {what}")]
     Slow {
         /// The other end.
         peer: String,
-        /// What was waited for.
+        /// What took too long.
         what: &'static str,
         /// The limit (s).
         limit_s: f64,
     },
-    /// No heartbeat.
+    /// No heartbeat arrived in time.
     #[error("{peer} is gone: nothing heard for {silence_s} s")]
     Silent {
         /// The other end.
@@ -163,7 +163,7 @@ pub enum ControlError {
     /// The kernel refused a call.
     #[error("could not {action}: {source}{}", hint(source))]
     System {
-        /// What was being done, and to what.
+        /// The action and its object.
         action: String,
         /// The kernel's answer.
         #[source]
@@ -174,7 +174,7 @@ pub enum ControlError {
     Key {
         /// The file.
         path: String,
-        /// What is wrong and what to do.
+        /// What is wrong and how to fix it.
         why: String,
     },
     /// An address that may not be listened on without a key.

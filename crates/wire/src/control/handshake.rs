@@ -1,4 +1,4 @@
-//! The handshake: a preamble in the clear, then a Noise NNpsk0 handshake where there is a key.
+//! The handshake: an unencrypted preamble, then a Noise NNpsk0 handshake if there is a key.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const MAGIC: &[u8; 8] = b"netcliff";
 const PREAMBLE_BYTES: usize = 12;
 
-/// How long, and up to how many bytes, a peer that is no agent is read.
+/// Limits of time and bytes for reading the answer of a peer that is not an agent.
 const OTHER_PROTOCOL_TIME: Duration = Duration::from_millis(200);
 const OTHER_PROTOCOL_BYTES: usize = 120;
 
@@ -27,11 +27,12 @@ const OTHER_USER: u8 = 2;
 /// The client's side of preamble and handshake.
 ///
 /// # Errors
-/// Another program or version, keys that do not fit, a full agent, or a slow or closed connection.
+/// The peer is another program or version, the keys differ, the agent is full, or the connection is slow or closed.
 pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(Sender<S>, Receiver<R>), ControlError> {
     let mut shake = Handshake::new(stream, limits);
     let ours = preamble(key.is_some(), GO_ON);
-    // An agent without a free slot reports that and closes, maybe before this is written: its status takes precedence over a failed write.
+    // An agent without a free slot reports that and closes, maybe before our preamble is written: its status takes
+    // precedence over a failed write.
     let written = shake.write(&ours);
     let theirs = shake.preamble()?;
     shake.same_version(&theirs)?;
@@ -60,11 +61,11 @@ pub fn dial<S, R>(stream: Stream, key: Option<&Key>, limits: Limits) -> Result<(
     }
 }
 
-/// The agent's side of preamble and handshake. The client is authenticated only by its first message, which proves with
-/// a key that the handshake is no replay.
+/// The agent's side of preamble and handshake. With a key, only the first message authenticates the client: it proves
+/// that the handshake is not a replay.
 ///
 /// # Errors
-/// As [`dial`].
+/// See [`dial`].
 pub fn answer<S, R>(
     stream: Stream,
     key: Option<&Key>,
@@ -96,18 +97,18 @@ pub fn answer<S, R>(
     }
 }
 
-/// Notifies a client that no slot is free, if that does not block.
+/// Notifies a client that no slot is free. Gives up if writing would block.
 pub(super) fn turn_away(stream: Stream, keyed: bool) {
     say(stream, &preamble(keyed, BUSY));
 }
 
-/// Notifies a client that its user is not served, likewise.
+/// Notifies a client that its user is not served. Gives up if writing would block.
 pub(super) fn turn_away_user(stream: Stream) {
     say(stream, &preamble(false, OTHER_USER));
 }
 
 fn say(mut stream: Stream, preamble: &[u8]) {
-    // If this fails the client is gone.
+    // If the write fails, the client is gone.
     let _ = stream.write.write_all(preamble, Instant::now());
 }
 
@@ -128,7 +129,7 @@ fn noise(key: &Key, client: &[u8], agent: &[u8], initiator: bool) -> Result<snow
     if initiator { builder.build_initiator() } else { builder.build_responder() }.map_err(failed)
 }
 
-/// A stream during its handshake, with one deadline for all of it.
+/// A stream during its handshake. One deadline applies to the whole handshake.
 struct Handshake {
     stream: Stream,
     limits: Limits,
@@ -152,7 +153,7 @@ impl Handshake {
         self.write(&[&(record.len() as u16).to_be_bytes(), record].concat())
     }
 
-    /// Reads exactly `bytes` bytes, none of those that follow the handshake.
+    /// Reads exactly `bytes` bytes, and none of those after them.
     fn read(&mut self, bytes: usize) -> Result<Vec<u8>, ControlError> {
         let mut buffer = vec![0; bytes];
         let mut filled = 0;
@@ -173,12 +174,14 @@ impl Handshake {
     }
 
     fn preamble(&mut self) -> Result<Vec<u8>, ControlError> {
-        // The first bytes identify a peer that does not speak netcliff, which may send fewer than a preamble.
+        // The first four bytes identify a peer that does not speak netcliff, which may send fewer bytes than a preamble
+        // has.
         let mut bytes = self.read(4)?;
         if bytes[..] == MAGIC[..4] {
             bytes.extend(self.read(PREAMBLE_BYTES - 4)?);
         }
-        // Text that begins with the name, such as a line of a shell, has a letter here; every version so far has a 0.
+        // Text that begins with `netcliff`, such as a line of a shell, has a letter at this position; every protocol
+        // version so far has a 0.
         if bytes.starts_with(MAGIC) && bytes[8] == 0 {
             return Ok(bytes);
         }
@@ -187,7 +190,7 @@ impl Handshake {
         Err(ControlError::NotAnAgent { peer: self.stream.peer.clone(), answer })
     }
 
-    /// The rest of what a peer that does not speak netcliff sent, as far as it fits a message.
+    /// The rest of what a peer that does not speak netcliff has sent, up to the length that fits an error message.
     fn what_is_there(&mut self) -> Vec<u8> {
         let deadline = self.deadline.min(Instant::now() + OTHER_PROTOCOL_TIME);
         let mut buffer = [0; OTHER_PROTOCOL_BYTES];

@@ -15,17 +15,17 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::ControlError;
 
-/// Bytes of a key.
+/// Length of a key (bytes).
 const KEY_BYTES: usize = 32;
-/// A file longer than this is no key.
+/// A file longer than this is not a key file.
 const LARGEST_FILE_BYTES: u64 = 256;
 
-/// 32 secret bytes both ends have. They are overwritten when they are dropped.
+/// A secret of 32 bytes that both ends have. It is overwritten in memory when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Key([u8; KEY_BYTES]);
 
 impl std::fmt::Debug for Key {
-    /// Never the key itself: it would end up in a log.
+    /// Does not print the key itself: it would end up in a log.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("Key(..)")
     }
@@ -35,8 +35,8 @@ impl Key {
     /// Reads a key file: 32 bytes as 64 hexadecimal digits or as base64.
     ///
     /// # Errors
-    /// The file cannot be read or is no regular file (reading a pipe would block), it is another user's or others may read it, or it holds
-    /// no key.
+    /// The file cannot be read, is not a regular file (reading a pipe would block), belongs to another user, is
+    /// readable by others, or holds no key.
     pub fn read(path: &Path) -> Result<Self, ControlError> {
         let bad = |why: String| ControlError::Key { path: path.display().to_string(), why };
         let hint = "`netcliff agent --make-key FILE` makes one";
@@ -86,17 +86,17 @@ impl Key {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(bad)?;
         let text = Zeroizing::new(HEXLOWER.encode(&key.0) + "\n");
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-        // On a full disk no empty key is left.
+        // If the write fails, e.g. on a full disk, remove the empty file.
         written.inspect_err(|_| _ = std::fs::remove_file(path)).map_err(bad)?;
         Ok(key)
     }
 
-    /// What stands in the address of `netcliff serve`'s page: derived from the key, which cannot be told from it.
+    /// The token in the address of `netcliff serve`'s page: derived from the key, which cannot be computed from it.
     pub fn page_token(&self) -> String {
         HEXLOWER.encode(&self.page_mac().finalize().into_bytes())
     }
 
-    /// Whether `shown` is that token, in a time that does not depend on where it differs.
+    /// Whether `shown` is the page token. The time of the comparison does not depend on where they differ.
     pub fn is_page_token(&self, shown: &str) -> bool {
         HEXLOWER.decode(shown.as_bytes()).is_ok_and(|bytes| self.page_mac().verify_slice(&bytes).is_ok())
     }
@@ -106,7 +106,7 @@ impl Key {
         mac.chain_update(b"netcliff page")
     }
 
-    /// The bytes, for the cipher.
+    /// The bytes of the key, for the cipher.
     pub(super) fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
@@ -122,13 +122,13 @@ impl Key {
     }
 }
 
-/// 16 secret bytes of a test, told on the control channel only. Data connections are in the clear: what opens one is a proof derived from
-/// these bytes, of which each is good for one connection.
+/// A secret of 16 bytes for one test, sent on the control channel only. Data connections are not encrypted: each is
+/// admitted by a proof derived from these bytes, and each proof is valid for one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Token([u8; Token::BYTES]);
 
-/// The purpose of a proof: a proof of one direction is not valid in the other.
+/// The purpose of a proof. A proof for one direction is not valid in the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Admission of a connection.
@@ -137,23 +137,24 @@ pub enum Purpose {
     Answer,
 }
 
-/// The content of a proof.
+/// The content of a proof: which connection it admits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proven {
-    /// The flow.
+    /// Number of the flow.
     pub flow: u32,
-    /// The connection of this flow, from 0.
+    /// Number of the connection within this flow, from 0.
     pub number: u64,
 }
 
 impl Token {
-    /// Its length (bytes).
+    /// Length of a token (bytes).
     pub const BYTES: usize = 16;
-    /// Length of a proof (bytes): a mark (2), flow (4, big-endian), number (8), and a MAC of them (16; BLAKE2s with the token as its key).
+    /// Length of a proof (bytes): a mark (2), flow (4, big-endian), number (8), and a MAC of them (16; BLAKE2s with the
+    /// token as its key).
     pub const PROOF_BYTES: usize = 30;
-    /// No datagram of a test has a sequence number that begins like this.
+    /// First bytes of a proof: no datagram of a test has a sequence number that begins like this.
     const MARK: [u8; 2] = [0xfe; 2];
-    const SAID_BYTES: usize = 14;
+    const CONTENT_BYTES: usize = 14;
 
     /// A new random token.
     ///
@@ -163,32 +164,32 @@ impl Token {
         Ok(Self(random()?))
     }
 
-    /// What a connection of a flow shows.
+    /// The proof for one connection of a flow.
     pub fn proof(&self, purpose: Purpose, of: Proven) -> [u8; Self::PROOF_BYTES] {
         let mut proof = [0; Self::PROOF_BYTES];
         proof[..2].copy_from_slice(&Self::MARK);
         proof[2..6].copy_from_slice(&of.flow.to_be_bytes());
-        proof[6..Self::SAID_BYTES].copy_from_slice(&of.number.to_be_bytes());
-        let mac = self.mac(purpose, &proof[..Self::SAID_BYTES]).finalize().into_bytes();
-        proof[Self::SAID_BYTES..].copy_from_slice(&mac);
+        proof[6..Self::CONTENT_BYTES].copy_from_slice(&of.number.to_be_bytes());
+        let mac = self.mac(purpose, &proof[..Self::CONTENT_BYTES]).finalize().into_bytes();
+        proof[Self::CONTENT_BYTES..].copy_from_slice(&mac);
         proof
     }
 
-    /// The content of a proof that was derived from this token, else None; compared in constant time.
+    /// The content of a proof derived from this token. `None` if the proof is not valid. Compares in constant time.
     pub fn proven(&self, purpose: Purpose, shown: &[u8]) -> Option<Proven> {
-        let (said, mac) = shown.split_at_checked(Self::SAID_BYTES)?;
-        self.mac(purpose, said).verify_slice(mac).ok()?;
-        let (flow, number) = (said[2..6].try_into().ok()?, said[6..].try_into().ok()?);
+        let (content, mac) = shown.split_at_checked(Self::CONTENT_BYTES)?;
+        self.mac(purpose, content).verify_slice(mac).ok()?;
+        let (flow, number) = (content[2..6].try_into().ok()?, content[6..].try_into().ok()?);
         Some(Proven { flow: u32::from_be_bytes(flow), number: u64::from_be_bytes(number) })
     }
 
-    fn mac(&self, purpose: Purpose, said: &[u8]) -> Blake2sMac<U16> {
+    fn mac(&self, purpose: Purpose, content: &[u8]) -> Blake2sMac<U16> {
         let Ok(mac) = Blake2sMac::new_from_slice(&self.0) else { unreachable!("a key may have up to 32 bytes") };
         let purpose: &[u8] = match purpose {
             Purpose::Join => b"netcliff join",
             Purpose::Answer => b"netcliff answer",
         };
-        mac.chain_update(purpose).chain_update(said)
+        mac.chain_update(purpose).chain_update(content)
     }
 }
 
@@ -256,9 +257,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("netcliff-key-pipe-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a new name");
-        let told = Key::read(&path).map(|_| ()).expect_err("no file").to_string();
+        let message = Key::read(&path).map(|_| ()).expect_err("no file").to_string();
         std::fs::remove_file(&path).expect("it exists");
-        assert!(told.contains("is a pipe"), "{told}");
+        assert!(message.contains("is a pipe"), "{message}");
     }
 
     #[test]
@@ -271,8 +272,8 @@ mod tests {
         Key::make(&path).expect("a new file");
         Key::read(&path).expect("its owner's alone");
         std::os::unix::fs::chown(&path, Some(65_534), None).expect("root may");
-        let told = Key::read(&path).map(|_| ()).expect_err("nobody's").to_string();
+        let message = Key::read(&path).map(|_| ()).expect_err("nobody's").to_string();
         std::fs::remove_file(&path).expect("it exists");
-        assert!(told.contains("belongs to user 65534") && told.contains("chown"), "{told}");
+        assert!(message.contains("belongs to user 65534") && message.contains("chown"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of an agent may hold in memory together.
+//! The memory that all tests of an agent may use together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,20 +8,21 @@ use netcliff_core::units;
 const UNKNOWN_HOST_BYTES: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// Half of the host's memory (bytes), in whole MiB: the other half is for the kernel, whose socket buffers and page cache hold
-/// the same data, and for other programs.
+/// Half of the host's memory (bytes), in whole MiB: the other half is for the kernel, whose socket buffers and page
+/// cache hold the same data, and for other programs.
 pub(super) fn usual_bytes() -> u64 {
-    // SAFETY: it takes a number and gives one, -1 where it does not know.
-    let told = |what| u64::try_from(unsafe { libc::sysconf(what) }).ok();
-    let host = told(libc::_SC_PHYS_PAGES).zip(told(libc::_SC_PAGESIZE)).map(|(pages, bytes)| pages * bytes);
+    // SAFETY: the call takes a number and returns one, -1 for an unknown value.
+    let value_of = |what| u64::try_from(unsafe { libc::sysconf(what) }).ok();
+    let host = value_of(libc::_SC_PHYS_PAGES).zip(value_of(libc::_SC_PAGESIZE)).map(|(pages, bytes)| pages * bytes);
     (host.unwrap_or(UNKNOWN_HOST_BYTES) / 2).next_multiple_of(MIB)
 }
 
-/// Makes the C library return freed memory to the kernel; otherwise an agent would keep what all its tests have held. Blocks above 128
-/// KiB are always mapped from the kernel, and threads share two heaps. To be called before the first thread starts.
+/// Makes the C library return freed memory to the kernel; otherwise an agent would hold the memory of all past tests.
+/// Blocks above 128 KiB are always mapped from the kernel, and threads share two heaps. Call it before the first thread
+/// starts.
 pub fn give_back_to_the_kernel() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: they take numbers.
+    // SAFETY: the calls take only numbers.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 20);
@@ -29,23 +30,23 @@ pub fn give_back_to_the_kernel() {
     }
 }
 
-/// Returns what the heaps no longer need to the kernel.
+/// Returns unused heap memory to the kernel.
 fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it takes a number of bytes to keep.
+    // SAFETY: the call takes the number of bytes to retain.
     unsafe {
         libc::malloc_trim(1 << 20);
     }
 }
 
-/// The memory of all tests.
+/// The memory budget of all tests.
 #[derive(Debug)]
 pub(super) struct Memory {
     most_bytes: u64,
     taken_bytes: Mutex<u64>,
 }
 
-/// A test's part, given back on drop.
+/// A test's reservation, released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     memory: Arc<Memory>,
@@ -64,7 +65,7 @@ impl Memory {
     /// Reserves memory for a test.
     ///
     /// # Errors
-    /// Not that much is left; a message for the client's user.
+    /// Less than `bytes` is left; a message for the client's user.
     pub(super) fn take(memory: &Arc<Self>, bytes: u64) -> Result<Share, String> {
         let mut taken = memory.taken_bytes();
         if bytes > memory.most_bytes.saturating_sub(*taken) {
@@ -82,15 +83,15 @@ impl Memory {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // Before another test may reserve it.
+        // Return the memory to the kernel before another test may reserve it.
         trim();
         *self.memory.taken_bytes() -= self.bytes;
     }
 }
 
-/// Rounded up to MiB where it is more than one.
+/// Formats a number of bytes, rounded up to whole MiB if it is above one MiB.
 fn in_words(bytes: u64) -> String {
-    // A client may request any number.
+    // A client may request any number, so the sum must not overflow.
     units::print_bytes(if bytes > MIB { bytes.div_ceil(MIB).saturating_mul(MIB) } else { bytes })
 }
 

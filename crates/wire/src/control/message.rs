@@ -5,21 +5,21 @@ use serde_json::Value;
 
 use super::key::Token;
 
-/// Who an end is.
+/// The identity and the capabilities of one end, sent first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Version of the program.
     pub version: String,
-    /// The kinds of test it can run.
+    /// The kinds of test that this end can run.
     pub can: Vec<String>,
-    /// What it knows beside that, by name: what another version does not name is not asked of it.
+    /// Names of further features. An end requests only features that the other end names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
-    /// Its monotonic clock, where it can be told.
+    /// Monotonic clock of this end. `None` if the kernel does not report its identity.
     pub clock: Option<ClockId>,
 }
 
-/// Names a `CLOCK_MONOTONIC`: two ends with the same one can compare their times.
+/// Identifies a `CLOCK_MONOTONIC`: two ends with equal values can compare their times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockId {
     /// The kernel's boot id.
@@ -29,85 +29,85 @@ pub struct ClockId {
 }
 
 impl ClockId {
-    /// The clock of this process; `None` if procfs does not report it.
+    /// The clock of this process. `None` if procfs does not report it.
     pub fn of_this_process() -> Option<Self> {
         let time_namespace = std::fs::read_link("/proc/self/ns/time").ok()?.to_string_lossy().into_owned();
         Some(Self { boot: netcliff_host::process::boot_id()?, time_namespace })
     }
 }
 
-/// From the client.
+/// A message from the client to the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToAgent {
-    /// First of all.
+    /// The client's identity; the first message.
     Hello(Hello),
     /// Start a test.
     Start {
-        /// Its name.
+        /// Name of the kind of test.
         kind: String,
-        /// Its settings, in its own form.
+        /// Settings of the test, in the test's own form.
         settings: Value,
     },
-    /// How is it going?
+    /// Request the counts of the running test.
     Report,
-    /// What a running test waits for from its client, in its own form; it is not answered.
+    /// Information that the running test waits for from its client, in the test's own form. The agent sends no answer.
     Tell(Value),
-    /// End the test; its last report is due.
+    /// End the test and request its last report.
     Stop,
-    /// Ask a service of the agent's host, between tests.
+    /// Request something from a service of the agent's host, between tests.
     Ask {
-        /// Its name.
+        /// Name of the service.
         service: String,
-        /// What is asked, in its own form.
+        /// The request, in the service's own form.
         request: Value,
     },
-    /// Still here.
+    /// Heartbeat.
     Alive,
 }
 
-/// From the agent.
+/// A message from the agent to the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromAgent {
-    /// First of all.
+    /// The agent's identity; the first message.
     Hello(Hello),
     /// The test waits for its data connections.
     Ready(Ready),
-    /// What the test has counted so far, in its own form.
+    /// What the test has counted so far, in the test's own form.
     Report(Value),
     /// The test has ended.
     Final(Final),
-    /// What a service says, in its own form.
+    /// The answer of a service, in the service's own form.
     Answer(Value),
-    /// The request is refused, or the test failed; complete words.
+    /// The request is refused, or the test failed; a complete sentence.
     Error(String),
-    /// Still here.
+    /// Heartbeat.
     Alive,
 }
 
-/// Where a test takes its data.
+/// Where and how a test accepts its data connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Ports, in the order of the test's flows or one for all.
+    /// Ports, in the order of the test's flows, or one port for all.
     pub ports: Vec<u16>,
-    /// What a data connection shows first.
+    /// Token that each data connection must prove first.
     pub token: Token,
-    /// What else the test tells, in its own form.
+    /// Further information from the test, in the test's own form.
     pub info: Value,
 }
 
 /// The end of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Final {
-    /// What it counted.
+    /// What the test counted.
     pub report: Value,
-    /// Why it ended before it was told to.
+    /// Why the test ended before the client stopped it. `None` if it did not.
     pub partial: Option<String>,
 }
 
 impl ToAgent {
-    /// Its name, for messages about it.
+    /// Name of the message, for error messages.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Hello(_) => "hello",
@@ -122,7 +122,7 @@ impl ToAgent {
 }
 
 impl FromAgent {
-    /// Its name, for messages about it.
+    /// Name of the message, for error messages.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Hello(_) => "hello",

@@ -1,30 +1,32 @@
-//! Which user of this host is at the other end of a TCP connection over loopback.
+//! Finds the local user at the other end of a TCP connection over loopback.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// State of a connection in the kernel's tables (TCP_ESTABLISHED). One that was closed has no owner any more: it shows user 0.
+/// State of a connection in the kernel's tables (TCP_ESTABLISHED). A closed connection has no owner any more: the
+/// kernel reports user 0 for it.
 const ESTABLISHED: &str = "01";
 
-/// What the kernel reports instead of every user that has no number in this process's user namespace.
+/// The user id that the kernel reports for every user without a number in this process's user namespace.
 const OVERFLOW_UID: u32 = 65_534;
 
-/// Whether a peer without a key is served: this process's user, and root.
+/// Whether a peer without a key is served. Only this process's user and root are.
 pub fn is_served(user: Option<u32>) -> bool {
     user.is_some_and(|user| user == 0 || user == nix::unistd::geteuid().as_raw())
 }
 
-/// The user who owns the other end (`peer`) of a connection to `local`. `None` where this host has no such connection, the kernel does not
-/// report, or it reports the number that stands for several users. Takes milliseconds where [`quick_user_of`] fails.
+/// The user who owns the other end (`peer`) of a connection to `local`. `None` if this host has no such connection, the
+/// kernel does not report it, or the reported number stands for several users. Takes milliseconds if [`quick_user_of`]
+/// fails.
 pub fn user_of(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
     quick_user_of(local, peer).unwrap_or_else(|_| distinct(listed_owner(local, peer)))
 }
 
-/// [`user_of`], in microseconds.
+/// Like [`user_of`], within microseconds.
 ///
 /// # Errors
-/// The kernel answers no such question here, or not to this process.
+/// The kernel does not answer this query, or not for this process.
 pub fn quick_user_of(local: SocketAddr, peer: SocketAddr) -> std::io::Result<Option<u32>> {
     static ANSWERS: AtomicBool = AtomicBool::new(false);
     match diag::owner_of(peer, local) {
@@ -32,13 +34,13 @@ pub fn quick_user_of(local: SocketAddr, peer: SocketAddr) -> std::io::Result<Opt
             ANSWERS.store(true, Ordering::Relaxed);
             Ok(distinct(owner))
         }
-        // It has left.
+        // The process at the other end has exited.
         Err(error) if error.kind() == ErrorKind::NotFound && ANSWERS.load(Ordering::Relaxed) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The user, unless the number stands for all that have none of their own in this process's user namespace.
+/// Returns the user, unless the number stands for all users that have no number in this process's user namespace.
 fn distinct(user: Option<u32>) -> Option<u32> {
     let has_all_users = || {
         let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -47,16 +49,17 @@ fn distinct(user: Option<u32>) -> Option<u32> {
     user.filter(|user| *user != OVERFLOW_UID || has_all_users())
 }
 
-/// The owner by the kernel's tables as text. Reading them takes milliseconds.
+/// Finds the owner in the kernel's tables in text form. Reading them takes milliseconds.
 fn listed_owner(local: SocketAddr, peer: SocketAddr) -> Option<u32> {
-    // A socket of IPv6 may have a connection of IPv4.
+    // An IPv6 socket may have an IPv4 connection.
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().find_map(|table| {
         let text = std::fs::read_to_string(table).ok()?;
         text.lines().skip(1).find_map(|line| owner(line, peer, local))
     })
 }
 
-/// One socket by its ends, in microseconds: sock_diag(7). Kernels without it, and services that may not use netlink, do not answer.
+/// Looks up one socket by its two addresses, within microseconds: sock_diag(7). Kernels without sock_diag, and
+/// processes that may not use netlink, get an error.
 mod diag {
     use std::io::{Error, ErrorKind, Result};
     use std::net::{IpAddr, SocketAddr};
@@ -71,12 +74,12 @@ mod diag {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const HEADER_BYTES: usize = 16;
     const REQUEST_BYTES: usize = HEADER_BYTES + 56;
-    /// Of `struct inet_diag_msg`: the state, and the owner.
+    /// Offsets in `struct inet_diag_msg`: the state and the owner.
     const STATE_AT: usize = HEADER_BYTES + 1;
     const UID_AT: usize = HEADER_BYTES + 64;
     const ESTABLISHED: u8 = 1;
 
-    /// The owner of the established socket with these ends. `None` where there is none.
+    /// The owner of the established socket with these addresses. `None` if there is no such socket.
     pub(super) fn owner_of(own: SocketAddr, other: SocketAddr) -> Result<Option<u32>> {
         let request = request(own, other)?;
         let fd = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)?;
@@ -98,12 +101,13 @@ mod diag {
                 let uid = word(UID_AT)?;
                 Ok((answer[STATE_AT] == ESTABLISHED).then_some(uid))
             }
-            // A negative number. No socket with these ends, and no module that knows TCP, are the same one.
+            // The answer is a negative error number. A missing socket and a missing kernel module for TCP give the same
+            // one.
             _ => Err(Error::from_raw_os_error((word(HEADER_BYTES)? as i32).wrapping_neg())),
         }
     }
 
-    /// `struct nlmsghdr` and `struct inet_diag_req_v2`.
+    /// Builds the request: `struct nlmsghdr` and `struct inet_diag_req_v2`.
     fn request(own: SocketAddr, other: SocketAddr) -> Result<Vec<u8>> {
         let (own_ip, other_ip) = (own.ip().to_canonical(), other.ip().to_canonical());
         let (family, words) = match (own_ip, other_ip) {
@@ -122,12 +126,12 @@ mod diag {
             _ => return Err(ErrorKind::InvalidInput.into()),
         };
         let mut bytes = Vec::with_capacity(REQUEST_BYTES);
-        // Its length, NLM_F_REQUEST, no number, from this process.
+        // Header: length, type, NLM_F_REQUEST, sequence number 0, port 0.
         bytes.extend((REQUEST_BYTES as u32).to_ne_bytes());
         bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
         bytes.extend(1_u16.to_ne_bytes());
         bytes.extend([0; 8]);
-        // Family, TCP, nothing more to be reported, any state.
+        // Address family, TCP, no extensions, padding, any state.
         bytes.extend([family as u8, 6, 0, 0]);
         bytes.extend(u32::MAX.to_ne_bytes());
         bytes.extend(own.port().to_be_bytes());
@@ -140,7 +144,7 @@ mod diag {
     }
 }
 
-/// The owner of the socket of a row, where it is the one of these ends.
+/// The owner of the socket in a row of the table. `None` if the row has other addresses.
 fn owner(row: &str, own: SocketAddr, other: SocketAddr) -> Option<u32> {
     let mut fields = row.split_whitespace().skip(1);
     let (here, there, state) = (fields.next()?, fields.next()?, fields.next()?);
@@ -152,11 +156,11 @@ fn owner(row: &str, own: SocketAddr, other: SocketAddr) -> Option<u32> {
     if state != ESTABLISHED || !is(here, own) || !is(there, other) {
         return None;
     }
-    // tx_queue:rx_queue, timer, retransmissions, then the user.
+    // Skip tx_queue:rx_queue, timer and retransmissions; the next field is the user.
     fields.nth(3)?.parse().ok()
 }
 
-/// `0100007F:1F90`: words of an address in the machine's byte order, and a port.
+/// Parses `0100007F:1F90`: words of an address in the machine's byte order, and a port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -192,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Both ways to ask agree, where the kernel has the quick one.
+    /// Both methods give the same result, if the kernel supports the quick one.
     #[test]
     fn the_quick_way_agrees_with_the_tables() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

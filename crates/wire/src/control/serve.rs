@@ -17,19 +17,19 @@ use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake};
 
-/// The agent that serves.
+/// The parts of an agent that serving one client needs.
 #[derive(Clone, Copy)]
-pub(super) struct Of<'a> {
+pub(super) struct AgentContext<'a> {
     pub settings: &'a Settings,
     pub log: &'a Log,
     pub memory: &'a Arc<Memory>,
 }
 
-/// Serves a client until it goes, is given up, or the agent stops. A running test ends with it.
+/// Serves a client until it disconnects, falls silent, or the agent stops. This also ends its running test.
 pub(super) fn serve(
     stream: Stream,
     local: Option<IpAddr>,
-    agent: Of<'_>,
+    agent: AgentContext<'_>,
     authenticated: impl FnOnce(),
 ) -> Result<(), ControlError> {
     let limits = agent.settings.limits;
@@ -51,13 +51,13 @@ pub(super) fn serve(
     let early = ended.as_ref().err().map(ToString::to_string);
     client.end_test(early.as_deref());
     match ended {
-        // A client that has no test is free to go.
+        // A client without a test may disconnect at any time.
         Err(ControlError::Closed { .. }) => Ok(()),
         other => other,
     }
 }
 
-/// The client's hello, in the time of a handshake: with it the peer has proved its key.
+/// Waits for the client's hello, within the time of a handshake. The hello proves the peer's key.
 fn greeted(receiver: &mut Receiver<ToAgent>, limits: &Limits) -> Result<(), ControlError> {
     match receiver.receive(Duration::from_secs_f64(limits.handshake_s))? {
         Some(ToAgent::Hello(_)) => Ok(()),
@@ -74,12 +74,12 @@ fn out_of_turn(peer: &str, said: &ToAgent, expected: &'static str) -> ControlErr
     ControlError::OutOfTurn { peer: peer.to_owned(), said: said.name().to_owned(), expected }
 }
 
-/// A test of this client.
+/// A running test of this client.
 struct Running {
     kind: Arc<dyn Kind>,
     far: Box<dyn FarEnd>,
     since: Instant,
-    /// Of the agent's memory.
+    /// Memory reserved for the test.
     share: Share,
 }
 
@@ -87,13 +87,13 @@ struct Client<'a> {
     sender: Sender<FromAgent>,
     peer: String,
     local: Option<IpAddr>,
-    agent: Of<'a>,
+    agent: AgentContext<'a>,
     test: Option<Running>,
-    /// Services opened for it; they undo their changes when it leaves.
+    /// Services that this client has opened. They undo their changes when the client leaves.
     opened: BTreeMap<&'static str, Box<dyn Opened>>,
-    /// When it last sent a heartbeat.
+    /// Time of the client's last message.
     heard: Instant,
-    /// When it last had a test or used a service.
+    /// Time at which the client last had a test or used a service.
     used: Instant,
 }
 
@@ -123,7 +123,8 @@ impl Client<'_> {
         self.finish(Some("the agent was stopped".into()))
     }
 
-    /// Ends a test that is finished or exceeds its time; false if a client without a test exceeds the idle time.
+    /// Ends a test that is finished or exceeds its time. Returns false if a client without a test exceeds the idle
+    /// time.
     fn go_on(&mut self, limits: &Limits) -> Result<bool, ControlError> {
         let Some(test) = &mut self.test else {
             return Ok(self.used.elapsed().as_secs_f64() <= limits.idle_s);
@@ -150,7 +151,7 @@ impl Client<'_> {
                 Err(why) => self.finish(Some(why)),
             },
             (ToAgent::Stop, Some(_)) => self.finish(None),
-            // The test ended by itself while the request was on its way.
+            // The test ended by itself while the request was on its way: no answer is needed.
             (ToAgent::Report | ToAgent::Tell(_) | ToAgent::Stop, None) => Ok(()),
             (ToAgent::Ask { service, request }, None) => self.ask(&service, request),
             (ToAgent::Ask { service, .. }, Some(_)) => {
@@ -186,7 +187,7 @@ impl Client<'_> {
 
     fn ask(&mut self, name: &str, request: Value) -> Result<(), ControlError> {
         let answer = self.asked(name, request);
-        // The request may have taken long, while the client's heartbeats were not read.
+        // The request may have taken long, and the client's heartbeats were not read during that time.
         (self.heard, self.used) = (Instant::now(), Instant::now());
         self.sender.send(&answer.map_or_else(FromAgent::Error, FromAgent::Answer))
     }
@@ -207,11 +208,11 @@ impl Client<'_> {
         sent
     }
 
-    /// The last report, and the memory that is held for it.
+    /// Ends the test. Returns its last report and the memory reserved for it.
     fn end_test(&mut self, early: Option<&str>) -> Option<(Value, Share)> {
         let Running { kind, far, share, since: _ } = self.test.take()?;
         let report = far.stop();
-        let counted = early.and_then(|_| kind.told(&report));
+        let counted = early.and_then(|_| kind.summary(&report));
         (self.agent.log)(&Event::Ended { peer: &self.peer, kind: kind.name(), early, counted: counted.as_deref() });
         Some((report, share))
     }

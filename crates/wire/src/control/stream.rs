@@ -1,4 +1,4 @@
-//! A byte stream read and written against a deadline, whatever it is made of.
+//! A byte stream (TCP or pipes) that is read and written against a deadline.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,44 +12,45 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::transfer::options;
 
-/// Longest time between two tries to send the same again, TCP_RTO_MAX_MS of linux/tcp.h (since 6.15), and the least that can be set:
-/// each try doubles it, so that a link that was down for seconds would stay silent for as long again once it is up.
+/// TCP_RTO_MAX_MS of linux/tcp.h (since 6.15), the longest interval between retransmissions, and the smallest value it
+/// accepts. By default each retransmission doubles the interval, so that a link that was down for seconds would stay
+/// silent for as long again once it is up.
 pub(super) const RTO_MAX_MS: libc::c_int = 44;
 const RETRY_MS: libc::c_int = 1000;
 
-/// Both directions of a stream. The descriptors are non-blocking; time is kept by poll(2).
+/// Both directions of a stream. The descriptors are non-blocking; poll(2) enforces the deadlines.
 #[derive(Debug)]
 pub struct Stream {
-    /// The direction from the other end.
+    /// Direction from the other end.
     pub(super) read: End,
-    /// The direction to the other end.
+    /// Direction to the other end.
     pub(super) write: End,
     /// Name of the other end in messages.
     pub(super) peer: String,
 }
 
-/// One direction.
+/// One direction of a stream.
 #[derive(Debug)]
 pub(super) struct End(File);
 
 impl Stream {
-    /// A TCP connection.
+    /// Wraps a TCP connection.
     ///
     /// # Errors
-    /// The kernel refuses a second descriptor or an option.
+    /// The kernel refuses a second descriptor or a socket option.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        // An older kernel does not have it: the silence limit is longer than most links are down.
+        // Older kernels do not have this option. The silence limit is longer than the outage of most links.
         let _ = options::set(stream.as_fd(), libc::IPPROTO_TCP, RTO_MAX_MS, &RETRY_MS, "TCP_RTO_MAX_MS", RETRY_MS);
         let peer = stream.peer_addr()?.to_string();
         let write = OwnedFd::from(stream.try_clone()?);
         Self::of(stream.into(), write, peer)
     }
 
-    /// Two descriptors, such as stdin and stdout, or the pipes of an ssh that was started.
+    /// Wraps two descriptors, such as stdin and stdout, or the pipes of an ssh process.
     ///
     /// # Errors
-    /// They cannot be made non-blocking.
+    /// A descriptor cannot be made non-blocking.
     pub fn of(read: OwnedFd, write: OwnedFd, peer: impl Into<String>) -> io::Result<Self> {
         for fd in [&read, &write] {
             let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
@@ -58,11 +59,11 @@ impl Stream {
         Ok(Self { read: End(read.into()), write: End(write.into()), peer: peer.into() })
     }
 
-    /// Starts a command whose stdin and stdout are the stream, such as `netcliff agent --stdio`, or an ssh that runs it elsewhere. The
-    /// command exits when the stream is dropped.
+    /// Starts a command whose stdin and stdout are the stream, such as `netcliff agent --stdio`, or an ssh that runs it
+    /// on another host. The command exits when the stream is dropped.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// The command cannot be started.
     pub fn of_command(command: &mut Command, peer: impl Into<String>) -> io::Result<(Self, Child)> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let pipes = child.stdout.take().zip(child.stdin.take());
@@ -72,7 +73,7 @@ impl Stream {
 }
 
 impl End {
-    /// Reads what has arrived, waiting until `deadline`; `None` if nothing has, `Some(0)` at the end of the stream.
+    /// Reads what has arrived. Waits until `deadline`. `None` if nothing arrived, `Some(0)` at the end of the stream.
     pub(super) fn read(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<Option<usize>> {
         loop {
             match self.0.read(buffer) {
@@ -88,7 +89,7 @@ impl End {
         }
     }
 
-    /// Writes all of it; false if that takes beyond `deadline`.
+    /// Writes all bytes. Returns false if the deadline passes first.
     pub(super) fn write_all(&mut self, mut bytes: &[u8], deadline: Instant) -> io::Result<bool> {
         while !bytes.is_empty() {
             match self.0.write(bytes) {
@@ -111,7 +112,7 @@ impl End {
         if left.is_zero() {
             return Ok(false);
         }
-        // Rounded up, so that the last part of a millisecond is not spun away.
+        // Round up, so that the thread does not spin for the last part of a millisecond.
         let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(self.0.as_fd(), what)], timeout) {
             Ok(_) | Err(nix::Error::EINTR) => Ok(true),

@@ -1,4 +1,4 @@
-//! Real connections on loopback: good clients are served whatever bad ones do.
+//! Real connections on loopback: the agent serves good clients whatever bad clients do.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ mod faults;
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A test that only counts how often it was asked, and how many of it run.
+/// A kind of test that only counts its requests and its running instances.
 #[derive(Default)]
 struct Counting {
     running: Arc<AtomicU64>,
@@ -111,7 +111,7 @@ impl Host {
         Session::connect(&self.address.to_string(), key, "0.0.0-test", short())
     }
 
-    /// Waits until `count` tests run; false after 3 s.
+    /// Waits until `count` tests run. Returns false after 3 s.
     fn runs(&self, count: u64) -> bool {
         within(3.0, || self.running.load(Ordering::SeqCst) == count)
     }
@@ -141,7 +141,7 @@ fn quiet() -> Log {
     Arc::new(|_: &Event<'_>| ())
 }
 
-/// Limits that end within a test's patience.
+/// Limits short enough for a unit test.
 fn short() -> Limits {
     Limits { handshake_s: 0.6, message_s: 0.6, silence_s: 1.0, ..Limits::default() }
 }
@@ -186,7 +186,7 @@ fn a_test_is_started_asked_and_stopped_in_the_clear_and_encrypted() {
         }
         let last = session.stop().expect("it runs");
         assert_eq!((asked(&last.report), last.partial), (3, None));
-        // The same session can do another.
+        // The same session can run another test.
         session.start("count", &json!({})).expect("it starts again");
         assert!(host.runs(1));
         drop(session);
@@ -194,7 +194,7 @@ fn a_test_is_started_asked_and_stopped_in_the_clear_and_encrypted() {
     }
 }
 
-/// A service that counts who has it.
+/// A service that counts its users.
 struct Shelf(Arc<AtomicU64>);
 
 struct Book(Arc<AtomicU64>, u64);
@@ -252,7 +252,8 @@ fn a_service_is_asked_between_tests_and_given_back_when_its_client_goes() {
     assert_eq!(other.ask("shelf", &1).expect("it is free"), json!(1));
 }
 
-/// After a link was down it is heard again within a second or so, not after as long a time again.
+/// After a link was down, the ends hear each other again within about a second, not after another timeout as long as
+/// the outage.
 #[test]
 fn what_is_lost_is_sent_again_every_second() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -289,12 +290,12 @@ fn tests_share_the_memory_of_an_agent() {
     }
     sessions[1].start("count", &json!({ "memory": 424 << 20 })).expect("the rest");
     assert!(sessions[2].start("count", &json!({ "memory": 1 })).is_err());
-    // What does not come to be holds nothing, and what has ended or lost its client nothing more.
+    // A refused test reserves no memory. A test that has ended or lost its client releases its memory.
     sessions.remove(1);
     assert!(host.runs(1), "its client is gone");
     assert!(sessions[1].start("count", &json!({ "memory": 424 << 20, "impossible": true })).is_err());
     sessions[0].stop().expect("it ends");
-    // The agent gives the memory of a last report back once it is sent: a moment after the client has it.
+    // The agent releases the memory of a last report once it is sent, a moment after the client has it.
     let all = json!({ "memory": 1 << 30 });
     assert!(within(3.0, || sessions[1].start("count", &all).is_ok()), "all is free again");
 }

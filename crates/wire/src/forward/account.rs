@@ -1,27 +1,27 @@
-//! What became of each frame of a trial.
+//! Accounts for each frame of a trial: lost, duplicated, reordered or corrupted.
 
 use serde::{Deserialize, Serialize};
 
 use super::frame::{Parsed, Templates};
 use crate::latency::Latency;
-use crate::tracker::{Seen, Tracker};
+use crate::tracker::{SequenceClass, Tracker};
 
-/// Sequence numbers remembered: four seconds of 1 Mpps, more than any queue on the way delays a frame.
+/// Number of sequence numbers remembered: four seconds at 1 Mpps, longer than any queue on the path delays a frame.
 const TRACKED: usize = 1 << 22;
 
 /// Counts of frames at the sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Arrived {
-    /// Different frames of the trial that came whole.
+    /// Different frames of the trial that arrived intact.
     pub frames: u64,
-    /// Frames that had come before.
+    /// Frames that had arrived before.
     pub duplicates: u64,
-    /// Frames that came behind a later one of their stream (RFC 4737).
+    /// Frames that arrived after a later one of their stream (RFC 4737).
     pub reordered: u64,
-    /// Frames of the run that were not as they were sent. They count as lost, too.
+    /// Frames of the run that were modified on the path. They also count as lost.
     pub corrupt: u64,
-    /// Frames so late that it is not known whether they are duplicates.
+    /// Frames so late that duplicates cannot be recognised.
     pub too_old: u64,
     /// Frames of other runs or programs.
     pub foreign: u64,
@@ -32,22 +32,22 @@ pub struct Arrived {
 pub struct Account {
     tag: u16,
     tracker: Tracker,
-    /// One above the highest sequence number of each stream.
+    /// One more than the highest sequence number of each stream.
     streams: Vec<u64>,
     /// Sequence number of the tagged frame of RFC 2544 26.2.
     tagged: Option<u64>,
-    /// Counts.
+    /// Counts of received frames.
     pub arrived: Arrived,
-    /// From sending to the sink's stamp.
+    /// Latency from sending to the sink's timestamp.
     pub latency: Latency,
-    /// The tagged frame's \[ns\].
+    /// Latency of the tagged frame \[ns\].
     pub tagged_ns: Option<u64>,
-    /// When the last frame came [ns of `CLOCK_MONOTONIC`].
+    /// Arrival of the last frame [ns of `CLOCK_MONOTONIC`].
     pub last_ns: Option<u64>,
 }
 
 impl Account {
-    /// For a trial with this tag.
+    /// Starts the account of a trial with this tag.
     pub fn new(tag: u16, streams: usize, tagged: Option<u64>) -> Self {
         Self {
             tag,
@@ -61,7 +61,7 @@ impl Account {
         }
     }
 
-    /// Counts a frame that arrived at [ns of `CLOCK_MONOTONIC`].
+    /// Counts a frame that arrived at `at_ns` [ns of `CLOCK_MONOTONIC`].
     #[inline]
     pub fn take(&mut self, templates: &Templates, frame: &[u8], at_ns: u64) {
         let label = match templates.parse(frame, self.tag, at_ns) {
@@ -70,9 +70,9 @@ impl Account {
             Parsed::Foreign => return self.arrived.foreign += 1,
         };
         match self.tracker.observe(label.sequence) {
-            Seen::InOrder | Seen::Late => self.arrived.frames += 1,
-            Seen::Duplicate => return self.arrived.duplicates += 1,
-            Seen::TooOld => return self.arrived.too_old += 1,
+            SequenceClass::InOrder | SequenceClass::Late => self.arrived.frames += 1,
+            SequenceClass::Duplicate => return self.arrived.duplicates += 1,
+            SequenceClass::TooOld => return self.arrived.too_old += 1,
         }
         let next = &mut self.streams[usize::from(label.stream)];
         if label.sequence < *next {
@@ -113,7 +113,7 @@ mod tests {
         let templates = templates();
         let mut account = Account::new(7, 2, Some(4));
         let mut frame = templates.filler().to_vec();
-        // Streams alternate: 3 after 4 is another stream's, 2 after 4 is behind its own.
+        // The streams alternate: 3 after 4 is in another stream, but 2 after 4 is reordered within its stream.
         for (tag, sequence) in [(7, 0), (7, 1), (7, 4), (7, 3), (7, 2), (7, 4), (8, 5), (7, 6)] {
             templates.write(&mut frame, tag, sequence, 1000);
             if sequence == 6 {

@@ -3,10 +3,10 @@
 //! | bytes of the header | field |
 //! | --- | --- |
 //! | 0..2 | tag of the run (u16, big endian): frames of another run or program are not counted |
-//! | 2..4 | stream (u16): which combination of addresses and ports |
+//! | 2..4 | stream (u16): the combination of addresses and ports |
 //! | 4..10 | sequence number over all streams (u48), from 0 |
 //! | 10..16 | send time, ns of `CLOCK_MONOTONIC` modulo 2^48 (78 hours) |
-//! | 16..18 | check over the 16 bytes before; what follows the header is a pattern that is compared byte by byte |
+//! | 16..18 | check word over the 16 bytes before it; a pattern that is compared byte by byte follows |
 //!
 //! Sizes are frame bytes including the 4-byte FCS, as RFC 2544 counts them. A 64-byte IPv4 frame holds just the header;
 //! IPv6 needs 84, a VLAN tag 4 more.
@@ -16,46 +16,46 @@ use std::sync::Arc;
 
 use etherparse::{PacketBuilder, PacketBuilderStep, UdpHeader};
 
-use super::order::Order;
+use super::order::FrameOrder;
 use crate::error::WireError;
 use crate::frame::{fold, sum};
 use crate::replay::Replay;
 
-/// Our header \[bytes\].
+/// Length of netcliff's header \[bytes\].
 pub const HEADER_BYTES: usize = 18;
-/// Largest frame, FCS included \[bytes\].
+/// Largest frame, including FCS \[bytes\].
 pub const MAX_FRAME_BYTES: usize = 9018;
 /// RFC 6985 genome of the simple IMIX, twelve frames of 7:4:1.
 pub const IMIX: [usize; 12] = [64, 594, 64, 64, 594, 64, 1518, 594, 64, 64, 594, 64];
-/// Most streams of a profile.
+/// Largest number of streams of a profile.
 pub const MAX_STREAMS: usize = 1 << 16;
 
 pub(super) const FCS_BYTES: usize = 4;
 const VLAN_BYTES: usize = 4;
 const ETHERNET_BYTES: usize = 14;
 
-/// How many values each field of the flows takes, from its base upwards.
+/// Number of values that each field of the flows takes, from its base upwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sweep {
-    /// Source addresses.
+    /// Number of source addresses.
     pub sources: u32,
-    /// Destination addresses.
+    /// Number of destination addresses.
     pub destinations: u32,
-    /// Source ports.
+    /// Number of source ports.
     pub source_ports: u16,
-    /// Destination ports.
+    /// Number of destination ports.
     pub destination_ports: u16,
 }
 
 impl Default for Sweep {
-    /// One flow.
+    /// A single flow.
     fn default() -> Self {
         Self { sources: 1, destinations: 1, source_ports: 1, destination_ports: 1 }
     }
 }
 
 impl Sweep {
-    /// Streams: every combination.
+    /// Number of streams: all combinations of the fields.
     pub fn streams(&self) -> u64 {
         [self.sources, self.destinations, self.source_ports.into(), self.destination_ports.into()]
             .into_iter()
@@ -64,77 +64,77 @@ impl Sweep {
     }
 }
 
-/// What a direction sends.
+/// The frames of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// Ethernet source address.
     pub source_mac: [u8; 6],
     /// Ethernet destination address: the device's port.
     pub destination_mac: [u8; 6],
-    /// 802.1Q tag.
+    /// VLAN id of an 802.1Q tag. `None`: untagged.
     pub vlan: Option<u16>,
     /// First source address.
     pub source: IpAddr,
-    /// First destination address, of the same family.
+    /// First destination address, of the same address family.
     pub destination: IpAddr,
     /// First source and destination port.
     pub ports: (u16, u16),
     /// The flows.
     pub sweep: Sweep,
-    /// Sizes, FCS included, sent in turn \[bytes\].
+    /// Frame sizes, including FCS, sent in turn \[bytes\].
     pub sizes: Vec<usize>,
-    /// A capture whose times, sizes and flows are sent instead: its flows are source ports.
+    /// A capture whose times, sizes and flows are sent instead. Its flows become source ports.
     pub replay: Option<Arc<Replay>>,
 }
 
-/// Smallest frame, FCS included, for this family and tag \[bytes\].
+/// Smallest frame, including FCS, for this address family and tag \[bytes\].
 pub fn least_bytes(ipv6: bool, vlan: bool) -> usize {
     let network = if ipv6 { 40 } else { 20 };
     link_bytes(vlan) + network + UdpHeader::LEN + HEADER_BYTES
 }
 
-/// Of each frame, what an interface's MTU does not count: Ethernet header, tag, FCS \[bytes\].
+/// Bytes of a frame that an interface's MTU does not count: Ethernet header, tag, FCS.
 pub fn link_bytes(vlan: bool) -> usize {
     ETHERNET_BYTES + usize::from(vlan) * VLAN_BYTES + FCS_BYTES
 }
 
-/// The label of a frame: its stream, its place in the trial and its send time.
+/// The label of a frame: its stream, its position in the trial and its send time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
-    /// Which flow.
+    /// Number of the stream.
     pub stream: u16,
-    /// Position in the trial.
+    /// Position of the frame in the trial.
     pub sequence: u64,
-    /// When it was sent [ns of `CLOCK_MONOTONIC`].
+    /// Send time [ns of `CLOCK_MONOTONIC`].
     pub sent_ns: u64,
 }
 
-/// Classification of a received frame.
+/// Class of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
     /// A frame of this run, intact.
     Ours(Label),
-    /// A frame of this run that was modified on the way.
+    /// A frame of this run that was modified on the path.
     Corrupt,
-    /// Another run's or program's.
+    /// A frame of another run or program.
     Foreign,
 }
 
-/// All frames of a profile, ready but for their labels.
+/// All frames of a profile, complete except for their labels.
 #[derive(Debug)]
 pub struct Templates {
-    /// Protocol headers, `prefix` bytes each, by size and then stream.
+    /// Protocol headers, `prefix` bytes each, ordered by size and then stream.
     prefixes: Vec<u8>,
-    /// Ones' complement sums of all that the UDP checksum covers but the label; empty without checksum.
+    /// Ones' complement sums of everything that the UDP checksum covers except the label. Empty without checksum.
     sums: Vec<u32>,
     prefix: usize,
-    /// Which of them comes when.
-    order: Order,
-    /// A frame of the greatest size whose headers are zero.
+    /// The sequence of frames in a trial.
+    order: FrameOrder,
+    /// A frame of the largest size, with zero headers.
     filler: Vec<u8>,
-    /// Bytes of a VLAN tag in what is sent; the kernel takes it off before the sink sees the frame.
+    /// Bytes of a VLAN tag in sent frames. The kernel removes it before the sink sees the frame.
     vlan_bytes: usize,
-    /// Where addresses and ports lie in a received frame.
+    /// Offsets of addresses and ports in a received frame.
     flow_at: std::ops::Range<usize>,
 }
 
@@ -142,13 +142,13 @@ impl Templates {
     /// Builds every frame.
     ///
     /// # Errors
-    /// A size is out of range, the addresses are of two families, or there are too many streams.
+    /// A size is out of range, the addresses belong to different families, or there are too many streams.
     pub fn new(profile: &Profile) -> Result<Self, WireError> {
         check(profile)?;
         let ipv6 = profile.source.is_ipv6();
         let vlan_bytes = if profile.vlan.is_some() { VLAN_BYTES } else { 0 };
         let prefix = least_bytes(ipv6, profile.vlan.is_some()) - HEADER_BYTES - FCS_BYTES;
-        let order = Order::of(profile);
+        let order = FrameOrder::of(profile);
         let templates = order.templates();
         let longest = templates.iter().map(|(length, _)| *length).max().unwrap_or(0);
         let mut filler: Vec<u8> = (0..longest).map(pattern).collect();
@@ -158,8 +158,8 @@ impl Templates {
             let bytes = headers(profile, stream, &filler[prefix..length])?;
             let (kept, checksum) = bytes.split_at(prefix - 2);
             prefixes.extend_from_slice(kept);
-            // The library's checksum is over a zero label; without one IPv4 receivers skip the check, as behind a
-            // NIC that verified it. IPv6 requires one.
+            // The library's checksum is over a zero label. Without a checksum, IPv4 receivers skip the check, as if a
+            // NIC had verified it. IPv6 requires a checksum.
             sums.extend(ipv6.then(|| u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]))));
             prefixes.extend_from_slice(&[0, 0]);
         }
@@ -168,17 +168,17 @@ impl Templates {
         Ok(Self { prefixes, sums, prefix, order, filler, vlan_bytes, flow_at: flow_end - addresses - 4..flow_end })
     }
 
-    /// What every slot of a transmit ring begins with: the longest frame, its headers zero.
+    /// The initial content of every slot of a transmit ring: the longest frame, with zero headers.
     pub fn filler(&self) -> &[u8] {
         &self.filler
     }
 
-    /// Bytes of the longest frame, as it leaves and arrives: without FCS, with its tag.
+    /// Bytes of the longest frame on the wire: without FCS, with its tag.
     pub fn longest(&self) -> usize {
         self.filler.len()
     }
 
-    /// Where the label stands in a received frame, whose VLAN tag the kernel has taken off \[bytes\].
+    /// Offset of the label in a received frame, whose VLAN tag the kernel has removed \[bytes\].
     pub(crate) fn label_at(&self) -> usize {
         self.prefix - self.vlan_bytes
     }
@@ -188,24 +188,24 @@ impl Templates {
         self.order.streams()
     }
 
-    /// The capture that is replayed.
+    /// The capture that is replayed. `None` without one.
     pub fn replay(&self) -> Option<&Arc<Replay>> {
         self.order.replay()
     }
 
-    /// Frame bytes without FCS of the frame at a position in the trial.
+    /// Frame bytes without FCS of the frame with this sequence number.
     #[inline]
     pub fn length(&self, sequence: u64) -> usize {
         self.order.length(sequence)
     }
 
-    /// The stream of the frame at a position.
+    /// Stream of the frame with this sequence number.
     #[inline]
     pub fn stream(&self, sequence: u64) -> u16 {
         self.order.stream(sequence)
     }
 
-    /// Writes headers and label over the start of a filler.
+    /// Writes headers and label to the start of a frame that contains the filler.
     #[inline]
     pub fn write(&self, frame: &mut [u8], tag: u16, sequence: u64, sent_ns: u64) {
         let label = Label { stream: self.stream(sequence), sequence, sent_ns };
@@ -222,7 +222,8 @@ impl Templates {
         }
     }
 
-    /// Reads a received frame, whose VLAN tag the kernel has taken off. `now_ns` fixes the upper bits of its time.
+    /// Parses a received frame, whose VLAN tag the kernel has removed. `now_ns` supplies the upper bits of its send
+    /// time.
     #[inline]
     pub fn parse(&self, frame: &[u8], tag: u16, now_ns: u64) -> Parsed {
         let label_at = self.label_at();
@@ -245,7 +246,8 @@ impl Templates {
         if frame[self.flow_at.clone()] != *flow || rest != expected {
             return Parsed::Corrupt;
         }
-        // Signed: the two clocks may differ by a little, so that a frame seems to come before it was sent.
+        // The age is signed, because the two clocks may differ slightly: then a frame seems to arrive before it was
+        // sent.
         let age = (now_ns.wrapping_sub(long(10)) << 16) as i64 >> 16;
         let sent_ns = now_ns.wrapping_sub(age as u64);
         Parsed::Ours(Label { stream, sequence, sent_ns })
@@ -277,7 +279,7 @@ fn check(profile: &Profile) -> Result<(), WireError> {
     Ok(())
 }
 
-/// All headers of a stream's frame.
+/// The protocol headers of a stream's frames.
 fn headers(profile: &Profile, stream: u32, payload: &[u8]) -> Result<Vec<u8>, WireError> {
     let sweep = &profile.sweep;
     let (source, rest) = (stream % sweep.sources, stream / sweep.sources);
@@ -318,7 +320,7 @@ fn advance(address: IpAddr, by: u32) -> IpAddr {
     }
 }
 
-/// The byte at a place of every frame: no run of equal bytes, and no two places 256 apart in step.
+/// Pattern byte at an offset. Equal bytes do not follow each other, and offsets 256 apart differ.
 fn pattern(at: usize) -> u8 {
     (at * 167 + at / 256 * 13 + 41) as u8
 }
@@ -335,7 +337,7 @@ fn label_bytes(tag: u16, label: &Label) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// A 16-bit mix of the first 16 bytes.
+/// A 16-bit check word over the first 16 bytes.
 #[inline]
 fn check_word(bytes: &[u8; HEADER_BYTES]) -> u16 {
     let half = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));

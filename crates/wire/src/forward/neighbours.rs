@@ -1,7 +1,7 @@
-//! Answers who-has for the addresses of a tester's ports (ARP; ICMPv6 neighbour solicitations), so that a router between them resolves its
-//! neighbours as it would those of hosts, and keeps what the router said.
+//! Answers ARP requests and ICMPv6 neighbour solicitations for the addresses of a tester's ports, so that a router
+//! between the ports resolves its neighbours as if they were hosts. Stores also what the router reported.
 //!
-//! Packet sockets of their own on a thread of its own: answers leave beside the frames of a trial, one an asking.
+//! A thread of its own uses its own packet sockets: answers leave between the frames of a trial, one for each request.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,28 +26,28 @@ const ICMPV6: u8 = 58;
 /// Types of ICMPv6: solicitation and advertisement of a neighbour.
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Wait for frames before the stop flag is read again (ms).
+/// Time to wait for frames before the stop flag is checked (ms).
 const WAIT_MS: u16 = 50;
-/// Most different sayings that are kept: a router behind many destinations asks for each.
+/// Largest number of different messages stored: a router in front of many destinations asks for each.
 const KEPT: usize = 256;
 
-/// A port of the tester in the calling thread's network namespace.
+/// A port of the tester, in the calling thread's network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// The interface.
+    /// Name of the interface.
     pub interface: String,
-    /// Its hardware address, which answers name.
+    /// Hardware address of the port, which the answers contain.
     pub mac: [u8; 6],
-    /// 802.1Q tag of the frames.
+    /// VLAN id of the frames. `None`: untagged.
     pub vlan: Option<u16>,
-    /// First address that is the tester's there.
+    /// First of the tester's addresses at this port.
     pub first: IpAddr,
-    /// Number of addresses from it on.
+    /// Number of consecutive addresses.
     pub count: u32,
 }
 
 impl Owner {
-    /// Whether an address is one of the tester's at this port.
+    /// Whether `address` belongs to the tester at this port.
     pub fn owns(&self, address: IpAddr) -> bool {
         let distance = match (address, self.first) {
             (IpAddr::V4(address), IpAddr::V4(first)) => u128::from(u32::from(address).wrapping_sub(u32::from(first))),
@@ -58,32 +58,32 @@ impl Owner {
     }
 }
 
-/// What was heard at a port.
+/// A message received at a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heard {
-    /// Somebody asked who has an address.
+    /// A request for the hardware address of an IP address.
     WhoHas {
-        /// Place of the port among the owners.
+        /// Index of the port among the owners.
         port: usize,
         /// The address asked for.
         whom: IpAddr,
-        /// Who asked.
+        /// Address of the sender of the request.
         by: IpAddr,
-        /// True: it is the tester's, and was answered.
+        /// Whether the address belongs to the tester, so that the request was answered.
         answered: bool,
     },
-    /// An ICMP or ICMPv6 message that a packet cannot be delivered.
+    /// An ICMP or ICMPv6 message: a packet cannot be delivered.
     Unreachable {
-        /// Place of the port among the owners.
+        /// Index of the port among the owners.
         port: usize,
-        /// Who says so.
+        /// Address of the sender of the message.
         by: IpAddr,
-        /// The message, in words.
+        /// Description of the message.
         why: &'static str,
     },
 }
 
-/// Answers until it is dropped.
+/// Answers requests until it is dropped.
 #[derive(Debug)]
 pub struct Neighbours {
     heard: Arc<Mutex<BTreeSet<Heard>>>,
@@ -93,7 +93,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Starts answering for these ports. Until [`Self::probed`] messages that a packet cannot be delivered are read, too.
+    /// Starts answering for these ports. Until [`Self::probed`] is called, it also reads messages that a packet cannot
+    /// be delivered.
     ///
     /// # Errors
     /// A port is gone, or the kernel refuses packet sockets.
@@ -121,12 +122,13 @@ impl Neighbours {
         Ok(Self { heard, stop, probing, thread: Some(thread) })
     }
 
-    /// What was heard so far, each once.
+    /// The messages received so far, each once.
     pub fn heard(&self) -> Vec<Heard> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// From here on only what is to be answered is read: a trial's frames pass no filter more than they must.
+    /// From now on reads only requests that need answers, so that the frames of a trial pass as few filters as
+    /// possible.
     pub fn probed(&self) {
         self.probing.store(false, Ordering::Relaxed);
     }
@@ -141,7 +143,7 @@ impl Drop for Neighbours {
     }
 }
 
-/// A packet socket of one protocol at a port.
+/// A packet socket for one protocol at a port.
 #[derive(Debug)]
 struct Socket {
     port: usize,
@@ -150,7 +152,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// `only`: offset and value of the one byte that a frame must have.
+    /// `only`: offset and value of a byte that received frames must have.
     fn open(port: usize, interface: &str, protocol: u16, only: Option<(u32, u8)>) -> Result<Self, WireError> {
         let (fd, index) = watch::open(interface)?;
         set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
@@ -165,7 +167,7 @@ impl Socket {
     }
 }
 
-/// Passes frames whose byte at an offset has a value.
+/// Attaches a filter that passes frames with `value` in the byte at offset `at`.
 fn filter(fd: &OwnedFd, at: u32, value: u8) -> Result<(), WireError> {
     /// SO_ATTACH_FILTER, asm-generic/socket.h.
     const ATTACH_FILTER: libc::c_int = 26;
@@ -187,7 +189,8 @@ fn filter(fd: &OwnedFd, at: u32, value: u8) -> Result<(), WireError> {
     // ldb [at]; jeq value; ret all; ret 0.
     let lines = [line(0x30, 0, at), line(0x15, 1, value.into()), line(0x06, 0, u32::MAX), line(0x06, 0, 0)];
     let program = Program { length: lines.len() as u16, filter: lines.as_ptr() };
-    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the call.
+    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the
+    // call.
     let done = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -200,7 +203,8 @@ fn filter(fd: &OwnedFd, at: u32, value: u8) -> Result<(), WireError> {
     if done < 0 { Err(WireError::last_os("filter what a router asks")) } else { Ok(()) }
 }
 
-/// Solicitations go to a multicast address: the port takes all of these in while the socket is open.
+/// Neighbour solicitations go to multicast addresses, so the port receives all multicast frames while the socket is
+/// open.
 fn hear_multicast(fd: &OwnedFd, index: u32) -> Result<(), WireError> {
     /// PACKET_ADD_MEMBERSHIP and PACKET_MR_ALLMULTI, linux/if_packet.h.
     const ADD_MEMBERSHIP: libc::c_int = 1;
@@ -217,7 +221,7 @@ fn hear_multicast(fd: &OwnedFd, index: u32) -> Result<(), WireError> {
     set_packet_option(fd, ADD_MEMBERSHIP, &membership, "hear neighbour solicitations")
 }
 
-/// The thread's.
+/// The state of the answering thread.
 struct Worker {
     owners: Vec<Owner>,
     sockets: Vec<Socket>,
@@ -244,7 +248,7 @@ impl Worker {
         }
     }
 
-    /// Reads one frame. A port that is down or gone gives an error, which the rings of the trial report.
+    /// Reads one frame. An error of a port that is down or gone is ignored: the rings of the trial report it.
     fn read(&self, socket: &Socket) {
         let mut bytes = [0u8; 256];
         // SAFETY: the pointer and length describe `bytes`, which outlives the call.
@@ -253,7 +257,8 @@ impl Worker {
         let Some(frame) = usize::try_from(got).ok().and_then(|length| bytes.get(..length)) else { return };
         let Some((heard, answer)) = read(socket.port, &self.owners[socket.port], frame) else { return };
         if let Some(answer) = answer {
-            // SAFETY: the pointer and length describe `answer`, which outlives the call. One that is not sent is asked for again.
+            // SAFETY: the pointer and length describe `answer`, which outlives the call. If sending fails, the router
+            // asks again.
             let _ =
                 unsafe { libc::send(socket.fd.as_raw_fd(), answer.as_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) };
         }
@@ -264,7 +269,8 @@ impl Worker {
     }
 }
 
-/// What a frame says, whose VLAN tag the kernel has taken off, and the frame that answers it; `None` for one of no interest.
+/// Parses a frame whose VLAN tag the kernel has removed. Returns the message and the frame that answers it, or `None`
+/// for any other frame.
 fn read(port: usize, owner: &Owner, frame: &[u8]) -> Option<(Heard, Option<Vec<u8>>)> {
     match u16::from_be_bytes(at(frame, 12)?) {
         ARP => asked(port, owner, frame),
@@ -287,7 +293,7 @@ fn at<const N: usize>(frame: &[u8], from: usize) -> Option<[u8; N]> {
     frame.get(from..)?.first_chunk().copied()
 }
 
-/// A request of ARP (RFC 826). One for the asker's own address announces it, and is not answered.
+/// Parses an ARP request (RFC 826). A request for the sender's own address is an announcement and gets no answer.
 fn asked(port: usize, owner: &Owner, frame: &[u8]) -> Option<(Heard, Option<Vec<u8>>)> {
     const REQUEST: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
     if at(frame, 14)? != REQUEST {
@@ -312,15 +318,15 @@ fn asked(port: usize, owner: &Owner, frame: &[u8]) -> Option<(Heard, Option<Vec<
     Some((Heard::WhoHas { port, whom, by, answered }, answer))
 }
 
-/// A solicitation of a neighbour (RFC 4861).
+/// Parses a neighbour solicitation (RFC 4861).
 fn solicited(port: usize, owner: &Owner, frame: &[u8]) -> Option<(Heard, Option<Vec<u8>>)> {
     let asker: [u8; 6] = at(frame, 6)?;
     let (by, whom): ([u8; 16], [u8; 16]) = (at(frame, 22)?, at(frame, 62)?);
-    // From no address: a host that tries whether the address is free.
+    // A source address of zero means duplicate address detection: the host checks whether the address is free.
     let answered = by != [0; 16] && owner.owns(Ipv6Addr::from(whom).into());
     let answer = answered.then(|| {
         let mut message = vec![ADVERTISEMENT, 0, 0, 0];
-        // Solicited, and takes the place of what is known.
+        // Flags: router no, solicited, override.
         message.extend([0x60, 0, 0, 0]);
         message.extend(whom);
         message.extend([2, 1]);
@@ -341,7 +347,7 @@ fn solicited(port: usize, owner: &Owner, frame: &[u8]) -> Option<(Heard, Option<
     Some((Heard::WhoHas { port, whom, by, answered }, answer))
 }
 
-/// ICMP destination unreachable (RFC 792).
+/// Parses ICMP destination unreachable (RFC 792).
 fn unreachable(port: usize, frame: &[u8]) -> Option<(Heard, Option<Vec<u8>>)> {
     let header = 4 * usize::from(frame.get(14)? & 0xf);
     if frame.get(14 + header) != Some(&3) {
@@ -357,7 +363,7 @@ fn unreachable(port: usize, frame: &[u8]) -> Option<(Heard, Option<Vec<u8>>)> {
     Some((Heard::Unreachable { port, by: Ipv4Addr::from(at(frame, 26)?).into(), why }, None))
 }
 
-/// The header of an answer.
+/// The Ethernet header of an answer.
 fn ethernet(owner: &Owner, to: [u8; 6], protocol: u16) -> Vec<u8> {
     let mut frame = [to, owner.mac].concat();
     if let Some(vlan) = owner.vlan {
@@ -393,7 +399,7 @@ mod tests {
             assert_eq!(heard, Heard::WhoHas { port: 1, whom, by: Ipv4Addr::from(router).into(), answered: ours });
             assert_eq!(answer.is_some(), ours, "198.19.0.{last}");
         }
-        // Its own address: an announcement.
+        // A request for the sender's own address is an announcement.
         assert_eq!(read(1, &owner, &request(router, router)), None);
         let (_, answer) = read(1, &owner, &request([198, 19, 0, 3], router)).expect("a question");
         let expected = [
@@ -401,7 +407,7 @@ mod tests {
             &[2, 0, 0, 0, 0, 1, 198, 19, 0, 1],
         ];
         assert_eq!(answer, Some(expected.concat()));
-        // On a VLAN the answer has the tag that the kernel took off the question.
+        // On a VLAN, the answer has the tag that the kernel removed from the request.
         let tagged = Owner { vlan: Some(7), ..owner };
         let (_, answer) = read(1, &tagged, &request([198, 19, 0, 3], router)).expect("a question");
         assert_eq!(answer.map(|answer| answer[12..18].to_vec()), Some(vec![0x81, 0, 0, 7, 8, 6]));
@@ -427,7 +433,7 @@ mod tests {
         let checksum = icmp.icmp_type.calc_checksum(whom.octets(), by.octets(), payload);
         assert_eq!(checksum, Ok(icmp.checksum));
         assert!(payload.ends_with(&[2, 1, 2, 0, 0, 0, 0, 9]), "{payload:?}");
-        // From no address: a host tries whether the address is free.
+        // A source address of zero: a host checks whether the address is free.
         frame[22..38].fill(0);
         assert_eq!(read(0, &owner, &frame).map(|(_, answer)| answer.is_some()), Some(false));
     }

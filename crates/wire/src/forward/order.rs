@@ -1,25 +1,25 @@
-//! Which frame comes when: sizes and streams of the frame at a position in a trial.
+//! The sequence of frames in a trial: size and stream of the frame at each position.
 
 use std::sync::Arc;
 
 use super::frame::{FCS_BYTES, Profile};
 use crate::replay::Replay;
 
-/// The order of frames; it gives each a template, one a size and stream.
+/// The sequence of frames. Each combination of size and stream has a template.
 #[derive(Debug)]
-pub(super) enum Order {
-    /// Sizes in turn; streams advance with each round of the sizes, so that all streams see all sizes.
+pub(super) enum FrameOrder {
+    /// The sizes in turn. The stream advances after each round of the sizes, so that all streams have all sizes.
     Turns {
-        /// Frame bytes without FCS.
+        /// Frame lengths in bytes, without FCS.
         lengths: Vec<usize>,
         /// Number of streams.
         streams: usize,
     },
-    /// Those of a capture; a stream is a source port, a template a kind of its frames.
+    /// The sizes and flows of a capture. A stream is a source port; a template is a kind of its frames.
     Replay(Arc<Replay>),
 }
 
-impl Order {
+impl FrameOrder {
     pub(super) fn of(profile: &Profile) -> Self {
         match &profile.replay {
             Some(replay) => Self::Replay(Arc::clone(replay)),
@@ -30,7 +30,7 @@ impl Order {
         }
     }
 
-    /// Frame bytes without FCS and stream of each template.
+    /// For each template: frame bytes without FCS, and the stream.
     pub(super) fn templates(&self) -> Vec<(usize, u32)> {
         match self {
             Self::Turns { lengths, streams } => {
@@ -60,7 +60,7 @@ impl Order {
         }
     }
 
-    /// Frame bytes without FCS of the frame at a position.
+    /// Frame bytes without FCS of the frame with this sequence number.
     #[inline]
     pub(super) fn length(&self, sequence: u64) -> usize {
         match self {
@@ -69,7 +69,7 @@ impl Order {
         }
     }
 
-    /// Its stream.
+    /// Stream of the frame with this sequence number.
     #[inline]
     pub(super) fn stream(&self, sequence: u64) -> u16 {
         match self {
@@ -78,7 +78,7 @@ impl Order {
         }
     }
 
-    /// Its template, where it is of this stream.
+    /// Index of the template of the frame with this sequence number, which belongs to `stream`.
     #[inline]
     pub(super) fn template(&self, sequence: u64, stream: u16) -> usize {
         match self {

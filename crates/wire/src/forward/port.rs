@@ -1,4 +1,4 @@
-//! Rings that carry frames, behind two traits.
+//! Rings that send and receive frames, behind two traits.
 
 use netcliff_host::xdp::Mode;
 
@@ -13,76 +13,76 @@ pub use packet::PacketReceiver;
 use xdp::SharedUmem;
 pub use xdp::{XdpReceiver, XdpSender};
 
-/// Hands frames to a port: stage some, then kick.
+/// Sends frames through a port: stage some frames, then kick.
 pub trait Sender: Send {
-    /// Stages a frame of `length` bytes that `write` makes in a slot that holds the filler or an older frame; false
-    /// where there is no room, and then nothing happened.
+    /// Stages a frame of `length` bytes. `write` builds it in a slot that contains the filler or an older frame.
+    /// Returns false and changes nothing if there is no room.
     fn stage(&mut self, length: usize, write: &mut dyn FnMut(&mut [u8])) -> bool;
 
-    /// Hands over what is staged; every staged frame is accounted for when it returns.
+    /// Sends the staged frames. Every staged frame is accounted for when this returns.
     ///
     /// # Errors
-    /// The port is unusable (down, removed).
+    /// The port cannot be used (it is down or removed).
     fn kick(&mut self) -> Result<SendOutcome, WireError>;
 
     /// The send method in use.
     fn sending(&self) -> Sending;
 
-    /// Whether the port can send at this moment.
+    /// Checks whether the port can send at this moment.
     ///
     /// # Errors
-    /// It cannot: the cable is out.
+    /// The port has no carrier.
     fn check(&self) -> Result<(), WireError> {
         Ok(())
     }
 }
 
-/// Reads what arrives at a port.
+/// Reads the frames that arrive at a port.
 pub trait Receiver: Send {
-    /// Reads up to `most` frames that are there, each with when it came, if that is known.
+    /// Reads up to `most` frames that have arrived, each with its arrival time, if known.
     ///
     /// # Errors
-    /// The port is unusable.
+    /// The port cannot be used.
     fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<Stamp>)) -> Result<usize, WireError>;
 
-    /// Frames that arrived and found the ring full, since the last call.
+    /// Number of frames since the last call that arrived when the ring was full.
     ///
     /// # Errors
-    /// The port went down or away since, or the kernel does not report.
+    /// The port went down or away since the last call, or the kernel does not report the number.
     fn missed(&mut self) -> Result<u64, WireError>;
 
     /// The receive method in use.
     fn receiving(&self) -> Receiving;
 
-    /// Whether something can arrive at this moment.
+    /// Checks whether frames can arrive at this moment.
     ///
     /// # Errors
-    /// It cannot: the cable is out.
+    /// The port has no carrier.
     fn check(&self) -> Result<(), WireError> {
         Ok(())
     }
 }
 
-/// Time stamp of a received frame.
+/// Timestamp of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// By the kernel's receive path [ns of `CLOCK_REALTIME`].
+    /// Timestamp by the kernel's receive path [ns of `CLOCK_REALTIME`].
     Realtime(u64),
-    /// By an XDP program [ns of `CLOCK_MONOTONIC`].
+    /// Timestamp by an XDP program [ns of `CLOCK_MONOTONIC`].
     Monotonic(u64),
 }
 
-/// How frames are to be sent.
+/// The requested method of sending frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SendBy {
-    /// AF_XDP where it is available, else AF_PACKET.
+    /// AF_XDP if it is available, otherwise AF_PACKET.
     #[default]
     Auto,
     /// An AF_PACKET transmit ring.
     Packet,
-    /// An AF_XDP socket, or an error.
+    /// An AF_XDP socket. Fails if it is not available.
     Xdp,
 }
 
@@ -94,16 +94,16 @@ impl netcliff_core::Choice for SendBy {
     ];
 }
 
-/// What sends frames.
+/// The method of sending frames in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Sending {
     /// An AF_PACKET transmit ring.
     PacketRing,
-    /// AF_XDP, the kernel copies each frame.
+    /// AF_XDP; the kernel copies each frame.
     XdpCopy,
-    /// AF_XDP, the driver reads each frame in place.
+    /// AF_XDP; the driver reads each frame in place.
     XdpZeroCopy,
 }
 
@@ -117,19 +117,20 @@ impl std::fmt::Display for Sending {
     }
 }
 
-/// How frames are to be taken in.
+/// The requested method of receiving frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReceiveBy {
-    /// AF_XDP on a device whose driver runs XDP programs, else AF_PACKET.
+    /// AF_XDP on a device whose driver runs XDP programs, otherwise AF_PACKET.
     #[default]
     Auto,
     /// An AF_PACKET receive ring.
     Packet,
-    /// AF_XDP sockets, or an error; the program in the driver of a device that can, else in the kernel's receive path.
+    /// AF_XDP sockets, or an error. The program runs in the driver of a physical device that supports it, otherwise in
+    /// the kernel's receive path.
     Xdp,
-    /// AF_XDP sockets with the program in the driver, of a virtual link too, or an error.
+    /// AF_XDP sockets with the program in the driver, also that of a virtual link, or an error.
     XdpNative,
     /// AF_XDP sockets with the program in the kernel's receive path, or an error.
     XdpGeneric,
@@ -154,7 +155,7 @@ impl netcliff_core::Choice for ReceiveBy {
 }
 
 impl ReceiveBy {
-    /// AF_XDP is to be tried at an interface of the thread's network namespace.
+    /// Whether to try AF_XDP at an interface of the thread's network namespace.
     pub(super) fn tries_xdp(self, interface: &str) -> bool {
         match self {
             Self::Packet => false,
@@ -163,8 +164,8 @@ impl ReceiveBy {
         }
     }
 
-    /// Where the program may run, best first. The driver of a virtual link is used on request only: a veth's receives frames
-    /// on the CPU of their sender, the device under test.
+    /// Modes in which the program may run, best first. The driver of a virtual link is used on request only, because a
+    /// veth's driver receives frames on the CPU of their sender, the device under test.
     fn modes(self, is_virtual: bool) -> &'static [Mode] {
         match self {
             Self::XdpNative => &[Mode::Native],
@@ -175,23 +176,23 @@ impl ReceiveBy {
     }
 }
 
-/// What takes frames in.
+/// The method of receiving frames in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Receiving {
     /// An AF_PACKET receive ring.
     PacketRing,
-    /// AF_XDP by a program in the kernel's receive path, which copies each frame.
+    /// AF_XDP with a program in the kernel's receive path, which copies each frame.
     XdpGeneric,
-    /// AF_XDP by a program in the driver, which copies each frame.
+    /// AF_XDP with a program in the driver, which copies each frame.
     XdpCopy,
-    /// AF_XDP, the driver writes each frame in place.
+    /// AF_XDP; the driver writes each frame in place.
     XdpZeroCopy,
 }
 
 impl Receiving {
-    /// Where frames are stamped as they come, and by which clock.
+    /// Describes where and by which clock arriving frames are stamped.
     pub fn stamped(self) -> &'static str {
         match self {
             Self::PacketRing => {
@@ -217,11 +218,11 @@ impl std::fmt::Display for Receiving {
     }
 }
 
-/// A receiver, and why it is not AF_XDP where that was to be tried.
+/// A receiver, and why it does not use AF_XDP although that was tried.
 pub struct OpenReceiver {
     /// The receiver.
     pub receiver: Box<dyn Receiver>,
-    /// Why AF_XDP was not available.
+    /// Why AF_XDP was not available. `None` if it is in use or was not tried.
     pub not_xdp: Option<WireError>,
 }
 
@@ -235,12 +236,12 @@ impl std::fmt::Debug for OpenReceiver {
 /// Opens a receiver in the calling thread's network namespace for frames of up to `longest` bytes without FCS.
 ///
 /// # Errors
-/// There is no such interface, or the kernel refuses; with [`ReceiveBy::Xdp`] also as [`XdpReceiver::open`].
+/// There is no such interface, or the kernel refuses. With [`ReceiveBy::Xdp`] also an error of [`XdpReceiver::open`].
 pub fn open_receiver(by: ReceiveBy, interface: &str, longest: usize) -> Result<OpenReceiver, WireError> {
     open_receiver_beside(by, interface, longest, None)
 }
 
-/// The same at a port whose sender may share its memory.
+/// Like [`open_receiver`], at a port whose sender may share its memory.
 pub(super) fn open_receiver_beside(
     by: ReceiveBy,
     interface: &str,
@@ -258,13 +259,13 @@ pub(super) fn open_receiver_beside(
     }
 }
 
-/// A sender, and why it is not AF_XDP where that was to be tried.
+/// A sender, and why it does not use AF_XDP although that was tried.
 pub struct OpenSender {
     /// The sender.
     pub sender: Box<dyn Sender>,
-    /// Why AF_XDP was not available.
+    /// Why AF_XDP was not available. `None` if it is in use or was not tried.
     pub not_xdp: Option<WireError>,
-    /// Shared memory for a receiver at the same port, if requested.
+    /// Shared memory for a receiver on the same port, if requested.
     pub(super) lent: Option<SharedUmem>,
 }
 
@@ -274,7 +275,7 @@ impl std::fmt::Debug for OpenSender {
     }
 }
 
-/// Opens a sender in the calling thread's network namespace; `filler` is as long as the longest frame.
+/// Opens a sender in the calling thread's network namespace. `filler` is as long as the longest frame.
 ///
 /// # Errors
 /// There is no such interface, it has no carrier, or the kernel refuses.
@@ -282,7 +283,7 @@ pub fn open_sender(by: SendBy, interface: &str, filler: &[u8], max_burst: usize)
     open_sender_beside(by, interface, filler, max_burst, None)
 }
 
-/// The same at a port that also receives, by AF_XDP, frames of up to `received` bytes without FCS.
+/// Like [`open_sender`], at a port that also receives, by AF_XDP, frames of up to `received` bytes without FCS.
 pub(super) fn open_sender_beside(
     by: SendBy,
     interface: &str,
@@ -307,8 +308,8 @@ pub(super) fn open_sender_beside(
     }
 }
 
-/// Slots of a transmit ring: 8192 small ones, four times what two backlogs of 1000 on the way hold (as
-/// [`crate::transmit::Method`]), fewer of jumbo frames, whose ring would not fit the memory that may be locked.
+/// Number of slots of a transmit ring: 8192 small ones, four times what two backlogs of 1000 on the path hold (see
+/// [`crate::transmit::Method`]); fewer for jumbo frames, whose ring would exceed the memory that may be locked.
 fn slots(longest: usize) -> u32 {
     if longest > 4000 { 2048 } else { 8192 }
 }

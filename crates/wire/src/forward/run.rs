@@ -1,4 +1,4 @@
-//! A trial: frames at a constant rate, and what became of each.
+//! A trial: sends frames at a constant rate and accounts for each.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -21,22 +21,22 @@ mod tester;
 
 pub use crate::verdict::{KEPT_UP_SHARE, LATE_NS, Void};
 pub use remote::Remote;
-pub use tester::{By, PortStamps, Tester};
+pub use tester::{Methods, PortStamps, Tester};
 
 use flight::{Flight, send, settle, void};
 use open::{receivers, senders};
 
-/// How long after the end of a trial frames that were due may still leave \[ns\].
+/// Time after the end of a trial during which overdue frames may still leave \[ns\].
 const GRACE_NS: u64 = 5_000_000;
 /// Time from the order to the first frame \[ns\].
 const LEAD_NS: u64 = 2_000_000;
 
-/// One way through the device.
+/// One direction through the device under test.
 #[derive(Debug, Clone)]
 pub struct Direction {
-    /// Namespace and interface that frames leave from.
+    /// Port that the frames leave from.
     pub from: Port,
-    /// Namespace and interface where they are expected.
+    /// Port where the frames are expected.
     pub to: Port,
     /// The frames.
     pub profile: Profile,
@@ -45,101 +45,102 @@ pub struct Direction {
 /// An interface of the tester.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// Network namespace, e.g. `/run/netns/NAME`; None: the caller's.
+    /// Network namespace, e.g. `/run/netns/NAME`. `None`: the caller's.
     pub netns: Option<PathBuf>,
-    /// Interface name in it.
+    /// Name of the interface in that namespace.
     pub interface: String,
 }
 
 /// The load of a trial and its duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trial {
-    /// Frames a second in each direction.
+    /// Frames per second in each direction.
     pub load_pps: f64,
-    /// How long frames are sent \[s\].
+    /// Time for which frames are sent \[s\].
     pub duration_s: f64,
-    /// Longest wait for residual frames \[s\]; it ends early when none is missing.
+    /// Longest wait for residual frames \[s\]; it ends early when no frame is missing.
     pub settle_s: f64,
-    /// Most frames a kick.
+    /// Largest number of frames per kick.
     pub max_burst: usize,
-    /// When the tagged frame leaves, from the start \[s\].
+    /// Time at which the tagged frame leaves, from the start \[s\]. `None`: no frame is tagged.
     pub tagged_at_s: Option<f64>,
-    /// Number of frames to send as fast as they can be handed over, instead of a rate and a time.
+    /// Number of frames to send as fast as possible, used instead of rate and duration.
     pub burst: Option<u64>,
 }
 
 /// The result of a trial.
 #[derive(Debug, Clone)]
 pub struct TrialReport {
-    /// One a direction.
+    /// The results of each direction.
     pub directions: Vec<DirectionReport>,
-    /// From the first to the last frame's schedule \[s\].
+    /// Time from the first to the last scheduled frame \[s\].
     pub duration_s: f64,
-    /// Why the trial is void (RFC 9971), if it is.
+    /// Why the trial is void (RFC 9971). `None` if it counts.
     pub void: Option<Void>,
-    /// The stop flag ended it.
+    /// Whether the stop flag ended the trial.
     pub stopped: bool,
 }
 
-/// What became of the frames of one direction.
+/// The results of one direction.
 #[derive(Debug, Clone)]
 pub struct DirectionReport {
-    /// Frames of the schedule.
+    /// Number of scheduled frames.
     pub intended: u64,
-    /// Frames handed to the port.
+    /// Number of frames handed to the port.
     pub sent: u64,
-    /// Their outcomes as the port reports them.
+    /// What happened to these frames, as the port reports.
     pub kicked: SendOutcome,
-    /// Arrivals at the sink.
+    /// Counts of frames at the sink.
     pub arrived: Arrived,
-    /// Frames that arrived and found the sink's ring full.
+    /// Number of frames that arrived when the sink's ring was full.
     pub missed: u64,
-    /// Kick minus schedule.
+    /// Time of the kick minus the scheduled time.
     pub lateness: Latency,
-    /// Distance between a frame's gap to the one before and the intended one, absolute.
+    /// Absolute difference between the actual and the scheduled gap to the previous frame.
     pub gap_error: Latency,
-    /// From sending to the kernel's stamp at the sink.
+    /// Latency from sending to the kernel's timestamp at the sink.
     pub latency: Latency,
-    /// The tagged frame's \[s\], by the clocks of sender and sink.
+    /// Latency of the tagged frame \[s\], by the clocks of sender and sink.
     pub tagged_s: Option<f64>,
-    /// Uncertainty of latencies from relating those clocks \[s\], measured in this trial.
+    /// Uncertainty of latencies from relating these clocks \[s\], measured in this trial.
     pub uncertainty_s: f64,
-    /// Latencies of the tagged frame by kernel or hardware stamps, if requested and if the frame was sent and arrived.
+    /// Latencies of the tagged frame by kernel or hardware timestamps. `None` if not requested, or if the frame was not
+    /// sent or did not arrive.
     pub stamped: Option<Stamped>,
-    /// From the first to the last frame's leaving \[s\].
+    /// Time from the departure of the first frame to that of the last one \[s\].
     pub sending_s: f64,
 }
 
 impl DirectionReport {
-    /// Frames sent that did not arrive intact.
+    /// Number of frames sent that did not arrive intact.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.arrived.frames)
     }
 
-    /// Frames that left later than [`LATE_NS`].
+    /// Number of frames that left later than [`LATE_NS`].
     pub fn late(&self) -> u64 {
         self.lateness.histogram().count_between(LATE_NS, u64::MAX)
     }
 
-    /// Figures of the lateness, if anything was sent.
+    /// Statistics of the lateness. `None` if nothing was sent.
     pub fn lateness(&self) -> Option<LatencySummary> {
         self.lateness.summary()
     }
 }
 
 impl TrialReport {
-    /// Frames sent, all directions.
+    /// Number of frames sent, over all directions.
     pub fn sent(&self) -> u64 {
         self.directions.iter().map(|direction| direction.sent).sum()
     }
 
-    /// Frames lost, all directions.
+    /// Number of frames lost, over all directions.
     pub fn lost(&self) -> u64 {
         self.directions.iter().map(DirectionReport::lost).sum()
     }
 }
 
-/// Rings that are open, for one trial after the other. They belong to the thread that opened them.
+/// Open rings for several trials, one after the other. They belong to the thread that opened them.
 pub struct Bench {
     lanes: Vec<Lane>,
     ticker: Ticker,
@@ -148,12 +149,12 @@ pub struct Bench {
     tester: Tester,
 }
 
-/// A direction with its rings.
+/// A direction with its open rings.
 struct Lane {
     sender: Box<dyn Sender>,
     receiver: Box<dyn Receiver>,
     templates: Templates,
-    /// For the tagged frame, where kernel or hardware stamp it.
+    /// Sockets for the tagged frame, if kernel or hardware stamp it.
     tags: Option<Tags>,
 }
 
@@ -164,13 +165,18 @@ impl std::fmt::Debug for Bench {
 }
 
 impl Bench {
-    /// Opens the rings of every direction. The calling thread is moved to `placement` and through the ports'
-    /// namespaces, so it should be one of its own.
+    /// Opens the rings of every direction. The calling thread is moved to `placement` and into the ports' namespaces,
+    /// so use a separate thread.
     ///
     /// # Errors
-    /// A namespace or interface does not exist or has no carrier, a profile is invalid, a port does not offer the stamps
-    /// requested, or the kernel refuses.
-    pub fn open(directions: &[Direction], by: By, max_burst: usize, placement: &Placement) -> Result<Self, WireError> {
+    /// A namespace or interface does not exist or has no carrier, a profile is invalid, a port does not offer the
+    /// requested timestamps, or the kernel refuses.
+    pub fn open(
+        directions: &[Direction],
+        by: Methods,
+        max_burst: usize,
+        placement: &Placement,
+    ) -> Result<Self, WireError> {
         let by = by.checked()?;
         placement.enter()?;
         let templates = directions.iter().map(|direction| Templates::new(&direction.profile));
@@ -194,13 +200,13 @@ impl Bench {
             });
             lanes.push(Lane { sender, receiver, templates, tags: tags.transpose()? });
         }
-        // Anything but a constant: frames of an earlier process must not count.
+        // Start at a different tag in each process: frames of an earlier process must not count.
         let tag = (clock::realtime_ns() / 1000) as u16;
         let tester = tester.ok_or_else(|| WireError::setting("directions", 0, "one or two"))?;
         Ok(Self { lanes, ticker: Ticker::new(), tag, tester })
     }
 
-    /// How frames are sent, taken in and stamped.
+    /// The methods of sending, receiving and stamping in use.
     pub fn tester(&self) -> &Tester {
         &self.tester
     }
@@ -208,7 +214,7 @@ impl Bench {
     /// Runs a trial.
     ///
     /// # Errors
-    /// A setting is invalid, or a port was removed: the trial is void.
+    /// A setting is invalid, or a port was removed: then the trial is void.
     pub fn run(&mut self, trial: &Trial, stop: &AtomicBool) -> Result<TrialReport, WireError> {
         let frames = check(trial)?;
         self.tag = self.tag.wrapping_add(1);
@@ -232,7 +238,7 @@ impl Bench {
 }
 
 impl Trial {
-    /// Which of so many frames is the tagged one.
+    /// Index of the tagged one among `frames` frames. `None` if no frame is tagged.
     fn tagged(&self, frames: u64) -> Option<u64> {
         self.tagged_at_s.map(|at_s| ((at_s * self.load_pps) as u64).min(frames - 1))
     }
@@ -256,20 +262,20 @@ fn check(trial: &Trial) -> Result<u64, WireError> {
 }
 
 impl Lane {
-    /// An error while a port has no carrier: all would count as lost.
+    /// Fails while a port has no carrier: all frames would count as lost.
     fn check(&self) -> Result<(), WireError> {
         self.sender.check()?;
         self.receiver.check()
     }
 
-    /// Discards frames left from an earlier trial.
+    /// Discards frames left over from an earlier trial.
     fn drain(&mut self) -> Result<(), WireError> {
         while self.receiver.poll(1024, &mut |_, _| {})? > 0 {}
         self.receiver.missed()?;
         Ok(())
     }
 
-    /// Prepares for the stamps of the tagged frame, if there will be one.
+    /// Prepares for the timestamps of the tagged frame, if there is one.
     fn expect(&mut self, tag: u16, tagged: Option<u64>) -> Result<(), WireError> {
         let Some((tags, sequence)) = self.tags.as_mut().zip(tagged) else { return Ok(()) };
         tags.begin(&self.templates, tag, sequence)

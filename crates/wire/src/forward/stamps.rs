@@ -1,8 +1,8 @@
-//! Times that kernel or hardware put on a trial's tagged frame (RFC 2544 26.2).
+//! Timestamps that kernel or hardware put on a trial's tagged frame (RFC 2544 26.2).
 //!
-//! That frame is sent through a packet socket of its own, which reports when it left (`SO_TIMESTAMPING`, the socket's error
-//! queue), and a packet socket whose filter passes only that frame reports when it arrived. All other frames take the usual
-//! path: a trial costs no more than the kernel's clock reads at each interface.
+//! The tagged frame is sent through a packet socket of its own, which reports when the frame left (`SO_TIMESTAMPING`,
+//! the socket's error queue). Another packet socket, whose filter passes only that frame, reports when it arrived. All
+//! other frames take the usual path, so a trial costs no more than the kernel's clock reads at each interface.
 //!
 //! | clock | from | to |
 //! | --- | --- | --- |
@@ -24,20 +24,20 @@ use serde::{Deserialize, Serialize};
 use super::run::PortStamps;
 use crate::error::WireError;
 
-/// What a port is to stamp.
+/// Whether a port stamps frames that leave or frames that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Frames that leave.
+    /// The near end: stamps frames that leave.
     Near,
-    /// Frames that arrive.
+    /// The far end: stamps frames that arrive.
     Far,
 }
 
 impl Stamps {
-    /// Checks whether a port offers them.
+    /// Checks whether a port offers these timestamps.
     ///
     /// # Errors
-    /// It cannot, or the kernel does not say; with what it offers.
+    /// The port does not offer them, or the kernel does not report; with the timestamps that it offers.
     pub fn check(self, port: &PortStamps, end: End) -> Result<(), WireError> {
         let can = |offered: TimeStamps| match (self, end) {
             (Self::Application, _) => true,
@@ -62,23 +62,23 @@ impl Stamps {
     }
 }
 
-/// Latencies of a trial's tagged frame, which arrived; None where a stamp is missing.
+/// Latencies of a trial's tagged frame, which arrived. `None` if a timestamp is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stamped {
-    /// From before the frame was written (s).
+    /// Latency from just before the frame was written (s).
     pub application_s: Option<f64>,
-    /// By the kernel's stamps (s).
+    /// Latency by the kernel's timestamps (s).
     pub kernel_s: Option<f64>,
-    /// By the devices' stamps (s).
+    /// Latency by the devices' timestamps (s).
     pub hardware_s: Option<f64>,
-    /// Uncertainty of `hardware_s` from relating two devices' clocks (s); 0 where both ports share a clock.
+    /// Uncertainty of `hardware_s` from relating the clocks of two devices (s); 0 if both ports share a clock.
     pub uncertainty_s: Option<f64>,
-    /// What was requested and did not come back.
+    /// Timestamps that were requested and are missing.
     pub absent: Absent,
 }
 
 impl Stamped {
-    /// By the clock requested (s).
+    /// The latency by the requested clock (s).
     pub fn by(&self, stamps: Stamps) -> Option<f64> {
         match stamps {
             Stamps::Application => self.application_s,
@@ -88,20 +88,20 @@ impl Stamped {
     }
 }
 
-/// Stamps of tagged frames that were asked for and cannot be used.
+/// Counts of tagged frames whose requested timestamps cannot be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Absent {
-    /// Frames whose leaving nobody told.
+    /// Frames without a timestamp of departure.
     pub left: u32,
-    /// Frames that came without.
+    /// Frames without a timestamp of arrival.
     pub came: u32,
-    /// Frames whose stamps are of clocks that could not be brought together.
+    /// Frames whose timestamps come from clocks that could not be related.
     pub clock: u32,
 }
 
 impl Absent {
-    /// Adds those of another frame.
+    /// Adds the counts of another frame.
     pub fn add(&mut self, other: Self) {
         self.left += other.left;
         self.came += other.came;

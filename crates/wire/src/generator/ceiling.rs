@@ -1,4 +1,4 @@
-//! How fast the generator is when nothing paces it.
+//! The rate of the generator when nothing paces it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,31 +11,32 @@ use crate::error::WireError;
 use crate::schedule::{Arrivals, Schedule};
 use crate::transmit::{Method, SendOutcome};
 
-/// Time from the order to the first frame \[ns\].
+/// Time from the order to send to the first frame \[ns\].
 const LEAD_NS: u64 = 20_000_000;
 /// Longest measurement \[s\].
 const LONGEST_S: f64 = 10.0;
 
-/// The generator's own limit.
+/// The highest rate of the generator itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// How frames were handed over.
     pub method: Method,
-    /// Frames offered per second, whatever became of them [packets/s].
+    /// Frames offered per second, accepted by the receiver or not [packets/s].
     pub offered_pps: f64,
-    /// What became of them.
+    /// What happened to the frames.
     pub frames: SendOutcome,
-    /// Times the ring had no free slot.
+    /// Number of times the ring had no free slot.
     pub ring_full: u64,
-    /// Time it took \[s\].
+    /// Duration of the measurement \[s\].
     pub seconds: f64,
 }
 
-/// Sends for `seconds` as fast as the generator can, in bursts of `max_burst`, or on schedule at `config.most_pps` where that is set.
+/// Sends for `seconds` as fast as the generator can, in bursts of `max_burst`. With `config.most_pps`, sends on a
+/// schedule of that rate.
 ///
-/// The frames carry `config.frame.run_id`: give it another than the measurement's, so that a sink
-/// counts them as foreign. What the receiver does matters: a refused frame costs the sender another amount than
-/// an accepted one.
+/// The frames carry `config.frame.run_id`. Use another id than the measurement's, so that a sink counts them as
+/// foreign. The result depends on the receiver: a refused frame costs the sender more or less time than an accepted
+/// one.
 ///
 /// # Errors
 /// `seconds` is not in 0.01 ..= 10, or the generator fails.
@@ -55,7 +56,7 @@ pub fn ceiling(config: GeneratorConfig, seconds: f64, stop: Arc<AtomicBool>) -> 
         window: Window { from_ns: start_ns, to_ns: start_ns + duration_ns },
     };
     let report = match most_pps {
-        // Every frame is due at once; the generator gives up when the span is over.
+        // Every frame is due at once; the generator stops at the end of the span.
         None => generator.start(std::iter::repeat(0), span)?,
         Some(most_pps) => generator.start(Schedule::new(Arrivals::Constant, most_pps, 0, 0)?, span)?,
     };
@@ -63,7 +64,7 @@ pub fn ceiling(config: GeneratorConfig, seconds: f64, stop: Arc<AtomicBool>) -> 
     summarise(report.method, &report, start_ns).ok_or_else(|| sent_nothing(&report, seconds).into())
 }
 
-/// Why no frame left: the reason as far as the generator knows it.
+/// Explains why no frame left, as far as the generator knows.
 fn sent_nothing(report: &SenderReport, seconds: f64) -> WireError {
     let why = match () {
         () if report.stopped => "it was stopped".to_owned(),

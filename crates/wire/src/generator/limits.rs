@@ -1,4 +1,4 @@
-//! What a generator may do at the most: its rate, and how long without a word from whoever asked for it.
+//! Limits of a generator: its highest rate, and how long it may send without a word from the end that requested it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,55 +6,55 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
 
-/// Time for which frames that are late may be caught up with at any speed, under [`super::GeneratorConfig::most_pps`] \[ns\]: arrivals at random are
-/// as much ahead of their rate now and then.
+/// Time for which late frames may be caught up with at any speed, under [`super::GeneratorConfig::most_pps`] \[ns\].
+/// Random arrivals are sometimes this far ahead of their mean rate.
 pub const BUCKET_NS: u64 = 100_000_000;
 
-/// A share of a rate may be above what is left by this part of the whole.
+/// Relative amount by which a reserved share may exceed the rate that is left (rounding).
 const ROUNDING: f64 = 1e-9;
 
-/// The time until which a generator may send without a word from whoever asked for it. Clones share it.
+/// The time until which a generator may send without a word from the end that requested it. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Lease(Option<Arc<AtomicU64>>);
 
 impl Lease {
-    /// One that ends after so long.
+    /// A lease that expires `length_ns` from now.
     pub fn of(length_ns: u64) -> Self {
         let lease = Self(Some(Arc::default()));
         lease.extend(length_ns);
         lease
     }
 
-    /// Lets it end so long from now.
+    /// Lets the lease expire `length_ns` from now.
     pub fn extend(&self, length_ns: u64) {
         if let Some(until) = &self.0 {
             until.store(clock::monotonic_ns() + length_ns, Ordering::Relaxed);
         }
     }
 
-    /// Whether it is over at this instant [ns of `CLOCK_MONOTONIC`].
+    /// Whether the lease has expired at `now` [ns of `CLOCK_MONOTONIC`].
     #[inline]
     pub(super) fn is_over(&self, now: u64) -> bool {
         self.0.as_ref().is_some_and(|until| now > until.load(Ordering::Relaxed))
     }
 }
 
-/// The highest rate, as the generic cell rate algorithm has it (ITU-T I.371): a frame is due to it a gap after the one before, and may be
-/// ahead of that by [`BUCKET_NS`]. Several generators can share one.
+/// The highest rate, by the generic cell rate algorithm (ITU-T I.371): each frame is due one gap after the previous
+/// frame, and may leave [`BUCKET_NS`] before it is due. Several generators can share one limit.
 #[derive(Debug)]
 pub(super) struct Limit {
     gap_ns: f64,
-    /// Bits of a float \[ns\]: when the next frame is due.
+    /// When the next frame is due \[ns\], as the bits of a float.
     next_ns: AtomicU64,
 }
 
 impl Limit {
-    /// At most this rate [packets/s].
+    /// A limit of `most_pps` [packets/s].
     pub(super) fn of(most_pps: f64) -> Self {
         Self { gap_ns: 1e9 / most_pps, next_ns: AtomicU64::new(0_f64.to_bits()) }
     }
 
-    /// Counts frames that leave now, up to `wanted`; returns their number.
+    /// Claims up to `wanted` frames that leave at `now`. Returns the number granted.
     pub(super) fn claim(&self, now: u64, wanted: usize) -> usize {
         let mut granted = 0;
         self.change(|next_ns| {
@@ -65,7 +65,7 @@ impl Limit {
         granted
     }
 
-    /// Takes back the count of frames that did not leave.
+    /// Returns claimed frames that did not leave.
     pub(super) fn give_back(&self, frames: usize) {
         self.change(|next_ns| next_ns - frames as f64 * self.gap_ns);
     }
@@ -76,7 +76,7 @@ impl Limit {
     }
 }
 
-/// The highest rate of all generators of an agent together, at each interface. Clones share it.
+/// The highest rate of all generators of an agent together, for each interface. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct RateLimits {
     most_pps: Option<f64>,
@@ -86,28 +86,28 @@ pub struct RateLimits {
 #[derive(Debug)]
 struct Shared {
     limit: Arc<Limit>,
-    /// Sum of the rates that are in use [packets/s].
+    /// Sum of the reserved rates [packets/s].
     used_pps: f64,
 }
 
 impl RateLimits {
-    /// This rate at each interface [packets/s]; `None`: any.
+    /// The same limit for each interface [packets/s]. `None`: no limit.
     pub fn of(most_pps: Option<f64>) -> Self {
         Self { most_pps, interfaces: Arc::default() }
     }
 
-    /// The highest rate [packets/s]; `None`: any.
+    /// The highest rate [packets/s]. `None`: no limit.
     pub fn most_pps(&self) -> Option<f64> {
         self.most_pps
     }
 
-    /// Reserves `wanted_pps` at an interface for one generator. `None` without a limit.
+    /// Reserves `wanted_pps` at an interface for one generator. `None` if there is no limit.
     ///
     /// # Errors
-    /// The rate that is left [packets/s], where that is less.
+    /// Less than `wanted_pps` is left; the error is the rate that is left [packets/s].
     pub(crate) fn share(&self, interface: &str, wanted_pps: f64) -> Result<Option<Arc<RateShare>>, f64> {
         let Some(most_pps) = self.most_pps else { return Ok(None) };
-        // Of a rate that no schedule accepts nothing is reserved.
+        // For a rate that no schedule accepts, nothing is reserved.
         let wanted_pps = wanted_pps.max(0.0);
         let mut interfaces = self.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = interfaces
@@ -122,7 +122,7 @@ impl RateLimits {
     }
 }
 
-/// A generator's part of a rate that several share: the bucket of all, and a reservation that ends with this value.
+/// A generator's share of a common rate: the shared bucket, and a reservation that ends when this value is dropped.
 #[derive(Debug)]
 pub struct RateShare {
     pub(super) limit: Arc<Limit>,
@@ -135,7 +135,7 @@ impl Drop for RateShare {
     fn drop(&mut self) {
         let mut interfaces = self.of.interfaces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = interfaces.get_mut(&self.interface) {
-            // Sums of fractions leave a rest.
+            // Sums of fractions leave a rounding error.
             shared.used_pps = if shared.used_pps - self.pps < 1e-3 { 0.0 } else { shared.used_pps - self.pps };
         }
     }

@@ -1,4 +1,4 @@
-//! Following a schedule.
+//! Sends frames by a schedule.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +12,9 @@ use crate::thread::{CpuStamp, CpuUse};
 use crate::transmit::{SendOutcome, Transmit};
 use crate::verdict::LATE_NS;
 
-/// How long after the end of the schedule's span frames that were due within it may still leave \[ns\].
+/// Time after the end of the span during which overdue frames may still leave \[ns\].
 const GRACE_NS: u64 = 10_000_000;
-/// Below this time to the next frame the thread spins; above, it sleeps most of it. Only the wait
+/// The thread spins if the next frame is due within this time \[ns\], and otherwise sleeps most of it. Only the wait
 /// for the start is that long.
 const SPIN_NS: u64 = 2_000_000;
 
@@ -36,15 +36,15 @@ struct Run<'a> {
     last_kick_ns: Option<u64>,
     slots: Vec<SentSlot>,
     stalls: Vec<Gap>,
-    /// The last clock read, if the thread has not slept since.
+    /// The last clock reading. `None` if the thread has slept since.
     awake_ns: Option<u64>,
-    /// Intended times of the frames of the kick under way.
+    /// Intended send times of the frames of the kick under way.
     staged: Vec<u64>,
     own_limit: Option<Limit>,
     shared_limit: Option<Arc<Limit>>,
 }
 
-/// Sends every frame of the schedule that is due within the span, by a clock in nanoseconds.
+/// Sends every frame of the schedule that is due within the span. `clock` returns nanoseconds.
 pub(super) fn follow(
     transmitter: &mut dyn Transmit,
     schedule: impl Iterator<Item = u64>,
@@ -88,7 +88,7 @@ pub(super) fn follow(
     Ok(run.report(times.peek().copied(), stopped)?)
 }
 
-/// Waits for a part of `ns`; true if it slept.
+/// Waits for a part of `ns`. Returns true if the thread slept.
 fn wait(ns: u64) -> bool {
     if ns > SPIN_NS {
         std::thread::sleep(std::time::Duration::from_nanos((ns - SPIN_NS).min(20_000_000)));
@@ -124,7 +124,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Records a clock read, and a stall if the one before is more than [`STALL_NS`] ago.
+    /// Records a clock reading. Records a stall if the previous reading is more than [`STALL_NS`] ago.
     #[inline]
     fn look(&mut self, now: u64) {
         self.config.heartbeat.beat(now);
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stages what is due, up to one burst and to what the limits leave.
+    /// Stages the frames that are due, up to one burst and up to what the rate limits allow.
     #[inline]
     fn stage_due(
         &mut self,
@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stages what is due, up to `most` frames, all of it inside or all of it outside the window.
+    /// Stages up to `most` frames that are due, all of them inside or all of them outside the window.
     #[inline]
     fn stage(
         &mut self,
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// `next_ns`: the first frame of the schedule that was not sent.
+    /// Makes the report. `next_ns` is the intended time of the first frame that was not sent.
     fn report(self, next_ns: Option<u64>, stopped: bool) -> Result<SenderReport, WireError> {
         let cpu: CpuUse = self.begin.until(&CpuStamp::now()?);
         let behind_s = match (next_ns, self.last_kick_ns) {
@@ -225,11 +225,10 @@ impl<'a> Run<'a> {
             (self.sequence > 1).then(|| (self.sequence - 1) as f64 * 1e9 / span_ns as f64)
         };
         let intended_pps = rate(self.first_intended_ns, self.last_intended_ns);
-        // From the first *intended* time: a late start is part of the shortfall.
+        // The achieved rate counts from the first *intended* send time: a late start is part of the shortfall.
         let achieved_pps = rate(self.first_intended_ns, self.last_kick_ns);
         let on_rate = match (intended_pps, achieved_pps) {
-            // A run so short that the last call's own time is more than the allowed share is judged
-            // by its lateness alone.
+            // In a run so short that the time of the last call exceeds the allowed share, only the lateness decides.
             (Some(intended), Some(achieved)) => {
                 achieved >= KEPT_UP_SHARE * intended || (next_ns.is_none() && self.last_kick_ns < self.lag_allowed())
             }
@@ -264,7 +263,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The instant until which the last kick may end, whatever the rate.
+    /// Latest instant at which the last kick may end in a run too short to judge by rate.
     fn lag_allowed(&self) -> Option<u64> {
         Some(self.last_intended_ns? + (self.config.lateness_bound_s * 1e9) as u64)
     }

@@ -1,4 +1,4 @@
-//! What a generator did.
+//! What a generator measured about itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use crate::latency::Latency;
 use crate::thread::CpuUse;
 use crate::transmit::{Method, SendOutcome};
 
-/// Frames of one slot of the window, by intended send time.
+/// The frames of one slot of the window, by intended send time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentSlot {
-    /// Offered.
+    /// Frames offered.
     pub sent: u64,
-    /// Of these, how many left later than [`crate::verdict::LATE_NS`].
+    /// Frames that left later than [`crate::verdict::LATE_NS`].
     pub late: u64,
 }
 
 /// A time in which a thread or CPU did nothing [ns of `CLOCK_MONOTONIC`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// Last heartbeat before it.
+    /// Last heartbeat before the gap.
     pub from_ns: u64,
-    /// First one after it.
+    /// First heartbeat after the gap.
     pub to_ns: u64,
 }
 
@@ -30,41 +30,41 @@ pub struct Gap {
 pub struct SenderReport {
     /// Rate of the schedule over the frames that were offered [packets/s]; `None` below two frames.
     pub intended_pps: Option<f64>,
-    /// Rate at which they were offered [packets/s].
+    /// Rate at which the frames were offered [packets/s].
     pub achieved_pps: Option<f64>,
-    /// All frames offered to the kernel, by what became of them.
+    /// All frames offered to the kernel, by what happened to them.
     pub frames: SendOutcome,
     /// Frames of the measured window offered.
     pub window_offered: u64,
-    /// Of these, what became of them.
+    /// The frames of the measured window, by what happened to them.
     pub window_frames: SendOutcome,
-    /// One past the highest sequence number used; all below it were offered.
+    /// One more than the highest sequence number used. All sequence numbers below it were offered.
     pub next_sequence: u64,
     /// Return of the call that transmitted a frame, minus its intended send time.
     pub lateness: Latency,
     /// Frames of the window by slots of `SLOT_NS`.
     pub slots: Vec<SentSlot>,
-    /// Times of more than `STALL_NS` between two looks at the clock: the sender's own stalls, at most the first 10 000.
+    /// Gaps of more than `STALL_NS` between two clock readings: the sender's own stalls, at most the first 10 000.
     pub stalls: Vec<Gap>,
     /// Largest burst \[frames\].
     pub largest_burst: u64,
-    /// Kicks by burst size: `burst_kicks[n]` kicks handed over n frames.
+    /// Number of kicks by burst size: `burst_kicks[n]` kicks handed over n frames.
     pub burst_kicks: Vec<u64>,
-    /// Times the ring had no free slot: a *sender* limit.
+    /// Number of times the ring had no free slot: a *sender* limit.
     pub ring_full: u64,
-    /// How far behind its schedule the generator was when it stopped \[s\]; 0 when it finished.
+    /// How far the generator was behind its schedule when it stopped \[s\]; 0 if it finished.
     pub behind_s: f64,
-    /// Whether achieved / intended >= `KEPT_UP_SHARE`, the 99th percentile of lateness is within the
-    /// bound, and nothing was lost to the sender's own limits. If not, a loss says nothing about the
-    /// receiver.
+    /// Whether achieved / intended >= `KEPT_UP_SHARE`, the 99th percentile of lateness is within the bound, and nothing
+    /// was lost to the sender's own limits. If false, a loss says nothing about the receiver.
     pub kept_up: bool,
-    /// Whether every frame of the schedule left, at most 10 ms after its end: the whole load was offered, however late some of it.
+    /// Whether every frame of the schedule left, at most 10 ms after the end of the schedule, however late single
+    /// frames were.
     pub sent_all: bool,
     /// The bound on the 99th percentile of lateness used for `kept_up` \[s\].
     pub lateness_bound_s: f64,
     /// Whether the stop flag ended the run early.
     pub stopped: bool,
-    /// First kick's time [ns of `CLOCK_MONOTONIC`].
+    /// Time of the first kick [ns of `CLOCK_MONOTONIC`].
     pub first_kick_ns: Option<u64>,
     /// Time after the last kick [ns of `CLOCK_MONOTONIC`].
     pub last_kick_ns: Option<u64>,
@@ -72,14 +72,15 @@ pub struct SenderReport {
     pub cpu: CpuUse,
     /// How frames were handed over.
     pub method: Method,
-    /// From the intended send time of frames of the window to the kernel's receive timestamp of the sink's answer; None: not asked for.
+    /// Time from the intended send time of frames of the window to the kernel's receive timestamp of the sink's answer.
+    /// `None` if answers were not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips: Option<Latency>,
 }
 
 impl SenderReport {
-    /// Adds what another generator of the same measurement did, whose clock is ahead by so much \[ns\]. Rates and counts are those of both,
-    /// both must have kept up, and lateness is that of all frames.
+    /// Adds the report of another generator of the same measurement, whose clock is `ahead_ns` ahead. Rates and counts
+    /// are sums, `kept_up` requires both, and the lateness histogram holds all frames.
     pub fn add(&mut self, other: &Self, ahead_ns: i64) {
         let both = |own: Option<f64>, theirs: Option<f64>| Some(own? + theirs?);
         let here = |ns: u64| ns.saturating_add_signed(-ahead_ns);
@@ -120,10 +121,10 @@ impl SenderReport {
 #[derive(Debug, thiserror::Error)]
 #[error("the generator stopped after {} frames: {reason}", measured.as_ref().map_or(0, |m| m.frames.total()))]
 pub struct SenderFailure {
-    /// Why.
+    /// Why the generator failed.
     #[source]
     pub reason: WireError,
-    /// What was measured until then, if anything.
+    /// What was measured before the failure, if anything.
     pub measured: Option<Box<SenderReport>>,
 }
 

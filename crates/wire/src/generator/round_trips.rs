@@ -1,7 +1,9 @@
-//! Round trips: the sink's answers to some of the frames, taken by the host that sends, so that one clock tells them.
+//! Round trips: the sending host receives the sink's answers to some of its frames, so that one clock measures both
+//! ways.
 //!
-//! They wait in sockets bound to the frames' own source addresses until the load is over: no thread competes with the generator meanwhile, and each answer has the
-//! kernel's receive timestamp. The time is from the *intended* send time, so that a late sender is in it.
+//! Answers wait in sockets bound to the frames' own source addresses until the load is over, so that no thread competes
+//! with the generator. Each answer has the kernel's receive timestamp. The round trip starts at the *intended* send
+//! time, so that it includes the sender's lateness.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddrV4, UdpSocket};
@@ -17,15 +19,16 @@ use crate::latency::Latency;
 use crate::sink::{Inbox, Reader};
 use crate::transmit::Method;
 
-/// Room for some thousand answers (bytes).
+/// Receive buffer with room for some thousand answers (bytes).
 const BUFFER_BYTES: usize = 4 << 20;
-/// How long the last answers may be on their way, and how long they are read at the most, whatever else comes to that address.
+/// Time for the last answers to arrive, and the longest time to read at all, even if other packets keep coming to that
+/// address.
 const LAST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
-/// A clock that was set meanwhile by more than this tells no times \[ns\].
+/// If the clock was stepped by more than this during the run \[ns\], the times are not used.
 const STEPPED_NS: u64 = 20_000;
 
-/// Where answers come.
+/// The sockets that receive the answers.
 #[derive(Debug)]
 pub(super) struct Answers {
     sockets: Vec<UdpSocket>,
@@ -34,10 +37,11 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Binds the frames' source addresses.
+    /// Binds a socket to each source address of the frames.
     ///
     /// # Errors
-    /// Frames go by a socket of their own, which answers would come to, or an address is not this host's.
+    /// Frames are sent by a UDP socket, which would receive the answers itself, or an address does not belong to this
+    /// host.
     pub(super) fn open(frame: &FrameSpec, method: Method) -> Result<Self, WireError> {
         if method == Method::Socket {
             let expected =
@@ -51,7 +55,7 @@ impl Answers {
         Ok(Self { sockets, run_id: frame.run_id, offset_ns: clock::realtime_minus_monotonic_ns() })
     }
 
-    /// Round trips of the window's frames; None: the clock was set meanwhile.
+    /// Reads the round trips of the window's frames. `None` if the clock was stepped during the run.
     ///
     /// # Errors
     /// A socket cannot be read.
@@ -87,7 +91,7 @@ fn bound(address: SocketAddrV4) -> Result<UdpSocket, WireError> {
     let socket = UdpSocket::bind(address).map_err(failed)?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
         .map_err(|error| WireError::system("ask for kernel receive timestamps", error))?;
-    // As much as is allowed: a small buffer loses the last answers, whose number tells.
+    // A buffer as large as allowed. A small buffer loses the last answers, which shows in their number.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES)
         .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &BUFFER_BYTES));
     Ok(socket)

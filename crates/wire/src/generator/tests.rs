@@ -9,7 +9,7 @@ use crate::transmit::SendOutcome;
 
 const START_NS: u64 = 1_000_000_000;
 
-/// An exact fake: takes everything, except what `refuse_every` says, and remembers it.
+/// An exact fake transmitter: takes every frame except each `refuse_every`th, and records what it took.
 #[derive(Default)]
 struct Fake {
     staged: Vec<Header>,
@@ -64,7 +64,7 @@ fn config(max_burst: usize) -> GeneratorConfig {
     GeneratorConfig { max_burst, ..GeneratorConfig::new("none", frame) }
 }
 
-/// A clock that goes on by so many nanoseconds with each look, just before the runs of [`span`].
+/// A clock that advances by `step_ns` at each read. It starts just before the runs of [`span`].
 fn ticks(step_ns: u64) -> impl Fn() -> u64 {
     let now = Cell::new(START_NS - 50_000);
     move || {
@@ -95,7 +95,8 @@ fn every_frame_of_the_span_leaves_once_in_order_and_not_early() {
         assert_eq!((header.sequence, header.intended_ns), (n, span.start_ns + n * 10_000));
     }
     assert_eq!(report.frames.total(), 2000);
-    // The clock ticks 100 ns a look: at most one look late, one for the call, and three digits.
+    // The clock advances 100 ns per read. The bound allows one read late, one for the call, and rounding to three
+    // digits.
     assert!(report.lateness.quantile_s(1.0) <= Some(201e-9), "{report:?}");
     assert_eq!((report.lateness.count(), report.largest_burst), (2000, 1));
     assert_eq!(report.window_offered, 500, "a quarter of the span");
@@ -210,14 +211,14 @@ fn setup_errors_reach_the_caller() {
 fn a_limit_holds_however_late_the_generator_is() {
     let mut fake = Fake::default();
     let span = span(400_000_000);
-    // All is due at once; 100 kpps may leave, and a tenth of a second's worth ahead of that.
+    // All frames are due at once. The limit allows 100 kpps, and a tenth of a second's worth of frames ahead of that.
     let config = GeneratorConfig { most_pps: Some(100e3), ..config(32) };
     let report = follow(&mut fake, std::iter::repeat(0), span, &config, &AtomicBool::new(false), ticks(1000), |_| ());
     let sent = report.expect("the fake never fails").frames.total();
     assert!((49_000..=51_500).contains(&sent), "{sent} in 0.4 s and a grace");
 }
 
-/// Six generators that are late by everything, one after the other through the same half second.
+/// Six generators send through the same half second, one after the other; all their frames are overdue.
 #[test]
 fn generators_that_share_a_limit_keep_it_together() {
     let limits = RateLimits::of(Some(100e3));
@@ -250,7 +251,7 @@ fn a_generator_whose_lease_is_over_stops() {
     let config = GeneratorConfig { lease: lease.clone(), ..config(32) };
     let until = crate::clock::monotonic_ns();
     let clock = ticks(100);
-    // The fake's clock begins at one second, the lease ends now: after it.
+    // The fake's clock begins at one second, the lease ends at the real now: shift the clock to just before that.
     let ahead = move || until - 1_000_000 + clock() - START_NS;
     let start_ns = until - 900_000;
     let span = Span { start_ns, ..span(20_000_000) };

@@ -1,4 +1,4 @@
-//! The generator, as an agent runs it.
+//! The generator of an agent.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -11,43 +11,43 @@ use netcliff_host::nic::neighbour::{self, print_mac};
 use netcliff_host::nic::vlan::below_vlan;
 use serde_json::Value;
 
-use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, UNHEARD_S, Way};
+use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, Route, UNHEARD_S};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::error::WireError;
 use crate::frame::{Checksum, FrameSpec};
 use crate::generator::{Ceiling, GeneratorConfig, Lease, RateLimits, RateShare, SenderFailure, ceiling};
 use crate::schedule::Schedule;
-use crate::source::{Here, Source};
+use crate::source::{LocalSource, Source};
 use crate::thread::{Placement, Priority, allowed_cpus};
 
-/// Time from the answer to the first frame \[ns\]: the client sets its window meanwhile.
+/// Time from the agent's answer to the first frame \[ns\]. During this time the client sets its window.
 const LEAD_NS: u64 = 150_000_000;
-/// A share of a load may be above the limit's by so much.
+/// Relative amount by which the requested share of a load may exceed the limit (rounding).
 const ROUNDING: f64 = 1e-9;
-/// [`UNHEARD_S`].
+/// [`UNHEARD_S`] in nanoseconds.
 const UNHEARD_NS: u64 = (UNHEARD_S * 1e9) as u64;
-/// What a generator holds: histograms, ring, slots (bytes).
+/// Memory of a generator: histograms, ring, slots (bytes).
 const MEMORY_BYTES: u64 = 32 << 20;
 
-/// By which interfaces clients may send.
+/// The interfaces through which clients may send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
-    /// Any: whoever asks could start programs as this user anyway.
+    /// Any interface: whoever asks could start programs as this user anyway.
     Any,
-    /// These.
+    /// Only the interfaces of this list.
     Interfaces(Vec<String>),
 }
 
-/// Generators as an agent runs them.
+/// A kind of test of the agent: it sends a load for a client.
 #[derive(Debug, Clone)]
 pub struct LoadKind {
-    /// Interfaces that clients may send by.
+    /// Interfaces through which clients may send.
     pub permission: Permission,
-    /// Network namespace of the generator; None: the agent's.
+    /// Network namespace of the generator. `None`: that of the agent.
     pub netns: Option<PathBuf>,
-    /// Highest rate of all clients together.
+    /// Highest rate of all clients together, at each interface.
     pub limits: RateLimits,
-    /// How it competes for its CPU.
+    /// Scheduling priority of the generator on its CPU.
     pub priority: Priority,
 }
 
@@ -66,17 +66,17 @@ impl Kind for LoadKind {
         Ok(Box::new(far))
     }
 
-    fn told(&self, report: &Value) -> Option<String> {
+    fn summary(&self, report: &Value) -> Option<String> {
         Some(format!("{} frames were sent", report.get("sent")?.as_u64()?))
     }
 }
 
 impl LoadKind {
-    /// The way to the host under test, where it may be used.
-    fn way(&self, request: &LoadRequest, control: Option<IpAddr>) -> Result<Way, String> {
+    /// Finds the route to the host under test, and refuses an interface that clients may not use.
+    fn way(&self, request: &LoadRequest, control: Option<IpAddr>) -> Result<Route, String> {
         let (address, interface) = (*request.destination.ip(), request.interface.clone());
         let placement = Placement { netns: self.netns.clone(), priority: self.priority, ..Placement::default() };
-        // A thread of its own enters the namespace.
+        // A separate thread enters the namespace, because a thread cannot leave it again.
         let found = std::thread::spawn(move || {
             placement.enter().map_err(|error| error.to_string())?;
             neighbour::find(address, interface.as_deref()).map_err(|error| error.to_string())
@@ -109,11 +109,11 @@ impl LoadKind {
         }
         let frame_bytes = u32::try_from(request.frame_bytes).unwrap_or(u32::MAX);
         neighbour::fits(frame_bytes, found.mtu_bytes, name).map_err(|error| error.to_string())?;
-        Ok(Way::of(found, request.source_port))
+        Ok(Route::of(found, request.source_port))
     }
 
-    /// The device below the way's, where frames are to be tagged here.
-    fn below(&self, way: &Way, vlan: u16) -> Result<String, String> {
+    /// The device below the route's VLAN device, if the generator inserts the VLAN tags itself.
+    fn below(&self, way: &Route, vlan: u16) -> Result<String, String> {
         let placement = Placement { netns: self.netns.clone(), priority: self.priority, ..Placement::default() };
         let name = way.interface.clone();
         let found = std::thread::spawn(move || {
@@ -123,7 +123,7 @@ impl LoadKind {
         found.join().map_err(|panic| WireError::died("generator", &*panic).to_string())?
     }
 
-    /// The highest rate that a request gets.
+    /// The highest rate granted to a request [packets/s]. `None` without a limit.
     fn most_pps(&self, request: &LoadRequest) -> Result<Option<f64>, String> {
         let most_pps = match (self.limits.most_pps(), request.most_pps) {
             (Some(own), Some(theirs)) => Some(own.min(theirs)),
@@ -139,7 +139,7 @@ impl LoadKind {
         }
     }
 
-    /// The generator's share of the rate of all clients together.
+    /// Reserves this generator's share of the rate that all clients have together.
     fn share(
         &self,
         request: &LoadRequest,
@@ -163,7 +163,7 @@ impl LoadKind {
         })
     }
 
-    fn config(&self, request: &LoadRequest, way: &Way) -> Result<GeneratorConfig, String> {
+    fn config(&self, request: &LoadRequest, way: &Route) -> Result<GeneratorConfig, String> {
         let interface = match request.vlan {
             Some(vlan) => self.below(way, vlan)?,
             None => way.interface.clone(),
@@ -181,7 +181,8 @@ impl LoadKind {
             replay: None,
         };
         let most_pps = self.most_pps(request)?;
-        // Of the interface that clients may use, whether the frames are tagged here or by it.
+        // The limit belongs to the interface that clients may use, whether the generator or that interface inserts the
+        // VLAN tag.
         let share = self.share(request, &way.interface, most_pps)?;
         let cpu = request.cpu.or_else(|| allowed_cpus().first().copied());
         let placement = Placement { netns: self.netns.clone(), cpu, priority: self.priority };
@@ -198,16 +199,16 @@ impl LoadKind {
     }
 }
 
-/// A generator at work. Dropping it ends its threads.
+/// A running generator. Dropping it ends its threads.
 struct FarLoad {
     ready: LoadReady,
     work: Work,
-    /// Extended when its progress is asked for.
+    /// Extended by each progress request; the generator stops when it expires.
     lease: Lease,
 }
 
 enum Work {
-    Paced(Box<Here<Schedule>>),
+    Paced(Box<LocalSource<Schedule>>),
     FlatOut { stop: Arc<AtomicBool>, thread: Option<JoinHandle<Result<Ceiling, SenderFailure>>> },
 }
 
@@ -218,7 +219,7 @@ impl FarLoad {
         let (method, most_pps, lease) = (config.method, config.most_pps, config.lease.clone());
         let (work, window) = match request.load {
             Load::Paced { arrivals, rate_pps, seed, timing } => {
-                let mut source = Here::new(config, Schedule::new(arrivals, rate_pps, seed, 0)?).after(LEAD_NS);
+                let mut source = LocalSource::new(config, Schedule::new(arrivals, rate_pps, seed, 0)?).after(LEAD_NS);
                 let window = source.prepare(timing)?.first().copied();
                 source.start()?;
                 (Work::Paced(Box::new(source)), window)
@@ -232,7 +233,7 @@ impl FarLoad {
                 (Work::FlatOut { stop, thread: Some(thread) }, None)
             }
         };
-        // The first frame leaves after the answer.
+        // The lease runs from now on: the first frame leaves only after the answer.
         lease.extend(UNHEARD_NS);
         Ok(Self { ready: LoadReady { window, way, method, most_pps }, work, lease })
     }

@@ -1,4 +1,4 @@
-//! A far generator as the near end sees it.
+//! A far generator, seen from the near end.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -16,32 +16,32 @@ use crate::generator::{Ceiling, SenderFailure, SenderReport, Window};
 use crate::run::Timing;
 use crate::source::{Part, Source};
 
-/// How often the progress of a generator is asked for: a good deal more often than [`super::UNHEARD_S`].
+/// Interval between progress requests to a generator: much shorter than [`super::UNHEARD_S`].
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// How long a generator may take beyond its schedule.
+/// Longest time that a generator may take beyond its schedule \[s\].
 const PATIENCE_S: f64 = 10.0;
 
-/// What carries requests to a generator elsewhere: a session with an agent, or the reverse of one.
+/// Carries requests to a generator on another host: a session with an agent, or its reverse (`load::reverse`).
 pub trait Carrier: Send + std::fmt::Debug {
-    /// Has a generator send; its answer comes before the first frame.
+    /// Makes the generator send. The answer comes before the first frame.
     ///
     /// # Errors
-    /// It is refused, or the far end is gone.
+    /// The far end refuses the request, or is gone.
     fn begin(&mut self, request: &LoadRequest) -> Result<LoadReady, WireError>;
 
-    /// How far it is, or its report if it has ended.
+    /// Asks for the generator's progress, or its report if it has ended.
     ///
     /// # Errors
     /// The far end is gone.
-    fn ask(&mut self) -> Result<Asked, WireError>;
+    fn ask(&mut self) -> Result<LoadProgress, WireError>;
 
-    /// Its report if it has ended, without asking.
+    /// Returns the generator's report if it has ended, without a request to the far end.
     ///
     /// # Errors
     /// The far end is gone.
     fn ended(&mut self) -> Result<Option<LoadReport>, WireError>;
 
-    /// Ends it.
+    /// Ends the generator and returns its report.
     ///
     /// # Errors
     /// The far end is gone.
@@ -50,19 +50,19 @@ pub trait Carrier: Send + std::fmt::Debug {
     /// True where both ends read the same `CLOCK_MONOTONIC`.
     fn shares_clock(&self) -> bool;
 
-    /// Facts of the host that sends; None: it does not report them.
+    /// Facts of the host that sends. `None` if that host does not report them.
     fn fingerprint(&mut self) -> Option<Fingerprint>;
 
-    /// The other end, for messages.
+    /// Name of the other end, for messages.
     fn peer(&self) -> String;
 }
 
-/// Answer to a question for progress.
+/// The answer to a progress request.
 #[derive(Debug)]
-pub enum Asked {
-    /// Frames offered so far.
+pub enum LoadProgress {
+    /// Number of frames offered so far.
     Sent(u64),
-    /// It has ended.
+    /// The generator has ended, with this report.
     Ended(Box<LoadReport>),
 }
 
@@ -77,12 +77,12 @@ impl Carrier for Session {
         read(Session::peer(self), ready.info)
     }
 
-    fn ask(&mut self) -> Result<Asked, WireError> {
+    fn ask(&mut self) -> Result<LoadProgress, WireError> {
         let progress = self.progress()?;
         let peer = Session::peer(self);
         Ok(match progress {
-            Progress::Running(report) => Asked::Sent(read::<LoadReport>(peer, report)?.sent),
-            Progress::Ended(last) => Asked::Ended(Box::new(ended(peer, last.report, last.partial)?)),
+            Progress::Running(report) => LoadProgress::Sent(read::<LoadReport>(peer, report)?.sent),
+            Progress::Ended(last) => LoadProgress::Ended(Box::new(ended(peer, last.report, last.partial)?)),
         })
     }
 
@@ -110,7 +110,7 @@ impl Carrier for Session {
     }
 }
 
-/// Why a generator has no report: one that was kept from starting is to be begun anew.
+/// Explains why a generator sent no report. A generator that missed its start (`late_s`) can be started again.
 fn failure(late_s: Option<f64>, failed: Option<String>, what: &str) -> WireError {
     match late_s {
         Some(late_s) => WireError::StartMissed { late_s },
@@ -124,26 +124,26 @@ fn ended(peer: &str, report: Value, partial: Option<String>) -> Result<LoadRepor
     Ok(LoadReport { failed, ..report })
 }
 
-/// A far generator, for one measurement.
+/// A far generator, used for one measurement.
 pub struct FarSource<'a> {
     carrier: &'a mut dyn Carrier,
     request: LoadRequest,
     sent: u64,
-    /// When its progress was last asked for, and until when it must have ended.
+    /// Time of the last progress request, and the time by which the generator must have ended.
     asked: Instant,
     until: Instant,
     report: Option<LoadReport>,
     failed: Option<WireError>,
     stopped: bool,
-    /// It was taken; one that was refused has nothing to be stopped.
+    /// The far end accepted the request; a refused one has nothing to stop.
     begun: bool,
-    /// Highest rate that it offers [packets/s], as it says.
+    /// Highest rate that the far end allows [packets/s]. `None` without a limit.
     pub most_pps: Option<f64>,
     part: Option<Part>,
 }
 
 impl<'a> FarSource<'a> {
-    /// A generator that is asked for this; the timing is that of the measurement.
+    /// Prepares a request; its timing is replaced by that of the measurement.
     pub fn new(carrier: &'a mut dyn Carrier, request: LoadRequest) -> Self {
         let now = Instant::now();
         Self {
@@ -169,7 +169,7 @@ impl<'a> FarSource<'a> {
         }
     }
 
-    /// Whether it cannot be heard of any more.
+    /// Whether the generator failed or is out of reach.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -199,8 +199,8 @@ impl Source for FarSource<'_> {
     fn sent(&mut self) -> u64 {
         if !self.is_over() && self.asked.elapsed() >= ASK_EVERY {
             match self.carrier.ask() {
-                Ok(Asked::Sent(sent)) => self.sent = sent,
-                Ok(Asked::Ended(report)) => self.report = Some(*report),
+                Ok(LoadProgress::Sent(sent)) => self.sent = sent,
+                Ok(LoadProgress::Ended(report)) => self.report = Some(*report),
                 Err(error) => self.failed = Some(error),
             }
             self.asked = Instant::now();
@@ -254,10 +254,10 @@ impl Source for FarSource<'_> {
     }
 }
 
-/// The highest rate of a far generator; the request's load is how long it sends.
+/// Measures the highest rate of a far generator. The load in the request is the time to send.
 ///
 /// # Errors
-/// It is refused or fails, the far end is gone, or `stop` gives true.
+/// The far end refuses the request, fails or is gone, or `stop` returns true.
 pub fn far_ceiling(
     carrier: &mut dyn Carrier,
     request: &LoadRequest,
@@ -274,7 +274,7 @@ pub fn far_ceiling(
             break carrier.stop()?;
         }
         if asked.elapsed() >= ASK_EVERY {
-            if let Asked::Ended(report) = carrier.ask()? {
+            if let LoadProgress::Ended(report) = carrier.ask()? {
                 break *report;
             }
             asked = Instant::now();

@@ -1,5 +1,6 @@
-//! The reverse: a test in an agent has its client send the load. The test puts orders on a [`Desk`], its client takes them with the
-//! test's reports, has them done by a [`Hand`], and tells what came of them. A test may have its client compute, too.
+//! Reversed roles: a test runs in an agent, and the agent's client sends the load. The test puts commands into an
+//! [`OrderQueue`]. The client fetches them with the test's reports, carries them out by an [`OrderHandler`], and sends
+//! back the results. A test can also have its client compute something.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use netcliff_core::Fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::near::Asked;
+use super::near::LoadProgress;
 use super::{Carrier, LoadKind, LoadReady, LoadReport, LoadRequest, Permission, far_failure};
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
@@ -19,116 +20,121 @@ use crate::error::WireError;
 use crate::generator::RateLimits;
 use crate::thread::Priority;
 
-/// What the client's generator shall do.
+/// A command to the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Send this.
+pub enum GeneratorCommand {
+    /// Send this load.
     Begin(Box<LoadRequest>),
-    /// End it.
+    /// End the load.
     Stop,
-    /// Compute this, beside whatever is sent.
+    /// Compute something while the load, if any, goes on.
     Compute {
-        /// Under which number the answer is expected.
+        /// Number that identifies the answer.
         id: u64,
-        /// What to compute, in the words of the test.
+        /// What to compute, in the test's own form.
         job: Value,
     },
 }
 
-/// What the client says of its generator.
+/// A report of the client on its generator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Said {
-    /// It sends soon.
+enum ClientReport {
+    /// The generator sends soon.
     Ready(LoadReady),
-    /// It cannot.
+    /// The generator cannot send, with the reason.
     Refused(String),
-    /// So many frames so far.
+    /// Number of frames offered so far.
     Sent(u64),
-    /// It has ended.
+    /// The generator has ended.
     Ended(Box<LoadReport>),
-    /// What it computed.
+    /// Number of a computation, and its result.
     Computed(u64, Value),
 }
 
-/// A part of what is said, as JSON text in hexadecimal: a message to an agent is bounded in length and in values, which are counted by
-/// the brackets and commas that they need, and a histogram has thousands.
+/// One chunk of a client's report: JSON text in hexadecimal. An agent bounds the length of a message and the number of
+/// its values, which it counts by brackets and commas. A report has a histogram with thousands of values; as
+/// hexadecimal text it is one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Piece {
+pub struct Chunk {
     text: String,
     last: bool,
 }
 
-/// Longest text of a piece (bytes): in hexadecimal half of the longest message that an agent takes.
-const PIECE_BYTES: usize = 16 << 10;
-/// Longest text of one saying (bytes): an hour of slots and all stalls.
+/// Longest text of a chunk (bytes). In hexadecimal it is half of the longest message that an agent accepts.
+const CHUNK_BYTES: usize = 16 << 10;
+/// Longest text of one report (bytes): room for an hour of slots and all stalls.
 const LONGEST_BYTES: usize = 32 << 20;
-/// How long the client may take to answer an order \[s\]: it may look for a neighbour for a few seconds.
+/// Time allowed for the client's answer to a command \[s\]. The client may need a few seconds to resolve a neighbour's
+/// address.
 const ANSWER_S: f64 = 15.0;
-/// How long a computation may take \[s\]: a chain of a moderated NIC with an application takes seconds a load, and a cliff some ten loads.
+/// Time allowed for a computation \[s\]. One load of a chain with a moderated NIC and an application takes seconds; a
+/// cliff needs about ten loads.
 const COMPUTED_S: f64 = 900.0;
-/// A client that says nothing of a running generator for this long is gone.
+/// A client that reports nothing about a running generator for this long is gone.
 const SILENCE: Duration = Duration::from_secs(4);
-/// How often the client says how far it is.
-const TOLD_EVERY: Duration = Duration::from_millis(200);
+/// Interval between progress reports of the client.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Where orders and answers meet.
+/// The commands of a test and the answers of its client.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct OrderQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    orders: VecDeque<Order>,
+    orders: VecDeque<GeneratorCommand>,
     text: Vec<u8>,
     ready: Option<Result<LoadReady, String>>,
     sent: u64,
     ended: Option<LoadReport>,
     heard: Option<Instant>,
-    /// Computations ordered so far, and the answers that nobody took yet.
+    /// Number of computations requested so far, and the answers that nobody has taken yet.
     computing: u64,
     computed: HashMap<u64, Value>,
     gone: bool,
 }
 
-impl Desk {
+impl OrderQueue {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change leaves a whole state.
+        // A panic of another thread leaves no half-written state: each change is complete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next order for the client.
-    pub fn next(&self) -> Option<Order> {
+    /// Removes the next command for the client. `None` if no command waits.
+    pub fn next(&self) -> Option<GeneratorCommand> {
         self.state().orders.pop_front()
     }
 
-    /// Takes a part of what the client says.
+    /// Accepts one chunk of a client's report.
     ///
     /// # Errors
-    /// It is longer than any saying, or none.
-    pub fn take(&self, piece: Value) -> Result<(), String> {
-        let piece: Piece = serde_json::from_value(piece).map_err(|e| e.to_string())?;
+    /// The chunk is malformed, or the report is longer than 32 MiB (`LONGEST_BYTES`).
+    pub fn take(&self, chunk: Value) -> Result<(), String> {
+        let chunk: Chunk = serde_json::from_value(chunk).map_err(|e| e.to_string())?;
         let mut state = self.state();
-        if state.text.len() + piece.text.len() > LONGEST_BYTES {
+        if state.text.len() + chunk.text.len() > LONGEST_BYTES {
             return Err(format!("more than {LONGEST_BYTES} bytes about a generator"));
         }
-        state.text.extend(bytes_of(&piece.text)?);
+        state.text.extend(bytes_of(&chunk.text)?);
         state.heard = Some(Instant::now());
-        if !piece.last {
+        if !chunk.last {
             return Ok(());
         }
         let text = std::mem::take(&mut state.text);
         match serde_json::from_slice(&text).map_err(|e| e.to_string())? {
-            Said::Ready(ready) => state.ready = Some(Ok(ready)),
-            Said::Refused(why) => state.ready = Some(Err(why)),
-            Said::Sent(sent) => state.sent = sent,
-            Said::Ended(report) => state.ended = Some(*report),
-            Said::Computed(id, _) if id >= state.computing => return Err(format!("computation {id} was not ordered")),
-            Said::Computed(id, answer) => {
+            ClientReport::Ready(ready) => state.ready = Some(Ok(ready)),
+            ClientReport::Refused(why) => state.ready = Some(Err(why)),
+            ClientReport::Sent(sent) => state.sent = sent,
+            ClientReport::Ended(report) => state.ended = Some(*report),
+            ClientReport::Computed(id, _) if id >= state.computing => {
+                return Err(format!("computation {id} was not ordered"));
+            }
+            ClientReport::Computed(id, answer) => {
                 state.computed.insert(id, answer);
             }
         }
@@ -137,28 +143,28 @@ impl Desk {
         Ok(())
     }
 
-    /// The client is gone: whoever waits for it ends.
+    /// Records that the client is gone, so that waiting threads return.
     pub fn leave(&self) {
         self.state().gone = true;
         self.changed.notify_all();
     }
 
-    /// Has the client compute, and waits for its answer.
+    /// Requests a computation from the client and waits for the answer.
     ///
     /// # Errors
-    /// The client is gone, or takes longer than 15 minutes (`COMPUTED_S`).
+    /// The client is gone, or the answer takes longer than 15 minutes (`COMPUTED_S`).
     pub fn compute(&self, job: Value) -> Result<Value, WireError> {
         let id = {
             let mut state = self.state();
             let id = state.computing;
             state.computing += 1;
-            state.orders.push_back(Order::Compute { id, job });
+            state.orders.push_back(GeneratorCommand::Compute { id, job });
             id
         };
         self.wait(COMPUTED_S, |state| state.computed.remove(&id))
     }
 
-    /// Waits until there is an answer.
+    /// Waits up to `most_s` until `of` finds an answer in the state.
     fn wait<T>(&self, most_s: f64, mut of: impl FnMut(&mut State) -> Option<T>) -> Result<T, WireError> {
         let until = Instant::now() + Duration::from_secs_f64(most_s);
         let mut state = self.state();
@@ -175,16 +181,16 @@ impl Desk {
     }
 }
 
-/// The generator of the client of a test, as the test sees it.
+/// The generator on the client's host, seen from the test in the agent.
 #[derive(Debug)]
 pub struct Reverse {
-    /// Where orders and answers meet.
-    pub desk: Arc<Desk>,
-    /// Both ends read the same clock.
+    /// The commands for the client and its answers.
+    pub desk: Arc<OrderQueue>,
+    /// Whether both ends read the same monotonic clock.
     pub shares_clock: bool,
     /// Facts of the client's host.
     pub fingerprint: Fingerprint,
-    /// The client, for messages.
+    /// Name of the client, for messages.
     pub peer: String,
 }
 
@@ -193,15 +199,15 @@ impl Carrier for Reverse {
         {
             let mut state = self.desk.state();
             (state.ready, state.ended, state.sent) = (None, None, 0);
-            state.orders.push_back(Order::Begin(Box::new(request.clone())));
+            state.orders.push_back(GeneratorCommand::Begin(Box::new(request.clone())));
         }
         self.desk.wait(ANSWER_S, |state| state.ready.take())?.map_err(far_failure)
     }
 
-    fn ask(&mut self) -> Result<Asked, WireError> {
+    fn ask(&mut self) -> Result<LoadProgress, WireError> {
         match self.ended()? {
-            Some(report) => Ok(Asked::Ended(Box::new(report))),
-            None => Ok(Asked::Sent(self.desk.state().sent)),
+            Some(report) => Ok(LoadProgress::Ended(Box::new(report))),
+            None => Ok(LoadProgress::Sent(self.desk.state().sent)),
         }
     }
 
@@ -217,7 +223,7 @@ impl Carrier for Reverse {
     }
 
     fn stop(&mut self) -> Result<LoadReport, WireError> {
-        self.desk.state().orders.push_back(Order::Stop);
+        self.desk.state().orders.push_back(GeneratorCommand::Stop);
         self.desk.wait(ANSWER_S, |state| state.ended.take())
     }
 
@@ -234,32 +240,36 @@ impl Carrier for Reverse {
     }
 }
 
-/// The client's generator, which does what a test in an agent orders.
-pub struct Hand {
+/// Runs the client's generator by the commands of a test in an agent.
+pub struct OrderHandler {
     kind: LoadKind,
-    /// The address of this host that the control connection has.
+    /// Local address of the control connection.
     control: Option<IpAddr>,
     load: Option<Box<dyn FarEnd>>,
-    told: Instant,
+    reported: Instant,
 }
 
-impl std::fmt::Debug for Hand {
+impl std::fmt::Debug for OrderHandler {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Hand").field("kind", &self.kind).field("sends", &self.load.is_some()).finish_non_exhaustive()
+        out.debug_struct("OrderHandler")
+            .field("kind", &self.kind)
+            .field("sends", &self.load.is_some())
+            .finish_non_exhaustive()
     }
 }
 
-impl Hand {
-    /// A generator in a network namespace, or in this process's, that offers at most so much \[packets/s\].
+impl OrderHandler {
+    /// Prepares a generator in a network namespace (`None`: that of this process) that offers at most `most_pps`
+    /// \[packets/s\].
     pub fn new(netns: Option<PathBuf>, control: Option<IpAddr>, most_pps: Option<f64>, priority: Priority) -> Self {
         let kind = LoadKind { permission: Permission::Any, netns, limits: RateLimits::of(most_pps), priority };
-        Self { kind, control, load: None, told: Instant::now() }
+        Self { kind, control, load: None, reported: Instant::now() }
     }
 
-    /// Does what is ordered; returns what to tell.
-    pub fn obey(&mut self, order: &Order) -> Vec<Piece> {
+    /// Carries out a command. Returns the chunks to send to the agent.
+    pub fn obey(&mut self, order: &GeneratorCommand) -> Vec<Chunk> {
         match order {
-            Order::Begin(request) => {
+            GeneratorCommand::Begin(request) => {
                 let started = serde_json::to_value(request)
                     .map_err(|e| e.to_string())
                     .and_then(|settings| self.kind.start(&settings, &self.context()?));
@@ -268,14 +278,14 @@ impl Hand {
                 {
                     Ok((ready, load)) => {
                         self.load = Some(load);
-                        pieces(&Said::Ready(ready))
+                        chunks_of(&ClientReport::Ready(ready))
                     }
-                    Err(why) => pieces(&Said::Refused(why)),
+                    Err(why) => chunks_of(&ClientReport::Refused(why)),
                 }
             }
-            Order::Stop => self.end(),
-            // Whoever offers to compute does it.
-            Order::Compute { .. } => Vec::new(),
+            GeneratorCommand::Stop => self.end(),
+            // The caller carries out computations.
+            GeneratorCommand::Compute { .. } => Vec::new(),
         }
     }
 
@@ -283,42 +293,42 @@ impl Hand {
         Ok(Context { local: self.control, token: Token::new().map_err(|e| e.to_string())? })
     }
 
-    /// Looks after what is being sent; returns what to tell. Call it many times a second.
-    pub fn look(&mut self) -> Vec<Piece> {
+    /// Checks on the running generator. Returns the chunks to send to the agent. Call it many times a second.
+    pub fn look(&mut self) -> Vec<Chunk> {
         let Some(load) = &mut self.load else { return Vec::new() };
         if load.finished() {
             return self.end();
         }
-        if self.told.elapsed() < TOLD_EVERY {
+        if self.reported.elapsed() < REPORT_INTERVAL {
             return Vec::new();
         }
-        self.told = Instant::now();
+        self.reported = Instant::now();
         let sent = load.report().ok().and_then(|report| report.get("sent")?.as_u64());
-        pieces(&Said::Sent(sent.unwrap_or(0)))
+        chunks_of(&ClientReport::Sent(sent.unwrap_or(0)))
     }
 
-    fn end(&mut self) -> Vec<Piece> {
-        // What has ended by itself was told.
+    fn end(&mut self) -> Vec<Chunk> {
+        // A generator that ended by itself has been reported already.
         let Some(load) = self.load.take() else { return Vec::new() };
         let report = serde_json::from_value(load.stop()).unwrap_or_else(|error: serde_json::Error| LoadReport {
             failed: Some(error.to_string()),
             ..LoadReport::default()
         });
-        pieces(&Said::Ended(Box::new(report)))
+        chunks_of(&ClientReport::Ended(Box::new(report)))
     }
 }
 
-/// The answer to [`Order::Compute`] of this number, as it is told.
-pub fn computed(id: u64, answer: Value) -> Vec<Piece> {
-    pieces(&Said::Computed(id, answer))
+/// The chunks that report the answer to the [`GeneratorCommand::Compute`] with this number.
+pub fn computed(id: u64, answer: Value) -> Vec<Chunk> {
+    chunks_of(&ClientReport::Computed(id, answer))
 }
 
-fn pieces(said: &Said) -> Vec<Piece> {
-    // Plain data of numbers and names.
-    let text = serde_json::to_vec(said).unwrap_or_default();
-    let parts: Vec<&[u8]> = text.chunks(PIECE_BYTES).collect();
+fn chunks_of(report: &ClientReport) -> Vec<Chunk> {
+    // Serialisation cannot fail: the data are numbers and names.
+    let text = serde_json::to_vec(report).unwrap_or_default();
+    let parts: Vec<&[u8]> = text.chunks(CHUNK_BYTES).collect();
     let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect();
-    parts.iter().enumerate().map(|(place, part)| Piece { text: hex(part), last: place + 1 == parts.len() }).collect()
+    parts.iter().enumerate().map(|(place, part)| Chunk { text: hex(part), last: place + 1 == parts.len() }).collect()
 }
 
 fn bytes_of(hex: &str) -> Result<Vec<u8>, String> {

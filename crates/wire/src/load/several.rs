@@ -1,4 +1,4 @@
-//! Several generators that share a load.
+//! [`Several`]: several far generators that share a load.
 
 use std::thread;
 
@@ -9,19 +9,19 @@ use crate::generator::{Ceiling, SenderFailure, SenderReport, Window};
 use crate::run::Timing;
 use crate::source::{Part, Source};
 
-/// Far generators that start together, for one measurement. Each has a run id, a schedule and a window of its own.
+/// Far generators that start together for one measurement. Each has its own run id, schedule and window.
 pub struct Several<'a> {
     sources: Vec<FarSource<'a>>,
     windows: Vec<Window>,
 }
 
 impl<'a> Several<'a> {
-    /// Of these, at least one.
+    /// Combines these generators; `sources` is not empty.
     pub fn new(sources: Vec<FarSource<'a>>) -> Self {
         Self { sources, windows: Vec::new() }
     }
 
-    /// Highest rate that all together offer in equal shares [packets/s]; None: as fast as they can.
+    /// Highest rate that all generators together offer in equal shares [packets/s]. `None` if no generator has a limit.
     pub fn most_pps(&self) -> Option<f64> {
         let least = self.sources.iter().filter_map(|source| source.most_pps).reduce(f64::min);
         least.map(|least_pps| least_pps * self.sources.len() as f64)
@@ -30,15 +30,15 @@ impl<'a> Several<'a> {
 
 impl Source for Several<'_> {
     fn prepare(&mut self, timing: Timing) -> Result<Vec<Window>, WireError> {
-        // At once: each sends a fixed time after it has been asked.
+        // All requests leave at once, because each generator starts a fixed time after its request.
         let outcomes: Vec<Result<Vec<Window>, WireError>> = match &mut self.sources[..] {
             [only] => vec![only.prepare(timing)],
             all => thread::scope(|scope| {
                 let asked: Vec<_> = all.iter_mut().map(|source| scope.spawn(move || source.prepare(timing))).collect();
-                let told = |outcome: thread::Result<_>| {
+                let joined = |outcome: thread::Result<_>| {
                     outcome.unwrap_or_else(|panic| Err(WireError::died("generator", &*panic)))
                 };
-                asked.into_iter().map(|asked| told(asked.join())).collect()
+                asked.into_iter().map(|asked| joined(asked.join())).collect()
             }),
         };
         match outcomes.into_iter().collect::<Result<Vec<_>, _>>() {
@@ -63,7 +63,7 @@ impl Source for Several<'_> {
 
     fn is_finished(&mut self) -> bool {
         let over: Vec<bool> = self.sources.iter_mut().map(FarSource::is_finished).collect();
-        // One that fails leaves a load that nobody asked for.
+        // If one generator fails, the remaining load is not the one requested: stop the others.
         if self.sources.iter().any(FarSource::has_failed) {
             self.stop();
         }
@@ -111,10 +111,10 @@ impl Source for Several<'_> {
     }
 }
 
-/// The highest rates of far generators that send at once; the requests' load is how long they send.
+/// Measures the highest rates of far generators that send at once. The load in each request is the time to send.
 ///
 /// # Errors
-/// As [`far_ceiling`], of the first that fails.
+/// The first error of any generator, see [`far_ceiling`].
 pub fn far_ceilings(
     asked: Vec<(&mut dyn Carrier, LoadRequest)>,
     stop: &(dyn Fn() -> bool + Sync),
@@ -124,8 +124,8 @@ pub fn far_ceilings(
             .into_iter()
             .map(|(carrier, request)| scope.spawn(move || far_ceiling(carrier, &request, &|| stop())))
             .collect();
-        let told =
+        let joined =
             |outcome: thread::Result<_>| outcome.unwrap_or_else(|panic| Err(WireError::died("generator", &*panic)));
-        begun.into_iter().map(|begun| told(begun.join())).collect()
+        begun.into_iter().map(|begun| joined(begun.join())).collect()
     })
 }

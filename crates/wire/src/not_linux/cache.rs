@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-/// 0: not reported.
+/// Always 0: not reported.
 pub(super) fn share(_: &File) -> f64 {
     0.0
 }

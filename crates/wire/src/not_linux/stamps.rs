@@ -10,7 +10,7 @@ fn refused<T>() -> Result<T, WireError> {
     Err(WireError::system("stamp frames", netcliff_bsd::refused("SO_TIMESTAMPING")))
 }
 
-/// Times of one frame at one port; None: not reported.
+/// Timestamps of one frame at one port. `None`: not reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) software_ns: Option<i64>,
@@ -23,7 +23,7 @@ impl Times {
     }
 }
 
-/// Sends one frame at a time; on this system none can be opened.
+/// Sends one frame at a time. It cannot be opened on this system.
 #[derive(Debug)]
 pub(in crate::forward) struct Tagger(Infallible);
 
@@ -45,7 +45,7 @@ impl Tagger {
     }
 }
 
-/// Receives one frame; on this system none can be opened.
+/// Receives one frame. It cannot be opened on this system.
 #[derive(Debug)]
 pub(in crate::forward) struct Tap(Infallible);
 

@@ -12,12 +12,12 @@ fn refused<T>() -> Result<T, WireError> {
     Err(WireError::system("set up io_uring", netcliff_bsd::refused("io_uring")))
 }
 
-/// None are needed.
+/// Always 0: no buffers are needed.
 pub(super) fn receive_bytes(_: usize) -> usize {
     0
 }
 
-/// Sends; on this system none can be made.
+/// Sends a stream. It cannot be made on this system.
 pub(super) struct Sender(Infallible);
 
 impl Sender {
@@ -32,7 +32,7 @@ impl DataPath for Sender {
     }
 }
 
-/// A receive that stays armed; on this system none can be made.
+/// A receive request that stays active. It cannot be made on this system.
 pub(super) struct Multishot<'a>(Infallible, PhantomData<&'a ()>);
 
 impl<'a> Multishot<'a> {
@@ -45,7 +45,7 @@ impl<'a> Multishot<'a> {
     }
 }
 
-/// Receives a stream; on this system none can be made.
+/// Receives a stream. It cannot be made on this system.
 pub(super) struct Receiver(Infallible);
 
 impl Receiver {

@@ -1,4 +1,4 @@
-//! The closed loop: each answer is followed by the next request.
+//! The closed loop: each answer triggers the next request.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -12,10 +12,10 @@ use super::socket::{Got, Socket};
 use crate::clock;
 use crate::control::key::Token;
 
-/// Why a flow ended early, in words; `None`: it did not.
+/// Why a flow ended early, as a message. `None` if it did not.
 type Ended = Option<String>;
 
-/// `depth` requests under way on a stream: answers come in the order of their requests.
+/// Runs a flow on a stream with `depth` requests under way. Answers come in the order of their requests.
 pub(super) fn stream(flow: &mut Flow<'_>, socket: &Socket) -> Ended {
     let (response, depth) = (flow.settings.response_bytes, flow.settings.depth as usize);
     let request = vec![0x5a; flow.settings.request_bytes];
@@ -64,7 +64,7 @@ pub(super) fn stream(flow: &mut Flow<'_>, socket: &Socket) -> Ended {
     }
 }
 
-/// `depth` datagrams under way: each may be lost, or be answered after it was given up.
+/// Runs a flow of datagrams with `depth` requests under way. Each may be lost, or be answered after it was given up.
 pub(super) fn datagrams(flow: &mut Flow<'_>, socket: &Socket) -> Ended {
     let (response, depth) = (flow.settings.response_bytes, flow.settings.depth as usize);
     let mut request = vec![0x5a; flow.settings.request_bytes];
@@ -103,7 +103,7 @@ pub(super) fn datagrams(flow: &mut Flow<'_>, socket: &Socket) -> Ended {
                     None => flow.counts.late_answers += u64::from(flow.window.holds(now_ns)),
                 }
             }
-            // Another size is the reply to joining, seen twice.
+            // A datagram of another size is a second reply to the proof.
             Ok(_) => {}
             Err(e) => return Some(broken("a response", &e)),
         }
@@ -114,7 +114,7 @@ pub(super) fn datagrams(flow: &mut Flow<'_>, socket: &Socket) -> Ended {
     }
 }
 
-/// A connection for each transaction.
+/// Runs a flow that opens a connection for each transaction.
 pub(super) fn connections(
     flow: &mut Flow<'_>,
     (address, number): (SocketAddr, u32),
@@ -124,7 +124,7 @@ pub(super) fn connections(
     let mut request = vec![0x5a; Token::PROOF_BYTES + flow.settings.request_bytes];
     let mut response = vec![0; flow.settings.response_bytes];
     for connection in 0.. {
-        // Derived before the time begins: it is no part of the transaction.
+        // The proof is computed before the time starts: it is not part of the transaction.
         request[..Token::PROOF_BYTES].copy_from_slice(&greeting(token, number, connection));
         let began_ns = clock::monotonic_ns();
         flow.pass(began_ns);
@@ -136,7 +136,7 @@ pub(super) fn connections(
         match done {
             Ok(()) if flow.window.holds(now_ns) => {
                 flow.count(began_ns, now_ns);
-                // From before the connection: what makes it is part of the request.
+                // The one-way time starts before the connection: opening it is part of the request.
                 flow.one_way(&response, began_ns, now_ns);
             }
             Ok(()) => {}
@@ -158,7 +158,8 @@ fn transaction(address: SocketAddr, request: &[u8], response: &mut [u8], timeout
     reset_on_close(&stream)
 }
 
-/// Closes by a reset: otherwise each transaction would leave a TIME_WAIT for a minute, and a host has 28 000 ports.
+/// Closes the socket by a reset. Otherwise each transaction would leave a TIME_WAIT entry for a minute, and a host has
+/// only 28 000 ports.
 fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     // SAFETY: the descriptor is open, and the value is a linger of the length given that outlives the call.

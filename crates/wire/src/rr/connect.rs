@@ -1,4 +1,4 @@
-//! A flow's connection from the near end, token shown.
+//! Connects a flow of the near end and proves the token.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use crate::control::key::{Proven, Purpose, Token};
 use crate::error::WireError;
 
-/// How long a connection may take.
+/// Time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Between two tries to join over UDP.
+/// Time between two attempts to join over UDP.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What the connection of a flow shows; the `number`th of it where each transaction has its own.
+/// The proof that a flow's connection sends first. `number` counts the connections of the flow.
 pub(super) fn greeting(token: &Token, flow: u32, number: u64) -> [u8; Token::PROOF_BYTES] {
     token.proof(Purpose::Join, Proven { flow, number })
 }
@@ -25,7 +25,7 @@ pub(super) fn tcp(address: SocketAddr, shown: &[u8]) -> Result<OwnedFd, WireErro
     Ok(stream.into())
 }
 
-/// Proves the token until the far end does: either datagram can be lost.
+/// Sends the proof until the far end answers with its own: either datagram can be lost.
 pub(super) fn udp(address: SocketAddr, token: &Token, flow: u32) -> Result<OwnedFd, WireError> {
     let failed = |e| WireError::system(format!("send datagrams to {address}"), e);
     let any: IpAddr = match address {

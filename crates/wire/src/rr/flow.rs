@@ -1,4 +1,4 @@
-//! A flow of the near end, closed or open loop: its window, its counts, how it reads an answer.
+//! A flow of the near end, in a closed or open loop: its window, its counts, and how it parses an answer.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Window {
     }
 }
 
-/// What a flow counted.
+/// The counts of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) transactions: u64,
@@ -32,20 +32,20 @@ pub(super) struct Counts {
     pub(super) back: Latency,
     pub(super) lateness: Latency,
     pub(super) timeouts: u64,
-    /// Requests due in the window that never left.
+    /// Number of requests due in the window that never left.
     pub(super) unsent: u64,
     pub(super) late_answers: u64,
     /// CPU time of the thread within the window (ns).
     pub(super) cpu_ns: u64,
-    /// Cycles and instructions of the thread within the window, where the CPU counts them.
+    /// Cycles and instructions of the thread within the window. `None` if the CPU does not count them.
     pub(super) hardware: Option<Hardware>,
-    /// When it began (ns).
+    /// Time of the flow's first request (ns).
     pub(super) began_ns: Option<u64>,
-    /// Why it ended before its time.
+    /// Why the flow ended early. `None` if it did not.
     pub(super) ended: Option<String>,
 }
 
-/// A flow at work.
+/// A running flow.
 #[derive(Debug)]
 pub(super) struct Flow<'a> {
     pub(super) settings: &'a Settings,
@@ -54,11 +54,11 @@ pub(super) struct Flow<'a> {
     counters: Option<Counters>,
     opened: Option<Used>,
     closed: Option<Used>,
-    /// Cell that shows its counts so far to other threads.
+    /// Cell that exposes the counts so far to other threads.
     shown: Option<&'a Cell>,
 }
 
-/// What the thread has used so far.
+/// CPU use of the thread so far.
 #[derive(Debug, Clone, Copy)]
 struct Used {
     cpu_ns: u64,
@@ -75,7 +75,7 @@ impl<'a> Flow<'a> {
         Duration::from_secs_f64(self.settings.timeout_s)
     }
 
-    /// Reads the thread's CPU clock and counters as the window opens and closes.
+    /// Reads the thread's CPU clock and counters when the window opens and when it closes.
     #[inline]
     pub(super) fn pass(&mut self, now_ns: u64) {
         if let Some(shown) = self.shown {
@@ -94,7 +94,7 @@ impl<'a> Flow<'a> {
         Used { cpu_ns, hardware: self.counters.as_ref().and_then(|counters| counters.read().ok()) }
     }
 
-    /// Counts a transaction that began (or was due) and ended then.
+    /// Counts a transaction that started (or was due) at `began_ns` and ended at `ended_ns`.
     #[inline]
     pub(super) fn count(&mut self, began_ns: u64, ended_ns: u64) {
         self.counts.transactions += 1;
@@ -105,11 +105,11 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Counts the one-way delays of an answer that holds time stamps.
+    /// Counts the one-way delays of an answer with timestamps.
     #[inline]
     pub(super) fn one_way(&mut self, answer: &[u8], sent_ns: u64, received_ns: u64) {
         if answer.len() >= STAMPED_BYTES {
-            // Between clocks that are not the same these mean nothing; the near end then leaves them out.
+            // If the two ends have different clocks, these values mean nothing, and the near end omits them.
             self.counts.forth.record_ns(number(&answer[8..16]).saturating_sub(sent_ns));
             self.counts.back.record_ns(received_ns.saturating_sub(number(&answer[16..24])));
         }
@@ -126,7 +126,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// A little-endian number of eight bytes.
+/// Reads a little-endian number of eight bytes.
 #[inline]
 pub(super) fn number(bytes: &[u8]) -> u64 {
     let mut eight = [0; 8];

@@ -1,7 +1,7 @@
-//! Transactions while a test runs: [`Interval`].
+//! Interim reports of a running test: the transactions of each [`Interval`].
 //!
-//! Each flow writes what it has counted into a cell of its own, a few stores into its own cache lines and no call; the thread that
-//! opens and closes the window reads them. Where no intervals are wanted there are no cells.
+//! Each flow writes its counts into a cell of its own: a few stores into its own cache lines and no system call. The
+//! thread that opens and closes the window reads the cells. Without interim reports there are no cells.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,33 +12,33 @@ use crate::ticks::{Tick, Ticks};
 /// Transactions of all flows in an interval of the open window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// When it began, since the window opened (s).
+    /// Start of the interval, since the window opened (s).
     pub from_s: f64,
-    /// When it ended, likewise (s).
+    /// End of the interval, since the window opened (s).
     pub to_s: f64,
-    /// Requests that were answered.
+    /// Number of requests that were answered.
     pub transactions: u64,
-    /// Mean latency of these (s); None: there were none.
+    /// Mean latency of the transactions (s). `None` if there were none.
     pub mean_s: Option<f64>,
-    /// The longest (s), likewise.
+    /// Longest latency of the transactions (s). `None` if there were none.
     pub max_s: Option<f64>,
-    /// Requests that were given up.
+    /// Number of requests that were given up.
     pub timeouts: u64,
 }
 
 impl Interval {
-    /// Transactions a second.
+    /// Transactions per second.
     pub fn rate_per_s(&self) -> f64 {
         self.transactions as f64 / (self.to_s - self.from_s).max(1e-9)
     }
 }
 
-/// The receiver of intervals, and their length.
+/// The receiver of interim reports, and the length of an interval.
 #[derive(Clone, Copy)]
 pub struct Intervals<'a> {
     /// Length of an interval.
     pub every: Duration,
-    /// Called right after each by the thread that closes the window: it must not wait.
+    /// Called after each interval by the thread that closes the window. It must not block.
     pub told: &'a (dyn Fn(Interval) + Sync),
 }
 
@@ -48,19 +48,19 @@ impl fmt::Debug for Intervals<'_> {
     }
 }
 
-/// What a flow has counted in its window, on cache lines of its own.
+/// A flow's counts in its window, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Cell {
     transactions: AtomicU64,
     latency_ns: AtomicU64,
-    /// Since it was last read.
+    /// Longest latency since the last read (ns).
     max_ns: AtomicU64,
     timeouts: AtomicU64,
 }
 
 impl Cell {
-    /// Notes a transaction; only the flow itself does.
+    /// Records a transaction. Only the flow's own thread calls this.
     #[inline]
     pub(super) fn count(&self, latency_ns: u64) {
         let add = |cell: &AtomicU64, more: u64| cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -96,24 +96,24 @@ pub(super) struct IntervalReader<'a> {
 }
 
 impl<'a> IntervalReader<'a> {
-    /// From the opening of the window on.
+    /// Starts at the opening of the window.
     pub(super) fn new(wanted: Intervals<'a>, cells: &'a [Cell], opened_ns: u64) -> Self {
         Self { wanted, cells, ticks: Ticks::new(wanted.every, opened_ns), last: Totals::default() }
     }
 
-    /// When the next one ends (ns).
+    /// End of the interval under way (ns).
     pub(super) fn due_ns(&self) -> u64 {
         self.ticks.due_ns()
     }
 
-    /// Reports the interval that has ended by now, if one has.
+    /// Reports the interval that has ended by `now_ns`, if any.
     pub(super) fn look(&mut self, now_ns: u64) {
         if let Some(tick) = self.ticks.passed(now_ns) {
             self.tell(tick);
         }
     }
 
-    /// Reports the rest of the window as it closes, unless it is negligible.
+    /// Reports the last, incomplete interval when the window closes, unless it is negligible.
     pub(super) fn rest(mut self, now_ns: u64) {
         if let Some(tick) = self.ticks.rest(now_ns) {
             self.tell(tick);
@@ -166,7 +166,7 @@ mod tests {
         let first = heard.try_recv().expect("it is over");
         assert_eq!((first.from_s, first.to_s, first.transactions, first.timeouts), (0.0, 1.0, 3, 0));
         assert_eq!((first.mean_s, first.max_s, first.rate_per_s()), (Some(20e-6), Some(30e-6), 3.0));
-        // The longest is that of its interval; of none there is no latency.
+        // The longest latency belongs to its interval; an interval without transactions has no latency.
         cells[1].count(5_000);
         cells[1].gave_up(2);
         reader.look(3 * S);

@@ -1,4 +1,4 @@
-//! The requesting end: a thread a flow, one window for all, and the results.
+//! The requesting end: one thread per flow, one window for all flows, and the results.
 
 mod summary;
 
@@ -27,58 +27,58 @@ use crate::schedule::Schedule;
 use crate::thread::{self as place, Placement};
 use crate::transfer::wait_until;
 
-/// From the last connection to the first request.
+/// Time from the last connection to the first request (ns).
 pub(super) const LEAD_NS: u64 = 5_000_000;
-/// What an end reports that waited for another which gave up.
+/// Reported by an end that waited for another end which gave up.
 pub const OTHER_GAVE_UP: &str = "another end that was to begin with it gave up";
-/// How often the run checks whether to end.
+/// Interval between checks whether to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Where a flow finds its far end.
+/// How a flow reaches its far end.
 #[derive(Debug)]
 pub enum Target {
-    /// An address, by TCP or UDP; the token lets the flow in.
+    /// By TCP or UDP to an address. The token admits the flow.
     Address(SocketAddr),
-    /// An end of a pair.
+    /// By one end of a pair of Unix sockets.
     Pair(UnixStream),
 }
 
-/// Reads the far end's totals as the window opens and closes; `None` if it is gone.
+/// Reads the far end's totals when the window opens and when it closes. `None` if the far end is gone.
 pub type Far<'a> = dyn FnMut() -> Option<ServerCount> + 'a;
 
-/// What a run needs beside its settings.
+/// The environment of a run, in addition to its settings.
 #[derive(Debug)]
 pub struct Near<'a> {
     /// A target for each flow.
     pub targets: Vec<Target>,
     /// The token that flows have to prove to the far end.
     pub token: Token,
-    /// Where the flows' threads run; its CPU where the settings have no list.
+    /// Placement of the flows' threads. Its CPU applies if the settings have no list of CPUs.
     pub placement: Placement,
-    /// The two ends, in words.
+    /// Description of the path between the two ends.
     pub path: String,
-    /// True where the far end reads the same monotonic clock.
+    /// Whether the far end reads the same monotonic clock.
     pub same_clock: bool,
-    /// True where the far end is on this host, so that its CPU time is seen here.
+    /// Whether the far end is on this host, so that its CPU time is measured here.
     pub same_host: bool,
-    /// Set to end the test early: what was measured is kept.
+    /// Flag that ends the test early; the results so far are reported.
     pub stop: &'a AtomicBool,
-    /// Set when the far end is gone.
+    /// Flag that is set when the far end is gone.
     pub gone: Option<Arc<AtomicBool>>,
-    /// The receiver of intervals while it runs.
+    /// Receives the interim reports. `None` if none were requested.
     pub intervals: Option<Intervals<'a>>,
-    /// Others that begin at the same time.
+    /// Other requesting ends that start at the same time.
     pub others: Option<&'a Rendezvous>,
 }
 
-/// Everything measured, before it is summarised.
+/// All measured values, before they are summarised.
 struct Measured {
     window: Window,
     closed_ns: u64,
     flows: Vec<Counts>,
     far: (Option<ServerCount>, Option<ServerCount>),
     splits: Vec<CpuSplit>,
-    /// The same by ticks.
+    /// CPU use of the host by the kernel's ticks.
     ticks: Vec<SystemShares>,
     stopped: Option<&'static str>,
 }
@@ -86,7 +86,7 @@ struct Measured {
 /// Runs the requesting end through warm-up and window.
 ///
 /// # Errors
-/// A setting is out of range, or a flow cannot be placed or connected. What fails later makes the report partial.
+/// A setting is out of range, or a flow cannot be placed or connected. A later failure makes the report partial.
 pub fn run(
     settings: &Settings,
     mut near: Near<'_>,
@@ -108,7 +108,7 @@ pub fn run(
                 let prepared = prepare(settings, number, target, near, &quit);
                 let failed = prepared.is_err();
                 let (socket, outcome) = prepared.map_or_else(|e| (None, Err(e)), |socket| (Some(socket), Ok(())));
-                // The run waits for it.
+                // The run waits for this message.
                 let _ = connected.send(outcome);
                 let (Some(socket), Ok(window), false) = (socket, start.recv(), failed) else {
                     return Counts::default();
@@ -124,7 +124,7 @@ pub fn run(
             threads.push((thread.map_err(|e| WireError::system("start a client thread", e))?, go));
         }
         drop(connected);
-        // The first failure; the other threads end as their starting signal is dropped.
+        // Report the first failure. The other threads end when their start channel is dropped.
         ready.iter().take(threads.len()).collect::<Result<(), _>>()?;
         let begins_ns = match near.others {
             None => clock::monotonic_ns() + LEAD_NS,
@@ -150,7 +150,7 @@ pub fn run(
     Ok(summary::report(settings, &near, measured))
 }
 
-/// A flow's socket, or none where each transaction makes its own.
+/// Opens a flow's socket. `None` if each transaction opens its own.
 fn prepare(
     settings: &Settings,
     number: usize,
@@ -197,7 +197,7 @@ fn flow(mut flow: Flow<'_>, number: u32, prepared: Prepared, near: &Near<'_>, qu
     flow.finish(ended)
 }
 
-/// Reads the meters as the window opens and closes, and ends the test early where it must.
+/// Reads the meters when the window opens and when it closes. Ends the test early if necessary.
 fn watch(
     (window, mut intervals): (Window, Option<IntervalReader<'_>>),
     near: &Near<'_>,
@@ -212,7 +212,7 @@ fn watch(
         } else if near.gone.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed)) {
             Some("the far end is gone")
         } else if all_ended() {
-            // Each flow reports why.
+            // Each flow reports its reason.
             Some("all flows ended")
         } else {
             None
@@ -236,7 +236,7 @@ fn watch(
     let mut totals = (None, None);
     let (mut splits, mut ticks) = (Vec::new(), Vec::new());
     if stopped.is_none() {
-        // A meter that fails leaves its figures out.
+        // If a meter fails, its values are omitted.
         let marked = meter.as_mut().is_some_and(|meter| meter.mark().is_ok());
         let from = SystemStamp::now().ok();
         totals.0 = far();

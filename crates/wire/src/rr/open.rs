@@ -1,5 +1,5 @@
-//! The open loop: requests leave on a schedule, whatever becomes of the answers. Latency counts from the time a request was
-//! due, so that what waits behind a slow answer is slow too (no coordinated omission).
+//! The open loop: requests leave on a schedule, independent of the answers. Latency counts from the time a request was
+//! due, so that a request that waits behind a slow answer counts as slow too (no coordinated omission).
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -11,16 +11,17 @@ use super::settings::{Receive, Transport};
 use super::socket::{Got, Socket};
 use crate::clock;
 
-/// Requests under way at most; beyond that they wait at the near end, and the wait counts.
+/// Largest number of requests under way. Further requests wait at the near end, and the wait counts as latency.
 const MOST_UNDER_WAY: usize = 65_536;
-/// A sleep ends this much before a request is due: the kernel wakes a sleeper some 50 us late by default.
+/// A sleep ends this long before a request is due \[ns\]: by default the kernel wakes a sleeper some 50 us late.
 const WAKE_EARLY_NS: u64 = 60_000;
 
-/// When requests are due (ns of `CLOCK_MONOTONIC`); the first one that has not left is seen.
+/// Times at which requests are due (ns of `CLOCK_MONOTONIC`). The iterator's head is the first request that has not
+/// left.
 type Dues<'a> = Peekable<&'a mut dyn Iterator<Item = u64>>;
 
 /// A request under way.
-struct Asked {
+struct PendingRequest {
     sequence: u64,
     due_ns: u64,
     sent_ns: u64,
@@ -31,15 +32,15 @@ struct Loop<'f, 's, 'a> {
     socket: &'s Socket,
     datagrams: bool,
     request: Vec<u8>,
-    /// Bytes of the first unsent request that have left.
+    /// Number of bytes of the first unsent request that have left.
     left: usize,
     sequence: u64,
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<PendingRequest>,
     buffer: Vec<u8>,
     have: usize,
 }
 
-/// Runs one flow; the schedule gives offsets from the beginning (ns). Why it ended early, in words.
+/// Runs one flow. The schedule gives offsets from the start (ns). Returns why the flow ended early, as a message.
 pub(super) fn run(flow: &mut Flow<'_>, socket: &Socket, schedule: &mut dyn Iterator<Item = u64>) -> Option<String> {
     let settings = flow.settings;
     let mut at_work = Loop {
@@ -93,7 +94,7 @@ impl Loop<'_, '_, '_> {
         }
     }
 
-    /// Sends the next request; false: there is no room for (all of) it now.
+    /// Sends the next request. Returns false if there is no room for all of it now.
     fn ask(&mut self, due_ns: u64) -> Result<bool, String> {
         if self.datagrams {
             self.request[..8].copy_from_slice(&self.sequence.to_le_bytes());
@@ -107,12 +108,12 @@ impl Loop<'_, '_, '_> {
         if self.flow.window.holds(due_ns) {
             self.flow.counts.lateness.record_ns(sent_ns.saturating_sub(due_ns));
         }
-        self.waiting.push_back(Asked { sequence: self.sequence, due_ns, sent_ns });
+        self.waiting.push_back(PendingRequest { sequence: self.sequence, due_ns, sent_ns });
         self.sequence += 1;
         Ok(true)
     }
 
-    /// Reads the answers that have arrived; true if there was one.
+    /// Reads the answers that have arrived. Returns true if there was one.
     fn take(&mut self) -> Result<bool, String> {
         let response = self.flow.settings.response_bytes;
         let got = self.socket.try_recv(&mut self.buffer[self.have..]);
@@ -147,18 +148,20 @@ impl Loop<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Counts the requests that were due in the window by now and were not sent: at the configured rate they are lost, too.
+    /// Counts the requests that were due in the window by now and were not sent: at the configured rate they are lost
+    /// too.
     fn never_left(&mut self, dues: Dues<'_>) {
         let (window, now_ns) = (self.flow.window, clock::monotonic_ns());
         let due = dues.take_while(|due_ns| *due_ns < now_ns && *due_ns < window.closes_ns);
         self.flow.counts.unsent = due.filter(|due_ns| window.holds(*due_ns)).count() as u64;
     }
 
-    fn count(&mut self, asked: &Asked, at: usize, now_ns: u64) {
+    fn count(&mut self, asked: &PendingRequest, at: usize, now_ns: u64) {
         if !self.flow.window.holds(asked.due_ns) {
             return;
         }
-        // A stream's answers all come, however late; a datagram that is too late was given up before.
+        // All answers of a stream arrive, however late, so late ones are counted here. Late datagrams were given up
+        // before.
         if now_ns.saturating_sub(asked.sent_ns) > self.flow.timeout().as_nanos() as u64 {
             self.flow.counts.timeouts += 1;
             self.flow.counts.late_answers += 1;
@@ -169,7 +172,7 @@ impl Loop<'_, '_, '_> {
         }
     }
 
-    /// Gives up the requests sent before `before_ns`; those due in the window count as timeouts.
+    /// Gives up the requests sent before `before_ns`. Those due in the window count as timeouts.
     fn give_up(&mut self, before_ns: u64) {
         while self.waiting.front().is_some_and(|asked| asked.sent_ns < before_ns) {
             if let Some(asked) = self.waiting.pop_front() {
@@ -178,7 +181,7 @@ impl Loop<'_, '_, '_> {
         }
     }
 
-    /// Sleeps until something is to be done, but spins the last part of the way to a request.
+    /// Sleeps until there is something to do, but spins for the last part of the wait for a request.
     fn rest(&self, due_ns: Option<u64>, blocked: bool) -> Result<(), String> {
         if self.flow.settings.receive == Receive::Spin {
             std::hint::spin_loop();

@@ -1,8 +1,8 @@
-//! Requests beside other traffic: how long a round trip takes while something else loads the way.
+//! Requests during other traffic: measures the round-trip time while something else loads the path.
 //!
-//! A [`Prober`] sends a small request each `every`, whatever becomes of the answers (an open loop), by a flow of its own to an answering
-//! end of [`super::server`], and keeps each round trip with its times, so that they can be told apart by what went on meanwhile.
-//! [`Observer`] looks at the queues that the traffic goes through.
+//! A [`Prober`] sends a small request at each interval `every`, independent of the answers (an open loop). It uses a
+//! flow of its own to an answering end of [`super::server`] and stores each round trip with its times, so that round
+//! trips can be sorted by the phase of the other traffic. An [`Observer`] looks at the queues that the traffic passes.
 
 mod observe;
 #[cfg(test)]
@@ -27,36 +27,36 @@ use crate::thread::Placement;
 
 pub use observe::{Observed, Observer, Queue};
 
-/// Bytes of a request and of a response, which holds the times of the one-way delays.
+/// Bytes of a request and of a response. The response holds the times of the one-way delays.
 pub const PROBE_BYTES: usize = 64;
-/// Most requests of a probe: some 40 bytes each are kept.
+/// Largest number of requests of a probe: each takes some 40 bytes of memory.
 pub const MOST_PROBES: f64 = 1e6;
-/// A request that is not answered for so long is lost (s).
+/// Time after which a request without an answer is lost (s).
 pub const PROBE_TIMEOUT_S: f64 = 2.0;
-/// Gaps between requests (s).
+/// Accepted interval between requests (s).
 pub const PROBE_EVERY_S: std::ops::RangeInclusive<f64> = 1e-3..=1.0;
 
-/// A request and what became of it (ns of `CLOCK_MONOTONIC` of the asking end, but for `arrived_ns`).
+/// The times of a request (ns of `CLOCK_MONOTONIC` of the requesting end, except `arrived_ns`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// When it was to be sent.
+    /// Time at which the request was due.
     pub due_ns: u64,
-    /// When it was sent.
+    /// Time at which the request was sent.
     pub sent_ns: u64,
-    /// When the answering end had it, by its clock.
+    /// Time at which the answering end received the request, by its clock.
     pub arrived_ns: u64,
-    /// When the answer was read; None: it did not come in time.
+    /// Time at which the answer was read. `None` if it did not come in time.
     pub answered_ns: Option<u64>,
 }
 
 impl RoundTrip {
-    /// From the request to the answer (ns).
+    /// Time from the request to the answer (ns). `None` without an answer.
     pub fn took_ns(&self) -> Option<u64> {
         self.answered_ns.map(|answered_ns| answered_ns.saturating_sub(self.sent_ns))
     }
 }
 
-/// The answering end's settings for requests of a probe.
+/// Settings of the answering end of a probe.
 pub fn settings(transport: Transport) -> Settings {
     Settings { transport, request_bytes: PROBE_BYTES, response_bytes: PROBE_BYTES, ..Settings::default() }
 }
@@ -68,20 +68,20 @@ pub struct Prober {
     thread: Option<JoinHandle<Probed>>,
 }
 
-/// What a probe found.
+/// The results of a probe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Probed {
     /// The requests, in the order in which they were sent.
     pub trips: Vec<RoundTrip>,
-    /// Why it ended early.
+    /// Why the probe ended early. `None` if it did not.
     pub failed: Option<String>,
 }
 
 impl Prober {
-    /// Connects to an answering end, and begins.
+    /// Connects to an answering end and starts to send requests.
     ///
     /// # Errors
-    /// The place cannot be entered, or the answering end is not reached.
+    /// The placement cannot be applied, or the answering end cannot be reached.
     pub fn start(
         transport: Transport,
         every: Duration,
@@ -95,7 +95,7 @@ impl Prober {
             let opened = placement.enter().and_then(|()| open(transport, address, &token, &ends));
             match opened {
                 Ok(socket) => {
-                    // The starter waits for it.
+                    // The starting thread waits for this message.
                     let _ = ready.send(Ok(()));
                     let mut asking = Asking::new(&socket, transport, every);
                     let failed = asking.run(&ends).err();
@@ -113,7 +113,7 @@ impl Prober {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends it: no more requests, and the answers that are still under way are waited for, at most [`PROBE_TIMEOUT_S`].
+    /// Ends the probe: sends no more requests, and waits at most [`PROBE_TIMEOUT_S`] for the answers under way.
     pub fn end(mut self) -> Probed {
         self.finish()
     }
@@ -147,7 +147,7 @@ struct Asking<'a> {
     datagrams: bool,
     every_ns: u64,
     trips: Vec<RoundTrip>,
-    /// Places in `trips` that are not answered yet.
+    /// Indices in `trips` of the requests without an answer.
     waiting: VecDeque<usize>,
     buffer: Vec<u8>,
     have: usize,
@@ -176,7 +176,7 @@ impl<'a> Asking<'a> {
         loop {
             let now_ns = clock::monotonic_ns();
             let stopped = stop.load(Ordering::Relaxed) || self.trips.len() as f64 >= MOST_PROBES;
-            // Answers of a stream come in order, however late.
+            // Answers on a stream arrive in order, however late, so only datagrams are given up.
             while self.datagrams && self.waiting.front().is_some_and(|at| self.is_late(*at, now_ns)) {
                 self.waiting.pop_front();
             }
@@ -185,7 +185,7 @@ impl<'a> Asking<'a> {
             }
             if !stopped && due_ns <= now_ns {
                 self.ask(due_ns).map_err(failed("a request"))?;
-                // What was due while the thread had no CPU is not made up for by a burst.
+                // Requests that were due while the thread had no CPU are skipped, so that they do not leave in a burst.
                 let passed = now_ns.saturating_sub(due_ns) / self.every_ns;
                 due_ns += (passed + 1) * self.every_ns;
             }
@@ -198,7 +198,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// True where a request has been under way for longer than it may.
+    /// Whether a request has been under way for longer than the timeout.
     fn is_late(&self, at: usize, now_ns: u64) -> bool {
         let timeout_ns = clock::ns_from_s(PROBE_TIMEOUT_S).unwrap_or(u64::MAX);
         self.trips[at].sent_ns.saturating_add(timeout_ns) < now_ns
@@ -208,7 +208,8 @@ impl<'a> Asking<'a> {
         let mut request = [0x5a; PROBE_BYTES];
         request[..8].copy_from_slice(&(self.trips.len() as u64).to_le_bytes());
         let sent_ns = clock::monotonic_ns();
-        // A socket without room for it: the request is one without an answer. Part of one would shift all that follow.
+        // If the socket has no room, the request counts as unanswered. A partly sent request would shift all that
+        // follow.
         let sent = self.socket.try_send(&request)?;
         if sent > 0 && sent < PROBE_BYTES {
             self.socket.send(&request[sent..])?;
@@ -220,7 +221,7 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
-    /// Reads answers that have come; true if there was one.
+    /// Reads answers that have arrived. Returns true if there was one.
     fn take(&mut self) -> std::io::Result<bool> {
         let got = self.socket.try_recv(&mut self.buffer[self.have..])?;
         let now_ns = clock::monotonic_ns();
@@ -242,7 +243,8 @@ impl<'a> Asking<'a> {
                 self.have += bytes;
                 let mut taken = 0;
                 while self.have - taken >= PROBE_BYTES {
-                    // Answers come in the order of the requests; the number in them is that of the connection's request.
+                    // Answers come in the order of the requests; the number in an answer counts the requests of the
+                    // connection.
                     let sequence = number(&self.buffer[taken..]);
                     let at = self.waiting.pop_front();
                     let Some(at) = at else {

@@ -1,11 +1,11 @@
-//! Several requesting ends, each with a far end of its own, begin at one time.
+//! A common start of several requesting ends, each with its own far end.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::near::LEAD_NS;
 use crate::clock;
 
-/// Where requesting ends wait for each other.
+/// The point where requesting ends wait for each other.
 #[derive(Debug)]
 pub struct Rendezvous {
     state: Mutex<State>,
@@ -20,13 +20,13 @@ struct State {
 }
 
 impl Rendezvous {
-    /// Of so many.
+    /// A common start of `parties` ends.
     pub fn new(parties: usize) -> Self {
         let state = State { missing: parties, given_up: false, begins_ns: 0 };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits for the others: when all begin (ns); None where one of them gave up.
+    /// Waits for the other ends. Returns the time at which all start (ns). `None` if one of them gave up.
     pub(super) fn arrive(&self) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.missing = state.missing.saturating_sub(1);
@@ -40,7 +40,7 @@ impl Rendezvous {
         (!state.given_up).then_some(state.begins_ns)
     }
 
-    /// One of them cannot come: the others do not wait.
+    /// Releases the other ends, because this one cannot start.
     pub fn give_up(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).given_up = true;
         self.changed.notify_all();

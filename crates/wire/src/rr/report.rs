@@ -1,4 +1,4 @@
-//! What a request/response test measured.
+//! The results of a request/response test.
 
 use netcliff_host::cpu::CpuSplit;
 use netcliff_host::cpu::system::SystemShares;
@@ -9,29 +9,29 @@ use crate::far_meter::FarCpu;
 use crate::latency::{Latency, LatencyRecord};
 use crate::transfer::hardware::Hardware;
 
-/// Totals of the far end since its start; the near end takes differences over its window.
+/// Totals of the far end since its start. The near end computes differences over its window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServerCount {
     /// Time since the start (s), by the far end's clock.
     pub at_s: f64,
-    /// Responses sent.
+    /// Number of responses sent.
     pub responses: u64,
-    /// CPU time of the far end's threads (s), without interrupts and softirqs served elsewhere.
+    /// CPU time of the far end's threads (s), without interrupts and softirqs served on other CPUs.
     pub threads_s: f64,
-    /// Busy time of all CPUs of its host (s), by procfs; `None`: it does not say.
+    /// Busy time of all CPUs of the far host (s), by procfs. `None` if it does not report it.
     pub host_busy_s: Option<f64>,
-    /// Each CPU of its host since the last count, by procfs; `None`: it does not say, as older agents do not.
+    /// CPU use of the far host since the last count, by CPU, by procfs. `None` if it does not report it (older agents).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticks: Option<Vec<SystemShares>>,
-    /// What the exact meter of its host saw since the last count, where it was asked for: the near end's window, where a count
-    /// was made as it opened.
+    /// CPU use of the far host since the last count, by the exact meter, if requested. A count is made when the near
+    /// end's window opens, so this covers that window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
-    /// Cycles and instructions of the far end's threads; absent where the CPU has no counters.
+    /// Cycles and instructions of the far end's threads. Absent if the CPU has no counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    /// Connections and datagrams that did not show the token.
+    /// Number of connections and datagrams refused because they did not prove the token.
     pub refused: u64,
 }
 
@@ -41,12 +41,12 @@ pub struct ServerCount {
 pub struct ThreadCost {
     /// Share of one CPU, all threads together.
     pub cpus: f64,
-    /// CPU time a transaction (us).
+    /// CPU time per transaction (us).
     pub us_per_transaction: f64,
-    /// CPU cycles a transaction, by the CPU's own counters of these threads.
+    /// CPU cycles per transaction, by these threads' hardware counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles_per_transaction: Option<f64>,
-    /// Instructions a transaction, likewise.
+    /// Instructions per transaction, by these threads' hardware counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_transaction: Option<f64>,
 }
@@ -55,152 +55,153 @@ pub struct ThreadCost {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCost {
-    /// How it was measured.
+    /// Name of the method of measurement.
     pub method: String,
-    /// CPUs busy, summed over all.
+    /// Sum of the busy shares of all CPUs.
     pub busy_cpus: f64,
-    /// Service demand: busy time of all CPUs a transaction (us); other programs' work is in it.
+    /// Service demand: busy time of all CPUs per transaction (us), with the work of other programs.
     pub us_per_transaction: f64,
-    /// By CPU, where the method tells it.
+    /// CPU use by CPU, if the method reports it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub split: Vec<CpuSplit>,
 }
 
-/// What CPU time the test took.
+/// CPU cost of the test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// The near end's threads (getrusage).
+    /// Cost of the near end's threads (getrusage).
     pub client_threads: Option<ThreadCost>,
-    /// The far end's threads (their CPU clocks).
+    /// Cost of the far end's threads (their CPU clocks).
     pub server_threads: Option<ThreadCost>,
-    /// The near end's host.
+    /// Cost of the near end's host.
     pub client_host: Option<HostCost>,
-    /// The near end's host by the kernel's ticks, where `client_host` is by another method.
+    /// Cost of the near end's host by the kernel's ticks, if `client_host` was measured by another method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_ticks: Option<HostCost>,
-    /// The far end's host, where it is another, by the kernel's ticks.
+    /// Cost of the far end's host by the kernel's ticks, if it is another host.
     pub server_host: Option<HostCost>,
-    /// The same by eBPF.
+    /// Cost of the far end's host by eBPF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_exact: Option<HostCost>,
 }
 
-/// Each CPU of the hosts over the window, by the kernel's ticks.
+/// CPU use of the hosts over the window by CPU, by the kernel's ticks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostTicks {
-    /// The near end's host.
+    /// CPUs of the near end's host.
     pub near: Vec<SystemShares>,
-    /// The far end's, if it is another host and reports them.
+    /// CPUs of the far end's host. Empty if that is this host, or does not report them.
     pub far: Vec<SystemShares>,
 }
 
-/// One-way delays.
+/// One-way delays of requests and responses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OneWay {
-    /// From send to receive call, both ends on one clock.
+    /// Delays from send call to receive call; both ends have the same clock.
     Delays {
-        /// From the near to the far end.
+        /// Delays from the near end to the far end.
         forth: LatencyRecord,
-        /// From the far to the near end.
+        /// Delays from the far end to the near end.
         back: LatencyRecord,
     },
-    /// Not available, and why.
+    /// The delays are not available, with the reason.
     NotAvailable(String),
 }
 
-/// One of several agents.
+/// The results of one of several agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentShare {
-    /// As it was named.
+    /// Name of the agent, as the user gave it.
     pub agent: String,
-    /// Transactions that count.
+    /// Number of transactions that count.
     pub transactions: u64,
-    /// Of these a second (1/s).
+    /// Transactions per second (1/s).
     pub rate_per_s: f64,
-    /// Requests without an answer.
+    /// Number of requests without an answer.
     pub timeouts: u64,
-    /// Latency; absent without a transaction.
+    /// Latency. Absent without transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyRecord>,
-    /// When its first request left after the first of all (s).
+    /// Time from the first request of all agents to the first request of this agent (s).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_after_s: Option<f64>,
 }
 
-/// All of them.
+/// Results of several agents that were tested together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Together {
-    /// In the order in which they were named.
+    /// The agents, in the order in which the user named them.
     pub agents: Vec<AgentShare>,
-    /// Jain's fairness index of their rates.
+    /// Jain's fairness index of the agents' rates.
     pub jain: Option<f64>,
-    /// From the first agent's first request to the last agent's (s); the greatest of the repeats.
+    /// Time from the first agent's first request to the last agent's first request (s). The longest of the repeats.
     pub start_skew_s: Option<f64>,
 }
 
-/// The result.
+/// The result of a request/response test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// What was done.
+    /// Settings of the test.
     pub settings: Settings,
-    /// Between which ends.
+    /// Description of the path between the two ends.
     pub path: String,
     /// Length of the window (s).
     pub window_s: f64,
-    /// Transactions that count: answered in the window (closed loop) or due in it and answered (open loop).
+    /// Number of transactions that count: answered in the window (closed loop), or due in the window and answered (open
+    /// loop).
     pub transactions: u64,
-    /// Of these a second (1/s).
+    /// Transactions per second (1/s).
     pub rate_per_s: f64,
-    /// Rates of the flows (1/s), in their order.
+    /// Rates of the flows (1/s), in the order of the flows.
     pub flow_rates_per_s: Vec<f64>,
-    /// From the request (open loop: from when it was due) to the whole response; `None` without a transaction.
+    /// Latency from the request (open loop: from its due time) to the complete response. `None` without transactions.
     pub latency: Option<LatencyRecord>,
-    /// How late requests left (open loop): what of the latency is the near end's own.
+    /// How late requests left (open loop): the near end's own part of the latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<LatencyRecord>,
-    /// One-way delays.
+    /// One-way delays of requests and responses.
     pub one_way: OneWay,
-    /// Requests without an answer in time, or at all; they are in no histogram.
+    /// Number of requests without an answer in time. They are in no histogram.
     pub timeouts: u64,
-    /// Requests that were due in the window and never left (open loop): too many were under way, or the socket was full. They are in no
-    /// histogram.
+    /// Number of requests that were due in the window and never left (open loop), because too many were under way or
+    /// the socket was full. They are in no histogram.
     #[serde(default)]
     pub unsent: u64,
-    /// Answers that came after their request was given up.
+    /// Number of answers that came after their request was given up.
     pub late_answers: u64,
-    /// CPU time.
+    /// CPU cost.
     pub cost: Cost,
-    /// Of one test only; of several, what sums them up says it.
+    /// CPU use by CPU. Filled for a single test only; a summary of several tests has its own.
     #[serde(skip)]
     pub ticks: HostTicks,
-    /// Connections and datagrams the far end refused for want of the token.
+    /// Number of connections and datagrams that the far end refused because they did not prove the token.
     pub refused: u64,
-    /// When the first request left (ns of this host's monotonic clock).
+    /// Time at which the first request left (ns of this host's monotonic clock).
     #[serde(skip)]
     pub began_ns: Option<u64>,
-    /// Each of several agents.
+    /// Results by agent. `None` with a single agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
-    /// Why it is not the whole test.
+    /// Why the test ended early. `None` if it is complete.
     pub partial: Option<String>,
-    /// What a reader must know; complete sentences.
+    /// Remarks for the reader; complete sentences.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// Requests that were due: transactions, requests without an answer, requests that never left.
+    /// Number of requests that were due: transactions, requests without an answer, and requests that never left.
     pub fn asked(&self) -> u64 {
         self.transactions + self.timeouts + self.unsent
     }
 }
 
-/// A histogram for the report; `None` without samples.
+/// Converts a histogram for the report. `None` without samples.
 pub(super) fn recorded(latency: &Latency) -> Option<LatencyRecord> {
     LatencyRecord::of(latency)
 }

@@ -25,8 +25,8 @@ use crate::far_meter::FarMeter;
 use crate::thread::{self as place, Placement};
 use crate::transfer::hardware::{Counters, Hardware};
 
-/// Connections that have not yet proved their token, beside those that are expected; beyond that, one of the host with most of them is
-/// closed.
+/// Number of connections without proof that may wait, in addition to the expected ones. If there are more, one of the
+/// source with most of them is closed.
 const MOST_PENDING: usize = 32;
 
 /// A running answering end. Dropping it ends its threads.
@@ -37,7 +37,7 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     began_ns: u64,
     meter: Option<ProcfsMeter>,
-    /// As of the last count.
+    /// System counters at the last count.
     stamp: Option<SystemStamp>,
     /// The exact CPU meter, if requested.
     exact: Option<FarMeter>,
@@ -52,12 +52,12 @@ struct Tally {
     stop: Arc<AtomicBool>,
     responses: AtomicU64,
     refused: AtomicU64,
-    /// Number of the next connection to admit of each flow: no proof is valid twice.
+    /// Number of the next connection to admit, by flow: no proof is valid twice.
     next: Vec<AtomicU64>,
     threads: Mutex<Threads>,
 }
 
-/// What the threads have used: those that run, and the sum of those that have ended.
+/// CPU use of the threads: those that run, and the sum of those that have ended.
 #[derive(Debug, Default)]
 struct Threads {
     running: Vec<Thread>,
@@ -65,11 +65,11 @@ struct Threads {
     ended: Hardware,
 }
 
-/// A thread that serves.
+/// A serving thread.
 #[derive(Debug)]
 struct Thread {
     id: libc::pid_t,
-    /// None where the CPU has none.
+    /// Hardware counters of the thread. `None` if the CPU has none.
     counters: Option<Counters>,
 }
 
@@ -80,14 +80,14 @@ impl Thread {
 }
 
 impl Server {
-    /// Starts to listen on an address, in the place given; its ports are the kernel's choice.
+    /// Starts to listen on an address, with the given placement, on ports chosen by the kernel.
     ///
     /// # Errors
-    /// A setting is out of range, or the place or the address cannot be used.
+    /// A setting is out of range, or the placement or the address cannot be used.
     pub fn listen(settings: &Settings, ip: IpAddr, token: Token, placement: &Placement) -> Result<Self, WireError> {
         settings.check()?;
         let tally = Arc::new(Tally::new(settings, token, placement));
-        // A socket belongs to the network namespace of the thread that makes it.
+        // A socket belongs to the network namespace of the thread that opens it.
         let bound = thread::scope(|scope| scope.spawn(|| bind(settings, ip, placement)).join());
         let bound = bound.map_err(|panic| WireError::died("server", &*panic))??;
         let mut server = Self::new(&tally);
@@ -95,7 +95,7 @@ impl Server {
             Bound::Listener(listener, port) => {
                 server.ports.push(port);
                 let listener = Arc::new(listener);
-                // Connections that live for one transaction are served where they are accepted.
+                // Connections for a single transaction are served by the thread that accepts them.
                 let acceptors = if settings.connect_each { settings.flows } else { 1 };
                 for number in 0..acceptors as usize {
                     let listener = Arc::clone(&listener);
@@ -112,7 +112,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Serves one end of each of these pairs.
+    /// Serves one end of each pair of Unix sockets.
     ///
     /// # Errors
     /// A setting is out of range, or a thread cannot be started.
@@ -140,7 +140,7 @@ impl Server {
         }
     }
 
-    /// Starts the thread of this number, on its CPU.
+    /// Starts the thread with this number, on its CPU.
     fn spawn(&mut self, number: usize, work: impl FnOnce(&Arc<Tally>) + Send + 'static) -> Result<(), WireError> {
         let tally = Arc::clone(&self.tally);
         let (ready, placed) = std::sync::mpsc::channel();
@@ -148,7 +148,7 @@ impl Server {
         let work = move || {
             let entered = placement.enter();
             let go = entered.is_ok();
-            // The starter waits for it.
+            // The starting thread waits for this message.
             let _ = ready.send(entered);
             if go {
                 tally.counted(|| work(&tally));
@@ -159,17 +159,17 @@ impl Server {
         placed.recv().unwrap_or_else(|_| Err(WireError::died("server", &"before it began")))
     }
 
-    /// Where it listens: one port, or one a flow for UDP.
+    /// The ports: one for TCP, one for each flow for UDP.
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// Totals since the start.
+    /// Counts the totals since the start.
     pub fn count(&mut self) -> ServerCount {
         let host_busy_s = self.meter.as_mut().and_then(|meter| meter.read().ok()).map(|splits| {
             splits.iter().map(|split| split.elapsed_s * busy_share(split.shares.idle, split.shares.steal)).sum()
         });
-        // The next interval begins where this one ends.
+        // The next interval starts where this one ends.
         let now = SystemStamp::now().ok();
         let ticks = self.stamp.as_ref().zip(now.as_ref()).map(|(from, to)| from.until(to));
         self.stamp = now;
@@ -191,7 +191,7 @@ impl Server {
     }
 }
 
-/// What is neither idle nor the hypervisor's.
+/// Share of the time that is neither idle nor taken by the hypervisor.
 pub(super) fn busy_share(idle: Option<f64>, steal: Option<f64>) -> f64 {
     (1.0 - idle.unwrap_or(0.0) - steal.unwrap_or(0.0)).max(0.0)
 }
@@ -200,7 +200,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.tally.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has nothing left to end.
+            // A thread that panicked needs no further handling.
             let _ = thread.join();
         }
     }
@@ -220,18 +220,19 @@ impl Tally {
         }
     }
 
-    /// Where the thread of a flow runs.
+    /// Placement of the thread of a flow.
     fn place(&self, flow: usize) -> Placement {
         let cpu = place::round_robin(self.placement.cpu, &self.settings.server_cpus, flow);
         Placement { cpu, ..self.placement.clone() }
     }
 
-    /// The flow whose next connection this proof admits; None, and counted as refused, for all else.
+    /// Number of the flow whose next connection this proof admits. `None`, counted as refused, if the proof is not
+    /// valid.
     fn lets_in(&self, shown: &[u8]) -> Option<usize> {
         let joins = |proven: Proven| {
             let flow = proven.flow as usize;
             let (next, after) = (self.next.get(flow)?, proven.number.checked_add(1)?);
-            // A proof seen by two acceptors is admitted by one of them.
+            // If two acceptors see the same proof, only one of them admits it.
             (next.fetch_max(after, Ordering::AcqRel) < after).then_some(flow)
         };
         let flow = self.token.proven(Purpose::Join, shown).and_then(joins);
@@ -243,7 +244,7 @@ impl Tally {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs work whose CPU time counts.
+    /// Runs `work` and counts the CPU time of its thread.
     fn counted(&self, work: impl FnOnce()) {
         let id = nix::unistd::gettid().as_raw();
         let counters = Counters::open().ok();
@@ -257,7 +258,7 @@ impl Tally {
         threads.ended_ns += clock::thread_cpu_ns(id).unwrap_or(0);
     }
 
-    /// Of all threads; None if one has no counters, or if no thread runs.
+    /// Hardware counters of all threads. `None` if a thread has no counters, or if no thread runs.
     fn hardware(&self) -> Option<Hardware> {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let running: Option<Vec<Hardware>> = threads.running.iter().map(Thread::hardware).collect();
@@ -278,9 +279,9 @@ enum Bound {
 }
 
 fn bind(settings: &Settings, ip: IpAddr, placement: &Placement) -> Result<Bound, WireError> {
-    // Checked here, since a flow that could not be placed later would just be missing.
+    // Check the CPUs now: later, a flow that cannot be placed would just be missing.
     place::check_cpus(settings.server_cpus.iter().copied())?;
-    // CPU and priority are for the threads that serve.
+    // Enter the namespace only: CPU and priority apply to the threads that serve.
     Placement { netns: placement.netns.clone(), ..Placement::default() }.enter()?;
     let any = SocketAddr::new(ip, 0);
     let failed = |e| WireError::system(format!("listen on {ip}"), e);
@@ -302,12 +303,12 @@ fn bind(settings: &Settings, ip: IpAddr, placement: &Placement) -> Result<Bound,
     }
 }
 
-/// Request/response as an agent runs it.
+/// The request/response test of an agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RrKind;
 
 impl RrKind {
-    /// Its name on the control channel.
+    /// Name of the kind on the control channel.
     pub const NAME: &'static str = "rr";
 }
 
@@ -335,7 +336,7 @@ impl Kind for RrKind {
         Ok(Box::new(server))
     }
 
-    fn told(&self, report: &Value) -> Option<String> {
+    fn summary(&self, report: &Value) -> Option<String> {
         let count: ServerCount = serde_json::from_value(report.clone()).ok()?;
         Some(format!("{} responses were sent", count.responses))
     }

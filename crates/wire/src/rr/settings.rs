@@ -1,4 +1,4 @@
-//! What a request/response test does.
+//! The settings of a request/response test.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,29 @@ use crate::thread;
 pub const LARGEST_BYTES: usize = 1 << 20;
 /// Largest payload of a UDP datagram over IPv4 (bytes).
 pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
-/// A datagram carries its sequence number, so that a late answer is not taken for another's.
+/// Smallest payload of a datagram (bytes): it carries its sequence number, so that a late answer is not mistaken for
+/// another one.
 pub const SMALLEST_DATAGRAM_BYTES: usize = 8;
-/// Most flows: each has a thread and histograms at the near end.
+/// Largest number of flows: each has a thread and histograms at the near end.
 pub const MOST_FLOWS: u32 = 256;
-/// Most requests under way in a flow.
+/// Largest number of requests under way in a flow.
 pub const MOST_DEPTH: u32 = 4096;
 /// The longest warm-up or measured time (s).
 pub const LONGEST_TIME_S: f64 = 86_400.0;
 
-/// Most requests a second of an open loop: one a nanosecond, the clock's own step. What is due faster is never all sent.
+/// Highest request rate of an open loop (1/s): one per nanosecond, the resolution of the clock.
 pub const MOST_RATE_PER_S: f64 = 1e9;
 
-/// What carries requests and responses.
+/// The transport of requests and responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// A TCP connection a flow, TCP_NODELAY set.
+    /// One TCP connection per flow, with TCP_NODELAY.
     Tcp,
-    /// A connected pair of UDP sockets a flow.
+    /// One connected pair of UDP sockets per flow.
     Udp,
-    /// A Unix stream socket a flow: wake-ups and copies without a network. Within one process only.
+    /// One Unix stream socket per flow: wake-ups and copies without a network. Only within one process.
     Unix,
 }
 
@@ -43,66 +44,68 @@ impl netcliff_core::Choice for Transport {
     ];
 }
 
-/// How an end waits for what comes.
+/// How an end waits for data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Receive {
-    /// It sleeps in the kernel and is woken.
+    /// The thread sleeps in the kernel until data wake it.
     Block,
-    /// It asks again and again without sleeping: no wake-up, a CPU's whole time.
+    /// The thread polls without sleeping: no wake-up latency, but the CPU is fully used.
     Spin,
-    /// It sleeps, but the kernel polls the device's queue this long first (SO_BUSY_POLL, us).
+    /// The thread sleeps, but the kernel first polls the device's queue for this long (SO_BUSY_POLL, us).
     KernelPoll(u32),
 }
 
-/// A request/response test, as both ends have to know it.
+/// A request/response test, in the form that both ends need.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
-    /// What carries it.
+    /// Transport of requests and responses.
     pub transport: Transport,
-    /// A new TCP connection for each transaction, its making included in the time.
+    /// Whether each transaction opens a new TCP connection; the time of opening counts.
     pub connect_each: bool,
     /// Size of a request (bytes).
     pub request_bytes: usize,
     /// Size of a response (bytes).
     pub response_bytes: usize,
-    /// Flows at once.
+    /// Number of simultaneous flows.
     pub flows: u32,
-    /// Requests a flow keeps under way (closed loop).
+    /// Number of requests that a flow always has under way (closed loop).
     pub depth: u32,
-    /// Requests a second over all flows (open loop); `None`: closed loop.
+    /// Requests per second over all flows (open loop). `None`: closed loop.
     pub rate_per_s: Option<f64>,
-    /// Gaps of the open loop.
+    /// Distribution of the gaps in an open loop.
     pub arrivals: Arrivals,
     /// Seed of random gaps.
     pub seed: u64,
-    /// Time at the start that does not count (s).
+    /// Time at the start that is not measured (s).
     pub warm_up_s: f64,
     /// Measured time (s).
     pub time_s: f64,
-    /// A request without an answer for so long is lost (s).
+    /// Time after which a request without an answer is lost (s).
     pub timeout_s: f64,
     /// How both ends wait.
     pub receive: Receive,
-    /// CPU of the near end's threads.
+    /// CPU of the near end's threads. `None`: any.
     pub client_cpu: Option<usize>,
-    /// CPU of the far end's threads.
+    /// CPU of the far end's threads. `None`: any.
     pub server_cpu: Option<usize>,
-    /// CPUs that the near end's flows use round robin; empty: all are on `client_cpu`.
+    /// CPUs of the near end's flows, used round robin. Empty: all flows use `client_cpu`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_cpus: Vec<usize>,
-    /// The same of the far end; only of an agent that knows [`RR_CPU_LISTS`](crate::control::RR_CPU_LISTS).
+    /// CPUs of the far end's flows, used round robin. Only for an agent with
+    /// [`RR_CPU_LISTS`](crate::control::RR_CPU_LISTS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_cpus: Vec<usize>,
-    /// The exact CPU meter of the far end's host; only of an agent that knows [`CPU_METER`](crate::control::CPU_METER).
+    /// Whether to use the exact CPU meter of the far end's host. Only for an agent with
+    /// [`CPU_METER`](crate::control::CPU_METER).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub far_meter: bool,
 }
 
 impl Default for Settings {
-    /// One TCP flow with one request of 64 bytes under way, answered by 64 bytes, for 5 s after 0.5 s of warm-up.
+    /// One TCP flow with one request of 64 bytes under way and answers of 64 bytes, for 5 s after 0.5 s of warm-up.
     fn default() -> Self {
         Self {
             transport: Transport::Tcp,
@@ -128,7 +131,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// True where the two ends of a flow are on one CPU.
+    /// Whether the two ends of any flow are pinned to one CPU.
     pub(super) fn shares_a_cpu(&self) -> bool {
         (0..self.flows as usize).any(|flow| {
             let client = thread::round_robin(self.client_cpu, &self.client_cpus, flow);
@@ -136,10 +139,10 @@ impl Settings {
         })
     }
 
-    /// Checks every setting: an agent trusts nothing it receives.
+    /// Checks every setting, because an agent trusts nothing it receives.
     ///
     /// # Errors
-    /// The first one out of its range, with the accepted form.
+    /// The first setting that is out of its range, with the accepted form.
     pub fn check(&self) -> Result<(), WireError> {
         let datagrams = self.transport == Transport::Udp;
         let least = if datagrams { SMALLEST_DATAGRAM_BYTES } else { 1 };

@@ -1,4 +1,4 @@
-//! One flow's socket, whatever its kind, and how it waits.
+//! The socket of one flow (TCP, UDP or Unix), and how it waits.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,12 +14,12 @@ use nix::sys::time::{TimeSpec, TimeVal, TimeValLike};
 use super::settings::Receive;
 use crate::error::WireError;
 
-/// How often a waiting end checks whether to stop.
+/// Interval at which a waiting end checks whether to stop.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Empty polls between two such checks of a spinning end.
+/// Number of empty polls between two checks of a spinning end.
 const SPINS_A_GLANCE: u32 = 256;
 
-/// A flow's socket with what ends it.
+/// A flow's socket with the flags that end the flow.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
@@ -28,12 +28,12 @@ pub(super) struct Socket {
     stop: Arc<AtomicBool>,
 }
 
-/// The result of a wait.
+/// The result of a receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Got {
-    /// Bytes received.
+    /// Number of bytes received.
     Bytes(usize),
-    /// Nothing yet.
+    /// Nothing has arrived yet.
     Nothing,
     /// The other end has closed.
     End,
@@ -59,7 +59,7 @@ impl Socket {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for bytes in the configured way, at most [`POLL_INTERVAL`] or [`SPINS_A_GLANCE`] polls.
+    /// Waits for bytes in the configured way, for at most [`POLL_INTERVAL`] or [`SPINS_A_GLANCE`] polls.
     #[inline]
     pub(super) fn recv(&self, buffer: &mut [u8]) -> io::Result<Got> {
         match self.receive {
@@ -92,14 +92,14 @@ impl Socket {
         }
     }
 
-    /// Sends all of it; false if it was stopped during that. A datagram that this host refuses is lost, as one on the way: it is not
-    /// sent again.
+    /// Sends all bytes. Returns false if the flow was stopped during the call. A datagram that this host refuses is
+    /// lost, like one dropped on the path: it is not sent again.
     #[inline]
     pub(super) fn send(&self, mut bytes: &[u8]) -> io::Result<bool> {
         while !bytes.is_empty() {
             match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL) {
                 Ok(sent) => bytes = &bytes[sent..],
-                // Full: the other end does not read at the moment.
+                // The send buffer is full: the other end does not read at the moment.
                 Err(Errno::EAGAIN | Errno::EINTR) if self.stopped() => return Ok(false),
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
                 Err(e) if self.loses(e) => return Ok(true),
@@ -109,20 +109,20 @@ impl Socket {
         Ok(true)
     }
 
-    /// Sends what fits now. A datagram that this host refuses counts as sent.
+    /// Sends the bytes that fit now. A datagram that this host refuses counts as sent.
     #[inline]
     pub(super) fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
         match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
             Ok(sent) => Ok(sent),
             Err(Errno::EINTR) => Ok(0),
-            // A stream's bytes wait for room; a datagram leaves when it is due or never.
+            // The bytes of a stream wait for room; a datagram leaves when it is due or never.
             Err(Errno::EAGAIN) if !self.datagrams => Ok(0),
             Err(e) if self.loses(e) => Ok(bytes.len()),
             Err(e) => Err(e.into()),
         }
     }
 
-    /// True for an error that loses this datagram and leaves the socket as it was.
+    /// Whether the error loses this datagram but leaves the socket usable.
     #[cold]
     fn loses(&self, error: Errno) -> bool {
         let refused = matches!(
@@ -132,7 +132,7 @@ impl Socket {
         self.datagrams && refused
     }
 
-    /// Sleeps until bytes come (or, with `to_send`, fit) or the time is over.
+    /// Sleeps until bytes arrive (or, with `to_send`, until there is room), for at most `at_most`.
     pub(super) fn sleep(&self, at_most: Duration, to_send: bool) -> io::Result<()> {
         let flags = if to_send { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
         match ppoll(&mut [PollFd::new(self.fd.as_fd(), flags)], Some(TimeSpec::from_duration(at_most)), None) {

@@ -47,7 +47,7 @@ fn targets(settings: &Settings, ports: &[u16]) -> Vec<Target> {
     (0..settings.flows as usize).map(|flow| Target::Address(SocketAddr::new(LOOPBACK, port(flow)))).collect()
 }
 
-/// Both ends in this process.
+/// Runs both ends in this process.
 fn both(settings: &Settings) -> Report {
     let token = Token::new().expect("random bytes");
     let stop = AtomicBool::new(false);
@@ -64,7 +64,7 @@ fn both(settings: &Settings) -> Report {
     run(settings, near(targets, token, &stop), &mut || Some(server.count()), None).expect("it runs")
 }
 
-/// What every whole run must have.
+/// Checks what every complete run must have.
 fn sound(report: &Report, about: &str) {
     assert_eq!(report.partial, None, "{about}");
     assert!(report.transactions > 0, "{about}");
@@ -126,13 +126,13 @@ fn an_open_loop_keeps_its_rate() {
         let asked = Settings { rate_per_s: Some(2000.0), arrivals, flows: 2, time_s: 1.0, ..settings(transport) };
         let report = both(&asked);
         sound(&report, "open loop");
-        // 2000 due in a second; for Poisson the standard deviation is 45: five of it.
+        // 2000 requests are due in a second. For Poisson the standard deviation is 45; the tolerance is five of these.
         assert!(report.asked().abs_diff(2000) < 230, "{} asked", report.asked());
         assert!(report.lateness.is_some());
     }
 }
 
-/// An answering end that stops for a while: what an open loop must see and a closed loop hides.
+/// The answering end pauses for a while: an open loop must see this, a closed loop hides it.
 #[test]
 fn a_pause_is_seen_by_every_request_that_was_due_in_it() {
     const PAUSE: Duration = Duration::from_millis(200);
@@ -162,7 +162,7 @@ fn a_pause_is_seen_by_every_request_that_was_due_in_it() {
     let report = run(&asked, near(vec![Target::Pair(ours)], token, &stop), &mut || None, None).expect("it runs");
     server.join().expect("no panic");
     let latency = report.latency.expect("answers").latency();
-    // Of 400 requests the 100 that were due in the pause waited for its rest: 0 to 200 ms, evenly.
+    // Of 400 requests, the 100 that were due in the pause waited for the rest of it: 0 to 200 ms, uniformly.
     let slow = 1.0 - latency.histogram().count_between(0, 50_000_000) as f64 / latency.count() as f64;
     assert!((0.12..0.40).contains(&slow), "{slow} of the requests waited 50 ms or more; 75 of 400 should have");
     assert!(latency.quantile_s(1.0).expect("answers") >= 0.19);
@@ -181,7 +181,7 @@ fn lost_datagrams_are_counted_and_the_test_goes_on() {
             if let Some(of) = token.proven(Purpose::Join, &buffer[..bytes]) {
                 socket.send_to(&token.proof(Purpose::Answer, of), from).expect("loopback");
             } else if seen % 10 != 0 {
-                // Every tenth request has no answer.
+                // Every tenth request gets no answer.
                 socket.send_to(&buffer[..bytes], from).expect("loopback");
             }
         }
@@ -212,7 +212,7 @@ fn a_far_end_that_dies_leaves_what_was_measured() {
     assert!(begin.elapsed() < Duration::from_secs(5), "it does not wait for the end of its 30 s");
     assert!(report.transactions > 0);
     let why = report.partial.expect("it is marked");
-    // A request that nobody read any more makes a reset of the end.
+    // If a request was not read, the kernel ends the connection by a reset.
     assert!(why.contains("2 of 2 flows ended early") && (why.contains("closed") || why.contains("reset")), "{why}");
 }
 
@@ -244,7 +244,7 @@ fn unauthenticated_connections_are_refused() {
         let address = SocketAddr::new(LOOPBACK, server.ports()[0]);
         let mut silent = Vec::new();
         if transport == Transport::Tcp {
-            // One says something else, forty say nothing and hold their connections.
+            // One connection sends a wrong proof; forty send nothing and stay open.
             let mut liar = TcpStream::connect(address).expect("it listens");
             liar.write_all(&[b'x'; 64]).expect("loopback");
             silent.push(liar);
@@ -262,7 +262,7 @@ fn unauthenticated_connections_are_refused() {
     }
 }
 
-/// A silent connection holds no acceptor, even where each transaction has a connection of its own.
+/// A silent connection does not block an acceptor, even if each transaction has its own connection.
 #[test]
 fn silent_connections_hold_no_acceptor() {
     let token = Token::new().expect("random bytes");
@@ -270,7 +270,7 @@ fn silent_connections_hold_no_acceptor() {
     let asked = Settings { connect_each: true, ..settings(Transport::Tcp) };
     let server = Server::listen(&asked, LOOPBACK, token, &Placement::default()).expect("it listens");
     let address = SocketAddr::new(LOOPBACK, server.ports()[0]);
-    // Each would have held one for 100 ms: all of the test.
+    // If each silent connection blocked an acceptor for 100 ms, they would take the whole test.
     let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).expect("it listens")).collect();
     let server = Mutex::new(server);
     let mut count = || Some(server.lock().expect("not poisoned").count());
@@ -281,7 +281,7 @@ fn silent_connections_hold_no_acceptor() {
     drop(silent);
 }
 
-/// A proof that was seen on the wire opens nothing a second time.
+/// A proof that was seen on the wire admits no second connection.
 #[test]
 fn a_proof_is_good_for_one_connection() {
     let token = Token::new().expect("random bytes");
@@ -331,7 +331,7 @@ fn a_cpu_that_does_not_exist_is_named() {
     assert!(error.contains("cpu is 100000"), "{error}");
 }
 
-/// Two clients of one agent at once, and a test whose settings it refuses.
+/// Two clients use one agent at once; a third test has settings that the agent refuses.
 #[test]
 fn through_an_agent() {
     let agent_settings = AgentSettings {
@@ -373,7 +373,7 @@ fn through_an_agent() {
         sound(&report, "through an agent");
         assert!(report.cost.server_threads.is_some());
     }
-    // Said to be of another host, so that its meter counts.
+    // The near end is made to believe that the agent is another host, so that the agent's meter counts.
     let elsewhere = |asked: &Settings| {
         let mut session = Session::connect(&address, None, "0", Limits::default()).expect("it listens");
         assert!(session.offers(crate::control::CPU_METER));

@@ -18,20 +18,20 @@ use crate::generator::Window;
 use crate::latency::Latency;
 use crate::sockopt;
 use crate::thread::CpuStamp;
-use crate::tracker::{Seen, Tracker};
+use crate::tracker::{SequenceClass, Tracker};
 
-/// How often the offset between the clocks is read, in ns. NTP slews both clocks alike: the offset only
-/// moves when the real time is stepped, and then at most this long is measured wrongly.
+/// Interval between reads of the offset between the clocks \[ns\]. NTP slews both clocks alike, so the offset only
+/// moves when the real time is stepped. The timestamps are then wrong for at most this long.
 const OFFSET_EVERY_NS: u64 = 100_000_000;
 
-/// Meters at one instant.
+/// The meters read at one instant.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     cpu: CpuStamp,
     drops: Option<u32>,
 }
 
-/// What is known of one generator.
+/// The sink's state for one generator.
 #[derive(Debug)]
 struct Lane {
     run_id: u32,
@@ -93,12 +93,12 @@ impl Measurement {
         }
     }
 
-    /// The report as of now.
+    /// Copy of the report so far.
     pub(super) fn report(&self) -> SinkReport {
         self.report.clone()
     }
 
-    /// Reads until it is stopped, or drained.
+    /// Reads until the sink is stopped or has drained.
     pub(super) fn read_all(
         &mut self,
         socket: &UdpSocket,
@@ -141,7 +141,7 @@ impl Measurement {
         outcome
     }
 
-    /// Counts the packets of one read call, all of which became readable to the application `now`.
+    /// Counts the packets of one read call, which all became readable to the application at `now`.
     fn take(
         &mut self,
         inbox: &Inbox,
@@ -173,7 +173,7 @@ impl Measurement {
         Ok(())
     }
 
-    /// Takes the windows once they are set.
+    /// Adopts the windows once they are set.
     fn look_for(&mut self, windows: Option<&Vec<Window>>) {
         let Some(windows) = windows.filter(|_| self.report.window.is_none()) else { return };
         for (lane, window) in self.lanes.iter_mut().zip(windows) {
@@ -191,13 +191,13 @@ impl Measurement {
     fn is_new(&mut self, lane: usize, sequence: u64) -> bool {
         let report = &mut self.report;
         match self.lanes[lane].tracker.observe(sequence) {
-            Seen::InOrder => report.highest_sequence = report.highest_sequence.max(Some(sequence)),
-            Seen::Late => report.reordered += 1,
-            Seen::Duplicate => {
+            SequenceClass::InOrder => report.highest_sequence = report.highest_sequence.max(Some(sequence)),
+            SequenceClass::Late => report.reordered += 1,
+            SequenceClass::Duplicate => {
                 report.duplicates += 1;
                 return false;
             }
-            Seen::TooOld => {
+            SequenceClass::TooOld => {
                 report.too_old += 1;
                 return false;
             }
@@ -206,7 +206,7 @@ impl Measurement {
         true
     }
 
-    /// Reads the meters at the first packet of the window and at the first behind it.
+    /// Reads the meters at the first packet of the window and at the first packet after it.
     #[inline]
     fn watch_edges(&mut self, lane: usize, intended_ns: u64, socket: &UdpSocket) -> Result<(), WireError> {
         let Some(window) = self.lanes[lane].window else {
@@ -240,7 +240,7 @@ impl Measurement {
         report.end_to_end.record_ns(now.saturating_sub(header.intended_ns));
         let kernel_ns = stamp_realtime_ns.map(|stamp| stamp.saturating_add_signed(-self.offset_ns));
         let ahead_ns = kernel_ns.unwrap_or(now).wrapping_sub(header.intended_ns) as i64;
-        // The clock of the first generator is the one that times are given by.
+        // `clock_ahead_ns` refers to the clock of the first generator.
         if lane == 0 {
             report.clock_ahead_ns = Some(report.clock_ahead_ns.map_or(ahead_ns, |least| least.min(ahead_ns)));
         }
@@ -250,7 +250,8 @@ impl Measurement {
         }
     }
 
-    /// Sends a packet's header back, where that is asked for. What does not go at once is left out: the host under test must not wait.
+    /// Sends a packet's header back, if answers were requested. An answer that would block is skipped: the host under
+    /// test must not wait.
     #[inline]
     fn answer(&mut self, header: &Header, payload: &[u8], source: Option<SocketAddrV4>, socket: &UdpSocket) {
         let is_asked = self.answer_each.is_some_and(|each| header.sequence % each == 0);
@@ -262,7 +263,7 @@ impl Measurement {
         }
     }
 
-    /// Reads the meters a last time.
+    /// Reads the meters once more at the end.
     fn close(&mut self, socket: &UdpSocket) -> Result<(), WireError> {
         let end = Edge::now(socket)?;
         let between = |from: Option<u32>, to: Option<u32>| Some(u64::from(to?.wrapping_sub(from?)));

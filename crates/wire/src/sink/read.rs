@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 
-/// Bytes of a packet that are read; longer ones are cut. More than any frame has.
+/// Bytes read of each packet; longer packets are truncated. No frame is this long.
 const PACKET_BYTES: usize = 9216;
 /// Length of an IPv4 socket address.
 const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
@@ -22,7 +22,7 @@ pub enum Reader {
     /// One blocking `recvmsg` a packet, as most programs do.
     #[default]
     Recvmsg,
-    /// `recvmmsg`: blocks for the first packet, takes up to `batch` that are there.
+    /// `recvmmsg`: blocks for the first packet, then takes up to `batch` packets that have arrived.
     Recvmmsg {
         /// Most packets per call, 1 to 1024.
         batch: usize,
@@ -49,19 +49,19 @@ impl Reader {
     }
 }
 
-/// Buffers for one call; `messages` point into the others, which are boxed and never move.
+/// Buffers for one read call. `messages` point into the other buffers, which are boxed and never move.
 pub(crate) struct Inbox {
     reader: Reader,
     packets: Box<[u8]>,
     control: Box<[[u64; CONTROL_WORDS]]>,
-    /// Where packets come from; empty: it is not asked for.
+    /// Source addresses of the packets. Empty if they were not requested.
     names: Box<[libc::sockaddr_in]>,
     _vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
 
 impl Inbox {
-    /// `names`: also tell where each packet comes from.
+    /// `names`: also record the source address of each packet.
     pub(crate) fn new(reader: Reader, names: bool) -> Self {
         let batch = reader.batch();
         // SAFETY: sockaddr_in is plain data, for which all zeroes is a valid value.
@@ -93,7 +93,7 @@ impl Inbox {
         Self { reader, packets, control, names, _vectors: vectors, messages }
     }
 
-    /// Waits for packets; 0 when none came in time (or, with [`Reader::BusyPoll`], at once).
+    /// Waits for packets. Returns 0 if none arrived within the timeout (with [`Reader::BusyPoll`]: at once).
     #[inline]
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> Result<usize, WireError> {
         for message in &mut self.messages {
@@ -117,7 +117,8 @@ impl Inbox {
             }
             Reader::Recvmmsg { .. } => {
                 let count = self.messages.len() as u32;
-                // SAFETY: as above, for each of the `count` messages, which began as zeroes.
+                // SAFETY: the pointers of each of the `count` messages are valid as above; the messages were zeroed
+                // first.
                 unsafe { crate::messages::receive(fd, self.messages.as_mut_ptr(), count, flags) }
             }
         };
@@ -131,14 +132,14 @@ impl Inbox {
         }
     }
 
-    /// The payload of the packet at `index` of the last call.
+    /// The payload of the packet at `index` in the last call.
     #[inline]
     pub(crate) fn payload(&self, index: usize) -> &[u8] {
         let length = (self.messages[index].msg_len as usize).min(PACKET_BYTES);
         &self.packets[index * PACKET_BYTES..][..length]
     }
 
-    /// Where it comes from, if that was asked for.
+    /// Source address of the packet at `index`. `None` if it was not requested.
     pub(super) fn source(&self, index: usize) -> Option<SocketAddrV4> {
         let name = self.names.get(index)?;
         let is_ipv4 = self.messages[index].msg_hdr.msg_namelen == NAME_BYTES;
@@ -146,7 +147,7 @@ impl Inbox {
         is_ipv4.then(|| SocketAddrV4::new(address, u16::from_be(name.sin_port)))
     }
 
-    /// Its kernel timestamp [ns of `CLOCK_REALTIME`], if it has one.
+    /// Kernel timestamp of the packet at `index` [ns of `CLOCK_REALTIME`]. `None` if the packet has no timestamp.
     #[inline]
     pub(crate) fn stamp_realtime_ns(&self, index: usize) -> Option<u64> {
         let given = self.messages[index].msg_hdr.msg_controllen;
@@ -154,10 +155,10 @@ impl Inbox {
     }
 }
 
-/// Finds a timestamp that is the first (we ask for no other) control message.
+/// Reads the timestamp, which is the first control message: no other kind was requested.
 #[inline]
 fn stamp(control: &[u64; CONTROL_WORDS], given_bytes: usize) -> Option<u64> {
-    // struct cmsghdr { size_t len; int level; int type; }, then struct timespec: five words less one.
+    // Layout: struct cmsghdr { size_t len; int level; int type; }, then struct timespec: 32 bytes.
     const NEEDED_BYTES: usize = 32;
     if given_bytes < NEEDED_BYTES || control[0] < NEEDED_BYTES as u64 {
         return None;

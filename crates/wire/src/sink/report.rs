@@ -11,13 +11,14 @@ use crate::thread::CpuUse;
 /// the same packets as [`crate::generator::SenderReport::window_offered`].
 #[derive(Debug, Clone, Serialize)]
 pub struct SinkReport {
-    /// The measured window, by the first generator's clock; `None` if none was named, and then nothing counts as in the window.
+    /// The measured window, by the first generator's clock. `None` if no window was set; then no packet counts as in
+    /// the window.
     pub window: Option<Window>,
-    /// When each generator's first packet was read [ns of `CLOCK_MONOTONIC`].
+    /// Time at which each generator's first packet was read [ns of `CLOCK_MONOTONIC`].
     pub firsts_ns: Vec<Option<u64>>,
     /// Packets in the window read at least once.
     pub window_delivered: u64,
-    /// Of these, how many of each slot of [`crate::generator::SLOT_NS`], by intended send time.
+    /// Packets in the window read at least once, by slots of [`crate::generator::SLOT_NS`] of their intended send time.
     pub slots: Vec<u64>,
     /// All packets of the run read at least once, warm-up and drain included.
     pub delivered: u64,
@@ -27,14 +28,14 @@ pub struct SinkReport {
     pub reordered: u64,
     /// Packets so late that they may be duplicates: in neither `delivered` nor `duplicates`.
     pub too_old: u64,
-    /// Packets that are not of this run.
+    /// Packets that belong to other runs.
     pub foreign: u64,
     /// Highest sequence number read.
     pub highest_sequence: Option<u64>,
-    /// Packets the socket dropped over the whole run (its buffer was full); `None` if the kernel
-    /// does not report.
+    /// Packets the socket dropped over the whole run because its buffer was full. `None` if the kernel does not report
+    /// them.
     pub socket_drops: Option<u64>,
-    /// Of these, how many between the first packet read of the window and the first behind it.
+    /// Socket drops between the first packet read of the window and the first packet after it.
     pub window_socket_drops: Option<u64>,
     /// Intended send time to application read, in the window.
     pub end_to_end: Latency,
@@ -42,24 +43,25 @@ pub struct SinkReport {
     pub kernel_to_read: Latency,
     /// Intended send time to kernel receive timestamp, in the window; empty without timestamps.
     pub send_to_kernel: Latency,
-    /// Smallest difference of the kernel's receive timestamp, or of the read without timestamps, to the intended send time \[ns\]: the
-    /// shortest way of a packet, and what this host's clock is ahead of the sender's where they are two.
+    /// Smallest difference of the kernel's receive timestamp (or, without timestamps, the read) from the intended send
+    /// time \[ns\]. On one host: the shortest latency of a packet. On two hosts: also how far this host's clock is
+    /// ahead of the sender's.
     pub clock_ahead_ns: Option<i64>,
-    /// Whether the kernel stamps before the RPS backlog; `None`: not known.
+    /// Whether the kernel stamps before the RPS backlog. `None` if not known.
     pub stamped_before_backlog: Option<bool>,
-    /// CPU time of the sink's thread from the first packet read of the window to the first behind it
-    /// or the end; its voluntary switches are the times a read blocked, i.e. wake-ups. `None` if no
-    /// packet of the window came.
+    /// CPU time of the sink's thread from the first packet read of the window to the first packet after it, or to the
+    /// end. Its voluntary switches are the number of reads that blocked, i.e. wake-ups. `None` if no packet of the
+    /// window came.
     pub cpu: Option<CpuUse>,
-    /// First read in the window [ns of `CLOCK_MONOTONIC`].
+    /// Time of the first read in the window [ns of `CLOCK_MONOTONIC`].
     pub first_read_ns: Option<u64>,
-    /// Last read in the window [ns of `CLOCK_MONOTONIC`].
+    /// Time of the last read in the window [ns of `CLOCK_MONOTONIC`].
     pub last_read_ns: Option<u64>,
-    /// What the application's work on a packet took in this run where nothing interrupted it \[s\]; `None`: not known.
+    /// Time that the application's work on one packet took without interruption \[s\]. `None` if not known.
     pub undisturbed_work_s: Option<f64>,
-    /// Read calls that returned packets, over the whole run.
+    /// Number of read calls that returned packets, over the whole run.
     pub reads: u64,
-    /// Answers sent, over the whole run.
+    /// Number of answers sent, over the whole run.
     pub answers: u64,
     /// How packets were read.
     pub reader: Reader,
@@ -68,7 +70,7 @@ pub struct SinkReport {
 }
 
 impl SinkReport {
-    /// Adds what a sink of the same run measured that read other flows.
+    /// Adds the report of a sink of the same run that read other flows.
     pub fn add(&mut self, other: &Self) {
         self.window = self.window.or(other.window);
         for (own, theirs) in self.firsts_ns.iter_mut().zip(&other.firsts_ns) {
@@ -103,12 +105,12 @@ impl SinkReport {
         self.answers += other.answers;
     }
 
-    /// Times a read of the window blocked and the thread had to be woken.
+    /// Number of reads in the window that blocked, so that the thread had to be woken.
     pub fn wakeups(&self) -> Option<u64> {
         self.cpu.map(|cpu| cpu.voluntary_switches)
     }
 
-    /// Packets of the window that were not read, of `offered` that were sent.
+    /// Number of the window's packets that were not read, out of `offered` sent.
     pub fn window_lost(&self, offered: u64) -> u64 {
         offered.saturating_sub(self.window_delivered)
     }

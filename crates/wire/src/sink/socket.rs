@@ -8,10 +8,10 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::SinkConfig;
 use crate::error::WireError;
 
-/// How long a blocking read waits before it checks the stop flag \[ns\].
+/// Time that a blocking read waits before it checks the stop flag \[ns\].
 pub(super) const TIMEOUT_NS: u64 = 50_000_000;
 
-/// Binds the socket with everything the configuration asks for.
+/// Binds the socket and sets the options that the configuration requests.
 pub(super) fn open(config: &SinkConfig) -> Result<UdpSocket, WireError> {
     let action = || format!("bind the sink to {}", config.bind);
     let socket = UdpSocket::bind(config.bind).map_err(|e| WireError::system(action(), e))?;
@@ -36,14 +36,14 @@ fn set_buffer(socket: &UdpSocket, bytes: usize) -> Result<(), WireError> {
         .map_err(|e| WireError::system(format!("set a receive buffer of {bytes} bytes"), e))
 }
 
-/// The receive buffer in effect, as the kernel counts it \[bytes\].
+/// The receive buffer in effect, as the kernel counts it \[bytes\]. `None` if the kernel does not report it.
 pub(super) fn buffer_bytes(socket: &UdpSocket) -> Option<u64> {
     let bytes = nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).ok()?;
     u64::try_from(bytes).ok()
 }
 
-/// Whether kernel timestamps are taken before the RPS backlog; `None` if it can not be known here
-/// (the sysctl is visible only in the initial network namespace).
+/// Whether the kernel takes its timestamps before the RPS backlog. `None` if the sysctl cannot be read: it is visible
+/// only in the initial network namespace.
 pub(super) fn stamped_before_backlog() -> Option<bool> {
     let text = std::fs::read_to_string("/proc/sys/net/core/netdev_tstamp_prequeue").ok()?;
     Some(text.trim() != "0")

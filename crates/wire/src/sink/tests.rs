@@ -13,7 +13,7 @@ fn always(intended_ns: u64) -> Window {
     Window { from_ns: intended_ns, to_ns: u64::MAX }
 }
 
-/// Sends packets with these sequence numbers, all intended now.
+/// Sends packets with these sequence numbers, all with the intended send time of now.
 fn send(to: SocketAddrV4, sequences: &[u64]) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     for &sequence in sequences {
@@ -41,7 +41,7 @@ fn counts_each_kind_of_packet_with_each_reader() {
         assert_eq!(report.kernel_to_read.count(), 5);
         let parts = report.send_to_kernel.histogram().mean() + report.kernel_to_read.histogram().mean();
         let whole = report.end_to_end.histogram().mean();
-        // Two roundings to three digits, and the error of the clocks' offset.
+        // The tolerance covers two roundings to three digits, and the error of the clocks' offset.
         assert!((parts - whole).abs() < 0.01 * whole + 2000.0, "{parts} {whole}");
         assert!(report.cpu.is_some_and(|cpu| cpu.wall_s > 0.0));
     }
@@ -85,7 +85,7 @@ fn a_dead_application_leaves_what_was_measured() {
         fn handle(&mut self, _: &[u8]) {
             self.0 += 1;
             if self.0 == 3 {
-                // A panic past the hook, which would spend seconds on a backtrace.
+                // `resume_unwind` bypasses the panic hook, which would spend seconds on a backtrace.
                 std::panic::resume_unwind(Box::new("the application broke"));
             }
         }
@@ -145,7 +145,7 @@ fn generators_are_told_apart_and_sinks_add_up() {
         (1, RUN + 1, 1, hour_ns),
         (1, RUN + 1, 1, hour_ns),
         (0, RUN + 2, 0, 0),
-        // Before its generator's window.
+        // This packet precedes the window of its generator.
         (0, RUN + 1, 2, 0),
     ] {
         let header = Header { sequence, intended_ns: clock::monotonic_ns() + ahead_ns };

@@ -1,4 +1,4 @@
-//! What the application does with each packet.
+//! The work that the application under test does on each packet.
 
 use std::hint::black_box;
 
@@ -8,42 +8,45 @@ use netcliff_host::cpu::heartbeat::Heartbeat;
 use crate::clock;
 use crate::error::WireError;
 
-/// Longest work on one packet \[s\].
+/// Longest accepted work per packet \[s\].
 const LONGEST_S: f64 = 0.1;
-/// Time between two beats of a long work \[s\]: a fifth of the shortest pause reported, and a clock read a thousandth of it.
+/// Time between two heartbeats during long work \[s\]: a fifth of the shortest pause that is reported. Reading the
+/// clock takes a thousandth of it.
 const BEAT_S: f64 = 50e-6;
-/// Pieces of work up to this multiple of their lower quartile are taken to have been undisturbed; an interrupt with what follows it takes longer.
+/// A piece of work counts as undisturbed up to this multiple of the lower quartile. An interrupt and the softirq that
+/// follows take longer.
 const UNDISTURBED: f64 = 1.25;
-/// The quartile is an interrupted piece's where it takes this multiple of what calibration before the run says.
+/// The quartile itself counts as that of interrupted pieces if it exceeds the calibration before the run by this
+/// factor.
 const INTERRUPTED: f64 = 2.0;
-/// Fewest pieces of which a quartile is taken.
+/// Smallest number of pieces for a quartile.
 const FEWEST_PIECES: u64 = 100;
-/// Longest piece that is told from longer ones \[ns\].
+/// Longest piece that the histogram resolves \[ns\]; longer ones count as this.
 const LONGEST_PIECE_NS: u64 = 10_000_000;
 
-/// The application.
+/// The application that receives the packets.
 pub trait Application: Send {
-    /// Called once in the sink's thread, in its place, before any packet.
+    /// Prepares the application. Called once in the sink's thread, after the thread was placed and before any packet.
     ///
     /// # Errors
-    /// The application can not run.
+    /// The application cannot run.
     fn prepare(&mut self) -> Result<(), WireError> {
         Ok(())
     }
 
-    /// Called for each packet of the run, after it was timed.
+    /// Handles one packet of the run, after the packet was timed.
     fn handle(&mut self, payload: &[u8]);
 
-    /// What the work on a packet took in this run where nothing interrupted it \[s\]; `None`: not known.
+    /// Time that the work on one packet took in this run without interruption \[s\]. `None` if not known.
     fn undisturbed_s(&self) -> Option<f64> {
         None
     }
 }
 
-/// A stand-in for an application.
+/// A stand-in for an application: busy work of a given length.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Work {
-    /// Nothing: the packet is only read.
+    /// No work: the packet is only read.
     #[default]
     None,
     /// CPU time in seconds: a loop whose speed is calibrated at start. Time during which the thread
@@ -54,7 +57,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The application that does this work, and beats `heartbeat` meanwhile.
+    /// Makes the application that does this work and beats `heartbeat` while it works.
     ///
     /// # Errors
     /// The time is negative, not a number, or more than 0.1 s.
@@ -96,10 +99,10 @@ impl Application for Spin {
 struct Loop {
     work_s: f64,
     rounds: u64,
-    /// Rounds between two beats.
+    /// Number of rounds between two heartbeats.
     beat_rounds: u64,
     heartbeat: Heartbeat,
-    /// How long the rounds between two beats took \[ns\].
+    /// Time that the rounds between two heartbeats took \[ns\].
     pieces: Histogram<u64>,
 }
 
@@ -134,7 +137,8 @@ impl Application for Loop {
         turn(left, payload.len() as u64);
     }
 
-    /// From pieces of the run itself: an emulated CPU is as fast as before the run only by chance, and at its fastest hardly ever.
+    /// Taken from pieces of the run itself: an emulated CPU is rarely as fast during the run as in the calibration
+    /// before it.
     fn undisturbed_s(&self) -> Option<f64> {
         let piece_ns = undisturbed_ns(&self.pieces)?;
         let calibrated_ns = 1e9 * self.work_s / self.rounds as f64 * self.beat_rounds as f64;
@@ -143,7 +147,8 @@ impl Application for Loop {
     }
 }
 
-/// Mean time of a piece that nothing interrupted \[ns\], if one in four or more was so; `None`: too few pieces.
+/// Mean time of an uninterrupted piece \[ns\]; valid if at least a quarter of the pieces were uninterrupted. `None` if
+/// there are too few pieces.
 fn undisturbed_ns(pieces: &Histogram<u64>) -> Option<f64> {
     if pieces.len() < FEWEST_PIECES {
         return None;
@@ -157,8 +162,8 @@ fn undisturbed_ns(pieces: &Histogram<u64>) -> Option<f64> {
     (count > 0).then(|| sum_ns / count as f64)
 }
 
-/// Rounds of a shift and a multiplication that wait for the ones before: some five cycles each, in registers alone.
-/// A value kept in memory would take one to three times as long, as the CPU forwards its stores or does not.
+/// Runs rounds of a shift and a multiplication that depend on the previous round: about five cycles each, in registers
+/// alone. A value in memory would take one to three times as long, depending on store forwarding.
 #[inline(never)]
 fn turn(rounds: u64, seed: u64) -> u64 {
     let mut value = seed | 1;
@@ -168,8 +173,8 @@ fn turn(rounds: u64, seed: u64) -> u64 {
     black_box(value)
 }
 
-/// Seconds a round takes on this CPU: the fastest of 50 trials of about 40 us, so that a trial in
-/// which the thread was interrupted does not count.
+/// Time of one round on this CPU \[s\]: the fastest of 50 trials of about 40 us, so that a trial in which the thread
+/// was interrupted does not count.
 fn round_s() -> f64 {
     const ROUNDS: u64 = 20_000;
     turn(50 * ROUNDS, 1);
@@ -188,7 +193,7 @@ fn round_s() -> f64 {
 mod tests {
     use super::*;
 
-    /// The least of 200 trials (ns): other programs can only lengthen a trial.
+    /// The shortest of 200 trials \[ns\]: other programs can only lengthen a trial.
     fn fastest_of_a_new_loop_ns() -> u64 {
         let mut work = Loop::new(20e-6, Heartbeat::default());
         work.prepare().expect("it always works");
@@ -200,15 +205,16 @@ mod tests {
         trials_ns.min().expect("it ran")
     }
 
-    /// The CPU's speed changes by a third as its other hardware thread works or rests, perhaps between the two halves of a round (6 ms):
-    /// one round in two is then wrong, all of twenty one run in a million. A loop of another length is wrong in each.
+    /// The CPU's speed changes by a third when its other hardware thread starts or stops work, perhaps between the two
+    /// halves of a test round (6 ms). So one round in two can be wrong, but all twenty only in one of a million runs. A
+    /// loop of the wrong length is wrong in every round.
     #[test]
     fn the_loop_takes_the_time_asked_for() {
         let rounds_ns: Vec<u64> = std::iter::repeat_with(fastest_of_a_new_loop_ns).take(20).collect();
         assert!(rounds_ns.iter().any(|ns| (17_000..23_000).contains(ns)), "{rounds_ns:?} ns");
     }
 
-    /// Of pieces about 60 us long, four in ten were interrupted for 50 us or more each.
+    /// Of pieces about 60 us long, four in ten are interrupted for 50 us or more.
     #[test]
     fn interrupted_pieces_do_not_count_as_work() {
         let mut work = Loop::new(1e-3, Heartbeat::default());
@@ -220,7 +226,7 @@ mod tests {
         }
         let work_s = work.undisturbed_s().expect("a thousand pieces");
         assert!((work_s / 1.2e-3 - 1.0).abs() < 0.002, "20 pieces of 60 us, not {work_s}");
-        // All interrupted: half of the work's time is not its own.
+        // All pieces are interrupted: half of the measured time is not work.
         let mut always = Loop::new(1e-3, Heartbeat::default());
         (always.rounds, always.beat_rounds) = (20_000, 1_000);
         (0..1000).for_each(|_| always.pieces.record(110_000).expect("it is in bounds"));

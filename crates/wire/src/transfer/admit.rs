@@ -12,13 +12,14 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::control::key::{Proven, Purpose, Token};
 use crate::pending::Pending;
 
-/// How long a connection may take to prove it.
+/// Time allowed for a connection to prove the token.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
-/// Connections that have not yet proved it, beside those that are expected; beyond that, one of the host with most of them is closed.
+/// Number of connections without proof that may wait, in addition to the expected ones. If there are more, one of the
+/// source with most of them is closed.
 const MOST_PENDING: usize = 32;
 
-/// How often it checks whether to stop (ms).
+/// Interval between checks whether to stop (ms).
 const GLANCE_MS: u16 = 50;
 
 /// The proof that a connection of flow `flow` sends first.
@@ -26,7 +27,8 @@ pub(super) fn greeting(token: &Token, flow: usize) -> [u8; Token::PROOF_BYTES] {
     token.proof(Purpose::Join, Proven { flow: flow as u32, number: 0 })
 }
 
-/// Accepts until every flow has its connection, the deadline passes, or it is stopped; then no connection is admitted any more.
+/// Accepts connections until every flow has one, the deadline passes, or `stop` is set. After that, no connection is
+/// admitted.
 pub(super) fn admit(
     listener: &TcpListener,
     token: &Token,
@@ -45,7 +47,7 @@ pub(super) fn admit(
             let proven = token.proven(Purpose::Join, &shown);
             let taker = proven.and_then(|proven| flows.get_mut(proven.flow as usize).and_then(Option::take));
             let blocking = stream.set_nonblocking(false).is_ok();
-            // A flow that has its connection, or has given up, takes none.
+            // A flow that already has its connection, or has given up, accepts none.
             let taken = taker.is_some_and(|taker| blocking && taker.send(stream.into()).is_ok());
             refused.fetch_add(u64::from(!taken), Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Bursts that all senders begin together (incast), and when their last bytes have come.
+//! Bursts that all senders start together (incast), and the times at which their last bytes arrived.
 
 use std::io;
 
@@ -10,20 +10,20 @@ use super::settings::Settings;
 use crate::clock;
 use crate::error::WireError;
 
-/// Most bursts of a transfer: their times are kept.
+/// Largest number of bursts of a transfer: their times are stored.
 pub const MOST_BURSTS: f64 = 100_000.0;
 
-/// Bytes that each flow sends at once, again and again.
+/// A burst that each flow sends periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Burst {
-    /// Bytes of a burst, whole blocks.
+    /// Bytes of a burst, a multiple of the block size.
     pub bytes: u64,
-    /// From the beginning of one to that of the next (ns).
+    /// Time between the starts of two bursts (ns).
     pub every_ns: u64,
 }
 
 impl Burst {
-    /// Refuses what cannot be in so long a transfer.
+    /// Refuses bursts that do not fit the block size or the duration of the transfer.
     pub(super) fn check(self, block_bytes: usize, time_s: f64) -> Result<(), WireError> {
         if self.bytes == 0 || !self.bytes.is_multiple_of(block_bytes as u64) {
             return Err(WireError::setting("burst", self.bytes, format!("whole blocks, of {block_bytes} bytes each")));
@@ -36,7 +36,7 @@ impl Burst {
     }
 }
 
-/// A sender of bursts: the first begins with the transfer.
+/// A sender of bursts. The first burst starts with the transfer.
 pub(super) struct Sender<'a> {
     mover: Box<dyn DataPath + 'a>,
     burst: Burst,
@@ -45,7 +45,7 @@ pub(super) struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// Bursts from the common start of the settings on, or from the first step.
+    /// Sends bursts from the common start on or, without one, from the first step on.
     pub(super) fn new(mover: Box<dyn DataPath + 'a>, burst: Burst) -> Self {
         Self { mover, burst, began_ns: None, sent: 0 }
     }
@@ -54,7 +54,7 @@ impl<'a> Sender<'a> {
 impl DataPath for Sender<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let began_ns = *self.began_ns.get_or_insert_with(clock::monotonic_ns);
-        // A burst that took longer than its time is followed by the next at once.
+        // A burst that takes longer than its period is followed by the next one at once.
         let due_ns = began_ns.saturating_add((self.sent / self.burst.bytes).saturating_mul(self.burst.every_ns));
         let now_ns = wait_until(due_ns.min(clock::monotonic_ns() + LONGEST_WAIT_NS));
         if now_ns < due_ns {
@@ -75,7 +75,7 @@ impl DataPath for Sender<'_> {
     }
 }
 
-/// A receiver that notes when each burst is whole.
+/// A receiver that records when each burst is complete.
 pub(super) struct Receiver<'a> {
     mover: Box<dyn DataPath + 'a>,
     burst: Burst,
@@ -106,7 +106,7 @@ impl DataPath for Receiver<'_> {
     }
 }
 
-/// The data path with the bursts of the settings, if they ask for them.
+/// Wraps the data path for the bursts of the settings, if any.
 pub(super) fn of<'a>(settings: &Settings, sender: bool, mover: Box<dyn DataPath + 'a>) -> Box<dyn DataPath + 'a> {
     match settings.burst {
         None => mover,
@@ -119,7 +119,7 @@ pub(super) fn of<'a>(settings: &Settings, sender: bool, mover: Box<dyn DataPath 
 mod tests {
     use super::*;
 
-    /// Moves ten bytes a step.
+    /// Data path that moves ten bytes per step.
     struct Ten;
 
     impl DataPath for Ten {

@@ -1,4 +1,4 @@
-//! Ends at work, in a thread each or several in one: all begin together and pass the windows together.
+//! Runs the ends, in one thread each or several in one thread. All start together and pass the windows together.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,7 +9,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use serde::{Deserialize, Serialize};
 
 pub(super) use super::conductor::Shared;
-use super::conductor::{Conductor, Event, Farewell};
+use super::conductor::{Conductor, Event, ExitNotifier};
 use super::end::{self, DataPath, End, Reader, Truncating};
 use super::follow::Following;
 use super::gate::{Arrival, Gate};
@@ -18,55 +18,55 @@ use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
 use super::sampler::Sampler;
-use super::start::Punctual;
+use super::start::RealtimeFirstStep;
 use super::tcp_info::TcpSample;
 use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, path, together, uring};
 use crate::clock;
 use crate::error::WireError;
 use crate::thread::{Placement, RealtimeGuard};
 
-/// How the two ends of a flow agree that all have come, where a [`Gate`] does not reach both.
+/// How the two ends of a flow agree that all have connected, if no common [`Gate`] exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Go {
-    /// The gate does.
+    /// Both ends use the gate.
     Gate,
-    /// A byte from the other end says it.
+    /// Wait for a byte from the other end.
     Await,
-    /// A byte to the other end says it.
+    /// Send a byte to the other end.
     Say,
 }
 
-/// One end to be set to work.
+/// One end to be run.
 pub(super) struct Part<'a> {
     pub flow: usize,
     pub sender: bool,
-    /// It is the near end's, whose threads are not the far end's.
+    /// Whether the part belongs to the near end. Near and far ends do not share threads.
     pub near: bool,
     pub placement: Placement,
     pub opener: Opener<'a>,
     pub go: Go,
 }
 
-/// One end when it is through.
+/// The result of one end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Side {
+pub(super) struct EndResult {
     pub end: End,
-    /// Options in force; None for a pipe.
+    /// Options in force. `None` for a pipe.
     pub in_force: Option<InForce>,
-    /// TCP_INFO of a sender.
+    /// TCP_INFO samples of a sender.
     pub tcp: Vec<TcpSample>,
 }
 
-/// What the ends brought back, in the order of the parts.
+/// The results of all ends, in the order of the parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Played {
-    pub sides: Vec<Side>,
-    /// Why it ended before its time.
+    pub sides: Vec<EndResult>,
+    /// Why the transfer was stopped early. `None` if it was not.
     pub stopped: Option<String>,
 }
 
 impl Played {
-    /// The reason to report: a receiver's failure first, since it breaks the sender too.
+    /// The failure to report. A receiver's failure takes precedence, because it breaks the sender too.
     pub(super) fn cut_short(&self, sends: impl Fn(usize) -> bool) -> Option<String> {
         let failure = |sender: bool| {
             let ends = self.sides.iter().enumerate().filter(|(place, _)| sends(*place) == sender);
@@ -76,17 +76,17 @@ impl Played {
     }
 }
 
-/// What an end counted, and the options in force; None for a pipe.
+/// Result of an end, and the options in force (`None` for a pipe).
 pub(super) type Done = (End, Option<InForce>);
 
-/// What a thread brings back of its ends; `None` when another one gave up.
-pub(super) type Brought = Result<Option<Vec<Done>>, WireError>;
+/// Results of a thread's ends. `None` if another end gave up.
+pub(super) type ThreadResult = Result<Option<Vec<Done>>, WireError>;
 
-/// What a thread serves, each with its place among all parts.
+/// The parts that a thread serves, each with its index among all parts.
 type Group<'a> = Vec<(usize, Part<'a>)>;
 
-/// Sets ends to work until all are through.
-pub(super) fn play(
+/// Runs the ends until all have finished.
+pub(super) fn run_flows(
     settings: &Settings,
     spans: Spans,
     parts: Vec<Part<'_>>,
@@ -94,7 +94,7 @@ pub(super) fn play(
     watch: &mut dyn Watch,
 ) -> Result<Played, WireError> {
     let flows = parts.iter().map(|part| part.flow + 1).max().unwrap_or(0);
-    // A transfer lasts as long as its senders; where only receivers are here, as long as they.
+    // A transfer lasts as long as its senders or, if only receivers are here, as long as they do.
     let leads = parts.iter().any(|part| part.sender);
     let leaders = parts.iter().filter(|part| part.sender == leads).count();
     let ends: Vec<(usize, bool)> = parts.iter().map(|part| (part.flow, part.sender)).collect();
@@ -112,11 +112,11 @@ pub(super) fn play(
     if spans.warm_up_ns == 0 {
         shared.phase.set(1);
     }
-    // Before the ends: what is not available is reported before anything runs.
+    // Start the sampler first, so that its failure is reported before anything runs.
     let tcp = matches!(settings.channel, Channel::Tcp { .. });
     let sampler = (tcp && ends.iter().any(|(_, sender)| *sender)).then(Sampler::start).transpose()?;
     let (brought, mut samples, stopped) = thread::scope(|scope| {
-        // Behind hundreds of busy flows it would leave the gate, and end the windows, seconds late.
+        // Behind hundreds of busy flows, this thread would pass the gate, and end the windows, seconds late.
         let punctual = RealtimeGuard::begin();
         let (events, heard) = mpsc::channel();
         let mut threads = Vec::new();
@@ -139,12 +139,12 @@ pub(super) fn play(
                 watch.gathered();
                 begin(settings);
             }
-            conductor.conduct(sampler.as_ref(), watch)
+            conductor.run(sampler.as_ref(), watch)
         } else {
             None
         };
         drop(punctual);
-        // The sockets are let go of, so that their connections can end.
+        // Release the sockets, so that their connections can end.
         drop(conductor);
         let samples = sampler.map_or(Ok(Vec::new()), Sampler::end)?;
         let brought: Vec<_> = threads.into_iter().map(|(places, thread)| (places, joined(thread))).collect();
@@ -157,12 +157,12 @@ pub(super) fn play(
     for ((flow, sender), done) in ends.into_iter().zip(gathered(brought)?) {
         let (end, in_force) = done;
         let tcp = samples.get_mut(flow).filter(|_| sender).map(std::mem::take);
-        sides.push(Side { end, in_force, tcp: tcp.unwrap_or_default() });
+        sides.push(EndResult { end, in_force, tcp: tcp.unwrap_or_default() });
     }
     Ok(Played { sides, stopped })
 }
 
-/// A group a thread: each part its own, or those of each end spread over that end's threads.
+/// Groups the parts by thread: one part per thread, or the parts of each end spread over its threads.
 fn grouped<'a>(settings: &Settings, parts: Vec<Part<'a>>) -> Vec<Group<'a>> {
     let mut threads: BTreeMap<(bool, usize, usize), Group<'a>> = BTreeMap::new();
     let shares = settings.shared_threads().is_some();
@@ -173,12 +173,12 @@ fn grouped<'a>(settings: &Settings, parts: Vec<Part<'a>>) -> Vec<Group<'a>> {
     threads.into_values().collect()
 }
 
-fn joined(thread: ScopedJoinHandle<'_, Brought>) -> Brought {
+fn joined(thread: ScopedJoinHandle<'_, ThreadResult>) -> ThreadResult {
     thread.join().map_err(|panic| WireError::died("transfer", &*panic))?
 }
 
-/// All of them in the order of their places, or the first failure.
-fn gathered(brought: Vec<(Vec<usize>, Brought)>) -> Result<Vec<Done>, WireError> {
+/// Results of all parts in the order of their indices, or the first failure.
+fn gathered(brought: Vec<(Vec<usize>, ThreadResult)>) -> Result<Vec<Done>, WireError> {
     let mut absent = false;
     let mut done = BTreeMap::new();
     for (places, brought) in brought {
@@ -200,7 +200,7 @@ fn start<'scope>(
     mut group: Group<'scope>,
     leads: bool,
     events: &mpsc::Sender<Event>,
-) -> Result<ScopedJoinHandle<'scope, Brought>, WireError> {
+) -> Result<ScopedJoinHandle<'scope, ThreadResult>, WireError> {
     let events = events.clone();
     let (number, sender, near) =
         group.first().map_or((0, false, false), |(_, part)| (part.flow, part.sender, part.near));
@@ -220,8 +220,8 @@ fn start<'scope>(
     Builder::new().name(name).spawn_scoped(scope, work).map_err(failed)
 }
 
-/// One end from beginning to end, in its thread.
-fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Sender<Event>) -> Brought {
+/// Runs one end from start to end, in its own thread.
+fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Sender<Event>) -> ThreadResult {
     let mut arrival = Arrival(Some(&shared.gate));
     let (flow, sender) = (part.flow, part.sender);
     part.placement.enter()?;
@@ -235,7 +235,7 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     if !shared.gate.pass() {
         return Ok(None);
     }
-    let mut farewell = Farewell { events, leads: sender == leads, failed: true };
+    let mut exit = ExitNotifier { events, leads: sender == leads, failed: true };
     if part.go == Go::Say {
         say_go(&channel)?;
     }
@@ -244,16 +244,16 @@ fn at_work(shared: &Shared<'_>, part: Part<'_>, leads: bool, events: &mpsc::Send
     let punctual = shared.settings.start.as_ref().filter(|_| sender).map(|_| RealtimeGuard::begin());
     let began_ns = begin(shared.settings);
     let mover = match punctual {
-        Some(guard) => Box::new(Punctual { mover, guard: Some(guard) }) as Box<dyn DataPath + '_>,
+        Some(guard) => Box::new(RealtimeFirstStep { mover, guard: Some(guard) }) as Box<dyn DataPath + '_>,
         None => mover,
     };
     let mut end = work(mover, channel.as_fd(), shared.settings, &shared.spans, (&shared.phase, shown))?;
     end.began_ns = began_ns;
-    farewell.failed = end.failure.is_some();
+    exit.failed = end.failure.is_some();
     Ok(Some(vec![(end, in_force(shared.settings, sender, &channel))]))
 }
 
-/// Waits for the common start, where there is one; when it begins (ns).
+/// Waits for the common start, if there is one. Returns its time (ns).
 pub(super) fn begin(settings: &Settings) -> Option<u64> {
     if let Some(start) = &settings.start {
         let stopped = || settings.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
@@ -262,7 +262,7 @@ pub(super) fn begin(settings: &Settings) -> Option<u64> {
     Some(clock::monotonic_ns())
 }
 
-/// Gives the conductor a TCP socket: a sender's is sampled for TCP_INFO, and any may have to be ended.
+/// Passes a TCP socket to the conductor, which samples TCP_INFO of a sender and may have to end any connection.
 pub(super) fn show(
     shared: &Shared<'_>,
     flow: usize,
@@ -276,13 +276,13 @@ pub(super) fn show(
     }
     if matches!(shared.settings.channel, Channel::Tcp { .. }) {
         let socket = duplicate()?;
-        // Not received once the conductor has ended.
+        // Nobody receives this once the conductor has ended.
         let _ = events.send(Event::Socket { flow, sender, socket });
     }
     Ok(())
 }
 
-/// What holds at an end's socket.
+/// Options in force at an end's socket.
 pub(super) fn in_force(settings: &Settings, sender: bool, channel: &OwnedFd) -> Option<InForce> {
     let receive_buffer_bytes = || options::receive_buffer(channel.as_fd());
     match settings.channel {
@@ -292,7 +292,7 @@ pub(super) fn in_force(settings: &Settings, sender: bool, channel: &OwnedFd) -> 
     }
 }
 
-/// Tells the other end that all flows are here.
+/// Signals to the other end that all flows are ready.
 pub(super) fn say_go(channel: &OwnedFd) -> Result<(), WireError> {
     nix::unistd::write(channel, &[1]).map_err(|e| WireError::system("tell the near end to begin", e)).map(drop)
 }
@@ -307,7 +307,7 @@ pub(super) fn await_go(channel: &OwnedFd) -> Result<(), WireError> {
     }
 }
 
-/// The data path of an end that may follow its flow's packets.
+/// The data path of an end that may follow the CPU of its flow's packets.
 fn placed<'a>(
     shared: &'a Shared<'_>,
     near: bool,
@@ -321,7 +321,7 @@ fn placed<'a>(
     }
 }
 
-/// The data path of an end; without `waits` it does not block, and the caller waits.
+/// The data path of an end. Without `waits` it does not block, and the caller waits.
 pub(super) fn mover<'a>(
     shared: &'a Shared<'_>,
     flow: usize,

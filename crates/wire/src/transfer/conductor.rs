@@ -1,4 +1,4 @@
-//! Moves a transfer from phase to phase.
+//! Moves a transfer from phase to phase: warm-up, windows, end.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -17,50 +17,50 @@ use super::{Settings, Spans};
 use super::{Span, Watch};
 use crate::clock;
 
-/// What all ends share.
+/// State that all ends share.
 pub(super) struct Shared<'a> {
     pub settings: &'a Settings,
     pub spans: Spans,
     pub gate: Gate,
     pub phase: Phase,
-    /// Bytes moved by each end so far, if intervals are requested.
+    /// Bytes moved so far by each end. Empty if no interim reports are requested.
     pub live: Cells,
-    /// For UDP, where nothing else shows it: this flow's sender is through.
+    /// By flow, for UDP: set when the flow's sender has finished, because UDP does not show it.
     pub over: Vec<AtomicBool>,
-    /// The watch is given all sockets.
+    /// Whether to pass all sockets to the watch.
     pub observed: bool,
-    /// The other ends are elsewhere; set when they are gone.
+    /// Flag that is set when the other host's ends are gone. `None` if all ends are in this process.
     pub other_half: Option<&'a AtomicBool>,
 }
 
-/// How long the ends may send and read what is under way when the windows are over (ns): a full send buffer of 4 MiB takes as long at
-/// 17 Mbit/s.
+/// Time that the ends may send and read data under way after the windows (ns). A full send buffer of 4 MiB takes as
+/// long at 17 Mbit/s.
 const EMPTYING_NS: u64 = 2_000_000_000;
-/// How long ends that have something to move may take to notice that it is given up (ns).
+/// Time that ends with data to move may take to notice that the transfer is given up (ns).
 const LEAVING_NS: u64 = 300_000_000;
-/// How often the conductor checks whether to stop (ns).
+/// Interval between the conductor's checks whether to stop (ns).
 const LOOK_NS: u64 = 50_000_000;
 
-/// What an end reports to the conductor.
+/// A report of an end to the conductor.
 pub(super) enum Event {
-    /// An end's TCP socket.
+    /// A TCP socket of an end.
     Socket { flow: usize, sender: bool, socket: OwnedFd },
-    /// A duplicate for the watch.
+    /// A duplicate of an end's socket, for the watch.
     Observed { sender: bool, socket: OwnedFd },
-    /// An end is through; `leads` if the transfer lasts as long as such ends are at work.
+    /// An end has finished. `leads`: the transfer lasts until all leading ends have finished.
     Through { leads: bool, failed: bool },
 }
 
-/// Reports to the conductor on drop that an end is through, also when it panicked.
-pub(super) struct Farewell<'a> {
+/// Reports to the conductor on drop that an end has finished, also after a panic.
+pub(super) struct ExitNotifier<'a> {
     pub events: &'a mpsc::Sender<Event>,
     pub leads: bool,
     pub failed: bool,
 }
 
-impl Drop for Farewell<'_> {
+impl Drop for ExitNotifier<'_> {
     fn drop(&mut self) {
-        // Not received once the conductor has ended.
+        // Nobody receives this once the conductor has ended.
         let _ = self.events.send(Event::Through { leads: self.leads, failed: self.failed });
     }
 }
@@ -71,7 +71,7 @@ pub(super) struct Conductor<'a> {
     /// Senders' sockets, by flow.
     sampled: Vec<Option<OwnedFd>>,
     others: Vec<OwnedFd>,
-    /// For the watch, until it has them.
+    /// Sockets for the watch, until it takes them.
     observed: Vec<(bool, OwnedFd)>,
     leaders_left: usize,
     failed: bool,
@@ -80,7 +80,7 @@ pub(super) struct Conductor<'a> {
 }
 
 impl<'a> Conductor<'a> {
-    /// For so many flows, as long as `leaders` of the ends are at work.
+    /// Conducts `flows` flows until `leaders` leading ends have finished.
     pub(super) fn new(shared: &'a Shared<'a>, flows: usize, leaders: usize, heard: mpsc::Receiver<Event>) -> Self {
         let sampled = std::iter::repeat_with(|| None).take(flows).collect();
         Self {
@@ -95,10 +95,10 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Conducts from the first byte to the last window; a reason where it was stopped before.
-    pub(super) fn conduct(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
+    /// Runs all phases from the first byte to the last window. Returns a reason if the transfer was stopped early.
+    pub(super) fn run(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         let spans = self.shared.spans;
-        // All ends have arrived: each that has a socket has sent it.
+        // All ends have arrived, and each that has a socket has sent it.
         while let Ok(event) = self.heard.try_recv() {
             self.note(event);
         }
@@ -124,7 +124,7 @@ impl<'a> Conductor<'a> {
             };
             stopped = self.wait(until, sampler, watch);
             if until.is_none() {
-                // All windows of a sender have passed when it is through.
+                // When a sender has finished, all its windows have passed.
                 break;
             }
         }
@@ -139,7 +139,7 @@ impl<'a> Conductor<'a> {
             watch.passed(&rest);
         }
         let early = stopped.is_some() || self.failed;
-        // A number of bytes ends by itself; receivers are not to be stopped while they empty buffers.
+        // A transfer of a number of bytes ends by itself; do not stop receivers while they read the rest.
         if matches!(spans.window, Span::Time(_)) || early {
             if early {
                 self.shared.phase.end_early();
@@ -147,7 +147,7 @@ impl<'a> Conductor<'a> {
                 self.shared.phase.set(Phase::OVER);
             }
             let lost = early && self.shared.other_half.is_some();
-            // The windows of the other half may be over later.
+            // The windows of the other host may end later.
             let apart_ns = self.shared.other_half.map_or(0, |_| spans.stall_ns);
             if lost || !self.all_leave_within(EMPTYING_NS.max(apart_ns)) {
                 self.shared.phase.cut();
@@ -158,8 +158,9 @@ impl<'a> Conductor<'a> {
         stopped
     }
 
-    /// Waits until all ends are through; false where it takes longer. Nothing that is still under way counts: the ends get a while to
-    /// send and read it, not more. Where the kernel is short of memory for TCP it would be minutes until all of it has come.
+    /// Waits until all ends have finished. Returns false if that takes longer than `ns`. Data still under way do not
+    /// count, so the ends get only a short time to send and read them. If the kernel is short of memory for TCP,
+    /// reading all of it would take minutes.
     fn all_leave_within(&mut self, ns: u64) -> bool {
         let until_ns = clock::monotonic_ns() + ns;
         loop {
@@ -172,17 +173,17 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Wakes ends that wait for a socket, which may never answer. It blocks itself on a socket whose end is in a call and without
-    /// a CPU, hence is the last resort.
+    /// Wakes ends that wait for a socket, which might wait for ever. The call itself blocks if the end is in a system
+    /// call without a CPU, so it is the last resort.
     fn disconnect(&self, sampled: &Sockets) {
         for socket in sampled.iter().flatten().chain(&self.others) {
-            // A connection that has ended already needs no end.
+            // Ignore the error of a connection that has ended already.
             let _ = socket::shutdown(socket.as_raw_fd(), socket::Shutdown::Both);
         }
         self.shared.over.iter().for_each(|over| over.store(true, Ordering::Release));
     }
 
-    /// Waits until a time, or until all leaders are through; a reason if it was stopped.
+    /// Waits until a time, or until all leading ends have finished. Returns a reason if the transfer was stopped.
     fn wait(&mut self, until_ns: Option<u64>, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
         loop {
             let now_ns = clock::monotonic_ns();

@@ -1,4 +1,4 @@
-//! The two ends of a flow at work.
+//! The two ends of a flow: their loops and their results.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -13,41 +13,41 @@ use super::meter::{Common, Meter, Phase, Window};
 use super::{Settings, Spans, options};
 use crate::error::WireError;
 
-/// What one end counted.
+/// The results of one end of a flow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// All bytes, warm-up and emptying included; over a stream the same at both ends.
+    /// All bytes, including warm-up and the data under way at the end. On a stream, both ends count the same.
     pub total_bytes: u64,
-    /// The measured windows; fewer than asked for when the transfer was cut short.
+    /// The measured windows. Fewer than requested if the transfer ended early.
     pub windows: Vec<Window>,
-    /// Why it ended early.
+    /// Why this end failed. `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Completions of MSG_ZEROCOPY.
+    /// Counts of MSG_ZEROCOPY completions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<Completions>,
-    /// What TCP_ZEROCOPY_RECEIVE mapped and did not.
+    /// Bytes that TCP_ZEROCOPY_RECEIVE mapped and bytes that it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped: Option<Mapped>,
-    /// How well a paced sender of datagrams kept to its rate.
+    /// How precisely a paced sender kept its rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Pacing>,
-    /// UDP's counts.
+    /// Counts of datagrams (UDP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,
-    /// When it began (ns of its host's monotonic clock); an older agent does not report.
+    /// Time of the first step (ns of this end's monotonic clock). `None` from an older agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<u64>,
-    /// Where the thread was placed, if it followed its flow's packets.
+    /// Where the thread was placed, if it followed the CPU of its flow's packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub followed: Option<Followed>,
-    /// When each burst was whole at a receiver, likewise.
+    /// Times at which the receiver had each burst complete (ns of this end's monotonic clock).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bursts_ns: Vec<u64>,
 }
 
 impl End {
-    /// The windows of this end as one: bytes, calls and times added up. `None` without a window.
+    /// All windows of this end as one: sums of bytes, calls and times. `None` without a window.
     pub fn whole(&self) -> Option<Window> {
         let mut windows = self.windows.iter().copied();
         let first = windows.next()?;
@@ -70,83 +70,86 @@ impl End {
     }
 }
 
-/// Where a worker was placed.
+/// Where a worker that follows its flow's packets was placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Followed {
-    /// The CPU that handled the flow's latest packets (SO_INCOMING_CPU): of a NIC, the one that its receive queue interrupts, or that
-    /// RPS chose.
+    /// The CPU that handled the flow's latest packets (SO_INCOMING_CPU): the one that the NIC's receive queue
+    /// interrupts, or the one that RPS chose.
     pub incoming_cpu: usize,
-    /// The receive queue's NAPI (SO_INCOMING_NAPI_ID); None over loopback and veth without one.
+    /// NAPI id of the receive queue (SO_INCOMING_NAPI_ID). `None` on loopback and on a veth without NAPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub napi_id: Option<u32>,
     /// The CPU that the worker was pinned to.
     pub cpu: usize,
 }
 
-/// What became of received bytes, warm-up included.
+/// Received bytes by how they reached the program, with warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapped {
     /// Bytes whose pages were mapped.
     pub mapped_bytes: u64,
-    /// Bytes that were copied, because they did not fill pages of their own.
+    /// Bytes that were copied because they did not fill whole pages.
     pub copied_bytes: u64,
 }
 
-/// How well a sender kept to its rate, warm-up included.
+/// How precisely a paced sender kept its rate, with warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pacing {
-    /// Payload asked for (bit/s).
+    /// Payload rate requested (bit/s).
     pub asked_bps: f64,
-    /// Payload sent (bit/s), from the first to the last datagram.
+    /// Payload rate sent (bit/s), from the first to the last datagram.
     pub sent_bps: f64,
-    /// Mean time from when a send was due to its call (s).
+    /// Mean time from the due time of a send to its call (s).
     pub late_mean_s: f64,
-    /// The longest (s).
+    /// Longest time from the due time of a send to its call (s).
     pub late_max_s: f64,
-    /// Time given up because it could only have been made up for by a burst (s).
+    /// Time that was skipped, because making up for it would need a burst (s).
     pub given_up_s: f64,
 }
 
-/// What became of MSG_ZEROCOPY sends, warm-up included.
+/// Counts of MSG_ZEROCOPY sends, with warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completions {
-    /// Calls that asked for it.
+    /// Number of calls with MSG_ZEROCOPY.
     pub asked: u64,
-    /// Calls whose completion has come.
+    /// Number of calls whose completion has arrived.
     pub completed: u64,
-    /// Of these, calls the kernel turned back into copies.
+    /// Number of completed calls that the kernel turned back into copies.
     pub copied: u64,
-    /// Calls that were refused for want of locked or option memory and made again after completions came.
+    /// Number of calls that were refused for lack of locked or option memory. They were repeated after completions had
+    /// arrived.
     pub refused: u64,
 }
 
-/// Moves bytes one way.
+/// Moves the bytes of one end, in one direction.
 pub(super) trait DataPath {
-    /// Moves some: bytes and the calls they took. Zero bytes is the end.
+    /// Moves some bytes. Returns their number and the number of calls. Zero bytes means the end of the data.
     fn step(&mut self) -> io::Result<(usize, u64)>;
 
-    /// The first of a transfer whose senders begin at one time: a small one where the path can, since few CPUs take them one after the other.
+    /// The first step of a transfer whose senders start together. It is a small one if the path supports that, because
+    /// few CPUs run the senders one after the other.
     fn first(&mut self) -> io::Result<(usize, u64)> {
         self.step()
     }
 
-    /// When the next step is due, where that is not at once (ns of the monotonic clock). A step before it waits until then.
+    /// Time at which the next step is due (ns of the monotonic clock). `None` if it is due at once. An earlier step
+    /// waits until then.
     fn due_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Signals the end of the data, if the channel does not; returns after how long (ns) to signal it again.
+    /// Signals the end of the data, if the channel does not. Returns the time after which to signal it again (ns).
     fn say_end(&mut self) -> Option<u64> {
         None
     }
 
-    /// Waits for what is still under way, and adds its own counts.
+    /// Waits for the data under way, and adds the path's own counts.
     fn finish(&mut self, _end: &mut End) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Sends until the windows are over.
+/// Runs a sending end until the windows are over.
 pub(super) fn send(
     mut mover: Box<dyn DataPath + '_>,
     channel: BorrowedFd<'_>,
@@ -164,7 +167,7 @@ pub(super) fn send(
             Err(e) if spans.receiver_ends && has_left(&e) => break,
             Err(e) if phase.is_over() && is_cut_off(&e) => break,
             Err(e) => {
-                failure = Some(told(step(true, settings), e, spans));
+                failure = Some(describe_failure(step(true, settings), e, spans));
                 break;
             }
         }
@@ -177,7 +180,7 @@ pub(super) fn send(
         match nix::unistd::read(channel, &mut answer) {
             Ok(1) => {}
             Ok(_) => failure = Some("the receiver left without its acknowledgement".to_owned()),
-            Err(e) => failure = Some(told("read the acknowledgement".to_owned(), e.into(), spans)),
+            Err(e) => failure = Some(describe_failure("read the acknowledgement".to_owned(), e.into(), spans)),
         }
     }
     meter.close()?;
@@ -186,12 +189,13 @@ pub(super) fn send(
     }
     let end = counted(meter, failure, &mut *mover, "sending", spans)?;
     drop(mover);
-    // Other threads hold the socket open to sample it: the end of the stream has to be signalled. A pipe has no shutdown.
+    // The sampling thread holds the socket open, so shut it down to signal the end of the stream. A pipe has no
+    // shutdown.
     let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Write);
     Ok(end)
 }
 
-/// Receives until the other end is through.
+/// Runs a receiving end until the other end has finished.
 pub(super) fn receive(
     mut mover: Box<dyn DataPath + '_>,
     channel: BorrowedFd<'_>,
@@ -210,19 +214,19 @@ pub(super) fn receive(
             Err(e) if e.kind() == ErrorKind::WouldBlock && phase.others_move(spans.stall_ns) => {}
             Err(e) if phase.is_over() && is_cut_off(&e) => break,
             Err(e) => {
-                failure = Some(told(step(false, settings), e, spans));
+                failure = Some(describe_failure(step(false, settings), e, spans));
                 break;
             }
         }
         if !answered && meter.complete() {
             answered = true;
             if let Err(e) = nix::unistd::write(channel, &[1]) {
-                failure = Some(told("send the acknowledgement".to_owned(), e.into(), spans));
+                failure = Some(describe_failure("send the acknowledgement".to_owned(), e.into(), spans));
             }
             meter.close()?;
         }
         if (spans.receiver_ends && meter.done()) || phase.is_cut() {
-            // Other threads hold the socket open: that nothing more is read has to be signalled.
+            // Other threads hold the socket open, so shut it down to signal that nothing more will be read.
             let _ = socket::shutdown(channel.as_raw_fd(), socket::Shutdown::Both);
             break;
         }
@@ -230,7 +234,7 @@ pub(super) fn receive(
     counted(meter, failure, &mut *mover, "receiving", spans)
 }
 
-/// What an end has counted when it is through.
+/// The results of an end that has finished.
 pub(super) fn counted(
     meter: Meter<'_>,
     failure: Option<String>,
@@ -241,22 +245,22 @@ pub(super) fn counted(
     let (total_bytes, windows) = meter.finish()?;
     let mut end = End { total_bytes, windows, failure, ..End::default() };
     if let Err(e) = mover.finish(&mut end) {
-        end.failure.get_or_insert_with(|| told(format!("finish {what}"), e, spans));
+        end.failure.get_or_insert_with(|| describe_failure(format!("finish {what}"), e, spans));
     }
     Ok(end)
 }
 
-/// True if the error means that the other end has closed.
+/// Whether the error means that the other end has closed.
 pub(super) fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
-/// True for errors that are no failure once the windows are over: the other end has closed, or a wait timed out.
+/// Whether the error is expected once the windows are over: the other end has closed, or a wait timed out.
 pub(super) fn is_cut_off(error: &io::Error) -> bool {
     has_left(error) || error.kind() == ErrorKind::WouldBlock
 }
 
-/// What a step of an end does.
+/// Describes a step of an end, for error messages.
 pub(super) fn step(sender: bool, settings: &Settings) -> String {
     match sender {
         true => format!("send a block of {} bytes", settings.block_bytes),
@@ -264,19 +268,20 @@ pub(super) fn step(sender: bool, settings: &Settings) -> String {
     }
 }
 
-/// A failure as a sentence; a time-out names its time.
-pub(super) fn told(action: String, error: io::Error, spans: &Spans) -> String {
+/// Describes a failure in a sentence; a time-out with its length.
+pub(super) fn describe_failure(action: String, error: io::Error, spans: &Spans) -> String {
     if error.kind() == ErrorKind::WouldBlock {
         return format!("could not {action}: nothing moved for {} s", spans.stall_ns as f64 * 1e-9);
     }
     WireError::system(action, error).to_string()
 }
 
-/// Reads a stream with read(2).
+/// Reads a stream by read(2).
 pub(super) struct Reader<'a> {
     channel: BorrowedFd<'a>,
     buffer: Vec<u8>,
-    /// Not in force before the first read: messages before the transfer are shorter.
+    /// Low-water mark, set at the first read only: the messages before the transfer are shorter. `None`: not set or
+    /// already in force.
     low_water_bytes: Option<u32>,
 }
 
@@ -295,10 +300,10 @@ impl DataPath for Reader<'_> {
     }
 }
 
-/// Takes a stream's bytes without copying them: recv(2) with MSG_TRUNC.
+/// Discards a stream's bytes without copying them: recv(2) with MSG_TRUNC.
 pub(super) struct Truncating<'a> {
     channel: BorrowedFd<'a>,
-    /// Of kernels that copy all the same.
+    /// Receives the bytes on kernels that copy them all the same.
     buffer: Vec<u8>,
 }
 

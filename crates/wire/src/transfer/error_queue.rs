@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_void, sock_extended_err};
 
-/// Takes one message off the queue and passes it to `note`; false where there is none.
+/// Takes one message off the queue and passes it to `note`. Returns false if the queue is empty.
 pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended_err)) -> io::Result<bool> {
     let mut control = [0_u64; 32];
     // SAFETY: all zeros is a valid msghdr: null pointers with lengths of zero.
@@ -34,13 +34,14 @@ pub(super) fn fetch(channel: BorrowedFd<'_>, mut note: impl FnMut(&sock_extended
     Ok(true)
 }
 
-/// Empties the queue: how many ICMP messages it held of these errors. The kernel keeps none for the next call then.
+/// Empties the queue, so that the next call returns no old error. Returns the number of ICMP messages whose errors
+/// `counts` accepts.
 pub(super) fn icmp(channel: BorrowedFd<'_>, counts: impl Fn(i32) -> bool) -> u64 {
-    let mut told = 0;
+    let mut messages = 0;
     let mut note = |error: &sock_extended_err| {
         let is_icmp = matches!(error.ee_origin, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6);
-        told += u64::from(is_icmp && i32::try_from(error.ee_errno).is_ok_and(&counts));
+        messages += u64::from(is_icmp && i32::try_from(error.ee_errno).is_ok_and(&counts));
     };
     while matches!(fetch(channel, &mut note), Ok(true)) {}
-    told
+    messages
 }

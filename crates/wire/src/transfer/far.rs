@@ -1,4 +1,4 @@
-//! The far end of a transfer, as an agent runs it.
+//! The far end of a transfer in an agent.
 
 use std::net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket};
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::admit::admit;
 use super::conduct::{self, Go, Part, Played};
 use super::far_end_request::FarEndRequest;
 use super::join;
-use super::many::Told;
+use super::many::StartNotice;
 use super::open::{Opener, Recipe};
 use super::{Channel, Settings, Spans, StartTime, Watch};
 use crate::control::far::{Context, FarEnd, Kind};
@@ -28,21 +28,21 @@ use crate::control::{COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, RX_CPU, 
 use crate::error::WireError;
 use crate::far_meter::{FarCpu, FarMeter};
 
-/// Transfers as an agent runs them.
+/// The transfer test of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TransferKind {
-    /// Congestion controls that clients may ask for.
+    /// Congestion controls that clients may request.
     pub congestion: Congestion,
 }
 
-/// Congestion controls that an agent lets its clients ask for. A process of root may use any that the kernel has, and makes it load those
-/// that it has not.
+/// Congestion controls that an agent permits its clients. A root process may use any that the kernel has, and makes it
+/// load those that it does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Congestion {
-    /// Those that the host lets every user have (sysctl net.ipv4.tcp_allowed_congestion_control).
+    /// Those that the host permits every user (sysctl net.ipv4.tcp_allowed_congestion_control).
     #[default]
     OfTheHost,
-    /// These beside them.
+    /// The host's, and those in this list.
     Also(Vec<String>),
     /// All: whoever asks could start programs as this user anyway.
     Any,
@@ -67,7 +67,7 @@ impl Congestion {
 }
 
 impl TransferKind {
-    /// Its name on the control channel.
+    /// Name of the kind on the control channel.
     pub const NAME: &'static str = "transfer";
 }
 
@@ -95,8 +95,8 @@ impl Kind for TransferKind {
         Ok(Box::new(far.map_err(|e| e.to_string())?))
     }
 
-    fn told(&self, report: &Value) -> Option<String> {
-        // Read in place: a copy of a long report would be as long.
+    fn summary(&self, report: &Value) -> Option<String> {
+        // Read in place, because a copy of a long report would need as much memory again.
         let sides = report.pointer("/played/sides")?.as_array()?;
         let bytes: u64 = sides.iter().filter_map(|side| side.pointer("/end/total_bytes")?.as_u64()).sum();
         let flows = if sides.len() == 1 { "1 flow".to_owned() } else { format!("{} flows", sides.len()) };
@@ -104,46 +104,47 @@ impl Kind for TransferKind {
     }
 }
 
-/// What the far end has to say when it is through.
+/// The report of a far end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FarReport {
-    /// Its ends, in the order of the flows; None while it runs, or where it failed.
+    /// Results of its ends, in the order of the flows. `None` while the transfer runs, or if it failed.
     pub played: Option<Played>,
-    /// Why there is nothing.
+    /// Why there are no results. `None` if there are.
     pub failed: Option<String>,
-    /// The CPUs of its host over its windows, by ticks.
+    /// CPU use of its host over its windows, by the kernel's ticks.
     pub ticks: Vec<SystemShares>,
-    /// The same by the exact meter, where it was asked for.
+    /// CPU use of its host by the exact meter. `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
-    /// Its devices over the same windows, where they were asked for.
+    /// Counters of its devices over the same windows. `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceCounts>,
-    /// Connections and datagrams that did not show the token.
+    /// Number of connections and datagrams refused because they did not prove the token.
     pub refused: u64,
-    /// What explains a difference of its host to another.
+    /// Facts of its host that explain differences to another host.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// This host's, read once: an agent lives long, and what may change is in the near end's words.
+/// Fingerprint of this host, read once. An agent runs for long, but facts that may change come from the near end's
+/// requests.
 fn fingerprint() -> Fingerprint {
     static FINGERPRINT: OnceLock<Fingerprint> = OnceLock::new();
     FINGERPRINT.get_or_init(|| netcliff_host::fingerprint::of_host(&Inventory::of_this_host(), &[])).clone()
 }
 
-/// A far end at work. Dropping it ends its threads.
+/// A running far end. Dropping it ends its threads.
 struct FarTransfer {
     ports: Vec<u16>,
     stop: Arc<AtomicBool>,
     refused: Arc<AtomicU64>,
-    /// Where all ends begin at a time that is told.
+    /// The common start time. `None` if the ends start at once.
     start: Option<Arc<StartTime>>,
     work: Option<JoinHandle<FarReport>>,
 }
 
-/// Where the near end's flows arrive.
+/// The sockets at which the near end's flows arrive.
 enum Bound {
     Listener(TcpListener),
     Sockets(Vec<UdpSocket>),
@@ -188,7 +189,7 @@ impl FarEnd for FarTransfer {
         self.ports.clone()
     }
 
-    /// The status only: the counts follow when it is through.
+    /// Reports only the status; the counts follow at the end.
     fn report(&mut self) -> Result<Value, String> {
         let refused = self.refused.load(Ordering::Relaxed);
         serde_json::to_value(FarReport { refused, ..FarReport::default() }).map_err(|e| e.to_string())
@@ -196,7 +197,7 @@ impl FarEnd for FarTransfer {
 
     fn tell(&mut self, said: Value) -> Result<(), String> {
         let start = self.start.as_ref().ok_or("this transfer begins by itself: it was not asked to wait for a time")?;
-        let Told { begin_at_ns } = serde_json::from_value(said).map_err(|e| format!("transfer: {e}"))?;
+        let StartNotice { begin_at_ns } = serde_json::from_value(said).map_err(|e| format!("transfer: {e}"))?;
         start.tell(begin_at_ns);
         Ok(())
     }
@@ -230,7 +231,7 @@ fn bind(settings: &Settings, spans: Spans, address: IpAddr) -> Result<(Bound, Ve
     Ok((Bound::Listener(listener), vec![port]))
 }
 
-/// The whole far end, in its thread.
+/// Runs the far end, in its own thread.
 fn work(
     settings: &Settings,
     spans: Spans,
@@ -244,7 +245,7 @@ fn work(
     let recipe = recipe(settings, spans, address);
     let meter = settings.far_meter.then(FarMeter::start);
     let mut host = FarWatch { meter, counts_devices: settings.far_devices, ..FarWatch::default() };
-    // Never set: `stop` signals that the client is gone.
+    // This flag is never set: `stop` signals that the client is gone.
     let other_half = AtomicBool::new(false);
     let played = thread::scope(|scope| {
         let parts = match bound {
@@ -258,14 +259,14 @@ fn work(
                 let pairs = settings.flow_directions().iter().map(|_| mpsc::channel()).unzip();
                 let (takers, admitted): (Vec<_>, Vec<_>) = pairs;
                 let takers = takers.into_iter().map(Some).collect();
-                // Flows whose connection does not come notice it as their sender is dropped.
+                // A flow whose connection does not arrive notices that its sender is dropped.
                 scope.spawn(move || admit(&listener, token, takers, deadline, stop, refused));
                 let opener =
                     |(flow, admitted)| -> Opener<'_> { Box::new(move || join::accepted(recipe, flow, &admitted)) };
                 parts(settings, admitted.into_iter().enumerate().map(opener), Go::Say)
             }
         };
-        conduct::play(settings, spans, parts, Some(&other_half), &mut host)
+        conduct::run_flows(settings, spans, parts, Some(&other_half), &mut host)
     });
     match played {
         Ok(played) => FarReport {
@@ -295,12 +296,12 @@ fn parts<'a>(settings: &'a Settings, openers: impl Iterator<Item = Opener<'a>>, 
         .collect()
 }
 
-/// The host's CPUs and devices over the windows.
+/// Meters of the host's CPUs and devices over the windows.
 #[derive(Default)]
 struct FarWatch {
     from: Option<SystemStamp>,
     shares: Vec<SystemShares>,
-    /// Beside the ticks, if requested.
+    /// The exact meter, used in addition to the ticks. `None` if not requested.
     meter: Option<FarMeter>,
     exact: Option<FarCpu>,
     counts_devices: bool,
@@ -309,7 +310,7 @@ struct FarWatch {
 }
 
 impl FarWatch {
-    /// All devices but loopback: data of another host comes by none of that.
+    /// Counters of all devices except loopback, which does not carry another host's data.
     fn counts(&self) -> Option<DeviceCounts> {
         let counts = if self.counts_devices { DeviceCounts::read(false).ok()? } else { return None };
         Some(counts.and_interrupts(Path::new("/sys")))
@@ -336,7 +337,8 @@ impl Watch for FarWatch {
 mod tests {
     use super::*;
 
-    /// No program loads a module of the kernel, or takes a control that its host keeps from users, for a client.
+    /// For a client, the agent neither makes the kernel load a module nor uses a congestion control that its host
+    /// forbids users.
     #[test]
     fn only_allowed_congestion_controls_are_asked_of_the_kernel() {
         let of = |also: &[&str]| Congestion::Also(also.iter().map(|name| (*name).to_owned()).collect());

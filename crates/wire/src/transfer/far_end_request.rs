@@ -1,4 +1,4 @@
-//! The request of the near end to the far end of a transfer, as the control channel carries it.
+//! The near end's request to the far end of a transfer, in the form of the control channel.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,36 +14,37 @@ use crate::error::WireError;
 use crate::far_meter::FAR_METER_BYTES;
 use crate::thread::Placement;
 
-/// The longest stall a far end waits out (s): a client that is gone must not hold threads for longer.
+/// Longest stall limit of a far end (s): a client that is gone must not hold threads for longer.
 pub const LONGEST_FAR_STALL_S: f64 = 60.0;
 
-/// The most flows of one direction that an agent takes.
+/// Largest number of flows per direction that an agent accepts.
 pub const MOST_FAR_FLOWS: u32 = 1024;
 
-/// The most memory of a far end's buffers (bytes).
+/// Largest memory of a far end's buffers (bytes).
 pub const MOST_FAR_BYTES: u64 = 1 << 30;
 
-/// The most that a far end's own files for sendfile may hold (bytes).
+/// Largest size of a far end's own files for sendfile (bytes).
 pub const MOST_FAR_FILE_BYTES: u64 = 1 << 30;
 
-/// The most windows of all flows together that an agent counts: with `MOST_SAMPLES` answers of TCP_INFO their
-/// report stays below the largest message. 1024 flows have 16 each.
+/// Largest number of windows of all flows together that an agent counts. With `MOST_SAMPLES` TCP_INFO samples their
+/// report stays below the largest message. 1024 flows have 16 windows each.
 pub const MOST_FAR_WINDOWS: u64 = 16_384;
 
-/// Buffers of a datagram flow beside its blocks (bytes): a batch of the largest messages.
+/// Memory of a datagram flow in addition to its blocks (bytes): a batch of the largest messages.
 const DATAGRAM_BUFFER_BYTES: u64 = 5 << 20;
 
-/// What a flow holds beside its buffers (bytes): the touched part of its thread's stack, counters, its place in the report.
-/// `cargo test -p netcliff-cli --test attack_agent -- --ignored` holds these three against the resident memory of an agent.
+/// Memory of a flow in addition to its buffers (bytes): the touched part of its thread's stack, counters, its part of
+/// the report. `cargo test -p netcliff-cli --test attack_agent -- --ignored` compares these three constants with the
+/// resident memory of an agent.
 const FLOW_BYTES: u64 = 64 << 10;
 
-/// A window (bytes): as it is counted, as a tree of JSON and as its text, which is copied and encrypted.
+/// Memory of a window (bytes): as a count, as a JSON tree, and as JSON text, which is copied and encrypted.
 const WINDOW_BYTES: u64 = 6 << 10;
 
-/// An answer of TCP_INFO (bytes), likewise.
+/// Memory of a TCP_INFO sample (bytes): as a value, as a JSON tree, and as JSON text.
 const SAMPLE_BYTES: u64 = 5 << 10;
 
-/// What carries the bytes between two hosts.
+/// The transport between two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Carrier {
@@ -52,7 +53,7 @@ pub(super) enum Carrier {
     Udp(DatagramPath),
 }
 
-/// The settings of a far end, as the control channel carries them (JSON).
+/// The settings of a far end, in the form of the control channel (JSON).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FarEndRequest {
@@ -73,37 +74,40 @@ pub(super) struct FarEndRequest {
     pub acknowledged: bool,
     pub interval_s: Option<f64>,
     pub stall_s: f64,
-    /// CPU of the far end's threads.
+    /// CPU of the far end's threads. `None`: any.
     pub cpu: Option<usize>,
-    /// CPUs that they use round robin; only of an agent that knows [`CPU_LISTS`](crate::control::CPU_LISTS).
+    /// CPUs of the far end's threads, used round robin. Only for an agent with
+    /// [`CPU_LISTS`](crate::control::CPU_LISTS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
-    /// Threads of the far end, where they are fewer than its flows; only of an agent that knows
+    /// Number of threads of the far end, if it is less than the number of its flows. Only for an agent with
     /// [`SHARED_THREADS`](crate::control::SHARED_THREADS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// The exact CPU meter is wanted; only of an agent that knows [`CPU_METER`](crate::control::CPU_METER).
+    /// Whether to use the exact CPU meter. Only for an agent with [`CPU_METER`](crate::control::CPU_METER).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub meter: bool,
-    /// The counts of its devices are wanted; only of an agent that knows [`DEVICE_COUNTS`](crate::control::DEVICE_COUNTS).
+    /// Whether to count at its devices. Only for an agent with [`DEVICE_COUNTS`](crate::control::DEVICE_COUNTS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub devices: bool,
-    /// Threads follow their flow's packets at this distance; only of an agent that knows [`RX_CPU`](crate::control::RX_CPU).
+    /// Distance of its threads from the CPU of their flow's packets. Only for an agent with
+    /// [`RX_CPU`](crate::control::RX_CPU).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rx: Option<u32>,
-    /// All ends begin at a time that is told; only of an agent that knows [`COMMON_START`](crate::control::COMMON_START).
+    /// Whether all ends start at a time that is sent later. Only for an agent with
+    /// [`COMMON_START`](crate::control::COMMON_START).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
-    /// Bursts, likewise.
+    /// Bursts. Only for an agent with [`COMMON_START`](crate::control::COMMON_START).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
 }
 
 impl FarEndRequest {
-    /// The far end's part of a transfer.
+    /// The far end's part of the settings of a transfer.
     ///
     /// # Errors
-    /// It needs both ends on one host.
+    /// The channel needs both ends on one host.
     pub fn of(settings: &Settings) -> Result<Self, WireError> {
         let carrier = match &settings.channel {
             Channel::Tcp { multipath: false, .. } => Carrier::Tcp,
@@ -116,7 +120,7 @@ impl FarEndRequest {
         let far_sends = settings.direction != Direction::Send;
         let order = Self {
             carrier,
-            // A file's name is no business of an end that does not send.
+            // The name of a file is not sent to an end that does not send the file.
             path: if far_sends { settings.path.clone() } else { SendPath::Write },
             options: settings.options.clone(),
             direction: settings.direction,
@@ -144,7 +148,7 @@ impl FarEndRequest {
         Ok(order)
     }
 
-    /// Refuses what an agent does for no client, whoever it is.
+    /// Refuses what an agent does for no client.
     pub fn check(&self) -> Result<(), WireError> {
         for (what, bytes) in [("block_bytes", self.block_bytes), ("read_bytes", self.read_bytes)] {
             if !(1..=LARGEST_BLOCK_BYTES).contains(&bytes) {
@@ -200,7 +204,7 @@ impl FarEndRequest {
         Ok(())
     }
 
-    /// Memory that the far end holds (bytes).
+    /// Memory of the far end (bytes).
     pub fn memory_bytes(&self) -> u64 {
         let meter = if self.meter { FAR_METER_BYTES } else { 0 };
         let parts = [self.buffer_bytes(), self.file_bytes(), self.report_bytes(), meter];
@@ -221,7 +225,7 @@ impl FarEndRequest {
         windows.saturating_add(self.samples_of_all().saturating_mul(SAMPLE_BYTES))
     }
 
-    /// Answers of TCP_INFO that may be kept.
+    /// Largest number of TCP_INFO samples.
     fn samples_of_all(&self) -> u64 {
         if self.direction == Direction::Send || matches!(self.carrier, Carrier::Udp(_)) {
             return 0;
@@ -229,14 +233,15 @@ impl FarEndRequest {
         let within = match (self.interval_s, self.amount) {
             (None, _) => 0,
             (Some(every_s), Amount::Seconds(s)) => (s / every_s * f64::from(self.windows.max(1))) as u64,
-            // Bytes take as long as they take.
+            // The duration of a transfer of bytes is unknown.
             (Some(_), Amount::Bytes(_)) => u64::MAX,
         };
         let most = sampler::MOST_SAMPLES as u64;
         within.saturating_add(2).saturating_mul(u64::from(self.flows)).min(most.saturating_add(u64::from(self.flows)))
     }
 
-    /// Of files, which are in the page cache, or in memory for good where the directory for temporary files is.
+    /// Size of its files (bytes). They occupy the page cache, or memory if the directory for temporary files is in
+    /// memory.
     fn file_bytes(&self) -> u64 {
         let SendPath::SendOwnFile { bytes, .. } = self.path else { return 0 };
         bytes.saturating_mul(u64::from(self.flows))
@@ -244,7 +249,7 @@ impl FarEndRequest {
 
     fn buffer_bytes(&self) -> u64 {
         let datagrams = if matches!(self.carrier, Carrier::Udp(_)) { DATAGRAM_BUFFER_BYTES } else { 0 };
-        // Twice: what is mapped, and what is copied because it cannot be.
+        // Twice: bytes that are mapped, and bytes that are copied because they cannot be mapped.
         let received = match self.receive {
             ReceivePath::Read | ReceivePath::Truncate | ReceivePath::Ktls => self.read_bytes,
             ReceivePath::Mapped => self.read_bytes.saturating_mul(2),
@@ -255,7 +260,7 @@ impl FarEndRequest {
         of_flow.saturating_mul(self.flows_of_all())
     }
 
-    /// As settings of a transfer whose far end is at `address`.
+    /// The settings of a transfer whose far end is at `address`.
     pub fn settings(self, address: IpAddr) -> Settings {
         let channel = match self.carrier {
             Carrier::Tcp => Channel::Tcp { address, multipath: false },

@@ -1,4 +1,4 @@
-//! A worker that runs so many CPUs from the one on which the kernel handles its flow's packets.
+//! Moves a worker to a CPU at a fixed distance from the one on which the kernel handles its flow's packets.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,17 +8,17 @@ use super::end::{DataPath, End};
 use crate::sockopt;
 use crate::thread::{Placement, allowed_cpus};
 
-/// include/uapi/asm-generic/socket.h.
+/// Socket options of include/uapi/asm-generic/socket.h.
 const SO_INCOMING_CPU: libc::c_int = 49;
 const SO_INCOMING_NAPI_ID: libc::c_int = 56;
-/// Steps after which a flow whose packets have no CPU yet is left where it is.
+/// If the kernel knows no CPU for a flow's packets after this many steps, the worker stays where it is.
 const MOST_STEPS: u32 = 10_000;
 
-/// A data path whose thread follows its flow's packets.
+/// A data path whose thread follows the CPU of its flow's packets.
 pub(super) struct Following<'a> {
     mover: Box<dyn DataPath + 'a>,
     socket: BorrowedFd<'a>,
-    /// CPUs from the packets' own.
+    /// Number of CPUs between the packets' CPU and the worker's.
     distance: usize,
     followed: Option<Followed>,
     steps: u32,
@@ -29,7 +29,7 @@ impl<'a> Following<'a> {
         Self { mover, socket, distance: distance as usize, followed: None, steps: 0 }
     }
 
-    /// Moves the calling thread, once the kernel knows where the packets are handled.
+    /// Moves the calling thread, once the kernel knows the CPU of the packets.
     fn follow(&mut self) {
         let incoming = sockopt::int(self.socket, libc::SOL_SOCKET, SO_INCOMING_CPU);
         let Some(incoming_cpu) = incoming.and_then(|cpu| usize::try_from(cpu).ok()) else { return };
@@ -42,15 +42,15 @@ impl<'a> Following<'a> {
     }
 }
 
-/// The CPUs of the process, not those that a thread was pinned to before.
+/// The CPUs that the process may use, not the one that this thread was pinned to.
 fn allowed_cpus_of_process() -> Vec<usize> {
-    // Of the thread that began the process, which is never pinned.
+    // Read the list of the process's main thread, which is never pinned.
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     list.map_or_else(allowed_cpus, |list| parsed(list.trim()))
 }
 
-/// CPUs of a list such as `0-3,8`.
+/// Parses a list of CPUs such as `0-3,8`.
 fn parsed(list: &str) -> Vec<usize> {
     let run = |text: &str| -> Option<Vec<usize>> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
@@ -59,7 +59,8 @@ fn parsed(list: &str) -> Vec<usize> {
     list.split(',').filter_map(run).flatten().collect()
 }
 
-/// The CPU `distance` places after one in the order of the allowed ones, from the first again after the last; None of none.
+/// The CPU `distance` places after `from` in the list of allowed CPUs, wrapping around at its end. `None` if the list
+/// is empty.
 fn away(allowed: &[usize], from: usize, distance: usize) -> Option<usize> {
     let place = allowed.iter().position(|cpu| *cpu >= from).unwrap_or(0);
     allowed.get((place + distance) % allowed.len().max(1)).copied()

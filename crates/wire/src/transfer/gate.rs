@@ -1,8 +1,8 @@
-//! All ends begin together, or none does.
+//! A gate that all ends pass together, or none.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// A place where all ends wait for each other.
+/// The point where all ends wait for each other.
 pub(super) struct Gate {
     state: Mutex<GateState>,
     changed: Condvar,
@@ -18,7 +18,7 @@ impl Gate {
         Self { state: Mutex::new(GateState { missing: parties, given_up: false }), changed: Condvar::new() }
     }
 
-    /// Waits for the others; false when one of them gave up.
+    /// Waits for the other ends. Returns false if one of them gave up.
     pub(super) fn pass(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.missing = state.missing.saturating_sub(1);
@@ -35,7 +35,7 @@ impl Gate {
     }
 }
 
-/// Gives up on drop unless the gate was reached: the others must not wait for an end that failed.
+/// Gives up on drop, unless the gate was reached: the other ends must not wait for an end that failed.
 pub(super) struct Arrival<'a>(pub(super) Option<&'a Gate>);
 
 impl Drop for Arrival<'_> {

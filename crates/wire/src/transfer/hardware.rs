@@ -1,22 +1,22 @@
-//! The CPU's own counters of a thread: cycles and instructions, in user and kernel mode.
+//! Hardware counters of a thread: cycles and instructions, in user and kernel mode.
 
 use std::io;
 
 use netcliff_host::perf::{Counter, Event, Of};
 use serde::{Deserialize, Serialize};
 
-/// What a thread has used over its windows.
+/// Hardware counts of a thread over its windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hardware {
-    /// CPU cycles.
+    /// Number of CPU cycles.
     pub cycles: u64,
-    /// Instructions.
+    /// Number of instructions.
     pub instructions: u64,
 }
 
 impl Hardware {
-    /// Used between `earlier` and `self`.
+    /// The counts between `earlier` and `self`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             cycles: self.cycles.saturating_sub(earlier.cycles),
@@ -32,7 +32,7 @@ impl Hardware {
 const CPU_CYCLES: u64 = 0;
 const INSTRUCTIONS: u64 = 1;
 
-/// Counters of the thread that opened them.
+/// Hardware counters of the thread that opened them.
 #[derive(Debug)]
 pub(crate) struct Counters {
     cycles: Counter,
@@ -40,7 +40,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Opens them for the calling thread.
+    /// Opens the counters for the calling thread.
     pub(crate) fn open() -> io::Result<Self> {
         let open = |which| Counter::open(Event::Hardware(which), Of::Thread);
         Ok(Self { cycles: open(CPU_CYCLES)?, instructions: open(INSTRUCTIONS)? })
@@ -51,7 +51,7 @@ impl Counters {
     }
 }
 
-/// Why this thread has no such counters, in words; None where it has.
+/// Explains why this thread has no hardware counters. `None` if it has them.
 pub fn refusal() -> Option<String> {
     let error = Counters::open().err()?;
     let hint = match error.raw_os_error() {

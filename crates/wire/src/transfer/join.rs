@@ -1,4 +1,4 @@
-//! Opening channels between two hosts: the near end connects to where the far end waits, and proves a token.
+//! Opens channels between two hosts: the near end connects to the waiting far end, and proves a token.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -15,27 +15,27 @@ use super::options;
 use crate::control::key::{Proven, Purpose, Token};
 use crate::error::WireError;
 
-/// Interval between two tries to be admitted by datagram.
+/// Time between two datagrams that prove the token (ns).
 const TRY_NS: u64 = 50_000_000;
 
-/// Answers to a datagram that proves the token: one may be lost.
+/// Number of answers to a datagram that proves the token: some may be lost.
 const ANSWERS: usize = 3;
 
-/// Bytes of any datagram there may be.
+/// Buffer size for any datagram (bytes).
 const ANY_DATAGRAM: usize = 1 << 16;
 
-/// The near end of a TCP flow.
+/// The near end of a TCP flow: connects and proves the token.
 pub(super) fn dial(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize) -> Opened {
     let address = SocketAddr::new(recipe.address, port);
     let failed = |e: nix::Error| WireError::system(format!("connect to the far end's port {address}"), e);
     let socket = recipe.stream()?;
-    // Bounded by SO_SNDTIMEO.
+    // SO_SNDTIMEO bounds this call.
     connect(socket.as_raw_fd(), &SockaddrStorage::from(address)).map_err(failed)?;
     nix::unistd::write(&socket, &greeting(token, flow)).map_err(failed)?;
     recipe.finish(socket, true)
 }
 
-/// A listener on a port of the kernel's choice, with the options its connections inherit.
+/// Opens a listener on a port chosen by the kernel, with the options that its connections inherit.
 pub(super) fn listener(recipe: Recipe<'_>, flows: usize) -> Result<TcpListener, WireError> {
     let failed = |e: nix::Error| WireError::system(format!("listen on {}", recipe.address), e);
     let socket = recipe.stream()?;
@@ -45,7 +45,7 @@ pub(super) fn listener(recipe: Recipe<'_>, flows: usize) -> Result<TcpListener, 
     Ok(TcpListener::from(socket))
 }
 
-/// The far end of a TCP flow: the connection that `admit` admits.
+/// The far end of a TCP flow: waits for the connection that `admit` accepts.
 pub(super) fn accepted(recipe: Recipe<'_>, flow: usize, admitted: &mpsc::Receiver<OwnedFd>) -> Opened {
     match admitted.recv() {
         Ok(stream) => recipe.finish(stream, true),
@@ -58,7 +58,7 @@ fn not_come(flow: usize) -> WireError {
     WireError::system(format!("wait for the near end's connection of flow {}", flow + 1), late)
 }
 
-/// A UDP socket bound to a port of the kernel's choice.
+/// Opens a UDP socket bound to a port chosen by the kernel.
 pub(super) fn bound(recipe: Recipe<'_>) -> Result<UdpSocket, WireError> {
     let failed = |e: nix::Error| WireError::system(format!("receive on {}", recipe.address), e);
     let socket = recipe.socket(libc::SOCK_DGRAM, libc::IPPROTO_UDP, "UDP")?;
@@ -66,7 +66,7 @@ pub(super) fn bound(recipe: Recipe<'_>) -> Result<UdpSocket, WireError> {
     Ok(UdpSocket::from(socket))
 }
 
-/// The near end of a UDP flow: proves the token until it is answered.
+/// The near end of a UDP flow: sends the proof until the far end answers.
 pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, deadline: Instant) -> Opened {
     let address = SocketAddr::new(recipe.address, port);
     let failed = |e: io::Error| WireError::system(format!("reach the far end's UDP port {address}"), e);
@@ -82,7 +82,7 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
             refused = Some(error);
         }
         match socket.recv(&mut answer) {
-            // Data may overtake the answer; it comes from the far end's own port, which sends nothing to others.
+            // Data may overtake the answer. They come from the far end's own port, which sends nothing to others.
             Ok(_) => return recipe.finish(socket.into(), false),
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(e) => return Err(failed(e)),
@@ -96,7 +96,7 @@ pub(super) fn join(recipe: Recipe<'_>, port: u16, token: &Token, flow: usize, de
     )))
 }
 
-/// The far end of a UDP flow: waits for a peer that proves the token and takes datagrams from no other.
+/// The far end of a UDP flow: waits for a peer that proves the token, and accepts datagrams from no other.
 pub(super) fn joined(
     recipe: Recipe<'_>,
     socket: UdpSocket,
@@ -130,7 +130,7 @@ fn is_of(flow: usize, proven: Option<Proven>) -> bool {
     proven.is_some_and(|proven| proven.flow as usize == flow)
 }
 
-/// How long all flows together may take to come.
+/// Time limit for all flows to connect.
 pub(super) fn patience(stall_ns: u64) -> Duration {
     Duration::from_nanos(stall_ns)
 }

@@ -1,7 +1,7 @@
-//! TLS by the kernel (kTLS): records of AES-128-GCM, made by a sending and opened by a receiving socket.
+//! TLS by the kernel (kTLS): AES-128-GCM records that a sending socket makes and a receiving socket opens.
 //!
-//! The key is the same in every test and no secret: what it costs is measured, not what it hides. A socket changes over with its first
-//! step, when the messages before the transfer have passed in the clear.
+//! The key is the same in every test and not secret: the test measures the cost of encryption, not its protection. A
+//! socket switches to TLS at its first step, after the messages before the transfer have passed unencrypted.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use super::end::{DataPath, End};
 use super::options;
 use crate::error::WireError;
 
-/// include/uapi/linux/tcp.h and linux/tls.h.
+/// Constants of include/uapi/linux/tcp.h and linux/tls.h.
 const TCP_ULP: libc::c_int = 31;
 const SOL_TLS: libc::c_int = 282;
 const TLS_TX: libc::c_int = 1;
@@ -39,10 +39,10 @@ const CRYPTO: CryptoInfo = CryptoInfo {
     sequence: [0; 8],
 };
 
-/// Tries it with a connection of its own.
+/// Checks on a connection of its own whether kTLS works.
 ///
 /// # Errors
-/// This kernel has no kTLS, or not this cipher; what to do about it.
+/// The kernel has no kTLS, or not this cipher; the error says what to do.
 pub(super) fn check() -> Result<(), WireError> {
     let failed = |e: io::Error| WireError::system("make a connection to try kTLS with", e);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
@@ -85,17 +85,17 @@ fn cipher(socket: BorrowedFd<'_>, direction: libc::c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// A data path over a socket that does TLS from its first step on.
+/// A data path over a socket that uses TLS from its first step on.
 pub(super) struct Ktls<'a> {
     mover: Box<dyn DataPath + 'a>,
     socket: BorrowedFd<'a>,
-    /// What is to be turned on; None when it is.
+    /// Direction to be switched to TLS. `None` once that is done.
     direction: Option<libc::c_int>,
 }
 
 impl<'a> Ktls<'a> {
     /// # Errors
-    /// As [`check`].
+    /// See [`check`].
     pub(super) fn new(mover: Box<dyn DataPath + 'a>, socket: BorrowedFd<'a>, sends: bool) -> Result<Self, WireError> {
         check()?;
         Ok(Self { mover, socket, direction: Some(if sends { TLS_TX } else { TLS_RX }) })

@@ -1,4 +1,4 @@
-//! The CPU time of a thread, divided among the flows that it serves.
+//! Divides the CPU time of a thread among the flows that it serves.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,25 +7,25 @@ use super::hardware::{Counters, Hardware};
 use crate::error::WireError;
 use crate::thread::{CpuStamp, CpuUse};
 
-/// What a thread uses is divided evenly, moment by moment, among its flows that have a window open: what they are charged
-/// adds up to what the thread used while any was open. The only flow of a thread is charged all.
+/// Divides the CPU use of a thread evenly, at each moment, among its flows with an open window. The charges add up to
+/// the thread's use while any window was open. The only flow of a thread is charged everything.
 pub(super) struct Ledger {
-    /// Flows that the thread serves.
+    /// Number of flows that the thread serves.
     flows: u32,
     counters: Option<Counters>,
     books: RefCell<Books>,
 }
 
 struct Books {
-    /// How far they are kept.
+    /// Time up to which the use has been charged.
     at: CpuStamp,
     hardware: Option<Hardware>,
-    /// Open windows.
+    /// Number of open windows.
     open: u32,
     charged: Charge,
 }
 
-/// What a flow would have been charged whose window was always open.
+/// What a flow with a window open all the time would have been charged.
 #[derive(Debug, Clone, Copy, Default)]
 struct Charge {
     user_s: f64,
@@ -36,7 +36,7 @@ struct Charge {
     instructions: f64,
 }
 
-/// Where the books stood as a window opened.
+/// The state of the ledger when a window opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     stamp: CpuStamp,
@@ -44,18 +44,18 @@ pub(super) struct Account {
 }
 
 impl Ledger {
-    /// Of the calling thread, which serves so many flows.
+    /// Opens a ledger for the calling thread, which serves `flows` flows.
     pub(super) fn new(flows: u32) -> Result<Rc<Self>, WireError> {
         let books = Books { at: CpuStamp::now()?, hardware: None, open: 0, charged: Charge::default() };
         Ok(Rc::new(Self { flows, counters: Counters::open().ok(), books: RefCell::new(books) }))
     }
 
-    /// Flows that share the thread; None where it serves one.
+    /// Number of flows that share the thread. `None` if it serves a single flow.
     pub(super) fn sharers(&self) -> Option<u32> {
         (self.flows > 1).then_some(self.flows)
     }
 
-    /// A flow's window opens.
+    /// Records that a flow's window opens.
     pub(super) fn open(&self) -> Result<Account, WireError> {
         let mut books = self.books.borrow_mut();
         self.settle(&mut books)?;
@@ -63,7 +63,7 @@ impl Ledger {
         Ok(Account { stamp: books.at, charged: books.charged })
     }
 
-    /// It closes: what it was charged.
+    /// Records that the window closes. Returns what the flow was charged.
     pub(super) fn close(&self, account: &Account) -> Result<(CpuUse, Option<Hardware>), WireError> {
         let mut books = self.books.borrow_mut();
         self.settle(&mut books)?;
@@ -84,7 +84,7 @@ impl Ledger {
         Ok((cpu, hardware))
     }
 
-    /// Charges what was used since the last time to those whose windows were open.
+    /// Charges the use since the last call to the flows with open windows.
     fn settle(&self, books: &mut Books) -> Result<(), WireError> {
         let now = CpuStamp::now()?;
         let hardware = self.counters.as_ref().and_then(|counters| counters.read().ok());
@@ -128,7 +128,7 @@ mod tests {
         let (two, _) = ledger.close(&second).expect("open");
         let whole = begin.until(&CpuStamp::now().expect("getrusage works"));
         let used = |cpu: CpuUse| cpu.user_s + cpu.system_s;
-        // Between the first opening and the last closing one window was open at least.
+        // At least one window was open between the first opening and the last closing.
         let sum = used(one) + used(two);
         assert!((sum - used(whole)).abs() < 2e-3, "{sum} of {}", used(whole));
         assert!(one.wall_s >= 0.04 && two.wall_s >= 0.04, "{one:?} {two:?}");
@@ -143,7 +143,7 @@ mod tests {
         let account = ledger.open().expect("open");
         spin(20_000_000);
         let (cpu, hardware) = ledger.close(&account).expect("open");
-        // A machine under load may run something else meanwhile.
+        // A machine under load may run other threads during that time.
         assert!(cpu.wall_s >= 0.02 && cpu.user_s + cpu.system_s <= cpu.wall_s + 0.004, "{cpu:?}");
         assert!(cpu.user_s + cpu.system_s > 0.0, "{cpu:?}");
         assert!(hardware.is_none_or(|counted| counted.instructions > 0), "{hardware:?}");

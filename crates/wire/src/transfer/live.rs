@@ -1,8 +1,8 @@
-//! What moves in each interval while a transfer runs: [`Interval`].
+//! Interim reports of a running transfer: the bytes of each [`Interval`].
 //!
-//! Each end writes the bytes it has moved into a cell of its own, a store into its own cache line and no call; the conductor,
-//! in its own thread, reads the cells at the end of each interval. Without a [`super::Watch`] that asks for intervals there are
-//! no cells.
+//! Each end writes the bytes it has moved into a cell of its own: a store into its own cache line and no system call.
+//! The conductor, in its own thread, reads the cells at the end of each interval. Without a [`super::Watch`] that
+//! requests interim reports there are no cells.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,68 +12,69 @@ use std::time::Duration;
 use super::TcpSample;
 use crate::ticks::{Tick, Ticks};
 
-/// What all flows moved in a part of the open windows, as far as their ends are in this process.
+/// What all flows moved in a part of the open windows, counted at the ends in this process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// When it began, since the first window opened (s).
+    /// Start of the interval, since the first window opened (s).
     pub from_s: f64,
-    /// When it ended, likewise (s).
+    /// End of the interval, since the first window opened (s).
     pub to_s: f64,
-    /// Bytes that the kernel took from the senders; None: no sender is here.
+    /// Bytes that the kernel accepted from the senders. `None` if no sender is in this process.
     pub sent_bytes: Option<u64>,
-    /// Bytes that the receivers have read; None: no receiver is here.
+    /// Bytes that the receivers have read. `None` if no receiver is in this process.
     pub received_bytes: Option<u64>,
-    /// Segments that the senders' TCP retransmitted, by the latest TCP_INFO; None: no TCP sender is here, or TCP_INFO has not been read yet.
+    /// Segments that the senders retransmitted, by the latest TCP_INFO. `None` if no TCP sender is in this process, or
+    /// before the first TCP_INFO.
     pub retransmissions: Option<u64>,
-    /// Smoothed round-trip time, mean of the flows (s), likewise.
+    /// Mean of the flows' smoothed round-trip times (s). `None` in the same cases as `retransmissions`.
     pub rtt_s: Option<f64>,
 }
 
 impl Interval {
-    /// Bits a second of a count of this interval.
+    /// Rate of `bytes` over this interval (bit/s).
     pub fn rate_bps(&self, bytes: u64) -> f64 {
         bytes as f64 * 8.0 / (self.to_s - self.from_s).max(1e-9)
     }
 }
 
-/// A count on a cache line of its own, beside which the prefetcher finds none either.
+/// A count on a cache line of its own, aligned so that the adjacent-line prefetcher shares no line with another one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Cell(AtomicU64);
 
-/// A cell an end, by flow and whether it sends.
+/// One cell per end, by flow number and whether it sends.
 #[derive(Debug, Default)]
 pub(super) struct Cells(BTreeMap<(usize, bool), Cell>);
 
 impl Cells {
-    /// For these ends, where intervals are wanted.
+    /// Makes cells for these ends. Makes none without interim reports.
     pub(super) fn new(ends: &[(usize, bool)], wanted: bool) -> Self {
         Self(ends.iter().filter(|_| wanted).map(|end| (*end, Cell::default())).collect())
     }
 
-    /// The cell of an end, which holds all bytes that it has moved.
+    /// The cell of an end: its total bytes.
     pub(super) fn of(&self, flow: usize, sender: bool) -> Option<&AtomicU64> {
         self.0.get(&(flow, sender)).map(|cell| &cell.0)
     }
 
-    /// All bytes of the ends of a side; None where there are none.
+    /// Total bytes of all senders, or of all receivers. `None` if there are none.
     fn sum(&self, sender: bool) -> Option<u64> {
         let bytes = self.0.iter().filter(|((_, sends), _)| *sends == sender);
         bytes.map(|(_, cell)| cell.0.load(Ordering::Relaxed)).reduce(|sum, next| sum + next)
     }
 }
 
-/// The latest TCP_INFO of all flows together.
+/// The latest TCP_INFO, summed over all flows.
 #[derive(Debug, Default)]
 pub(super) struct Latest {
-    /// Segments retransmitted at the first sample.
+    /// Number of retransmitted segments at the first sample.
     first: OnceLock<u64>,
     retransmissions: AtomicU64,
     rtt_ns: AtomicU64,
 }
 
 impl Latest {
-    /// After a pass over all flows.
+    /// Updates the sums after a pass over all flows.
     pub(super) fn note(&self, samples: &[Vec<TcpSample>]) {
         let last: Vec<&TcpSample> = samples.iter().filter_map(|samples| samples.last()).collect();
         if last.is_empty() {
@@ -92,7 +93,7 @@ impl Latest {
 struct Totals {
     sent: Option<u64>,
     received: Option<u64>,
-    /// None before the first TCP_INFO.
+    /// Retransmitted segments. `None` before the first TCP_INFO.
     retransmissions: Option<u64>,
 }
 
@@ -104,23 +105,24 @@ pub(super) struct IntervalReader {
 }
 
 impl IntervalReader {
-    /// From now on, where all windows begin.
+    /// Starts at the opening of the windows.
     pub(super) fn new(every: Duration, opened_ns: u64, cells: &Cells) -> Self {
         Self { ticks: Ticks::new(every, opened_ns), last: totals(cells, None) }
     }
 
-    /// When the next one ends (ns).
+    /// End of the interval under way (ns).
     pub(super) fn due_ns(&self) -> u64 {
         self.ticks.due_ns()
     }
 
-    /// The interval that has ended by now, if one has; intervals that ended unread before are merged with it.
+    /// The interval that ended by `now_ns`, merged with earlier intervals that nobody read. `None` if the interval
+    /// under way has not ended.
     pub(super) fn passed(&mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
         let tick = self.ticks.passed(now_ns)?;
         Some(self.read(tick, cells, tcp))
     }
 
-    /// The rest of the windows as they close, unless it is negligible.
+    /// The last, incomplete interval when the windows close. `None` if it is negligible.
     pub(super) fn rest(mut self, now_ns: u64, cells: &Cells, tcp: Option<&Latest>) -> Option<Interval> {
         let tick = self.ticks.rest(now_ns)?;
         Some(self.read(tick, cells, tcp))
@@ -164,7 +166,7 @@ mod tests {
     fn intervals_are_what_was_counted_between_their_ends() {
         let cells = Cells::new(&[(0, true), (0, false), (1, true), (1, false)], true);
         let set = |flow, sender, bytes| cells.of(flow, sender).expect("a cell").store(bytes, Ordering::Relaxed);
-        // The warm-up's.
+        // Bytes of the warm-up.
         for (flow, sender, bytes) in [(0, true, 100), (0, false, 90), (1, true, 10)] {
             set(flow, sender, bytes);
         }
@@ -176,14 +178,14 @@ mod tests {
         let sample = |retransmissions| vec![TcpSample { retransmissions, rtt_s: 2e-3, ..TcpSample::default() }];
         tcp.note(&[sample(7), Vec::new()]);
         tcp.note(&[sample(9), vec![TcpSample { rtt_s: 4e-3, ..TcpSample::default() }]]);
-        // Seen late: its length is what it was, and the next ends when it was to end.
+        // The reader is late: the interval is as long as it was in fact, and the next one ends on schedule.
         let first = reader.passed(6 * S + S / 4, &cells, Some(&tcp)).expect("it is over");
         assert_eq!((first.from_s, first.to_s), (0.0, 1.25));
         assert_eq!((first.sent_bytes, first.received_bytes), (Some(1000), Some(500)));
         assert_eq!((first.retransmissions, first.rtt_s), (Some(2), Some(3e-3)));
         assert!((first.rate_bps(1000) - 6400.0).abs() < 1e-6);
         assert_eq!(reader.due_ns(), 7 * S);
-        // Several that were not read are merged.
+        // Intervals that nobody read are merged.
         set(0, true, 1500);
         let second = reader.passed(9 * S + S / 2, &cells, Some(&tcp)).expect("it is over");
         assert_eq!((second.from_s, second.to_s, second.sent_bytes), (1.25, 4.5, Some(400)));

@@ -5,7 +5,7 @@ use std::thread;
 
 use netcliff_host::nic::path::source_towards;
 
-use super::conduct::{self, Go, Part, Side};
+use super::conduct::{self, EndResult, Go, Part};
 use super::open::{self, Opener, Recipe};
 use super::options::InForce;
 use super::{Channel, Direction, Flow, Settings, Spans, Transfer, Watch};
@@ -19,12 +19,12 @@ pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> R
     for (flow, forward) in flows.iter().enumerate() {
         parts.extend(pair(settings, near, spans, flow, *forward)?);
     }
-    let played = conduct::play(settings, spans, parts, None, watch)?;
+    let played = conduct::run_flows(settings, spans, parts, None, watch)?;
     let cut_short = played.cut_short(|place| place % 2 == 1);
     let mut sides = played.sides.into_iter();
     let mut made = Vec::new();
     for forward in flows {
-        // In the order of `pair`.
+        // The order of the two is that of `pair`.
         if let (Some(receiver), Some(sender)) = (sides.next(), sides.next()) {
             made.push(flow(forward, sender, receiver));
         }
@@ -32,15 +32,15 @@ pub(super) fn run(settings: &Settings, spans: Spans, watch: &mut dyn Watch) -> R
     Ok(Transfer { flows: made, cut_short, far: None, many: None })
 }
 
-/// A flow of its two sides.
-pub(super) fn flow(forward: bool, sender: Side, receiver: Side) -> Flow {
+/// Combines the two ends of a flow.
+pub(super) fn flow(forward: bool, sender: EndResult, receiver: EndResult) -> Flow {
     let receive_buffer_bytes = receiver.in_force.and_then(|theirs| theirs.receive_buffer_bytes);
     let in_force = sender.in_force.map(|own| InForce { receive_buffer_bytes, ..own });
     Flow { forward, sender: sender.end, receiver: receiver.end, tcp: sender.tcp, in_force }
 }
 
-/// Where datagrams to the near end go: an address of its own where it has a namespace of its own, the one it would send from.
-/// None: the channel's.
+/// Address of datagrams to the near end. If the near end has its own network namespace, this is the source address that
+/// it would use. `None`: the channel's address.
 fn near_address(settings: &Settings) -> Result<Option<IpAddr>, WireError> {
     let Channel::Udp { address, .. } = settings.channel else { return Ok(None) };
     let both = settings.direction == Direction::Both && settings.near.netns != settings.far.netns;
@@ -53,7 +53,7 @@ fn near_address(settings: &Settings) -> Result<Option<IpAddr>, WireError> {
         let failed = |e| WireError::system(format!("find the near end's address towards {address}"), e);
         source_towards(address).map_err(failed)
     };
-    // A namespace is entered for good: a thread is spent on it.
+    // A thread cannot leave a namespace again, so a separate thread enters it.
     let asked = thread::scope(|scope| scope.spawn(ask).join());
     asked.map_err(|panic| WireError::died("transfer", &*panic))?.map(Some)
 }
@@ -68,12 +68,12 @@ fn pair(
 ) -> Result<[Part<'_>; 2], WireError> {
     let recipe =
         |address, multipath| Recipe { address, multipath, options: &settings.options, stall_ns: spans.stall_ns };
-    // Of a pair the first is the far end of a connection, or the end that receives.
+    // The first of the two is the far end of a connection, or the end that receives.
     let ((first, second), receives_first): ((Opener<'_>, Opener<'_>), bool) = match &settings.channel {
         Channel::Tcp { address, multipath } => (open::tcp(recipe(*address, *multipath)), forward),
         Channel::Unix => (open::unix(recipe([0; 4].into(), false))?, forward),
         Channel::Udp { address, .. } => {
-            // A datagram goes to its receiver.
+            // The address of datagrams is that of their receiver.
             let near = near.filter(|_| !forward);
             (open::udp(recipe(near.unwrap_or(*address), false)), true)
         }
@@ -83,7 +83,7 @@ fn pair(
     let (near, far) = (settings.near_placement(flow), settings.far_placement(flow));
     let (sends, receives) = if forward { (near, far) } else { (far, near) };
     let part = |sender, placement, opener| {
-        // The near end sends forward.
+        // In the forward direction, the near end sends.
         Part { flow, sender, near: sender == forward, placement, opener, go: Go::Gate }
     };
     Ok([part(false, receives, receiving), part(true, sends, sending)])

@@ -1,4 +1,5 @@
-//! One transfer with several agents: all their flows begin together, pass the same windows here, and are counted by agent.
+//! One transfer with several agents: all flows start together, pass the same windows at this end, and are counted by
+//! agent.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,59 +25,61 @@ use crate::control::message::Ready;
 use crate::control::{COMMON_START, CPU_LISTS, RX_CPU, SHARED_THREADS};
 use crate::error::WireError;
 
-/// From when all have come to the start (ns): the time is told over the control channels meanwhile, one after the other.
+/// Time between the gathering of all ends and their start (ns). During this time, the start time is sent over the
+/// control channels, one after the other.
 const LEAD_NS: u64 = 30_000_000;
-/// How often it is checked whether an agent is gone.
+/// Interval between checks whether an agent is gone.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Whose failure is the cause: an agent that is gone, else one that says that it failed, else flows that broke.
+/// Priority of causes: an agent that is gone, then an agent that reports a failure, then flows that broke.
 const GONE: u8 = 2;
 const FAILED: u8 = 1;
 const BROKEN: u8 = 0;
 
-/// An agent that takes part.
+/// An agent of the transfer.
 #[derive(Debug)]
 pub struct Agent {
-    /// As the user has it.
+    /// Name of the agent, as the user gave it.
     pub name: String,
-    /// The connection to it.
+    /// The session with the agent.
     pub session: Session,
-    /// Where the data goes.
+    /// Address that the data go to.
     pub address: IpAddr,
 }
 
-/// How the agents of a transfer began, and which flows are whose.
+/// How the agents of a transfer started, and which flows belong to which agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Many {
     /// The common start (ns of this host's monotonic clock).
     pub start_ns: u64,
-    /// In their order.
+    /// The agents, in the order of the request.
     pub agents: Vec<AgentPart>,
 }
 
-/// An agent's part.
+/// One agent's part of a transfer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentPart {
-    /// As the user has it.
+    /// Name of the agent, as the user gave it.
     pub name: String,
-    /// Its flows among those of the transfer.
+    /// Numbers of its flows among those of the transfer.
     pub flows: Range<usize>,
-    /// When the first of its flows' senders began (ns of this host's monotonic clock); None: it does not tell.
+    /// Time at which the first of its senders started (ns of this host's monotonic clock). `None` if it does not report
+    /// it.
     pub began_ns: Option<u64>,
-    /// Its clock was compared to so much (ns); 0 of one clock.
+    /// Error bound of the offset to its clock (ns); 0 if both ends share a clock.
     pub clock_error_ns: u64,
 }
 
-/// What an agent was asked, and answered.
-struct Asked {
+/// An agent's answer to the request, with its clock offset.
+struct StartedAgent {
     ready: Ready,
     offset: ClockOffset,
 }
 
-/// Makes one transfer with several agents, `settings` with each of them; its flows are in the order of the agents.
+/// Runs one transfer with several agents, with `settings` for each. The flows are in the order of the agents.
 ///
 /// # Errors
-/// As [`super::run_with`], with the agent's name; what was begun with others is stopped.
+/// An error of [`super::run_with`], with the agent's name. The parts that had started are stopped.
 pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
     let start = Arc::new(StartTime::default());
@@ -107,7 +110,7 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
                 thread::sleep(LOOK);
             }
         });
-        let played = conduct::play(&near, spans, all_parts, Some(&lost), &mut gathering);
+        let played = conduct::run_flows(&near, spans, all_parts, Some(&lost), &mut gathering);
         over.store(true, Ordering::Relaxed);
         played
     });
@@ -115,15 +118,15 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
     let played = match played {
         Ok(played) => played,
         Err(error) => {
-            let told = stop_all(agents);
-            return Err(told.map_or(error, WireError::Far));
+            let reported = stop_all(agents);
+            return Err(reported.map_or(error, WireError::Far));
         }
     };
     Ok(gathered(settings, agents, played, (start_ns, &offsets, all)))
 }
 
-/// Starts the far ends, each after its clock was compared. What was begun is stopped where one refuses.
-fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<Asked>, WireError> {
+/// Starts the far ends, each after measuring its clock offset. If one refuses, the others are stopped.
+fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<StartedAgent>, WireError> {
     let versions: BTreeSet<&str> = agents.iter().map(|agent| agent.session.hello.version.as_str()).collect();
     let differ = (versions.len() > 1).then(|| versions.into_iter().collect::<Vec<_>>().join(" and "));
     let mut asked = Vec::new();
@@ -133,7 +136,7 @@ fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<Asked>, Wire
             Err(why) => {
                 let name = agents[number].name.clone();
                 for agent in &mut agents[..number] {
-                    // The refusal matters more.
+                    // The refusal is more important than an error of the stop.
                     let _ = agent.session.stop();
                 }
                 let differ =
@@ -145,7 +148,7 @@ fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<Asked>, Wire
     Ok(asked)
 }
 
-fn ask(settings: &Settings, agent: &mut Agent) -> Result<Asked, String> {
+fn ask(settings: &Settings, agent: &mut Agent) -> Result<StartedAgent, String> {
     let session = &mut agent.session;
     let features = [
         (true, COMMON_START),
@@ -159,10 +162,10 @@ fn ask(settings: &Settings, agent: &mut Agent) -> Result<Asked, String> {
     let offset = common_clock::offset(session)?;
     let order = FarEndRequest { together: true, ..FarEndRequest::of(settings).map_err(|e| e.to_string())? };
     let ready = session.start(TransferKind::NAME, &order).map_err(|e| e.to_string())?;
-    Ok(Asked { ready, offset })
+    Ok(StartedAgent { ready, offset })
 }
 
-/// Ends all tests: what broke the first of them that says so.
+/// Ends all tests. Returns the first failure that an agent reports.
 fn stop_all(agents: &mut [Agent]) -> Option<String> {
     let mut why = None;
     for agent in agents {
@@ -177,7 +180,7 @@ fn stop_all(agents: &mut [Agent]) -> Option<String> {
     why
 }
 
-/// The counts of both halves, agent by agent.
+/// Collects the results of both ends, agent by agent.
 fn gathered(
     settings: &Settings,
     agents: &mut [Agent],
@@ -188,17 +191,17 @@ fn gathered(
     let whole = played.stopped.is_none();
     let mut sides = played.sides.into_iter();
     let (mut made, mut parts) = (Vec::new(), Vec::new());
-    // Why, and how surely that is the cause: what ends one agent's flows breaks those of the others.
+    // The reason and its priority: the failure of one agent also breaks the flows of the others.
     let mut cut_short: Option<(u8, String)> = None;
     for (number, agent) in agents.iter_mut().enumerate() {
-        let told = last_report(&mut agent.session, settings, whole);
-        let sure = match &told {
+        let reported = last_report(&mut agent.session, settings, whole);
+        let sure = match &reported {
             Err(_) => GONE,
             Ok(report) if report.failed.is_some() => FAILED,
             Ok(_) => BROKEN,
         };
         let own = Played { sides: sides.by_ref().take(flows).collect(), stopped: None };
-        let transfer = together(settings, own, told);
+        let transfer = together(settings, own, reported);
         let flows = number * flows..(number + 1) * flows;
         let began = transfer.flows.iter().filter_map(|flow| {
             let began_ns = flow.sender.began_ns?;
@@ -220,7 +223,7 @@ fn gathered(
     Transfer { flows: made, cut_short: stopped.or(cut_short), far: None, many: Some(Many { start_ns, agents: parts }) }
 }
 
-/// Tells the start when all have come; the rest is for the caller's watch.
+/// Sends the start time when all ends are ready. Passes all other calls on to the caller's watch.
 struct Gathering<'a> {
     inner: &'a mut dyn Watch,
     agents: &'a mut [Agent],
@@ -233,8 +236,8 @@ impl Watch for Gathering<'_> {
     fn gathered(&mut self) {
         self.began_ns = clock::monotonic_ns() + LEAD_NS;
         for (agent, offset) in self.agents.iter_mut().zip(self.offsets) {
-            // One that is gone is noticed as such.
-            let _ = agent.session.tell(&Told { begin_at_ns: offset.theirs(self.began_ns) });
+            // The loss of an agent is noticed elsewhere.
+            let _ = agent.session.tell(&StartNotice { begin_at_ns: offset.theirs(self.began_ns) });
         }
         self.start.tell(self.began_ns);
     }
@@ -264,9 +267,9 @@ impl Watch for Gathering<'_> {
     }
 }
 
-/// What a far end is told while it waits (its monotonic clock).
+/// Message to a waiting far end: the start time by its monotonic clock.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Told {
+pub(super) struct StartNotice {
     pub begin_at_ns: u64,
 }

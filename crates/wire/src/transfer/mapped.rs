@@ -1,4 +1,4 @@
-//! TCP_ZEROCOPY_RECEIVE: received pages are mapped instead of copied, where they are whole pages of their own.
+//! TCP_ZEROCOPY_RECEIVE: received pages are mapped instead of copied, if the data fill whole pages.
 
 use std::io;
 use std::mem;
@@ -11,10 +11,10 @@ pub use super::end::Mapped;
 use super::end::{DataPath, End};
 use crate::error::WireError;
 
-/// linux/tcp.h.
+/// Socket option of linux/tcp.h.
 const TCP_ZEROCOPY_RECEIVE: libc::c_int = 35;
 
-/// The fields that Linux 4.18 has; later ones follow and are optional.
+/// The fields of Linux 4.18; later, optional fields follow them.
 #[repr(C)]
 #[derive(Default)]
 struct ZeroCopyReceive {
@@ -27,7 +27,7 @@ pub(super) struct Receiver<'a> {
     channel: BorrowedFd<'a>,
     region: *mut c_void,
     region_bytes: usize,
-    /// For what cannot be mapped.
+    /// Buffer for bytes that cannot be mapped.
     buffer: Vec<u8>,
     counts: Mapped,
 }
@@ -38,7 +38,7 @@ impl<'a> Receiver<'a> {
         // SAFETY: sysconf takes no pointer.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
         let region_bytes = read_bytes.next_multiple_of(page);
-        // SAFETY: a new mapping of the socket at a place of the kernel's choice.
+        // SAFETY: a new mapping of the socket at an address of the kernel's choice.
         let region = unsafe {
             libc::mmap(ptr::null_mut(), region_bytes, libc::PROT_READ, libc::MAP_SHARED, channel.as_raw_fd(), 0)
         };
@@ -47,12 +47,12 @@ impl<'a> Receiver<'a> {
         }
         let mut receiver =
             Self { channel, region, region_bytes, buffer: vec![0; read_bytes], counts: Mapped::default() };
-        // Nothing may have come yet: whether the kernel knows the option shows all the same.
+        // Nothing may have arrived yet, but the call shows whether the kernel knows the option.
         receiver.map().map_err(|e| WireError::system("receive without a copy (TCP_ZEROCOPY_RECEIVE)", e))?;
         Ok(receiver)
     }
 
-    /// Maps what there is: bytes mapped, and bytes that follow and have to be read.
+    /// Maps the data that have arrived. Returns the bytes mapped, and the bytes after them that have to be read.
     fn map(&mut self) -> io::Result<(usize, usize)> {
         let mut ask =
             ZeroCopyReceive { address: self.region as u64, length: self.region_bytes as u32, recv_skip_hint: 0 };
@@ -70,7 +70,7 @@ impl<'a> Receiver<'a> {
         };
         if done < 0 {
             let error = io::Error::last_os_error();
-            // The stream has ended, which a read reports better.
+            // The stream has ended; a read reports that better.
             return if error.raw_os_error() == Some(libc::EIO) { Ok((0, 0)) } else { Err(error) };
         }
         let mapped = ask.length as usize;
@@ -89,10 +89,10 @@ impl DataPath for Receiver<'_> {
         if mapped > 0 && rest == 0 {
             return Ok((mapped, 1));
         }
-        // What cannot be mapped, or the wait for more.
+        // Read what cannot be mapped, or wait for more.
         let wanted = if rest > 0 { rest.min(self.buffer.len()) } else { self.buffer.len() };
         let copied = match nix::unistd::read(self.channel, &mut self.buffer[..wanted]) {
-            // What was mapped has come, whatever follows it.
+            // Mapped data count even if no more data follow now.
             Err(nix::Error::EAGAIN) if mapped > 0 => 0,
             read => read?,
         };
@@ -108,7 +108,7 @@ impl DataPath for Receiver<'_> {
 
 impl Drop for Receiver<'_> {
     fn drop(&mut self) {
-        // SAFETY: this receiver's own mapping, which nothing refers to any more.
+        // SAFETY: this is the receiver's own mapping, and no reference into it exists any more.
         unsafe { libc::munmap(self.region, self.region_bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! Counts calls and bytes, and cuts the windows out of them.
+//! Counts the calls and bytes of an end, and assigns them to the measured windows.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,56 +13,56 @@ use crate::clock;
 use crate::error::WireError;
 use crate::thread::CpuUse;
 
-/// One end's share of the measured time.
+/// One end's results in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Bytes moved in the window.
     pub bytes: u64,
-    /// System calls that moved them.
+    /// Number of system calls that moved the bytes.
     pub calls: u64,
-    /// Length of the window and CPU time of this end's thread (`getrusage`, RUSAGE_THREAD): without
-    /// the softirq time spent for it elsewhere. Where the thread serves several flows it is divided evenly among those that
-    /// have a window open.
+    /// Length of the window, and CPU time of this end's thread (`getrusage`, RUSAGE_THREAD), without softirq time on
+    /// other CPUs. If the thread serves several flows, its time is divided evenly among those with an open window.
     pub cpu: CpuUse,
-    /// Cycles and instructions of this end's thread, where the CPU counts them; divided likewise.
+    /// Cycles and instructions of this end's thread, divided like its CPU time. `None` if the CPU does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    /// Flows that share this end's thread; None where it has its own.
+    /// Number of flows that share this end's thread. `None` if the flow has its own thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_flows: Option<u32>,
-    /// The window that all flows pass together, where time bounds it; an older agent does not report.
+    /// The window that all flows pass together, if time bounds it. `None` from an older agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common: Option<Common>,
 }
 
-/// The window that all flows of a host pass together. An end's own lies beside it, since it holds whole calls: both begin and end in
-/// the middle of a call, as a rule.
+/// The window that all flows of a host pass together. The window of a single end differs slightly, because it contains
+/// whole calls; the common window usually starts and ends in the middle of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Common {
-    /// Its length (s).
+    /// Length of the window (s).
     pub length_s: f64,
-    /// Bytes of the call in which it began; they are not among the window's.
+    /// Bytes of the call during which the window started; not counted in the end's window.
     pub first_bytes: u64,
-    /// Bytes of the call in which it ended; they are.
+    /// Bytes of the call during which the window ended; counted in the end's window.
     pub last_bytes: u64,
 }
 
 impl Window {
-    /// Bits a second at the application; `None` for a window without length.
+    /// Bits per second at the application. `None` for a window of length 0.
     pub fn goodput_bps(&self) -> Option<f64> {
         let (first, last) = self.common.map_or((0, 0), |common| (common.first_bytes, common.last_bytes));
         self.rate(self.bytes, first, last).map(|bytes_per_s| bytes_per_s * 8.0)
     }
 
-    /// System calls a second; `None` for a window without length.
+    /// System calls per second. `None` for a window of length 0.
     pub fn calls_per_s(&self) -> Option<f64> {
         self.rate(self.calls, 1, 1)
     }
 
-    /// Whole calls over their own time: exact for an end that calls steadily, however few calls there are. An end that waited for a CPU
-    /// through most of the common window may have made all its calls at one go, just before it ended, and their own time is no measure of
-    /// the flow's rate. What moved in the common window is known but for the calls in which that began and ended: the rate is kept
-    /// within these bounds, so that the sum over flows is too.
+    /// The rate of `count` items: whole calls over their own time, which is exact for an end that calls steadily,
+    /// however few calls there are. But an end that waited for a CPU through most of the common window may have made
+    /// all its calls in a short time at its end; then their own time says nothing about the flow's rate. The amount
+    /// moved in the common window is known except for the calls during which it started and ended. The rate is clamped
+    /// to these bounds, so that the sum over flows respects them too.
     fn rate(&self, count: u64, first: u64, last: u64) -> Option<f64> {
         let own = (self.cpu.wall_s > 0.0).then(|| count as f64 / self.cpu.wall_s);
         let Some(length_s) = self.common.map(|common| common.length_s).filter(|length_s| *length_s > 0.0) else {
@@ -72,7 +72,7 @@ impl Window {
         Some(own.unwrap_or(0.0).clamp(low, high))
     }
 
-    /// Length of the window (s): the common one, its own where there is none.
+    /// Length of the window (s): that of the common window or, without one, of this end's own.
     pub fn length_s(&self) -> f64 {
         self.common.map_or(self.cpu.wall_s, |common| common.length_s)
     }
@@ -82,29 +82,30 @@ impl Window {
         (self.cpu.user_s + self.cpu.system_s) / self.cpu_wall_s()
     }
 
-    /// The wall time that CPU time is a share of (s): before its first whole call an end waited, mostly for a CPU.
+    /// The wall time that the CPU time refers to (s). It includes the time before the first whole call, in which an end
+    /// waits, mostly for a CPU.
     pub fn cpu_wall_s(&self) -> f64 {
         self.cpu.wall_s.max(self.length_s())
     }
 
-    /// CPU microseconds of this end's thread per 1024 bytes; `None` when no byte moved.
+    /// CPU time of this end's thread per 1024 bytes (us). `None` if no byte moved.
     pub fn service_demand_us_per_kib(&self) -> Option<f64> {
         (self.bytes > 0).then(|| (self.cpu.user_s + self.cpu.system_s) * 1e6 * 1024.0 / self.bytes as f64)
     }
 }
 
-/// Where the transfer stands: 0 is the warm-up, n the nth window, [`Phase::OVER`] the end. The ends look at it after
-/// each call, which costs less than a clock; their windows are as long as their own clocks say.
+/// The phase of the transfer: 0 is the warm-up, n the nth window, [`Phase::OVER`] the end. The ends check it after each
+/// call, which costs less than reading a clock. Their own clocks give the lengths of their windows.
 #[derive(Debug, Default)]
 pub(super) struct Phase {
     now: AtomicU32,
-    /// When each window began, and at last when it was over (ns of the monotonic clock).
+    /// Start of each window, and the end of the last one (ns of the monotonic clock).
     turns_ns: Mutex<Vec<u64>>,
-    /// Some end has moved bytes since the conductor looked.
+    /// Whether any end has moved bytes since the conductor's last check.
     moves: AtomicBool,
-    /// When the conductor last saw that one had (ns).
+    /// Time at which the conductor last saw moved bytes (ns).
     moved_ns: AtomicU64,
-    /// What is still under way is given up.
+    /// Whether the data under way are given up.
     cut: AtomicBool,
 }
 
@@ -115,15 +116,15 @@ impl Phase {
         self.turn(phase, clock::monotonic_ns());
     }
 
-    /// The end before its time. The open window ends when something moved last: what came after is no time of the transfer, but
-    /// of waiting for what did not come any more.
+    /// Ends the transfer early. The open window ends when bytes last moved: the wait after that is not part of the
+    /// transfer.
     pub(super) fn end_early(&self) {
         self.turn(Self::OVER, self.last_moved_ns());
     }
 
     fn turn(&self, phase: u32, at_ns: u64) {
         let mut turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without a warm-up the first window is entered before the ends begin, and again when they do.
+        // Without a warm-up, the first window starts twice: before the ends start, and again when they do.
         turns_ns.truncate((phase.max(1) - 1) as usize);
         turns_ns.push(at_ns);
         self.now.store(phase, Ordering::Release);
@@ -134,7 +135,7 @@ impl Phase {
         self.now.load(Ordering::Acquire)
     }
 
-    /// An end has moved bytes. The line is only written when the conductor has looked.
+    /// Records that an end has moved bytes. Writes the shared cache line only if the conductor has reset it.
     #[inline]
     fn moves(&self) {
         if !self.moves.load(Ordering::Relaxed) {
@@ -142,27 +143,28 @@ impl Phase {
         }
     }
 
-    /// Notes whether anything has moved since the last look.
+    /// Checks whether bytes have moved since the last check.
     pub(super) fn look(&self, now_ns: u64) {
         if self.moves.swap(false, Ordering::Relaxed) || self.moved_ns.load(Ordering::Relaxed) == 0 {
             self.moved_ns.store(now_ns, Ordering::Relaxed);
         }
     }
 
-    /// When some end last moved bytes, as far as the conductor looked (ns): 50 ms late at most.
+    /// Time at which bytes last moved (ns), at most one check of the conductor (50 ms) late.
     fn last_moved_ns(&self) -> u64 {
         let moved_ns = self.moved_ns.load(Ordering::Relaxed);
         if moved_ns == 0 || self.moves.load(Ordering::Relaxed) { clock::monotonic_ns() } else { moved_ns }
     }
 
-    /// True where other flows move, so that one that does not waits for its turn: of hundreds some wait for seconds, for a CPU or
-    /// for the kernel's memory. Half the stall, so that a flow's own last bytes do not count.
+    /// Whether other flows move bytes, so that a flow without progress just waits for its turn: among hundreds, some
+    /// wait seconds for a CPU or for kernel memory. The limit is half the stall time, so that a flow's own last bytes
+    /// do not count.
     pub(super) fn others_move(&self, stall_ns: u64) -> bool {
         let moved_ns = self.moved_ns.load(Ordering::Relaxed);
         !self.is_over() && moved_ns > 0 && clock::monotonic_ns().saturating_sub(moved_ns) < stall_ns / 2
     }
 
-    /// Gives up what is still under way: each end leaves after the call it is in.
+    /// Gives up the data under way: each end stops after its current call.
     pub(super) fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
@@ -176,8 +178,8 @@ impl Phase {
         self.get() == Self::OVER
     }
 
-    /// Length of a window (s), from 0; one that an end began before it began for all is as long as that end's, and one that is not over
-    /// ends when something moved last.
+    /// Length of a window of index `window` (s). If an end started its window before the common one, this counts from
+    /// the end's start. A window that is not over ends when bytes last moved.
     fn length_s(&self, window: usize, own_s: f64) -> Option<f64> {
         let turns_ns = self.turns_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = clock::monotonic_ns();
@@ -188,38 +190,38 @@ impl Phase {
     }
 }
 
-/// Where everything stood as a window opened.
+/// The counters of an end when its window opened.
 struct Opened {
     account: Account,
     bytes: u64,
     calls: u64,
-    /// Bytes of the call in which it did.
+    /// Bytes of the call during which the window opened.
     first_bytes: u64,
 }
 
-/// Counts for one end.
+/// Counts the bytes and calls of one end.
 pub(super) struct Meter<'a> {
     phase: &'a Phase,
     window_bytes: Option<u64>,
     windows: usize,
-    /// A complete window stays open for what follows its last byte.
+    /// Whether a complete window stays open for the acknowledgement of its last byte.
     held: bool,
     bytes: u64,
     calls: u64,
     ledger: Rc<Ledger>,
     open: Option<Opened>,
     closed: Vec<Window>,
-    /// Cell that shows all bytes to other threads.
+    /// Cell that exposes the total bytes to other threads.
     shown: Option<&'a AtomicU64>,
 }
 
 impl<'a> Meter<'a> {
-    /// For the only flow of the calling thread.
+    /// A meter for the only flow of the calling thread.
     pub(super) fn new(phase: &'a Phase, spans: &Spans) -> Result<Self, WireError> {
         Self::sharing(phase, spans, Ledger::new(1)?)
     }
 
-    /// For one of the flows of a ledger's thread.
+    /// A meter for one of several flows of a thread, which share a ledger.
     pub(super) fn sharing(phase: &'a Phase, spans: &Spans, ledger: Rc<Ledger>) -> Result<Self, WireError> {
         let window_bytes = match spans.window {
             Span::Bytes(bytes) => Some(bytes),
@@ -238,25 +240,25 @@ impl<'a> Meter<'a> {
             closed: Vec::new(),
             shown: None,
         };
-        // Without a warm-up the first call counts.
+        // Without a warm-up, the first call counts.
         if phase.get() > 0 {
             meter.begin(0)?;
         }
         Ok(meter)
     }
 
-    /// Shows all bytes there as they are counted.
+    /// Exposes the total bytes in this cell.
     pub(super) fn shown_in(self, shown: Option<&'a AtomicU64>) -> Self {
         Self { shown, ..self }
     }
 
-    /// All windows are closed, or the transfer was called off.
+    /// Whether all windows are closed, or the transfer was ended early.
     #[inline]
     pub(super) fn done(&self) -> bool {
         self.closed.len() >= self.windows || self.phase.get() == Phase::OVER || (self.held && self.complete())
     }
 
-    /// All bytes of the open window have moved; never where time decides.
+    /// Whether all bytes of the open window have moved. Always false if time bounds the window.
     #[inline]
     pub(super) fn complete(&self) -> bool {
         match (self.window_bytes, &self.open) {
@@ -265,8 +267,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Notes what calls have moved. A window lies between the first calls that end after it opens and after it
-    /// closes, so that it holds whole calls.
+    /// Records the bytes and calls of a step. A window lies between the first call that ends after the window opens and
+    /// the first that ends after it closes, so that it contains whole calls.
     #[inline]
     pub(super) fn count(&mut self, bytes: usize, calls: u64) -> Result<(), WireError> {
         self.bytes += bytes as u64;
@@ -286,7 +288,7 @@ impl<'a> Meter<'a> {
         if due { self.turn(bytes as u64) } else { Ok(()) }
     }
 
-    /// From a window to the next, at a call that moved so many bytes.
+    /// Closes the open window and opens the next, at a call that moved `bytes` bytes.
     fn turn(&mut self, bytes: u64) -> Result<(), WireError> {
         self.close_at(bytes)?;
         if self.closed.len() < self.windows && self.phase.get() != Phase::OVER { self.begin(bytes) } else { Ok(()) }
@@ -297,7 +299,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Closes the open window, if there is one, between calls.
+    /// Closes the open window, if any, between two calls.
     pub(super) fn close(&mut self) -> Result<(), WireError> {
         self.close_at(0)
     }
@@ -323,7 +325,7 @@ impl<'a> Meter<'a> {
 mod tests {
     use super::*;
 
-    /// A window that ends early is as long as something moved in it.
+    /// A window that ends early lasts until bytes last moved.
     #[test]
     fn dead_time_is_not_in_a_window() {
         let phase = Phase::default();
@@ -331,7 +333,7 @@ mod tests {
         phase.set(1);
         let set_for_ns = clock::monotonic_ns() - before_ns;
         phase.moves();
-        // The conductor sees it half a second later, and nothing from then on.
+        // The conductor sees moved bytes half a second later, and none from then on.
         let moved_ns = before_ns + 500_000_000;
         phase.look(moved_ns);
         phase.look(moved_ns + 5_000_000_000);
@@ -343,7 +345,7 @@ mod tests {
         phase.end_early();
         is_half_a_second(phase.length_s(0, 0.0));
         assert!(phase.is_over());
-        // A window that has its time has it whole, whatever moved in it.
+        // A window that lasts its full time has its full length, whatever moved in it.
         let whole = Phase::default();
         whole.set(1);
         whole.look(moved_ns);

@@ -1,4 +1,4 @@
-//! A transfer with an agent: the near end here, the far end there.
+//! A transfer with an agent: the near end in this process, the far end in the agent.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::nic::counts::DeviceCounts;
 use serde::{Deserialize, Serialize};
 
-use super::conduct::{self, Go, Part, Played, Side};
+use super::conduct::{self, EndResult, Go, Part, Played};
 use super::far::{FarReport, TransferKind};
 use super::far_end_request::FarEndRequest;
 use super::open::{Opener, Recipe};
@@ -19,35 +19,37 @@ use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, RX_CPU, 
 use crate::error::WireError;
 use crate::far_meter::FarCpu;
 
-/// The far end may take so much longer than the near end, beside its stall: its meters, and the report of its end.
+/// Time that the far end may need after the near end has finished, in addition to the stall limit \[s\]: for its meters
+/// and its report.
 const GRACE_S: f64 = 2.0;
 
-/// What the far end tells beside its ends.
+/// What the far end reports about its host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FarHost {
-    /// Its CPUs over its own windows, by /proc/stat.
+    /// CPU use of its CPUs over its own windows, by /proc/stat.
     pub ticks: Vec<SystemShares>,
-    /// The same by the exact meter, where it was asked for.
+    /// CPU use by the exact meter. `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<FarCpu>,
-    /// Its devices over the same windows, where they were asked for.
+    /// Counters of its devices over the same windows. `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceCounts>,
-    /// Connections and datagrams that did not show the token.
+    /// Number of connections and datagrams refused because they did not prove the token.
     pub refused: u64,
-    /// What explains a difference of its host to another.
+    /// Facts of its host that explain differences to another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// Makes one transfer with an agent, its data going to `address`. The channel's own address is not used.
+/// Runs one transfer with an agent. The data go to `address`; the channel's own address is not used.
 ///
-/// Both ends have their own windows, which open when each has all flows: about a round trip apart. An end that sees
-/// nothing for `stall_s`, or an agent that is silent for the session's limit, ends it, with what was counted.
+/// Each end has its own windows, which open when it has all flows: about a round trip apart. The transfer ends early if
+/// an end sees no data for `stall_s`, or if the agent is silent for the session's limit. The counts up to then are
+/// returned.
 ///
 /// # Errors
-/// A setting is out of range here or there, the agent refuses or is gone before anything was measured, or as
-/// [`super::run`].
+/// A setting is out of range at either end, the agent refuses, the agent is gone before anything was measured, or an
+/// error of [`super::run`].
 pub fn run_with(
     settings: &Settings,
     session: &mut Session,
@@ -66,7 +68,7 @@ pub fn run_with(
         }
     }
     let can_meter = session.offers(CPU_METER);
-    // An older agent refuses a request with keys it does not know.
+    // An older agent refuses a request with unknown keys.
     let order = FarEndRequest {
         meter: settings.far_meter && can_meter,
         devices: settings.far_devices && session.offers(DEVICE_COUNTS),
@@ -75,25 +77,26 @@ pub fn run_with(
     let gone = session.gone();
     let ready = session.start(TransferKind::NAME, &order)?;
     let parts = parts(settings, settings, spans, address, (&ready, 0))?;
-    let played = conduct::play(settings, spans, parts, Some(&gone), watch);
+    let played = conduct::run_flows(settings, spans, parts, Some(&gone), watch);
     let whole = played.as_ref().is_ok_and(|played| played.stopped.is_none());
-    let told = last_report(session, settings, whole);
-    let (played, told) = match (played, told) {
-        // What broke the near end is the far end's failure where it has one.
+    let reported = last_report(session, settings, whole);
+    let (played, reported) = match (played, reported) {
+        // If the far end failed too, its failure is the cause.
         (Err(ours), Ok(FarReport { failed: Some(why), .. })) => {
             return Err(WireError::Far(format!("{why}; this end: {ours}")));
         }
         (Err(ours), _) => return Err(ours),
-        (Ok(played), told) => (played, told),
+        (Ok(played), reported) => (played, reported),
     };
-    let mut made = together(settings, played, told);
+    let mut made = together(settings, played, reported);
     if let Some(far) = made.far.as_mut().filter(|_| settings.far_meter && !can_meter) {
         far.cpu = Some(FarCpu::NotAvailable(session.lacks(CPU_METER)));
     }
     Ok(made)
 }
 
-/// What the far end counted. Without a stop it ends by itself, by its own clock or at the end of the data.
+/// Requests the last report of the far end. If the transfer was complete, the far end ends by itself, by its own clock
+/// or at the end of the data.
 pub(super) fn last_report(session: &mut Session, settings: &Settings, whole: bool) -> Result<FarReport, ControlError> {
     let patience = if whole { Duration::from_secs_f64(settings.stall_s + GRACE_S) } else { Duration::ZERO };
     let last = match session.last(patience)? {
@@ -105,7 +108,8 @@ pub(super) fn last_report(session: &mut Session, settings: &Settings, whole: boo
     Ok(FarReport { failed: report.failed.or(last.partial), ..report })
 }
 
-/// The near ends of one agent's flows, the first of which is flow `base` of all; `one` is what that agent was asked for.
+/// The near ends of one agent's flows. `base` is the number of its first flow among all flows; `one` is the settings
+/// for this agent.
 pub(super) fn parts<'a>(
     settings: &'a Settings,
     one: &Settings,
@@ -136,11 +140,11 @@ pub(super) fn parts<'a>(
     Ok(flows.into_iter().zip(ports).enumerate().map(part).collect())
 }
 
-/// Both halves as one transfer.
-pub(super) fn together(settings: &Settings, near: Played, told: Result<FarReport, ControlError>) -> Transfer {
+/// Combines the results of both ends into one transfer.
+pub(super) fn together(settings: &Settings, near: Played, reported: Result<FarReport, ControlError>) -> Transfer {
     let flows = settings.flow_directions();
     let near_reason = near.cut_short(|flow| flows[flow]);
-    let (far, far_failed, host) = match told {
+    let (far, far_failed, host) = match reported {
         Ok(report) => {
             let FarReport { ticks, cpu, devices, refused, fingerprint, .. } = report;
             let host = FarHost { ticks, cpu, devices, refused, fingerprint };
@@ -148,17 +152,17 @@ pub(super) fn together(settings: &Settings, near: Played, told: Result<FarReport
         }
         Err(error) => (None, Some(error.to_string()), None),
     };
-    // A far end that counts other flows than were requested has counted none.
+    // If the far end reports another number of flows than requested, its counts are not used.
     let far = far.filter(|far| far.sides.len() == flows.len());
     let far_reason = far.as_ref().and_then(|far| far.cut_short(|flow| !flows[flow]));
-    // The user's stop first; then the far end's failure; then what each end reports.
+    // Order of reasons: the user's stop, then the far end's failure, then the reports of the ends.
     let cut_short = near
         .stopped
         .clone()
         .or(far_failed.as_deref().map(|why| format!("the far end: {why}")))
         .or(near_reason)
         .or(far_reason.map(|why| format!("the far end {why}")));
-    let lost = || Side {
+    let lost = || EndResult {
         end: End { failure: Some("what the far end counted is lost".to_owned()), ..End::default() },
         in_force: None,
         tcp: Vec::new(),

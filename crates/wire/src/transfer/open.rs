@@ -1,4 +1,4 @@
-//! Opening the channels.
+//! Opens the channels of a transfer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,14 +12,14 @@ use super::SocketOptions;
 use super::options;
 use crate::error::WireError;
 
-/// An opened channel; `None` when the other end gave up and holds the reason.
+/// An opened channel. `None` if the other end gave up; that end reports the reason.
 pub(super) type Opened = Result<Option<OwnedFd>, WireError>;
 
-/// One end's part in opening a channel, to be called in its own thread: a socket belongs to the network
-/// namespace of the thread that makes it.
+/// One end's part in opening a channel. Call it in the end's own thread, because a socket belongs to the network
+/// namespace of the thread that opens it.
 pub(super) type Opener<'a> = Box<dyn FnOnce() -> Opened + Send + 'a>;
 
-/// What a socket is made with.
+/// Options with which a socket is opened.
 #[derive(Clone, Copy)]
 pub(super) struct Recipe<'a> {
     pub address: IpAddr,
@@ -36,7 +36,7 @@ impl Recipe<'_> {
         if fd < 0 {
             return Err(WireError::last_os(format!("make a {what} socket")));
         }
-        // SAFETY: a descriptor the kernel has just given to us alone.
+        // SAFETY: the kernel has just returned this descriptor, and nobody else uses it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         options::stall(socket.as_fd(), self.stall_ns)?;
         self.options.before(socket.as_fd(), kind == libc::SOCK_STREAM)?;
@@ -71,10 +71,10 @@ fn accept(recipe: Recipe<'_>, listening: &mpsc::Sender<SocketAddr>, peer: &mpsc:
     listen(&socket, Backlog::new(16).map_err(|e| failed(e.into()))?).map_err(|e| failed(e.into()))?;
     let socket = TcpListener::from(socket);
     let local = socket.local_addr().map_err(failed)?;
-    // Not received if the other end has failed; then `recv` below reports that.
+    // If nobody receives the address, the other end has failed, and `recv` below reports that.
     let _ = listening.send(local);
     let Ok(expected) = peer.recv() else { return Ok(None) };
-    // The connection is already in the backlog; an unauthenticated one may be before it.
+    // The connection is already in the backlog, perhaps behind one of another program.
     loop {
         let (stream, from) = socket.accept().map_err(failed)?;
         if from == expected {
@@ -87,7 +87,7 @@ fn dial(recipe: Recipe<'_>, target: &mpsc::Receiver<SocketAddr>, connected: &mps
     let Ok(address) = target.recv() else { return Ok(None) };
     let failed = |e: io::Error| WireError::system(format!("connect to {address}"), e);
     let socket = recipe.stream()?;
-    // Bounded by SO_SNDTIMEO.
+    // SO_SNDTIMEO bounds this call.
     connect(socket.as_raw_fd(), &SockaddrStorage::from(address)).map_err(|e| failed(e.into()))?;
     let stream = TcpStream::from(socket);
     let local = stream.local_addr().map_err(failed)?;
@@ -122,7 +122,7 @@ pub(super) fn udp(recipe: Recipe<'_>) -> (Opener<'_>, Opener<'_>) {
     (Box::new(receiver), Box::new(sender))
 }
 
-/// Two ends of one Unix socket; the near one second, as above.
+/// The two ends of a Unix socket pair: the far end first, like the functions above.
 pub(super) fn unix(recipe: Recipe<'_>) -> Result<(Opener<'_>, Opener<'_>), WireError> {
     let (far, near) = UnixStream::pair().map_err(|e| WireError::system("make a pair of Unix sockets", e))?;
     let open = move |end: UnixStream| -> Opener<'_> {

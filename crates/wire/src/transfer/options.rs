@@ -1,4 +1,4 @@
-//! Socket options: requested, and in force.
+//! Socket options: as requested, and as in force.
 
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -10,7 +10,7 @@ use super::Channel;
 use crate::error::WireError;
 use crate::sockopt;
 
-/// Options of both ends' sockets; None leaves the kernel's default.
+/// Socket options of both ends. `None` leaves the kernel's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketOptions {
     /// TCP_NODELAY: small blocks leave at once.
@@ -27,35 +27,35 @@ pub struct SocketOptions {
     pub tos: Option<u8>,
     /// Pacing of each flow (bit/s): SO_MAX_PACING_RATE for TCP, by the sender itself for UDP (of payload).
     pub pacing_bps: Option<u64>,
-    /// A stream too is paced by its sender, block by block (of payload), not by the kernel.
+    /// Whether the sender itself paces a stream, block by block (of payload), instead of the kernel.
     #[serde(default)]
     pub paced_by_sender: bool,
 }
 
-/// What held at a sender's socket.
+/// The options in force at a sender's socket.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct InForce {
-    /// Congestion control; None where it is not TCP.
+    /// Congestion control. `None` if the channel is not TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
     /// TCP_NODELAY.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_delay: Option<bool>,
-    /// SO_SNDBUF as the kernel accounts for it (bytes), overhead included; it grows by itself unless it was set.
+    /// SO_SNDBUF as the kernel counts it (bytes), with overhead. The kernel enlarges it by itself unless it was set.
     pub send_buffer_bytes: u32,
-    /// SO_RCVBUF of the receiver, likewise (bytes).
+    /// SO_RCVBUF of the receiver as the kernel counts it (bytes), with overhead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer_bytes: Option<u32>,
     /// Segment size the sender uses (bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss_bytes: Option<u32>,
-    /// MTU of the path of datagrams (bytes); an older agent does not report.
+    /// MTU of the path of datagrams (bytes). `None` from an older agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u32>,
 }
 
 impl SocketOptions {
-    /// Sets what must be there before the connection is made. `ip_version` is 4 or 6; `stream` is TCP.
+    /// Sets the options that must be in force before the connection is made. `stream` is true for TCP.
     pub(super) fn before(&self, socket: BorrowedFd<'_>, stream: bool) -> Result<(), WireError> {
         let int = |level, name, value: u32, what| set(socket, level, name, &(value as c_int), what, value);
         if let Some(bytes) = self.send_buffer_bytes {
@@ -73,7 +73,7 @@ impl SocketOptions {
         }
     }
 
-    /// Sets what is not inherited from a listening socket.
+    /// Sets the options that a connection does not inherit from its listening socket.
     pub(super) fn after(&self, socket: BorrowedFd<'_>, ipv6: bool, stream: bool) -> Result<(), WireError> {
         if stream {
             let value = c_int::from(self.no_delay);
@@ -86,7 +86,7 @@ impl SocketOptions {
             };
             set(socket, level, name, &c_int::from(tos), what, tos)?;
         }
-        // Datagrams are paced by their sender: only the qdisc fq would do it for them.
+        // Datagrams are paced by their sender: the kernel would pace them only with the fq qdisc.
         if let Some(bps) = self.pacing_bps.filter(|_| stream && !self.paced_by_sender) {
             let bytes_per_s = bps / 8;
             set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s, "SO_MAX_PACING_RATE", bytes_per_s)?;
@@ -95,23 +95,24 @@ impl SocketOptions {
     }
 }
 
-/// Time after which a blocked send or receive gives up.
+/// Sets the time after which a blocked send or receive gives up.
 pub(super) fn stall(socket: BorrowedFd<'_>, ns: u64) -> Result<(), WireError> {
     let time = libc::timeval { tv_sec: (ns / 1_000_000_000) as i64, tv_usec: (ns % 1_000_000_000 / 1000) as i64 };
     set(socket, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &time, "SO_SNDTIMEO", ns)?;
     set(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time, "SO_RCVTIMEO", ns)
 }
 
-/// Bytes that wake a receiver.
+/// Sets the number of bytes that wakes a receiver.
 pub(super) fn low_water(socket: BorrowedFd<'_>, bytes: u32) -> std::io::Result<()> {
     let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes, "SO_RCVLOWAT", bytes).map_err(std::io::Error::other)
 }
 
-/// Refuses a congestion control that this kernel does not have. Whether it may be used is known in the namespace only.
+/// Refuses a congestion control that this kernel does not have. Whether it is allowed is known only in the network
+/// namespace.
 pub(super) fn check_congestion(name: &str) -> Result<(), WireError> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-    // Without a socket to ask nothing is known.
+    // Without a socket, the check is not possible.
     let Ok(asked) = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None) else { return Ok(()) };
     match congestion(asked.as_fd(), name) {
         Err(error @ WireError::Setting { .. }) if !is_available(name) => Err(error),
@@ -119,7 +120,7 @@ pub(super) fn check_congestion(name: &str) -> Result<(), WireError> {
     }
 }
 
-/// The names in /proc/sys/net/ipv4/tcp_{which}_congestion_control.
+/// Reads the names in /proc/sys/net/ipv4/tcp_{which}_congestion_control.
 fn congestions(which: &str) -> Vec<String> {
     let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
     std::fs::read_to_string(path).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
@@ -163,17 +164,17 @@ pub(crate) fn set<T>(
     name: c_int,
     value: &T,
     what: &str,
-    said: impl std::fmt::Display,
+    value_text: impl std::fmt::Display,
 ) -> Result<(), WireError> {
     let length = mem::size_of::<T>() as socklen_t;
     // SAFETY: `value` is readable for its size; the kernel copies it.
     let done = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast::<c_void>(), length)
     };
-    if done < 0 { Err(WireError::last_os(format!("set {what} to {said}"))) } else { Ok(()) }
+    if done < 0 { Err(WireError::last_os(format!("set {what} to {value_text}"))) } else { Ok(()) }
 }
 
-/// What holds at a sender's socket.
+/// Reads the options in force at a sender's socket.
 pub(super) fn in_force(socket: BorrowedFd<'_>, channel: &Channel) -> InForce {
     let tcp = matches!(channel, Channel::Tcp { .. });
     let unsigned = |level, name| sockopt::int(socket, level, name).and_then(|value| u32::try_from(value).ok());
@@ -199,7 +200,7 @@ pub(super) fn receive_buffer(socket: BorrowedFd<'_>) -> Option<u32> {
 }
 
 fn congestion_name(socket: BorrowedFd<'_>) -> Option<String> {
-    // TCP_CA_NAME_MAX
+    // Length of the name: TCP_CA_NAME_MAX.
     let mut name = [0; 16];
     sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).ok()?;
     let text: String = name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();

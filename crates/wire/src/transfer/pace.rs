@@ -1,4 +1,4 @@
-//! Pacing in user space: datagrams leave when they are due, and time that was lost is not made up for by a burst.
+//! Pacing in user space: datagrams leave when they are due. Lost time is not made up for by a burst.
 
 use std::io;
 use std::time::Duration;
@@ -7,23 +7,25 @@ pub use super::end::Pacing;
 use super::end::{DataPath, End};
 use crate::clock;
 
-/// A sender this late goes on from there (ns): what it may make up for is a burst of at most so much time. The kernel's
-/// timer slack and a wake-up together stay below it (`netcliff stream --channel udp --rate 100Mbit/s --json`, `late_mean_s`).
+/// A sender that is later than this skips the excess (ns), so that a catch-up burst covers at most this time. The
+/// kernel's timer slack and a wake-up together take less (`netcliff stream --channel udp --rate 100Mbit/s --json`,
+/// `late_mean_s`).
 const MOST_LATE_NS: u64 = 200_000;
 
-/// The last part of a wait is spun (ns): a sleep ends later than requested by the timer slack of 50 us and a wake-up.
+/// The thread spins for the last part of a wait (ns), because a sleep ends late by the timer slack of 50 us and a
+/// wake-up.
 pub(super) const SPIN_NS: u64 = 80_000;
 
-/// A wait is no longer than this (ns): the waiting thread has to check whether to go on.
+/// Longest single wait (ns): the waiting thread has to check whether to continue.
 pub(super) const LONGEST_WAIT_NS: u64 = 50_000_000;
 
-/// When the next datagram is due.
+/// Computes when the next datagram is due.
 #[derive(Debug)]
 pub(super) struct Pacer {
     bits_per_s: f64,
     ns_per_byte: f64,
     began_ns: Option<u64>,
-    /// Since `began_ns`, given-up time included (ns).
+    /// Due time of the next datagram since `began_ns`, with skipped time (ns).
     due_ns: f64,
     given_up_ns: u64,
     waits: u64,
@@ -49,10 +51,11 @@ impl Pacer {
         }
     }
 
-    /// Waits until the next datagram of `bytes` is due: how many of them are due then, at most `most`.
+    /// Waits until the next datagram of `bytes` is due. Returns the number of datagrams that are due then, at most
+    /// `most`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Interrupted`]: it is not yet due after [`LONGEST_WAIT_NS`].
+    /// [`io::ErrorKind::Interrupted`]: no datagram is due yet after [`LONGEST_WAIT_NS`].
     pub(super) fn wait(&mut self, bytes: usize, most: usize) -> io::Result<usize> {
         let began_ns = *self.began_ns.get_or_insert_with(clock::monotonic_ns);
         let due_ns = began_ns.saturating_add(self.due_ns as u64);
@@ -74,12 +77,12 @@ impl Pacer {
         Ok((1_usize.saturating_add(behind as usize)).min(most))
     }
 
-    /// When the next datagram is due (ns); None before the first, which is due at once.
+    /// Time at which the next datagram is due (ns). `None` before the first, which is due at once.
     pub(super) fn due_ns(&self) -> Option<u64> {
         Some(self.began_ns?.saturating_add(self.due_ns as u64))
     }
 
-    /// Notes what was sent.
+    /// Records the bytes sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.due_ns += self.ns_per_byte * bytes as f64;
         self.bytes += bytes as u64;
@@ -87,7 +90,7 @@ impl Pacer {
     }
 
     pub(super) fn report(&self) -> Pacing {
-        // The time of the last datagram belongs to it: the next would have been due after it.
+        // The rate counts the time of the last datagram, up to the due time of the next one.
         let span_s = (self.due_ns * 1e-9).max((self.last_ns - self.began_ns.unwrap_or(self.last_ns)) as f64 * 1e-9);
         let seconds = |ns: u64| ns as f64 * 1e-9;
         Pacing {
@@ -131,7 +134,7 @@ impl DataPath for Paced<'_> {
     }
 }
 
-/// Sleeps, then spins; gives the time it ended.
+/// Sleeps, then spins, until `due_ns`. Returns the time at which it ended (ns).
 pub(crate) fn wait_until(due_ns: u64) -> u64 {
     loop {
         let now_ns = clock::monotonic_ns();
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_rate_holds_and_lost_time_is_no_burst() {
-        // 8 Mbit/s of 1000 bytes: one a millisecond.
+        // 8 Mbit/s with datagrams of 1000 bytes: one per millisecond.
         let mut pacer = Pacer::new(8_000_000);
         let begin_ns = clock::monotonic_ns();
         for _ in 0..20 {
@@ -159,26 +162,26 @@ mod tests {
             pacer.sent(1000);
         }
         let took_s = (clock::monotonic_ns() - begin_ns) as f64 * 1e-9;
-        // Nineteen gaps, never less; only a loaded machine makes them longer, and says so.
+        // Nineteen gaps are never shorter. Only a busy machine makes them longer, and then the pacer reports it.
         assert!(took_s >= 0.0188, "{took_s}");
         let report = pacer.report();
         assert!(report.sent_bps <= 8.1e6 && report.late_max_s >= report.late_mean_s, "{report:?}");
         std::thread::sleep(Duration::from_millis(20));
-        // Twenty were due; what is sent at once is what was due in the tolerated time.
+        // Twenty were due, but only those within the tolerated time are sent at once.
         assert_eq!(pacer.wait(1000, 64).expect("it is due"), 1);
         assert!(pacer.report().given_up_s > 0.015);
     }
 
     #[test]
     fn what_is_due_goes_together_up_to_what_the_sender_takes() {
-        // 1 byte a nanosecond: in the tolerated time 2000 blocks of 100 bytes are due.
+        // 1 byte per nanosecond: in the tolerated time, 2000 blocks of 100 bytes are due.
         let mut pacer = Pacer::new(8_000_000_000);
         pacer.wait(100, 64).expect("the first is due at once");
         std::thread::sleep(Duration::from_millis(1));
         assert_eq!(pacer.wait(100, 64).expect("it is due"), 64);
     }
 
-    /// Who asks for a block in a thousand years is to be stopped all the same.
+    /// A wait stays interruptible even if a block is due in a thousand years.
     #[test]
     fn a_wait_is_short_however_slow_the_rate() {
         for bits_per_s in [0, 1] {

@@ -1,4 +1,4 @@
-//! How a sender's bytes reach the kernel.
+//! The ways in which a sender hands its bytes to the kernel.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use super::uring;
 use super::zero_copy::ZeroCopy;
 use crate::error::WireError;
 
-/// The sender of a stream by one of the paths. `stall_ns` bounds the wait for completions.
+/// The sender of a stream by `path`. `stall_ns` bounds the wait for completions.
 pub(super) fn mover<'a>(
     path: &SendPath,
     channel: BorrowedFd<'a>,
@@ -34,7 +34,7 @@ pub(super) fn mover<'a>(
     })
 }
 
-/// What is sent: no zeros, which a disk or a link might compress.
+/// A block of data to send. It is not zeros, because a disk or a link might compress these.
 pub(super) fn block(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i as u8).wrapping_mul(151).wrapping_add(43)).collect()
 }
@@ -44,7 +44,7 @@ struct Write<'a> {
     block: Vec<u8>,
 }
 
-/// Of a block, what a first write has: a segment, for which TCP waits for nothing.
+/// Bytes of the first write: less than a segment, so that TCP sends it at once.
 const FIRST_BYTES: usize = 1024;
 
 impl DataPath for Write<'_> {
@@ -62,7 +62,7 @@ struct WriteV<'a> {
     block: Vec<u8>,
 }
 
-/// Pieces of a block.
+/// Number of pieces of a block for writev.
 const PIECES: usize = 16;
 
 impl DataPath for WriteV<'_> {
@@ -81,7 +81,7 @@ struct Splice<'a> {
     outlet: OwnedFd,
     inlet: OwnedFd,
     block: Vec<u8>,
-    /// Bytes in the pipe.
+    /// Number of bytes in the pipe.
     held: usize,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Splice<'a> {
         let failed = |e: io::Error| WireError::system("make a pipe for splice", e);
         let (outlet, inlet) = io::pipe().map_err(failed)?;
         let inlet: OwnedFd = inlet.into();
-        // As large as it may be; the default of 64 KiB works too, in smaller steps.
+        // Enlarge the pipe as far as allowed. The default of 64 KiB works too, in smaller steps.
         for wanted in [1 << 20, 256 << 10] {
             // SAFETY: fcntl with F_SETPIPE_SZ takes no pointer.
             if unsafe { libc::fcntl(inlet.as_raw_fd(), libc::F_SETPIPE_SZ, wanted) } >= 0 {
@@ -105,7 +105,7 @@ impl DataPath for Splice<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let mut calls = 1;
         if self.held == 0 {
-            // Not blocking: what does not fit in the pipe goes next time.
+            // The call does not block: bytes that do not fit into the pipe go with the next call.
             let slices = [IoSlice::new(&self.block)];
             self.held = vmsplice(self.inlet.as_fd(), &slices, SpliceFFlags::SPLICE_F_NONBLOCK)?;
             calls += 1;

@@ -1,4 +1,4 @@
-//! The far end in an agent of this process, on loopback.
+//! The far end runs in an agent of this process, on loopback.
 
 use std::io::{Read, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -105,7 +105,7 @@ fn every_byte_arrives_in_each_direction_and_both_ends_have_their_window() {
     }
 }
 
-/// An agent of a version without features.
+/// An agent of an old version without features.
 struct Older;
 
 impl Kind for Older {
@@ -128,7 +128,7 @@ fn the_far_hosts_exact_meter_is_asked_for_and_answers_or_says_why_not() {
     match far.cpu.expect("it was asked for") {
         FarCpu::Exact(splits) => {
             assert!(splits.len() >= far.ticks.len() && splits.iter().all(|split| split.polls.is_none()));
-            // Its own windows, as its ticks are of.
+            // The meter covers the agent's own windows, like its ticks.
             assert!(splits.iter().all(|split| (0.2..0.5).contains(&split.elapsed_s)), "{splits:?}");
             let softirq: f64 = splits.iter().filter_map(|split| split.shares.protocol).sum();
             assert!(softirq > 0.0, "loopback is received by softirqs: {splits:?}");
@@ -192,7 +192,7 @@ fn windows_of_bytes_and_the_acknowledgement_hold_between_ends() {
 fn windows_of_bytes_after_a_warm_up_are_the_receivers() {
     let peer = Peer::new();
     for direction in [Direction::Send, Direction::Receive] {
-        // So many that the sender's warm-up ends before them on a loaded machine too.
+        // Enough bytes that the sender's warm-up ends before the data do, also on a busy machine.
         let bytes = Settings { amount: Amount::Bytes(20_000_000), windows: 3, direction, ..settings(tcp()) };
         let transfer = peer.made(&bytes);
         assert_eq!(transfer.cut_short, None, "{direction:?}");
@@ -212,7 +212,7 @@ fn an_agent_sends_a_file_of_its_own_by_sendfile() {
     let fingerprint = transfer.far.as_ref().and_then(|far| far.fingerprint.as_ref()).expect("the agent's host has one");
     assert!(fingerprint.facts.contains_key("kernel.release"), "{fingerprint:?}");
     for flow in &transfer.flows {
-        // Several times the file's length, without a gap at its end.
+        // The file was sent several times without a gap at its end.
         assert!(flow.sender.total_bytes > 300_001, "{flow:?}");
         assert_eq!(flow.sender.total_bytes, flow.receiver.total_bytes);
     }

@@ -1,10 +1,10 @@
 //! Samples TCP_INFO of all senders' sockets, in a thread of its own.
 //!
-//! The kernel answers when the sender lets go of its socket's lock, which a sender of large blocks that waits for a CPU keeps: with
-//! hundreds of such flows one pass takes seconds. The conductor, which opens and closes the windows, does not wait for it. The cost of
-//! sampling is bounded: the thread rests until it has used no more than a hundredth of a CPU, whatever the interval requested; and of
-//! all flows together no more than [`MOST_SAMPLES`] samples are kept: before they are more, every second one is dropped, and from then
-//! on the interval is twice as long.
+//! The kernel answers only when no call holds the socket's lock. A sender of large blocks that waits for a CPU holds
+//! it, so with hundreds of such flows one pass takes seconds. The conductor, which opens and closes the windows, does
+//! not wait for the samples. The cost is bounded: the thread rests so that it uses at most a hundredth of a CPU,
+//! whatever interval was requested. At most [`MOST_SAMPLES`] samples of all flows together are stored. When that is
+//! reached, every second one is dropped, and the interval is doubled.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use crate::clock;
 use crate::error::WireError;
 use crate::thread::RealtimeGuard;
 
-/// Samples that are kept: some 3 MB on the control channel, where a report of a far end has to fit.
+/// Largest number of stored samples: some 3 MB on the control channel, so that the report of a far end fits.
 pub(super) const MOST_SAMPLES: usize = 8192;
-/// The thread rests for so many times the CPU time of a pass.
+/// The thread rests for this multiple of the CPU time of a pass.
 const REST: u64 = 99;
-/// The windows stay open for so long for the last samples: longer than a pass over hundreds of sockets that nobody holds.
+/// The windows stay open for this long for the last samples: longer than a pass over hundreds of sockets whose locks
+/// are free.
 const LAST_PASS: Duration = Duration::from_millis(100);
 
-/// The senders' sockets by flow; None where the sender is elsewhere.
+/// The senders' sockets by flow. `None` if the flow's sender is in another process.
 pub(super) type Sockets = Arc<Vec<Option<OwnedFd>>>;
 
 enum Command {
-    /// The windows have opened: sample at once, and then at every interval.
+    /// The windows have opened: sample at once, then at every interval.
     Begin { sockets: Sockets, opened_ns: u64, every_ns: Option<u64> },
     /// The windows are about to close: sample once more.
     Last,
 }
 
-/// The thread, from the side of the conductor.
+/// The conductor's handle of the sampling thread.
 pub(super) struct Sampler {
     orders: mpsc::Sender<Command>,
     asked_last: mpsc::Receiver<()>,
@@ -49,29 +50,29 @@ impl Sampler {
     /// Starts the thread, which waits for its sockets.
     pub(super) fn start() -> Result<Self, WireError> {
         let (orders, heard) = mpsc::channel();
-        let (told, asked_last) = mpsc::channel();
+        let (answered, asked_last) = mpsc::channel();
         let leave = Arc::<AtomicBool>::default();
         let leaves = Arc::clone(&leave);
         let latest = Arc::<Latest>::default();
         let noted = Arc::clone(&latest);
-        let run = move || run(&heard, &told, &leaves, &noted);
+        let run = move || run(&heard, &answered, &leaves, &noted);
         let thread = thread::Builder::new().name("TCP_INFO".into()).spawn(run);
         let thread = thread.map_err(|e| WireError::system("start a thread that asks for TCP_INFO", e))?;
         Ok(Self { orders, asked_last, leave, latest, thread })
     }
 
-    /// The latest samples of all flows together.
+    /// The latest samples, summed over all flows.
     pub(super) fn latest(&self) -> &Latest {
         &self.latest
     }
 
-    /// The windows have opened.
+    /// Starts sampling: the windows have opened.
     pub(super) fn begin(&self, sockets: Sockets, opened_ns: u64, every_ns: Option<u64>) {
-        // One that has died is found out when it is joined.
+        // If the thread has died, joining it reports that.
         let _ = self.orders.send(Command::Begin { sockets, opened_ns, every_ns });
     }
 
-    /// The windows are about to close: waits for the last answers, but not for long.
+    /// Requests the last samples before the windows close. Waits for them, but not for long.
     pub(super) fn last(&self) {
         let _ = self.orders.send(Command::Last);
         let _ = self.asked_last.recv_timeout(LAST_PASS);
@@ -79,7 +80,7 @@ impl Sampler {
         self.leave.store(true, Ordering::Release);
     }
 
-    /// The samples by flow. The sockets are released.
+    /// Ends the thread and returns the samples by flow. Releases the sockets.
     pub(super) fn end(self) -> Result<Vec<Vec<TcpSample>>, WireError> {
         self.leave.store(true, Ordering::Release);
         drop(self.orders);
@@ -89,14 +90,14 @@ impl Sampler {
 
 fn run(
     orders: &mpsc::Receiver<Command>,
-    told: &mpsc::Sender<()>,
+    answered: &mpsc::Sender<()>,
     leave: &AtomicBool,
     latest: &Latest,
 ) -> Vec<Vec<TcpSample>> {
     let Ok(Command::Begin { sockets, opened_ns, mut every_ns }) = orders.recv() else { return Vec::new() };
-    // As late as the ends are when there are hundreds of them, its intervals would be no intervals.
+    // With hundreds of flows, an ordinary thread would run so late that the intervals would lose their meaning.
     let _punctual = RealtimeGuard::begin();
-    let mut asked = Asked { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
+    let mut asked = SampledSockets { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
     let mut rest_until_ns = asked.pass(leave);
     latest.note(&asked.samples);
     let mut due_ns = every_ns.map(|every_ns| opened_ns + every_ns);
@@ -118,15 +119,15 @@ fn run(
                 latest.note(&asked.samples);
                 let now_ns = clock::monotonic_ns();
                 due_ns = due_ns.zip(every_ns).map(|(due_ns, every_ns)| {
-                    // Intervals that have passed meanwhile are left out.
+                    // Intervals that passed during the pass are skipped.
                     let passed = now_ns.saturating_sub(due_ns) / every_ns;
                     due_ns + (passed + 1) * every_ns
                 });
             }
             Ok(Command::Last) => {
                 asked.pass(leave);
-                // The conductor may have ceased to wait.
-                let _ = told.send(());
+                // The conductor may have stopped waiting.
+                let _ = answered.send(());
                 return asked.samples;
             }
             Ok(Command::Begin { .. }) => {}
@@ -135,15 +136,15 @@ fn run(
     }
 }
 
-/// Sockets with their samples.
-struct Asked {
+/// The sockets with their samples.
+struct SampledSockets {
     sockets: Sockets,
     samples: Vec<Vec<TcpSample>>,
     opened_ns: u64,
 }
 
-impl Asked {
-    /// Samples each socket once; returns until when to rest after it (ns).
+impl SampledSockets {
+    /// Samples each socket once. Returns the time until which to rest (ns).
     fn pass(&mut self, leave: &AtomicBool) -> u64 {
         let began_ns = clock::own_cpu_ns();
         for (socket, samples) in self.sockets.iter().zip(&mut self.samples) {
@@ -158,13 +159,13 @@ impl Asked {
         clock::monotonic_ns() + clock::own_cpu_ns().saturating_sub(began_ns) * REST
     }
 
-    /// True where another pass would bring more than are kept.
+    /// Whether another pass would exceed the limit of stored samples.
     fn is_full(&self) -> bool {
         let kept: usize = self.samples.iter().map(Vec::len).sum();
         kept + self.sockets.iter().flatten().count() > MOST_SAMPLES
     }
 
-    /// Keeps the first and every second one after it.
+    /// Drops every second sample of each flow, starting with the second.
     fn thin(&mut self) {
         for samples in &mut self.samples {
             let mut place = 0;
@@ -199,7 +200,8 @@ mod tests {
         thread::sleep(Duration::from_millis(110));
         sampler.last();
         let samples = sampler.end().expect("it lives");
-        // A sleep may take longer; one sample as it opens, one an interval, one as it closes.
+        // A sleep may take longer than asked. Expected: one sample at the opening, one per interval, one at the
+        // closing.
         let most = (clock::monotonic_ns() - opened_ns) as usize / 20_000_000 + 2;
         for flow in &samples {
             assert!((4..=most).contains(&flow.len()), "{} of {most}", flow.len());
@@ -212,7 +214,7 @@ mod tests {
     fn no_more_are_kept_than_fit_and_the_first_is_among_them() {
         let (sockets, _far) = sockets(2);
         let leave = AtomicBool::new(false);
-        let mut asked = Asked { samples: vec![Vec::new(); 2], sockets, opened_ns: clock::monotonic_ns() };
+        let mut asked = SampledSockets { samples: vec![Vec::new(); 2], sockets, opened_ns: clock::monotonic_ns() };
         let mut thinned = 0;
         for _ in 0..2 * MOST_SAMPLES {
             if asked.is_full() {
@@ -230,7 +232,7 @@ mod tests {
     fn asking_takes_no_more_than_a_hundredth_of_a_cpu() {
         let (sockets, _far) = sockets(64);
         let leave = AtomicBool::new(false);
-        let mut asked = Asked { samples: vec![Vec::new(); 64], sockets, opened_ns: clock::monotonic_ns() };
+        let mut asked = SampledSockets { samples: vec![Vec::new(); 64], sockets, opened_ns: clock::monotonic_ns() };
         let (cpu_ns, began_ns) = (clock::own_cpu_ns(), clock::monotonic_ns());
         for _ in 0..5 {
             let until_ns = asked.pass(&leave);

@@ -1,4 +1,4 @@
-//! A file to the network: sendfile(2), from the page cache or, dropped from it, from the disk.
+//! Sends a file by sendfile(2), from the page cache or (after dropping it from the cache) from the disk.
 
 #[cfg_attr(not(target_os = "linux"), path = "../not_linux/cache.rs")]
 mod cache;
@@ -18,11 +18,11 @@ use super::end::DataPath;
 use super::path::block;
 use crate::error::WireError;
 
-/// include/uapi/linux/magic.h.
+/// Magic number of ramfs (include/uapi/linux/magic.h).
 const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
-/// The directory for temporary files that outlive a restart (FHS 3.0, 5.15), hence on a disk.
+/// The directory for temporary files that survive a restart (FHS 3.0, 5.15), hence on a disk.
 const ON_DISK: &str = "/var/tmp";
-/// Share of a file that may be in the page cache when it was just dropped: readahead for another reader.
+/// Share of a file that may be in the page cache after it was dropped, e.g. by readahead for another reader.
 const MOST_CACHED: f64 = 0.1;
 
 pub(super) struct SendFile<'a> {
@@ -51,7 +51,7 @@ impl<'a> SendFile<'a> {
         Self::ready(Self { channel, file, name: path.to_owned(), file_bytes: about.len(), at: 0, cold, block_bytes })
     }
 
-    /// From a file without a name in a directory for temporary files.
+    /// Sends an unnamed file in a directory for temporary files.
     pub(super) fn own(channel: BorrowedFd<'a>, bytes: u64, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
         if bytes == 0 {
             return Err(WireError::setting("file size", bytes, "at least 1 byte"));
@@ -60,11 +60,11 @@ impl<'a> SendFile<'a> {
         Self::ready(Self { channel, file, name, file_bytes: bytes, at: 0, cold, block_bytes })
     }
 
-    /// Out of the page cache, where it is to come from the disk.
+    /// Drops the file from the page cache, if it is to be read from the disk.
     fn ready(self) -> Result<Self, WireError> {
         if self.cold {
             let failed = |e| WireError::system(format!("drop {} from the page cache", self.name.display()), e);
-            // Only what is on the disk can be dropped.
+            // Only data on the disk can be dropped from the cache.
             self.file.sync_data().map_err(failed)?;
             self.rewind_cache().map_err(failed)?;
             if lies_in_memory(&self.file).map_err(failed)? || cache::share(&self.file) > MOST_CACHED {
@@ -84,7 +84,7 @@ impl<'a> SendFile<'a> {
     }
 }
 
-/// Its file system has no disk below: what is dropped from the page cache would be lost, and is not dropped.
+/// Whether the file system has no disk: dropping the page cache would lose the data, so the kernel does not drop it.
 fn lies_in_memory(file: &File) -> io::Result<bool> {
     Ok(is_memory(fstatfs(file)?.filesystem_type()))
 }
@@ -93,13 +93,15 @@ fn is_memory(kind: FsType) -> bool {
     [TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&kind)
 }
 
-/// Where an own file goes: to `temporary`, unless it is to be read cold and that is memory (as /tmp is by default since Debian 13).
+/// Directory for an own file: `temporary`, unless the file is to be read cold and `temporary` is in memory (as /tmp is
+/// by default since Debian 13).
 fn directory(temporary: PathBuf, cold: bool) -> PathBuf {
     let in_memory = || statfs(&temporary).is_ok_and(|about| is_memory(about.filesystem_type()));
     if cold && in_memory() { PathBuf::from(ON_DISK) } else { temporary }
 }
 
-/// A file of so many bytes in `directory` that is gone when it is closed, and the name it had.
+/// Makes an unnamed file of `bytes` bytes in `directory`, which disappears when it is closed. Returns also the name it
+/// had.
 fn own_file(bytes: u64, directory: &Path) -> Result<(File, PathBuf), WireError> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The settings of a transfer, and its spans in the units the ends count.
+//! The settings of a transfer, and its durations in the units that the ends count.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,73 +13,76 @@ use crate::clock;
 use crate::error::WireError;
 use crate::thread::{self, Placement};
 
-/// A transfer to be made.
+/// The settings of a transfer.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What carries the bytes.
+    /// The transport of the bytes.
     pub channel: Channel,
-    /// An address of the near end's network namespace, for datagrams to it; None: the one it would send from, where it has a
-    /// namespace of its own, else that of the channel. Not used between hosts.
+    /// Address of datagrams to the near end. `None`: if the near end has its own network namespace, the source address
+    /// that it would use, otherwise the channel's address. Not used between hosts.
     pub near_address: Option<IpAddr>,
-    /// How a stream sender sends.
+    /// How a stream sender hands over its bytes.
     pub path: SendPath,
     /// Socket options.
     pub options: SocketOptions,
-    /// Who sends.
+    /// The end that sends, or both.
     pub direction: Direction,
-    /// Flows of each direction (1 to [`MOST_FLOWS`]).
+    /// Number of flows in each direction (1 to [`MOST_FLOWS`]).
     pub flows: u32,
-    /// Threads of each end, at least 1; flow i is served by thread i modulo their number. None, or as many as the end has
-    /// flows: a thread for each flow.
+    /// Number of threads at each end, at least 1. Thread number i modulo this serves flow i. `None`, or at least the
+    /// number of flows of the end: one thread per flow.
     pub threads: Option<u32>,
     /// Bytes of one write or datagram (1 to [`LARGEST_BLOCK_BYTES`], or [`DATAGRAM_BYTES`]).
     pub block_bytes: usize,
-    /// Bytes asked for by one read (1 to [`LARGEST_BLOCK_BYTES`]).
+    /// Bytes requested by one read (1 to [`LARGEST_BLOCK_BYTES`]).
     pub read_bytes: usize,
-    /// How a receiver receives.
+    /// How a receiver takes its bytes.
     pub receive: ReceivePath,
-    /// SO_RCVLOWAT (bytes): a waiting receiver is woken when so many bytes have arrived, or at the end. TCP read by
-    /// [`ReceivePath::Read`], not `acknowledged`; the kernel takes at most half the receive buffer. None: any byte wakes it.
+    /// SO_RCVLOWAT (bytes): a waiting receiver wakes up when this many bytes have arrived, or at the end. Only for TCP
+    /// with [`ReceivePath::Read`], not `acknowledged`; the kernel accepts at most half the receive buffer. `None`: any
+    /// byte wakes it.
     pub low_water_bytes: Option<u32>,
-    /// Time sent before the windows open (s).
+    /// Time of sending before the windows open (s).
     pub warm_up_s: f64,
-    /// Length of a window.
+    /// Length of a window, in time or bytes.
     pub amount: Amount,
-    /// Windows one after the other on the same connections, at least 1.
+    /// Number of windows, one after the other on the same connections, at least 1.
     pub windows: u32,
-    /// The receiver answers the last byte of a window with one of its own, and the sender's window includes it.
-    /// Needs [`Amount::Bytes`], one window, no warm-up, and TCP or Unix.
+    /// Whether the receiver answers the last byte of a window with a byte, which the sender's window includes. Needs
+    /// [`Amount::Bytes`], one window, no warm-up, and TCP or Unix.
     pub acknowledged: bool,
-    /// How often TCP_INFO is read within the windows (s); None: at their ends only.
+    /// Interval of reading TCP_INFO within the windows (s). `None`: only at their ends.
     pub interval_s: Option<f64>,
-    /// The transfer ends if nothing moves for so long (s). Not for pipes.
+    /// The transfer ends if no bytes move for this long (s). Not for pipes.
     pub stall_s: f64,
-    /// Where the near end runs.
+    /// Placement of the near end.
     pub near: Placement,
-    /// Where the far end runs.
+    /// Placement of the far end.
     pub far: Placement,
-    /// CPUs that the near end's threads use round robin; empty: all are where `near` says.
+    /// CPUs of the near end's threads, used round robin. Empty: all use the placement `near`.
     pub near_cpus: Vec<usize>,
-    /// The same of the far end.
+    /// CPUs of the far end's threads, used round robin. Empty: all use the placement `far`.
     pub far_cpus: Vec<usize>,
-    /// The near end's threads run so many CPUs from the one that handles their flow's packets; None: where they are placed.
+    /// Distance of the near end's threads from the CPU that handles their flow's packets. `None`: the threads stay
+    /// where they are placed.
     pub near_rx: Option<u32>,
-    /// The same of the far end.
+    /// Distance of the far end's threads from the CPU that handles their flow's packets. `None`: the threads stay where
+    /// they are placed.
     pub far_rx: Option<u32>,
-    /// The exact CPU meter of the far end's host, where that is an agent's.
+    /// Whether to use the exact CPU meter of the agent's host.
     pub far_meter: bool,
-    /// The counts of an agent's own devices are wanted, where they are not those that are read here.
+    /// Whether to count at the agent's own devices, if the near end does not read them itself.
     pub far_devices: bool,
-    /// Bursts instead of a steady stream: each flow sends so much at once. Of a stream that is read by [`ReceivePath::Read`].
+    /// Bursts instead of a steady stream. Only for a stream that is read by [`ReceivePath::Read`].
     pub burst: Option<Burst>,
-    /// All ends begin at this time, which is told when all have come.
+    /// Start time of all ends, set once all are ready. `None`: they start at once.
     pub start: Option<Arc<StartTime>>,
-    /// Set by others to end it early; what was counted so far is kept.
+    /// Flag that ends the transfer early; the counts up to then are returned.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Settings {
-    /// One flow of 64 KiB blocks from near to far: a second after a warm-up of a quarter.
+    /// One flow of 64 KiB blocks from near to far: one second after a warm-up of a quarter second.
     pub fn new(channel: Channel) -> Self {
         Self {
             channel,
@@ -118,22 +121,22 @@ fn round_robin(place: &Placement, cpus: &[usize], thread: usize) -> Placement {
     Placement { cpu: thread::round_robin(place.cpu, cpus, thread), ..place.clone() }
 }
 
-/// Warm-up, windows and stall, in the units the ends count.
+/// Warm-up, windows and stall limit, in the units that the ends count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spans {
     pub warm_up_ns: u64,
     pub window: Span,
     pub windows: u32,
     pub acknowledged: bool,
-    /// The sender goes on until the receiver has had all its windows and leaves: with two clocks and a warm-up no other
-    /// end knows where the receiver's windows are.
+    /// Whether the sender continues until the receiver has had all its windows and closes. With two clocks and a
+    /// warm-up, only the receiver knows where its windows are.
     pub receiver_ends: bool,
     pub interval_ns: Option<u64>,
     pub stall_ns: u64,
 }
 
 impl Spans {
-    /// The spans for ends on two hosts, each with a clock of its own.
+    /// The durations for ends on two hosts, each with its own clock.
     pub(super) fn between_hosts(self) -> Self {
         let receiver_ends = self.warm_up_ns > 0 && matches!(self.window, Span::Bytes(_));
         Self { receiver_ends, ..self }
@@ -147,7 +150,7 @@ pub(super) enum Span {
 }
 
 impl Settings {
-    /// The flows by number: true where the near end sends.
+    /// Direction of each flow by number: true if the near end sends.
     pub(super) fn flow_directions(&self) -> Vec<bool> {
         self.directions().iter().flat_map(|forward| std::iter::repeat_n(*forward, self.flows as usize)).collect()
     }
@@ -160,18 +163,20 @@ impl Settings {
         }
     }
 
-    /// Threads of each end, where they are fewer than its flows (of both directions together).
+    /// Number of threads at each end, if it is less than the number of its flows (both directions together).
     pub fn shared_threads(&self) -> Option<u32> {
         let flows = self.flows.saturating_mul(self.directions().len() as u32);
         self.threads.filter(|threads| *threads < flows)
     }
 
-    /// Threads of each end, and the setting that flows which share threads do not support; None if they do not share, or all is supported.
+    /// The number of threads, and the setting that flows with shared threads do not support. `None` if they do not
+    /// share, or everything is supported.
     pub fn cannot_share(&self) -> Option<(u32, &'static str)> {
         self.shared_threads().zip(self.needs_own_threads())
     }
 
-    /// The setting that needs a thread for each flow, since it waits for its own flow only; None if there is none.
+    /// The setting that needs one thread per flow, because it waits for a single flow. `None` if there is no such
+    /// setting.
     fn needs_own_threads(&self) -> Option<&'static str> {
         let of_stream = !matches!(self.channel, Channel::Udp { .. });
         match (&self.path, self.receive) {
@@ -186,26 +191,25 @@ impl Settings {
         }
     }
 
-    /// The thread of its end that serves a flow.
+    /// Number of the thread that serves a flow at its end.
     pub(super) fn thread_of(&self, flow: usize) -> usize {
         self.shared_threads().map_or(flow, |threads| flow % threads.max(1) as usize)
     }
 
-    /// Where the near end's thread of a flow runs.
+    /// Placement of the near end's thread of a flow.
     pub(super) fn near_placement(&self, flow: usize) -> Placement {
         round_robin(&self.near, &self.near_cpus, self.thread_of(flow))
     }
 
-    /// Where the far end's does.
+    /// Placement of the far end's thread of a flow.
     pub(super) fn far_placement(&self, flow: usize) -> Placement {
         round_robin(&self.far, &self.far_cpus, self.thread_of(flow))
     }
 
-    /// Refuses settings that no transfer can have, and a congestion control that this kernel does not have, before anything is made
-    /// for it.
+    /// Refuses invalid settings, and a congestion control that this kernel does not have, before anything is opened.
     ///
     /// # Errors
-    /// [`WireError::Setting`]: what, its value and the accepted form.
+    /// [`WireError::Setting`] with the setting, its value and the accepted form.
     pub fn check(&self) -> Result<(), WireError> {
         self.spans()?;
         self.check_ends()?;
@@ -274,7 +278,7 @@ impl Settings {
         Err(WireError::setting("threads", threads, accepted))
     }
 
-    /// Refuses a low-water mark that would never be reached: the receiver would wait for ever.
+    /// Refuses a low-water mark that the receiver would never reach: it would wait for ever.
     fn check_low_water(&self) -> Result<(), WireError> {
         let Some(bytes) = self.low_water_bytes else { return Ok(()) };
         let fits =
@@ -286,7 +290,8 @@ impl Settings {
         Err(WireError::setting("low_water_bytes", bytes, accepted))
     }
 
-    /// Refuses what both ends have to know of each other: an agent is asked for its own end only.
+    /// Refuses combinations of settings of both ends. An agent cannot check these, because it gets only the settings of
+    /// its own end.
     pub(super) fn check_ends(&self) -> Result<(), WireError> {
         self.check_burst()?;
         self.check_ktls()
@@ -307,7 +312,7 @@ impl Settings {
         burst.check(self.block_bytes, self.warm_up_s + time_s)
     }
 
-    /// Both ends of a flow do TLS, or none does.
+    /// Refuses TLS at one end of a flow only.
     fn check_ktls(&self) -> Result<(), WireError> {
         let (sends, receives) = (self.path == SendPath::Ktls, self.receive == ReceivePath::Ktls);
         let over_tcp = matches!(self.channel, Channel::Tcp { multipath: false, .. });

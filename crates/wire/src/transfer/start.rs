@@ -1,4 +1,4 @@
-//! A common start: ends on several hosts begin at one time, which is told when all of them have come.
+//! A common start: ends on several hosts start at one time, which they receive once all have connected.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,33 +9,33 @@ use super::pace::wait_until;
 use crate::clock;
 use crate::thread::RealtimeGuard;
 
-/// How often who waits checks whether to give up.
+/// Interval at which a waiting end checks whether to give up.
 const LOOK: Duration = Duration::from_millis(50);
-/// A start that is further away than this is not waited for (ns): a clock that was compared wrongly must not hold threads.
+/// A start further away than this is not waited for (ns): a wrong clock offset must not block threads.
 const LONGEST_NS: u64 = 10_000_000_000;
 
-/// The time at which all ends begin (ns of this host's monotonic clock), once it is known.
+/// The time at which all ends start (ns of this host's monotonic clock), once it is known.
 #[derive(Debug, Default)]
 pub struct StartTime {
     at_ns: Mutex<Option<u64>>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl StartTime {
-    /// Tells it to all who wait.
+    /// Sets the start time for all waiting ends.
     pub fn tell(&self, at_ns: u64) {
         *self.at_ns.lock().unwrap_or_else(PoisonError::into_inner) = Some(at_ns);
-        self.told.notify_all();
+        self.changed.notify_all();
     }
 
-    /// Waits until it is known and has come, or until it is to be given up: the time, if it has come.
+    /// Waits until the start time is known and has come. Returns it, or `None` if `given_up` returned true first.
     pub(super) fn wait(&self, given_up: impl Fn() -> bool) -> Option<u64> {
         let mut at_ns = self.at_ns.lock().unwrap_or_else(PoisonError::into_inner);
         while at_ns.is_none() {
             if given_up() {
                 return None;
             }
-            (at_ns, _) = self.told.wait_timeout(at_ns, LOOK).unwrap_or_else(PoisonError::into_inner);
+            (at_ns, _) = self.changed.wait_timeout(at_ns, LOOK).unwrap_or_else(PoisonError::into_inner);
         }
         let known_ns = (*at_ns)?;
         drop(at_ns);
@@ -47,14 +47,14 @@ impl StartTime {
     }
 }
 
-/// A data path whose thread runs before ordinary ones until it has made its first step: of many that begin at one time on few CPUs the
-/// last would else wait for the others' first blocks.
-pub(super) struct Punctual<'a> {
+/// A data path whose thread precedes ordinary threads until it has made its first step. If many ends start together on
+/// few CPUs, the last one would otherwise wait for the first blocks of the others.
+pub(super) struct RealtimeFirstStep<'a> {
     pub mover: Box<dyn DataPath + 'a>,
     pub guard: Option<RealtimeGuard>,
 }
 
-impl DataPath for Punctual<'_> {
+impl DataPath for RealtimeFirstStep<'_> {
     fn step(&mut self) -> io::Result<(usize, u64)> {
         match self.guard.take() {
             Some(_guard) => self.mover.first(),
@@ -81,7 +81,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Counts its first and other steps.
+    /// Counts the first steps and the other steps.
     struct Steps(u64, u64);
 
     impl DataPath for Steps {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn only_the_first_step_is_a_small_one() {
-        let mut punctual = Punctual { mover: Box::new(Steps(0, 0)), guard: Some(RealtimeGuard::begin()) };
+        let mut punctual = RealtimeFirstStep { mover: Box::new(Steps(0, 0)), guard: Some(RealtimeGuard::begin()) };
         let moved: Vec<(usize, u64)> = (0..3).map(|_| punctual.step().expect("it moves")).collect();
         assert_eq!(moved, [(1, 1), (100, 1), (100, 2)]);
         assert!(punctual.guard.is_none(), "an ordinary thread again");

@@ -1,4 +1,4 @@
-//! TCP_INFO, read by offset: the C library's structure ends where the kernel's of many years ago did.
+//! Reads TCP_INFO by offset, because the C library's structure lacks the fields of newer kernels.
 
 use std::os::fd::BorrowedFd;
 
@@ -6,53 +6,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::sockopt;
 
-/// What the kernel says of a sender's connection. Counts are since the connection was made.
+/// A sender's TCP_INFO. Counts are since the connection was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSample {
-    /// When this flow was asked, since the first window opened (s).
+    /// Time of the sample, since the first window opened (s).
     pub at_s: f64,
     /// Smoothed round-trip time (s).
     pub rtt_s: f64,
-    /// Least round-trip time (s).
+    /// Smallest round-trip time (s).
     pub min_rtt_s: f64,
     /// Congestion window (segments).
     pub cwnd_segments: u32,
     /// Segment size (bytes).
     pub mss_bytes: u32,
-    /// True where each segment carries a timestamp: 12 bytes more of header.
+    /// Whether each segment carries a timestamp, which adds 12 bytes to the header.
     pub timestamps: bool,
-    /// Pacing rate (bit/s); None where nothing paces.
+    /// Pacing rate (bit/s). `None` if the kernel does not pace.
     pub pacing_bps: Option<f64>,
-    /// The kernel's latest estimate of what is delivered (bit/s).
+    /// The kernel's latest estimate of the delivery rate (bit/s).
     pub delivery_bps: f64,
-    /// Segments retransmitted.
+    /// Number of retransmitted segments.
     pub retransmissions: u64,
-    /// Data segments sent, retransmissions included.
+    /// Number of data segments sent, with retransmissions.
     pub data_segments: u64,
-    /// Segments received: acknowledgements.
+    /// Number of segments received (acknowledgements).
     pub segments_in: u64,
-    /// Payload bytes sent, retransmissions included.
+    /// Payload bytes sent, with retransmissions.
     pub bytes_sent: u64,
-    /// Time limited by the receiver's window (s).
+    /// Time for which the receiver's window limited the sender (s).
     pub receiver_limited_s: f64,
-    /// Time limited by the send buffer (s).
+    /// Time for which the send buffer limited the sender (s).
     pub buffer_limited_s: f64,
 }
 
 /// Bit of tcpi_options.
 const TCPI_OPT_TIMESTAMPS: u8 = 1;
 
-/// Up to bytes_retrans, Linux 4.19.
+/// Number of bytes needed: up to the field bytes_retrans (Linux 4.19).
 const NEEDED: usize = 208;
 
-/// A sample without its time; None where the socket has none or the kernel is older than 4.19.
+/// Reads a sample, without its time. `None` if the socket is not TCP or the kernel is older than 4.19.
 pub(super) fn sample(socket: BorrowedFd<'_>) -> Option<TcpSample> {
     let mut bytes = [0; 512];
     let written = sockopt::get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes).ok()?;
     (written >= NEEDED).then(|| parse(&bytes))
 }
 
-/// Offsets of `struct tcp_info` (include/uapi/linux/tcp.h), which only ever grows at its end.
+/// Parses `struct tcp_info` (include/uapi/linux/tcp.h) by offset. New fields are only added at its end.
 fn parse(bytes: &[u8]) -> TcpSample {
     let u32_at = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
     let u64_at = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));

@@ -16,7 +16,7 @@ mod threads;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Raises a flag when all channels are open.
+/// Watch that sets a flag when all channels are open.
 pub(super) struct Raise(pub Arc<AtomicBool>);
 
 impl Watch for Raise {
@@ -25,7 +25,7 @@ impl Watch for Raise {
     }
 }
 
-/// Takes what is in a file away when all channels are open.
+/// Watch that truncates a file when all channels are open.
 struct Shrink(std::fs::File);
 
 impl Watch for Shrink {
@@ -109,11 +109,11 @@ fn a_flow_that_waited_for_a_cpu_moved_no_more_than_it_did() {
         Window { bytes: calls * 1000, calls, cpu, hardware: None, thread_flows: None, common }
     };
     let bytes_per_s = |window: Window| window.goodput_bps().expect("a length") / 8.0;
-    // Three calls of 0.3 s each: their own time is exact, the common second lies between two of them.
+    // Three calls of 0.3 s each: their own duration is exact; the common second starts and ends between calls.
     assert!((bytes_per_s(window(0.9, 3, 1000, 1000)) - 3000.0 / 0.9).abs() < 1e-9);
-    // All calls in the last millisecond: in the second moved what moved, and what of the first call was in it.
+    // All calls end in the last millisecond: the rate of the second is the bytes moved plus those of the first call.
     assert!((bytes_per_s(window(0.001, 50, 1000, 1000)) - 51_000.0).abs() < 1e-9);
-    // The call in which the second ended took four more.
+    // The call in which the second ended took four seconds longer.
     assert!((bytes_per_s(window(5.0, 50, 1000, 1000)) - 49_000.0).abs() < 1e-9);
     assert!((window(0.001, 50, 0, 0).calls_per_s().expect("a length") - 51.0).abs() < 1e-9);
     assert!(
@@ -123,7 +123,8 @@ fn a_flow_that_waited_for_a_cpu_moved_no_more_than_it_did() {
 
 #[test]
 fn flows_that_wait_for_a_cpu_add_up_to_what_moved() {
-    // Both ends of each flow take turns on one CPU that is short of time for them: some have their first turn late, some none.
+    // Both ends of each flow take turns on one CPU that is too slow for them: some flows get their first turn late,
+    // some never.
     let near = crate::thread::Placement { cpu: Some(0), ..Default::default() };
     let (flows, amount) = (48, Amount::Seconds(0.1));
     let crowded = Settings { flows, near: near.clone(), far: near, amount, ..settings(tcp(), 64 << 10) };
@@ -149,7 +150,7 @@ fn flows_use_cpus_round_robin() {
     let far: Vec<Option<usize>> = (0..5).map(|flow| spread.far_placement(flow).cpu).collect();
     assert_eq!(far, [4, 5, 6, 4, 5].map(Some));
     assert_eq!(spread.near_placement(3).cpu, Some(7), "without a list all are where the placement says");
-    // The first can be used, the second cannot: it was asked for.
+    // The first CPU of the list exists, the second does not. The settings request it, so the transfer fails.
     let wrong = Settings { flows: 2, far_cpus: vec![0, 100_000], ..settings(tcp(), 4096) };
     let error = run(&wrong, &mut ()).expect_err("no such CPU").to_string();
     assert!(error.contains("cpu is 100000"), "{error}");
@@ -185,7 +186,7 @@ fn a_paced_flow_keeps_to_its_rate() {
     changed.amount = Amount::Seconds(0.4);
     let transfer = made(&changed);
     let bps = only(&transfer).receiver.whole().and_then(|w| w.goodput_bps()).expect("a window");
-    // It is a ceiling; a first burst may pass it by a little.
+    // The rate is an upper limit; a first burst may exceed it slightly.
     assert!(bps < 100e6 && bps > 20e6, "{bps}");
 }
 
@@ -211,7 +212,7 @@ fn the_kernel_is_asked_in_intervals() {
     assert!(samples.is_sorted_by(|a, b| a.at_s <= b.at_s && a.bytes_sent <= b.bytes_sent));
     let (first, last) = (samples[0], samples[samples.len() - 1]);
     assert!(last.data_segments > first.data_segments && last.mss_bytes > 500 && last.rtt_s > 0.0, "{last:?}");
-    // What the kernel sent is what the sender counted, but for buffers and for what a tail probe sent again.
+    // The kernel sent what the sender counted, apart from buffered data and tail-loss probes.
     let again = last.retransmissions * 65_536;
     assert!(last.bytes_sent <= only(&transfer).sender.total_bytes + again, "{last:?}");
 }
@@ -241,7 +242,7 @@ fn an_acknowledgement_is_inside_the_senders_window() {
 
 #[test]
 fn every_path_moves_every_byte() {
-    // One is read cold, from a disk: /tmp may be memory.
+    // One file is read cold, from a disk: /tmp may be in memory.
     let mut file = tempfile_in(Path::new("/var/tmp"));
     file.1.write_all(&[7; 100_001]).expect("room in /var/tmp");
     let file = file.0;
@@ -303,7 +304,7 @@ fn datagrams_are_counted_on_every_path() {
     }
 }
 
-/// Over loopback nothing else drops: what was sent was received, or found no room in the socket.
+/// Loopback itself drops nothing: what was sent was received, or found no room in the socket.
 #[test]
 fn what_the_receiver_s_socket_had_no_room_for_is_counted() {
     for path in [DatagramPath::Single, DatagramPath::Batch] {
@@ -314,7 +315,7 @@ fn what_the_receiver_s_socket_had_no_room_for_is_counted() {
         let (sent, received) = (flow.sender.datagrams.expect("counted"), flow.receiver.datagrams.expect("counted"));
         let dropped = received.dropped.expect("the kernel counts a socket's drops (SO_MEMINFO, Linux 4.12)");
         assert!(dropped > 0, "{received:?}");
-        // The mark of the end is sent more than once, and may find no room either.
+        // The end mark is sent more than once, and may also find no room.
         let lost = sent.moved - received.moved;
         assert!((lost..lost + 1000).contains(&dropped), "{sent:?} {received:?}");
     }
@@ -333,7 +334,7 @@ fn ways_of_receiving_that_datagrams_do_not_have_are_named() {
     }
 }
 
-/// An agent lives long: a receive that is never taken back would keep its buffers for ever.
+/// An agent runs for long: a receive request that is never cancelled would hold its buffers for ever.
 #[test]
 fn a_ring_that_is_let_go_takes_its_receive_back() {
     let pair = || std::os::unix::net::UnixDatagram::pair().expect("a pair");
@@ -342,7 +343,7 @@ fn a_ring_that_is_let_go_takes_its_receive_back() {
         return;
     }
     let mut ring = uring::Multishot::new(far.as_fd(), 100, 10_000_000).expect("a ring");
-    // What has just been handed over hides from the first wait that nothing came.
+    // The first wait may return at once because it hands something over; the second waits in vain.
     let outcome = ring.wait(|_| ()).and_then(|()| ring.wait(|_| ()));
     assert_eq!(outcome.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     near.send(b"one").expect("there is room");
@@ -350,7 +351,7 @@ fn a_ring_that_is_let_go_takes_its_receive_back() {
     ring.wait(|datagram| seen.push(datagram.to_vec())).expect("it has come");
     assert_eq!(seen, [b"one"]);
     drop(ring);
-    // Were it still armed, this one would be gone.
+    // If the receive request were still active, it would have consumed this datagram.
     near.send(b"two").expect("there is room");
     far.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a time above 0");
     let mut buffer = [0; 10];
@@ -378,7 +379,8 @@ fn tempfile_in(directory: &Path) -> (PathBuf, std::fs::File) {
     (path, file)
 }
 
-/// What a receiver counts is what was sent, whichever way it takes it; what the kernel does not have is named.
+/// The receiver counts what was sent, by every method of receiving. A method that the kernel lacks is named in the
+/// error.
 #[test]
 fn every_way_of_receiving_gets_every_byte() {
     for receive in [ReceivePath::Mapped, ReceivePath::Uring] {
@@ -410,7 +412,7 @@ fn a_read_brings_what_the_low_water_mark_demands_and_no_byte_is_lost() {
     assert_eq!(receiver.total_bytes, sender.total_bytes);
     let read_bytes = receiver.windows[0].bytes as f64 / receiver.windows[0].calls as f64;
     assert!(read_bytes >= 32_768.0, "{read_bytes} bytes a read");
-    // The last bytes are fewer than the mark: the end wakes their receiver.
+    // The last bytes are fewer than the low-water mark: the end of the stream wakes their receiver.
     let counted = Settings { amount: Amount::Bytes(100_000), warm_up_s: 0.0, ..marked.clone() };
     assert!(only(&made(&counted)).receiver.total_bytes >= 100_000);
     for refused in [
@@ -443,7 +445,7 @@ fn paced_datagrams_keep_to_their_rate_and_say_how_well() {
         let transfer = made(&changed);
         let pacing = only(&transfer).sender.pacing.expect("it was paced");
         assert_eq!(pacing.asked_bps, 16e6);
-        // Never more than asked for; less only by what it says it gave up.
+        // The sender never exceeds the requested rate; it sends less only by the time that it reports as given up.
         assert!(pacing.sent_bps <= 16.1e6, "{path:?} {pacing:?}");
         assert!(pacing.late_mean_s <= pacing.late_max_s, "{pacing:?}");
     }
@@ -456,13 +458,13 @@ fn a_stream_paced_by_its_sender_keeps_to_its_rate_and_says_how_well() {
     let transfer = made(&changed);
     let pacing = only(&transfer).sender.pacing.expect("it was paced");
     assert!(pacing.asked_bps == 50e6 && pacing.sent_bps <= 50.5e6, "{pacing:?}");
-    // A loaded machine may fall behind; then it says so.
+    // On a busy machine the sender may fall behind; then it reports that.
     assert!(pacing.sent_bps > 45e6 || pacing.given_up_s > 0.0, "{pacing:?}");
     let received = only(&transfer).receiver.windows[0].goodput_bps().expect("a window");
     assert!(received < 60e6, "{received}");
 }
 
-/// Bytes that are let go of without a copy are counted all the same.
+/// Bytes that are discarded without a copy are counted too.
 #[test]
 fn a_stream_is_taken_without_a_copy() {
     let transfer = made(&Settings { receive: ReceivePath::Truncate, ..settings(tcp(), 10_000) });
@@ -473,7 +475,7 @@ fn a_stream_is_taken_without_a_copy() {
     assert!(error.unwrap_err().to_string().contains("TCP or UDP"));
 }
 
-/// Both ends do TLS, where this kernel does; else the sentence says what is missing.
+/// Both ends use kernel TLS if this kernel has it; otherwise the error names what is missing.
 #[test]
 fn the_kernel_does_tls_or_says_why_not() {
     let both = Settings { path: SendPath::Ktls, receive: ReceivePath::Ktls, ..settings(tcp(), 10_000) };
@@ -498,7 +500,7 @@ fn the_kernel_does_tls_or_says_why_not() {
     assert!(run(&datagrams, &mut ()).unwrap_err().to_string().contains("path"));
 }
 
-/// A worker ends on the CPU that is so far from its packets', and tells both.
+/// A worker ends at the configured distance from the CPU of its packets, and reports both CPUs.
 #[test]
 fn a_worker_follows_its_packets() {
     let transfer = made(&Settings { far_rx: Some(1), near_rx: Some(0), ..settings(tcp(), 10_000) });

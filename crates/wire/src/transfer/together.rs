@@ -1,21 +1,26 @@
-//! Several ends in one thread, from beginning to end.
+//! Several ends in one thread, from start to end.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread::{self, Builder};
 
-use super::conduct::{Brought, Go, Part, Shared, await_go, begin, mover, say_go, show};
-use super::conductor::{Event, Farewell};
+use super::conduct::{Go, Part, Shared, ThreadResult, await_go, begin, mover, say_go, show};
+use super::conductor::{Event, ExitNotifier};
 use super::gate::Arrival;
 use super::open::Opener;
 use super::turns::{self, Ready};
 use crate::error::WireError;
 
-/// The ends of several flows in the calling thread, all of one end of the transfer.
-pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, events: &mpsc::Sender<Event>) -> Brought {
+/// Runs the ends of several flows in the calling thread. All of them belong to one end of the transfer.
+pub(super) fn at_work(
+    shared: &Shared<'_>,
+    parts: Vec<Part<'_>>,
+    leads: bool,
+    events: &mpsc::Sender<Event>,
+) -> ThreadResult {
     let mut arrival = Arrival(Some(&shared.gate));
     if let Some(part) = parts.first() {
-        // A thread has one place: that of all its flows.
+        // A thread has one placement, which is that of all its flows.
         part.placement.enter()?;
     }
     let (ends, openers): (Vec<_>, Vec<_>) =
@@ -34,8 +39,8 @@ pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, ev
         return Ok(None);
     }
     let ready = ends.iter().zip(&channels).zip(movers).map(|(((flow, sender, _), channel), mover)| {
-        let farewell = Farewell { events, leads: *sender == leads, failed: true };
-        Ready { sender: *sender, channel, mover, farewell, shown: shared.live.of(*flow, *sender) }
+        let exit = ExitNotifier { events, leads: *sender == leads, failed: true };
+        Ready { sender: *sender, channel, mover, exit, shown: shared.live.of(*flow, *sender) }
     });
     let ready: Vec<Ready<'_>> = ready.collect();
     of(Go::Say).try_for_each(say_go)?;
@@ -45,8 +50,8 @@ pub(super) fn at_work(shared: &Shared<'_>, parts: Vec<Part<'_>>, leads: bool, ev
     Ok(Some(done))
 }
 
-/// Opens all channels at once, each in a thread of its own that is in the place of the calling one: one after the other each
-/// would take its round trips. None where another end gave up.
+/// Opens all channels at once, each in a thread with the placement of the calling one. One after the other, each would
+/// take its own round trips. `None` if another end gave up.
 fn opened(openers: Vec<Opener<'_>>) -> Result<Option<Vec<OwnedFd>>, WireError> {
     let opened: Result<Vec<_>, WireError> = thread::scope(|scope| {
         let mut opening = Vec::new();

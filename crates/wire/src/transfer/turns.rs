@@ -1,7 +1,7 @@
-//! A thread that serves several flows: each in its turn, and none is waited for while another can move.
+//! Serves several flows in one thread, in turns: the thread does not wait for one flow while another can move.
 //!
-//! Sockets do not block; epoll (edge-triggered) says which can move again. A turn is bounded in calls and bytes, so that a flow
-//! that always can does not keep the others from theirs, and a paced flow has none before its block is due.
+//! The sockets do not block; epoll (edge-triggered) reports which can move again. A turn is bounded in calls and bytes,
+//! so that a flow that can always move does not starve the others. A paced flow gets no turn before its block is due.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use nix::sys::epoll::EpollFlags;
 use nix::sys::socket;
 
 use super::conduct::{Done, Shared, in_force};
-use super::conductor::Farewell;
+use super::conductor::ExitNotifier;
 use super::end::{self, DataPath};
 use super::ledger::Ledger;
 use super::meter::Meter;
@@ -21,11 +21,12 @@ use super::wake::{Readiness, Wake};
 use crate::clock;
 use crate::error::WireError;
 
-/// A turn ends after so many calls,
+/// Largest number of calls in a turn.
 const TURN_CALLS: u32 = 64;
-/// or bytes: at a copy of some GB/s a turn is shorter than a paced sender may be late.
+/// Largest number of bytes in a turn: at a copy rate of some GB/s, a turn is shorter than the tolerated delay of a
+/// paced sender.
 const TURN_BYTES: usize = 256 << 10;
-/// How often every flow is tried, whether it is ready or not (ns): its socket does not always report what ends a flow.
+/// Interval at which every flow is tried, ready or not (ns): a socket does not always report what ends a flow.
 const LOOK_NS: u64 = 50_000_000;
 
 /// One end of a flow, ready to be served.
@@ -33,46 +34,47 @@ pub(super) struct Ready<'a> {
     pub sender: bool,
     pub channel: &'a OwnedFd,
     pub mover: Box<dyn DataPath + 'a>,
-    pub farewell: Farewell<'a>,
-    /// Cell that shows its bytes to other threads.
+    pub exit: ExitNotifier<'a>,
+    /// Cell that exposes its bytes to other threads.
     pub shown: Option<&'a AtomicU64>,
 }
 
-/// What a flow wants after its turn.
+/// What a flow needs after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Another.
+    /// Another turn at once.
     Turn,
-    /// Another at this time (ns).
+    /// Another turn at this time (ns).
     At(u64),
-    /// To be woken by its socket.
+    /// A turn when its socket becomes ready.
     Woken,
-    /// Nothing more.
+    /// No more turns.
     Through,
 }
 
-/// A flow's end at work.
+/// A flow's end being served.
 struct Served<'a> {
     sender: bool,
     channel: &'a OwnedFd,
-    /// None when it is through.
+    /// The work left. `None` when it has finished.
     work: Option<Work<'a>>,
     done: Option<Done>,
-    /// The socket may be able to move something.
+    /// Whether the socket may be ready.
     ready: bool,
-    /// Since when it could not (ns).
+    /// Time since which the socket has not been ready (ns).
     silent_since_ns: Option<u64>,
-    /// It has sent all, and signals that again at this time (ns).
+    /// Time at which to signal the end of the data again (ns). `None` if not all data are sent, or no more signals are
+    /// needed.
     leaves_ns: Option<u64>,
 }
 
 struct Work<'a> {
     mover: Box<dyn DataPath + 'a>,
     meter: Meter<'a>,
-    farewell: Farewell<'a>,
+    exit: ExitNotifier<'a>,
 }
 
-/// Serves the ends until all are through: what each counted, in their order. The channels stay open until then.
+/// Serves the ends until all have finished. Returns their results in their order. The channels stay open until then.
 pub(super) fn serve<'a>(shared: &'a Shared<'_>, ends: Vec<Ready<'a>>) -> Result<Vec<Done>, WireError> {
     let mut readiness = Readiness::new(ends.len())?;
     let ledger = Ledger::new(ends.len() as u32)?;
@@ -116,13 +118,13 @@ fn do_not_block(channel: &OwnedFd) -> Result<(), WireError> {
 
 impl<'a> Served<'a> {
     fn new(shared: &'a Shared<'_>, end: Ready<'a>, ledger: Rc<Ledger>) -> Result<Self, WireError> {
-        let Ready { sender, channel, mover, farewell, shown } = end;
+        let Ready { sender, channel, mover, exit, shown } = end;
         let meter = Meter::sharing(&shared.phase, &shared.spans, ledger)?.shown_in(shown);
-        let work = Some(Work { mover, meter, farewell });
+        let work = Some(Work { mover, meter, exit });
         Ok(Self { sender, channel, work, done: None, ready: true, silent_since_ns: None, leaves_ns: None })
     }
 
-    /// Moves what it can, within the bounds of a turn.
+    /// Moves data within the bounds of a turn.
     fn turn(&mut self, shared: &Shared<'_>) -> Result<Next, WireError> {
         let Some(work) = &mut self.work else { return Ok(Next::Through) };
         if let Some(due_ns) = self.leaves_ns {
@@ -168,7 +170,7 @@ impl<'a> Served<'a> {
         Ok(Next::Turn)
     }
 
-    /// True where nothing has moved for too long.
+    /// Whether nothing has moved for too long.
     fn is_stalled(&mut self, shared: &Shared<'_>) -> bool {
         let now_ns = clock::monotonic_ns();
         let silent_ns = now_ns - *self.silent_since_ns.get_or_insert(now_ns);
@@ -176,11 +178,11 @@ impl<'a> Served<'a> {
     }
 
     fn failed(&mut self, shared: &Shared<'_>, error: std::io::Error) -> Result<Next, WireError> {
-        let why = end::told(end::step(self.sender, shared.settings), error, &shared.spans);
+        let why = end::describe_failure(end::step(self.sender, shared.settings), error, &shared.spans);
         self.leave(shared, Some(why))
     }
 
-    /// Signals the end of the data as often as needed; then it is through.
+    /// Signals the end of the data as often as needed, then finishes.
     fn leave(&mut self, shared: &Shared<'_>, failure: Option<String>) -> Result<Next, WireError> {
         let Some(work) = &mut self.work else { return Ok(Next::Through) };
         work.meter.close()?;
@@ -192,13 +194,13 @@ impl<'a> Served<'a> {
             self.leaves_ns = Some(due_ns);
             return Ok(Next::At(due_ns));
         }
-        let Some(Work { mut mover, meter, mut farewell }) = self.work.take() else { return Ok(Next::Through) };
+        let Some(Work { mut mover, meter, mut exit }) = self.work.take() else { return Ok(Next::Through) };
         let what = if self.sender { "sending" } else { "receiving" };
         let end = end::counted(meter, failure, &mut *mover, what, &shared.spans)?;
         drop(mover);
-        farewell.failed = end.failure.is_some();
-        // The channel stays open while other flows are served: the end of the stream has to be signalled.
-        match (self.sender, farewell.failed) {
+        exit.failed = end.failure.is_some();
+        // The channel stays open while other flows are served, so shut it down to signal the end of the stream.
+        match (self.sender, exit.failed) {
             (true, false) => self.shut_down(socket::Shutdown::Write),
             (_, true) => self.shut_down(socket::Shutdown::Both),
             (false, false) => {}
@@ -208,7 +210,7 @@ impl<'a> Served<'a> {
     }
 
     fn shut_down(&self, how: socket::Shutdown) {
-        // A connection that has ended already needs no end.
+        // Ignore the error of a connection that has ended already.
         let _ = socket::shutdown(self.channel.as_raw_fd(), how);
     }
 }

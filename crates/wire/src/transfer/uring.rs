@@ -1,4 +1,4 @@
-//! io_uring: many sends a system call, sends without a copy, and one receive that goes on by itself.
+//! io_uring: many sends per system call, zero-copy sends, and one receive request that continues by itself.
 
 mod multishot;
 mod sender;
@@ -13,10 +13,10 @@ use crate::error::WireError;
 pub(super) use multishot::{Multishot, Receiver, receive_bytes};
 pub(super) use sender::Sender;
 
-/// Zero-copy sends whose notification may be missing.
+/// Largest number of zero-copy sends without a notification.
 const MOST_UNDER_WAY: u64 = 256;
 
-/// A ring whose waits are bounded.
+/// A ring whose waits have a time limit.
 struct Ring {
     ring: IoUring,
     patience: Timespec,
@@ -36,7 +36,7 @@ impl Ring {
         Ok(Self { ring, patience })
     }
 
-    /// True where the kernel has the operation.
+    /// Fails if the kernel does not support the operation.
     fn has(&self, code: u8, what: &str) -> Result<(), WireError> {
         let mut probe = io_uring::Probe::new();
         self.ring.submitter().register_probe(&mut probe).map_err(|e| WireError::system("ask io_uring", e))?;
@@ -49,13 +49,13 @@ impl Ring {
     /// Queues an operation.
     ///
     /// # Safety
-    /// What it points at must stay valid until its completion has come.
+    /// The memory that the entry points at stays valid until its completion has arrived.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: as this function demands.
+        // SAFETY: the caller promises that the memory stays valid.
         unsafe { self.ring.submission().push(entry) }.map_err(io::Error::other)
     }
 
-    /// Hands over what is queued and waits for `want` completions; a stall is `WouldBlock`.
+    /// Hands over the queued operations and waits for `want` completions. Fails with `WouldBlock` at the time limit.
     fn enter(&mut self, want: usize) -> io::Result<()> {
         let args = SubmitArgs::new().timespec(&self.patience);
         match self.ring.submitter().submit_with_args(want, &args) {

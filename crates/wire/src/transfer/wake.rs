@@ -1,4 +1,4 @@
-//! Which of many channels can move again, and how long to sleep until one can or something is due.
+//! Waits until one of many channels can move data again, or something is due.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -12,22 +12,22 @@ use super::pace::SPIN_NS;
 use crate::clock;
 use crate::error::WireError;
 
-/// The most channels that one call reports.
+/// Largest number of channels that one call reports.
 const MOST_EVENTS: usize = 256;
 
-/// How long to sleep where no channel can move.
+/// How long to sleep if no channel can move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// Not at all.
+    /// Do not sleep.
     Now,
-    /// Until this time; it may be a millisecond later (ns).
+    /// Until this time, or up to a millisecond later (ns).
     By(u64),
-    /// Until this time, as well as can be (ns).
+    /// Until this time, as precisely as possible (ns).
     At(u64),
 }
 
 impl Wake {
-    /// No later than something is due (ns).
+    /// Returns the wait that also ends at `due_ns` (ns).
     pub(super) fn or_at(self, due_ns: u64) -> Self {
         match self {
             Self::Now => Self::Now,
@@ -51,13 +51,13 @@ impl Readiness {
         Ok(Self { epoll, events: vec![EpollEvent::empty(); channels.clamp(1, MOST_EVENTS)] })
     }
 
-    /// Reports from now on when the channel can move again.
+    /// Adds a channel. Reports from now on when it can move again.
     pub(super) fn add(&self, channel: BorrowedFd<'_>, events: EpollFlags, place: usize) -> Result<(), WireError> {
         let event = EpollEvent::new(events | EpollFlags::EPOLLET, place as u64);
         self.epoll.add(channel, event).map_err(|e| WireError::system("wait for a flow by epoll", e))
     }
 
-    /// Waits until a channel can move or `wake` is reached, and passes the places of those that can to `can_move`.
+    /// Waits until a channel can move or `wake` is reached. Calls `can_move` with the index of each channel that can.
     pub(super) fn wait(&mut self, wake: Wake, mut can_move: impl FnMut(usize)) -> Result<(), WireError> {
         let timeout = match wake {
             Wake::Now => EpollTimeout::ZERO,
@@ -70,16 +70,16 @@ impl Readiness {
                 EpollTimeout::ZERO
             }
         };
-        let told = match self.epoll.wait(&mut self.events, timeout) {
+        let reported = match self.epoll.wait(&mut self.events, timeout) {
             Err(Errno::EINTR) => 0,
-            told => told.map_err(|e| WireError::system("wait for several flows by epoll", e))?,
+            reported => reported.map_err(|e| WireError::system("wait for several flows by epoll", e))?,
         };
-        self.events[..told].iter().for_each(|event| can_move(event.data() as usize));
+        self.events[..reported].iter().for_each(|event| can_move(event.data() as usize));
         Ok(())
     }
 
-    /// Sleeps until a channel can move or just before a time (ns): the caller spins the rest, since a sleep ends later than
-    /// asked. epoll counts in milliseconds.
+    /// Sleeps until a channel can move, or until just before `until_ns`: the caller spins for the rest, because a sleep
+    /// ends late. epoll counts in milliseconds.
     fn sleep(&self, until_ns: u64) -> Result<(), WireError> {
         let left_ns = until_ns.saturating_sub(clock::monotonic_ns()).saturating_sub(SPIN_NS);
         if left_ns == 0 {
@@ -110,17 +110,17 @@ mod tests {
         let (near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let mut readiness = Readiness::new(1).expect("an epoll instance");
         readiness.add(far.as_fd(), EpollFlags::EPOLLIN, 3).expect("it is a socket");
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let begin_ns = clock::monotonic_ns();
-        readiness.wait(Wake::By(begin_ns + 2_000_000), |place| told.push(place)).expect("it waits");
-        assert!(told.is_empty() && clock::monotonic_ns() >= begin_ns + 2_000_000);
-        readiness.wait(Wake::At(clock::monotonic_ns() + 2_000_000), |place| told.push(place)).expect("it waits");
-        assert!(told.is_empty());
+        readiness.wait(Wake::By(begin_ns + 2_000_000), |place| reported.push(place)).expect("it waits");
+        assert!(reported.is_empty() && clock::monotonic_ns() >= begin_ns + 2_000_000);
+        readiness.wait(Wake::At(clock::monotonic_ns() + 2_000_000), |place| reported.push(place)).expect("it waits");
+        assert!(reported.is_empty());
         nix::unistd::write(&near, &[1]).expect("room");
-        readiness.wait(Wake::At(u64::MAX), |place| told.push(place)).expect("it waits");
-        assert_eq!(told, [3]);
-        // Reported once: what was not taken is not reported again.
-        readiness.wait(Wake::Now, |place| told.push(place)).expect("it waits");
-        assert_eq!(told, [3]);
+        readiness.wait(Wake::At(u64::MAX), |place| reported.push(place)).expect("it waits");
+        assert_eq!(reported, [3]);
+        // Edge-triggered: an event that was not handled is not reported again.
+        readiness.wait(Wake::Now, |place| reported.push(place)).expect("it waits");
+        assert_eq!(reported, [3]);
     }
 }

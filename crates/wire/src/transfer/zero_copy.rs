@@ -1,7 +1,7 @@
-//! MSG_ZEROCOPY: pages are sent from where they are, and the kernel says when it is through with them.
+//! MSG_ZEROCOPY: the kernel sends pages in place and reports when it no longer needs them.
 //!
-//! Each successful call has a number; the error queue reports ranges of numbers that are done, and whether the kernel
-//! copied the bytes after all, as it does over loopback and veth.
+//! Each successful call has a number. The error queue reports ranges of completed numbers, and whether the kernel
+//! copied the bytes after all, as it does on loopback and veth.
 
 use std::io;
 use std::mem;
@@ -36,7 +36,7 @@ pub(super) struct ZeroCopy<'a> {
     counts: Completions,
 }
 
-/// Completions are fetched when so many calls are under way.
+/// Completions are fetched when this number of calls is under way.
 const UNDER_WAY: u64 = 64;
 
 impl<'a> ZeroCopy<'a> {
@@ -50,7 +50,7 @@ impl<'a> ZeroCopy<'a> {
         self.counts.asked - self.counts.completed
     }
 
-    /// Takes one message off the error queue; false where there is none.
+    /// Takes one message off the error queue. Returns false if it is empty.
     fn fetch(&mut self) -> io::Result<bool> {
         error_queue::fetch(self.channel, |error| self.counts.note(error))
     }
@@ -65,7 +65,7 @@ impl<'a> ZeroCopy<'a> {
             if clock::monotonic_ns() - begin_ns > self.stall_ns {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            // The error queue shows as POLLERR, which is always watched for.
+            // A message in the error queue shows as POLLERR, which poll always reports.
             let mut wait = [PollFd::new(self.channel.as_fd(), PollFlags::empty())];
             poll(&mut wait, PollTimeout::from(10_u8))?;
         }
@@ -73,7 +73,7 @@ impl<'a> ZeroCopy<'a> {
     }
 }
 
-/// linux/errqueue.h.
+/// Constants of linux/errqueue.h.
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
@@ -115,7 +115,7 @@ impl DataPath for ZeroCopy<'_> {
 impl Drop for ZeroCopy<'_> {
     fn drop(&mut self) {
         if self.under_way() > 0 {
-            // The kernel may still read the pages: they are left to it.
+            // The kernel may still read the pages, so they are leaked.
             mem::forget(mem::take(&mut self.block));
         }
     }

@@ -12,9 +12,9 @@ use crate::frame::{FrameSpec, Header, Templates};
 pub struct Batch {
     fd: OwnedFd,
     templates: Templates,
-    /// Bytes of the longest frame, the distance of two.
+    /// Length of the longest frame, which is also the distance between two frames \[bytes\].
     size: usize,
-    /// Bytes at the start of each frame that are not handed over.
+    /// Bytes at the start of each frame that are not handed to the kernel.
     skip: usize,
     /// `max_burst` frames, one after the other; boxed: `vectors` point into it.
     frames: Box<[u8]>,
@@ -29,7 +29,7 @@ pub struct Batch {
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// On an AF_PACKET socket: whole frames, straight into the interface's driver.
+    /// Sends on an AF_PACKET socket: whole frames, straight into the interface's driver.
     ///
     /// # Errors
     /// See [`super::open`].
@@ -38,7 +38,7 @@ impl Batch {
         Ok(Self::new(interface::packet_socket(interface)?, templates, 0, max_burst))
     }
 
-    /// On a UDP socket connected to the frame's destination: the kernel makes the headers.
+    /// Sends on a UDP socket connected to the frame's destination: the kernel makes the headers.
     ///
     /// # Errors
     /// See [`super::open`].
@@ -57,7 +57,7 @@ impl Batch {
         Ok(Self::new(fd, templates, skip, max_burst))
     }
 
-    /// `skip`: bytes at the start of each frame that are not handed over.
+    /// `skip`: number of bytes at the start of each frame that are not handed to the kernel.
     fn new(fd: OwnedFd, templates: Templates, skip: usize, max_burst: usize) -> Self {
         let longest = templates.longest().bytes();
         let size = longest.len();
@@ -125,8 +125,8 @@ impl Transmit for Batch {
             kicked.accepted += sent as u64;
             done += sent as usize;
             if done < staged {
-                // sendmmsg stops behind a message that failed and keeps its error to itself. That
-                // frame is gone; asking for the error would offer it a second time.
+                // sendmmsg stops after a message that failed and hides its error. That frame is gone; reading the error
+                // would send it a second time.
                 kicked.refused += 1;
                 done += 1;
             }

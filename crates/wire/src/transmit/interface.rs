@@ -8,15 +8,15 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::error::WireError;
 
-/// Enough for every frame that queues can hold on the way (each counts about 1 KiB).
+/// Send buffer for all frames that queues can hold on the path (each counts about 1 KiB).
 const SEND_BUFFER_BYTES: usize = 256 << 20;
-/// Not in the libc crate (linux/if_packet.h).
+/// This option is missing in the libc crate (linux/if_packet.h).
 pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
 
 /// The Ethernet address of an interface in the calling thread's network namespace.
 ///
 /// # Errors
-/// There is no such interface, or it has no Ethernet address.
+/// The interface does not exist, or has no Ethernet address.
 pub fn mac_address(interface: &str) -> Result<[u8; 6], WireError> {
     let action = || format!("read the addresses of interface {interface}");
     getifaddrs()
@@ -71,8 +71,8 @@ pub(crate) fn set_packet_option<T>(fd: &OwnedFd, option: libc::c_int, value: &T,
     Ok(())
 }
 
-/// Makes the send buffer large, so that it never closes the loop; as large as allowed without
-/// CAP_NET_ADMIN. A buffer that is too small shows up as `sender_full`.
+/// Enlarges the send buffer, so that a full buffer never closes the loop. Without CAP_NET_ADMIN the size is limited. A
+/// buffer that is too small shows up as `sender_full`.
 pub(crate) fn grow_send_buffer(fd: &OwnedFd) {
     if setsockopt(fd, sockopt::SndBufForce, &SEND_BUFFER_BYTES).is_err() {
         let _ = setsockopt(fd, sockopt::SndBuf, &SEND_BUFFER_BYTES);
@@ -90,8 +90,8 @@ struct EthtoolValue {
     value: u32,
 }
 
-/// Refuses an interface that is gone or without a carrier, in the network namespace that a socket is of. One that does not
-/// report its carrier passes.
+/// Refuses an interface that is gone or has no carrier, in the network namespace of the socket. An interface that does
+/// not report its carrier passes.
 pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     let mut answer = EthtoolValue { command: GET_LINK, value: 1 };
     // SAFETY: plain integers and bytes, for which all zeroes is a valid value.
@@ -101,22 +101,23 @@ pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError>
     }
     request.ifr_ifru.ifru_data = (&raw mut answer).cast();
     // SAFETY: a valid ifreq whose data points to the structure of this command; both outlive the call.
-    let told = unsafe { libc::ioctl(fd.as_raw_fd(), ETHTOOL, &mut request) };
-    if told < 0 && nix::Error::last() == nix::Error::ENODEV {
+    let answered = unsafe { libc::ioctl(fd.as_raw_fd(), ETHTOOL, &mut request) };
+    if answered < 0 && nix::Error::last() == nix::Error::ENODEV {
         return Err(WireError::Gone { interface: interface.to_owned() });
     }
-    if told >= 0 && answer.value == 0 {
+    if answered >= 0 && answer.value == 0 {
         return Err(WireError::NoCarrier { interface: interface.to_owned() });
     }
     Ok(())
 }
 
-/// What a socket's error means: an interface that is gone or has no carrier is named instead of the kernel's error.
+/// Replaces a socket's error by its cause if the interface is gone or has no carrier.
 pub(crate) fn explained(fd: &OwnedFd, interface: &str, error: WireError) -> WireError {
     check_link(fd, interface).err().unwrap_or(error)
 }
 
-/// A socket of the calling thread's network namespace for ioctls of interfaces, which an AF_XDP socket does not pass on.
+/// Opens a socket in the calling thread's network namespace for ioctls on interfaces. An AF_XDP socket does not support
+/// them.
 pub(crate) fn asking_socket() -> Result<OwnedFd, WireError> {
     // SAFETY: plain system call without pointers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -129,7 +130,7 @@ pub(crate) fn asking_socket() -> Result<OwnedFd, WireError> {
 
 /// Refuses an interface that is down or has no carrier.
 pub(crate) fn check_carrier(interface: &str) -> Result<(), WireError> {
-    // Not IFF_RUNNING, which follows the carrier up to a second late.
+    // Do not use IFF_RUNNING: it follows the carrier up to a second late.
     let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::from_bits_retain(libc::IFF_LOWER_UP);
     let up = getifaddrs()
         .map_err(|e| WireError::system("list the interfaces", e))?

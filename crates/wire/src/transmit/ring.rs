@@ -1,7 +1,7 @@
 //! The AF_PACKET transmit ring.
 //!
-//! Kernel and generator share slots; a status word in each says whose it is. The kernel walks the
-//! ring with a position of its own, which stands still on a frame that the next hop refused.
+//! Kernel and generator share slots. A status word in each slot says who owns it. The kernel walks the ring with a
+//! position of its own, which stays at a frame that the next hop refused.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,8 +22,8 @@ const WRONG_FORMAT: u32 = 4;
 const BLOCK_BYTES: u32 = 1 << 16;
 /// Where the kernel looks for the data of a slot: TPACKET2_HDRLEN - sizeof(struct sockaddr_ll).
 const DATA_AT: usize = 32;
-/// `struct virtio_net_hdr`, whose `hdr_len` tells the kernel how many bytes to copy into the
-/// packet's linear part. Without it all but 14 bytes go to a page of their own.
+/// Length of `struct virtio_net_hdr`. Its `hdr_len` tells the kernel how many bytes to copy into the packet's linear
+/// part. Without it, all but 14 bytes go to a separate page.
 const VNET_BYTES: usize = 10;
 
 /// `struct tpacket_req`.
@@ -35,7 +35,7 @@ struct Request {
     frames: u32,
 }
 
-/// The start of `struct tpacket2_hdr`, all a sender needs.
+/// The start of `struct tpacket2_hdr`: all that a sender needs.
 #[repr(C)]
 struct SlotHead {
     status: AtomicU32,
@@ -63,9 +63,9 @@ pub(crate) struct RawRing {
     slot_bytes: usize,
     slots: usize,
     max_burst: usize,
-    /// Slot the kernel looks at next.
+    /// Index of the slot that the kernel looks at next.
     kernel_at: usize,
-    /// Frames staged from there on.
+    /// Number of frames staged from that slot on.
     staged: usize,
 }
 
@@ -74,10 +74,10 @@ pub(crate) struct RawRing {
 unsafe impl Send for RawRing {}
 
 impl Ring {
-    /// Makes the ring.
+    /// Makes a ring with the frames of `spec`.
     ///
     /// # Errors
-    /// See [`super::open`]; also a number of slots that is no power of two of at least 256.
+    /// See [`super::open`]; also a number of slots that is not a power of two from 256 to 65536.
     pub fn open(interface: &str, spec: &FrameSpec, max_burst: usize, slots: u32) -> Result<Self, WireError> {
         let templates = Templates::new(spec)?;
         let ring = RawRing::open(interface, templates.longest().bytes(), max_burst, slots)?;
@@ -86,12 +86,12 @@ impl Ring {
 }
 
 impl RawRing {
-    /// An error while the interface has no carrier.
+    /// Fails if the interface has no carrier.
     pub(crate) fn check(&self) -> Result<(), WireError> {
         check_link(&self.fd, &self.interface)
     }
 
-    /// Makes the ring, each slot filled with `filler`, which is as long as the longest frame.
+    /// Makes the ring. Each slot is filled with `filler`, which is as long as the longest frame.
     ///
     /// # Errors
     /// See [`Ring::open`].
@@ -142,7 +142,7 @@ impl RawRing {
         Ok(ring)
     }
 
-    /// Puts the same bytes in every slot, so that only headers change later.
+    /// Copies the same bytes into every slot, so that only the headers change later.
     fn fill(&mut self, filler: &[u8]) {
         for slot in 0..self.slots {
             let data = self.data(slot);
@@ -164,7 +164,7 @@ impl RawRing {
         unsafe { &(*self.head(slot)).status }
     }
 
-    /// The virtio-net header and the frame of a slot. Only for slots that are ours (AVAILABLE, or
+    /// The virtio-net header and the frame of a slot. Valid only for slots that the generator owns (AVAILABLE, or
     /// SEND_REQUEST while no kick is under way).
     fn data(&mut self, slot: usize) -> &mut [u8] {
         let length = VNET_BYTES + self.longest;
@@ -173,7 +173,7 @@ impl RawRing {
         unsafe { slot_data(self.head(slot), length) }
     }
 
-    /// Asks the kernel to walk on.
+    /// Makes the kernel continue its walk.
     fn send(&self) -> Result<(), std::io::Error> {
         // SAFETY: an empty message: the pointer is not read.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
@@ -183,7 +183,7 @@ impl RawRing {
         Ok(())
     }
 
-    /// Steps over the frames that the kernel has taken; returns how many.
+    /// Steps over the frames that the kernel has taken. Returns their number.
     fn advance(&mut self) -> u64 {
         let mut taken = 0;
         while self.staged > 0 && self.status(self.kernel_at).load(Ordering::Acquire) != SEND_REQUEST {
@@ -194,7 +194,7 @@ impl RawRing {
         taken
     }
 
-    /// Drops the frame the kernel stands on, by moving each later one a slot towards it.
+    /// Drops the frame at the kernel's position: moves each later frame one slot towards it.
     fn drop_first(&mut self) {
         for step in 1..self.staged {
             let from = (self.kernel_at + step) % self.slots;
@@ -243,8 +243,8 @@ impl Transmit for Ring {
 }
 
 impl RawRing {
-    /// Stages a frame of `length` bytes, which `write` makes from the slot's filler (or its last frame, where the
-    /// ring moved it); false when there is no room, and then nothing happened.
+    /// Stages a frame of `length` bytes. `write` builds it from the slot's filler or from an earlier frame. Returns
+    /// false and changes nothing if the ring is full.
     #[inline]
     pub(crate) fn stage(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let slot = (self.kernel_at + self.staged) % self.slots;
@@ -263,7 +263,7 @@ impl RawRing {
         true
     }
 
-    /// Hands over what is staged, see [`Transmit::kick`].
+    /// Hands the staged frames to the kernel, see [`Transmit::kick`].
     pub(crate) fn kick(&mut self) -> Result<SendOutcome, WireError> {
         let mut kicked = SendOutcome::default();
         while self.staged > 0 {
@@ -277,7 +277,8 @@ impl RawRing {
                     self.drop_first();
                 }
                 Ok(()) if taken == 0 => {
-                    // Kernel and generator disagree on the position: never seen, never to be spun on.
+                    // Kernel and generator disagree on the position. This was never seen, and must not become an
+                    // endless loop.
                     let error = std::io::Error::other("the kernel ignores the staged frames");
                     return Err(WireError::system("kick the transmit ring", error));
                 }

@@ -14,7 +14,7 @@ pub struct Xdp {
 }
 
 impl Xdp {
-    /// Opens the socket: zero-copy where the driver can, else the kernel copies each frame.
+    /// Opens the socket: zero-copy if the driver supports it, otherwise the kernel copies each frame.
     ///
     /// # Errors
     /// See [`super::open`] and [`XdpSender::open`].

@@ -1,5 +1,5 @@
-//! The generator alone, method against method. Figures, not checks, so it runs only when asked:
-//! `cargo test --release -p netcliff-wire --test wire ceilings:: -- --ignored --nocapture`
+//! Compares the highest rate of the generator between methods. It prints results and checks nothing, so it runs only on
+//! request: `cargo test --release -p netcliff-wire --test wire ceilings:: -- --ignored --nocapture`
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ fn one(pair: &Pair, method: Method, max_burst: usize, foreign_mac: bool) -> Ceil
     ceiling(config, 0.3, Arc::default()).expect("the pair works")
 }
 
-/// Clock ticks CPU 1 has spent in softirqs: 10 ms each in /proc/stat, whatever HZ is.
+/// Clock ticks that CPU 1 has spent in softirqs: 10 ms each in /proc/stat, whatever HZ is.
 fn softirq_ticks() -> f64 {
     let text = std::fs::read_to_string("/proc/stat").expect("procfs");
     let line = text.lines().find(|line| line.starts_with("cpu1 ")).expect("two CPUs");
     line.split_whitespace().nth(7).and_then(|ticks| ticks.parse().ok()).expect("a softirq column")
 }
 
-/// The sink, before whatever else runs on its CPU: a program that eats it would hide the difference.
+/// A sink that precedes other programs on its CPU: a program that takes CPU time would hide the difference.
 fn sink(pair: &Pair) -> SinkConfig {
     let mut config = pair.sink(1);
     config.placement.priority = Priority::RealTime(1);
@@ -45,7 +45,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Rounds of each method and burst size in turn, so that what else the machine does meets all alike.
+/// Measures each method and burst size in turn, so that other activity of the machine affects all alike.
 #[test]
 #[ignore = "prints figures; minutes on a quiet machine"]
 #[allow(clippy::print_stdout, reason = "figures are its purpose")]
@@ -82,7 +82,7 @@ fn ceilings() {
     sink.finish(0.1).expect("it lives");
 }
 
-/// What the receiver delivers under each method: the sender's way must not load the receiver.
+/// Delivered rate of the receiver under each method: the sender's method must not load the receiver.
 #[test]
 #[ignore = "prints figures; minutes on a quiet machine"]
 #[allow(clippy::print_stdout, reason = "figures are its purpose")]

@@ -13,7 +13,7 @@ const RUN_ID: u32 = 5;
 
 #[test]
 fn packets_pass_and_are_accounted_for() {
-    // A port of this test's own, from the process id; below the range of automatic ports.
+    // A port for this test alone, derived from the process id, below the range of automatic ports.
     let port = 20_000 + (std::process::id() % 10_000) as u16;
     let address = format!("127.0.0.1:{port}").parse().expect("an address");
     let frame = FrameSpec {

@@ -1,4 +1,4 @@
-//! Real packets between namespaces and on the loopback. One binary: a module is a file.
+//! Real packets between namespaces and on loopback. All tests are one binary: each file is a module.
 
 mod ceilings;
 mod common;

@@ -1,5 +1,5 @@
-//! What a paced sender offers over paths that refuse, drop and hold back: never more than its rate, each datagram once, and every one
-//! accounted for. Counted at the sending device and its qdisc, outside of the program.
+//! A paced sender over paths that refuse, drop and delay: it never exceeds its rate, sends each datagram once, and
+//! accounts for every one. The packets are counted at the sending device and its qdisc, outside of the program.
 
 use std::process::Command;
 use std::time::Instant;
@@ -9,12 +9,13 @@ use netcliff_testkit::{Need, has};
 use netcliff_wire::thread::Placement;
 use netcliff_wire::transfer::{Amount, Channel, DatagramPath, Datagrams, Settings, SocketOptions, run};
 
-/// What a late sender may make up for (s), as `transfer::pace` has it.
+/// Time that a late sender may make up for (s), as in `transfer::pace`.
 const CATCH_UP_S: f64 = 200e-6;
-/// Packets of the kernel's own on a new pair (neighbour and router discovery), and those that open a flow.
+/// Largest number of other packets: the kernel's own on a new pair (neighbour and router discovery), and those that
+/// open a flow.
 const OTHERS: u64 = 30;
 
-/// A path between the ends of a pair, and how it is sent over.
+/// A path between the ends of a pair, and how datagrams are sent over it.
 #[derive(Debug)]
 struct Path {
     /// The qdisc of the sending device.
@@ -44,7 +45,7 @@ impl Path {
         }
     }
 
-    /// The path of a seed.
+    /// A random path for a seed.
     fn random(seed: u64) -> Self {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut below = |bound: u64| {
@@ -74,7 +75,7 @@ impl Path {
         }
     }
 
-    /// Sends over it for a tenth of a second and checks what left.
+    /// Sends over the path for a tenth of a second and checks the packets that left.
     fn holds(&self, pair: &Pair) -> Datagrams {
         self.lay(pair);
         let before = counted(pair);
@@ -134,7 +135,7 @@ impl Path {
     }
 }
 
-/// Packets that the sending device was handed: those that it sent or dropped, and those that its qdisc dropped.
+/// Number of packets passed to the sending device: those that it sent or dropped, and those that its qdisc dropped.
 fn counted(pair: &Pair) -> u64 {
     let text = pair.inside(
         "a",
@@ -153,7 +154,7 @@ fn a_datagram_that_a_shaper_refuses_is_offered_once_and_lost() {
     for path in [DatagramPath::Single, DatagramPath::Batch] {
         let shaped = Path { qdisc: Some("tbf rate 10mbit burst 4000 limit 8000".to_owned()), ..Path::plain(path) };
         let sent = shaped.holds(&pair);
-        // Of 30 Mbit/s two thirds find the queue full; the sender may be late on a busy machine, which offers less.
+        // Two thirds of 30 Mbit/s find the queue full. On a busy machine the sender may be late and offer less.
         assert!(sent.refused * 4 > sent.moved, "{sent:?}");
     }
 }
@@ -163,7 +164,7 @@ fn a_datagram_longer_than_the_far_device_takes_is_offered_once_and_lost() {
     let Some(pair) = pair_or_skip() else { return };
     let unequal = Path { receiver_mtu: 1450, block_bytes: 1472, ..Path::plain(DatagramPath::Single) };
     let sent = unequal.holds(&pair);
-    // The first ones wait for the neighbour's address and are dropped after their call.
+    // The first datagrams wait for the neighbour's address and are dropped after their calls returned.
     assert!(sent.moved > 20 && sent.refused + 5 > sent.moved, "{sent:?}");
 }
 
@@ -179,7 +180,7 @@ fn a_full_socket_loses_what_is_due() {
     assert!(sent.buffer_full * 2 > sent.moved, "{sent:?}");
 }
 
-/// `NETCLIFF_PATHS=200` tries more.
+/// `NETCLIFF_PATHS=200` tests more paths.
 #[test]
 fn no_path_makes_a_sender_exceed_its_rate() {
     if !has(Need::Tbf) {
@@ -195,7 +196,7 @@ fn no_path_makes_a_sender_exceed_its_rate() {
 #[test]
 fn a_peer_that_is_gone_is_no_reason_to_send_more() {
     let Some(pair) = pair_or_skip() else { return };
-    // The path loses its far end while it is sent over: nothing answers any more.
+    // The path loses its far end during the transfer: nothing answers any more.
     let lost = Path::plain(DatagramPath::Single);
     lost.lay(&pair);
     let before = counted(&pair);
@@ -215,7 +216,7 @@ fn a_peer_that_is_gone_is_no_reason_to_send_more() {
 }
 
 impl Pair {
-    /// Runs a line of shell in the namespace of an end: its standard output.
+    /// Runs a shell command in the namespace of an end. Returns its standard output.
     fn inside(&self, end: &str, line: &str) -> String {
         let netns = self.netns(end);
         let name = netns.file_name().expect("a name");

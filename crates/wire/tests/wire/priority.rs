@@ -1,4 +1,5 @@
-//! Request/response by threads of real-time priority: apart from the other tests, which would stand still meanwhile.
+//! Request/response with threads of real-time priority. In a module of its own, because other tests would stall during
+//! it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
@@ -13,7 +14,7 @@ use netcliff_wire::thread::{Placement, Priority};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The listener must not spin beside the flows it accepted: under SCHED_FIFO they would never run.
+/// The listener must not spin while the flows that it accepted run: under SCHED_FIFO they would get no CPU time.
 #[test]
 fn a_spinning_server_answers_over_tcp() {
     if !has_all(&[Need::Cpus, Need::Root]) {
@@ -42,7 +43,7 @@ fn a_spinning_server_answers_over_tcp() {
     assert!(report.transactions > 0);
 }
 
-/// A thread behind all others needs no right for it.
+/// A thread needs no privilege to get the lowest priority.
 #[test]
 fn a_thread_can_go_behind_all_others() {
     let behind = Placement { priority: Priority::Behind, ..Placement::default() };
@@ -53,7 +54,7 @@ fn a_thread_can_go_behind_all_others() {
     assert_eq!(policy.join().expect("no panic"), libc::SCHED_IDLE);
 }
 
-/// Beside a thread that spins on the first CPU one behind it would hardly run, whatever the other tests do there.
+/// If another thread spins on the first CPU, `behind_on` returns ordinary priority, whatever the other tests do there.
 #[test]
 fn nobody_goes_behind_on_a_busy_cpu() {
     let stop = AtomicBool::new(false);

@@ -39,7 +39,7 @@ fn measure(pair: &Pair, method: Method, rate_pps: f64, measured_s: f64, work: Wo
     .expect("the pair works")
 }
 
-/// What must hold whatever the load and however noisy the machine.
+/// Checks that must hold at any load and on a noisy machine.
 fn conserved(run: &WireRun) {
     let accounting = run.accounting;
     assert_eq!(
@@ -61,14 +61,14 @@ fn a_light_load_arrives_whole() {
     for method in METHODS {
         let run = measure(&pair, method, 5_000.0, 0.4, Work::None);
         conserved(&run);
-        // The test machine may be busy: loss is allowed, lost track of it is not. The Poisson count
-        // of the window lies within z = 5 standard deviations of 2000.
+        // The test machine may be busy: loss is allowed, unaccounted packets are not. The Poisson count of the window
+        // lies within z = 5 standard deviations of 2000.
         assert!((run.accounting.offered as f64 - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{:?}", run.accounting);
         assert!(run.accounting.delivered > 0);
     }
 }
 
-/// A round trip is longer than the shortest way there, and no answer is counted that was not sent.
+/// A round trip is longer than the shortest one-way time, and no more answers are counted than were sent.
 #[test]
 fn answers_tell_round_trips() {
     let Some(pair) = pair_or_skip() else { return };
@@ -80,7 +80,7 @@ fn answers_tell_round_trips() {
     let run = run(generator.clone(), sink, schedule, timing, &Arc::default(), |_, _| ()).expect("the pair works");
     conserved(&run);
     let times = run.sender.round_trips.as_ref().expect("they were asked for");
-    // A hundred of the window, where the machine is not too busy.
+    // About a hundred answers in the window, fewer if the machine is busy.
     assert!((10..=run.sink.answers).contains(&times.count()), "{} of {}", times.count(), run.sink.answers);
     let (shortest, way) = (times.quantile_s(0.0), run.sink.end_to_end.quantile_s(0.0));
     assert!(shortest.unwrap() > 0.999 * way.unwrap(), "{shortest:?} there and back, {way:?} there");
@@ -95,7 +95,7 @@ fn answers_tell_round_trips() {
 fn an_overload_is_accounted_for() {
     let Some(pair) = pair_or_skip() else { return };
     for method in METHODS {
-        // 20 us of work a packet: at most 50 kpps are read, 200 kpps are offered.
+        // 20 us of work per packet: at most 50 kpps of the offered 200 kpps are read.
         let run = measure(&pair, method, 200_000.0, 0.3, Work::CpuTime(20e-6));
         conserved(&run);
         assert!(run.delivered_pps() < Some(60_000.0), "{:?}", run.delivered_pps());
@@ -130,7 +130,7 @@ fn big_frames_and_batches_pass_with_right_checksums() {
                 .expect("the pair works");
             conserved(&run);
             assert_eq!(run.accounting.offered, 200, "constant arrivals");
-            // Wrong checksums would lose every frame.
+            // A wrong checksum would lose every frame.
             assert!(run.accounting.delivered > 0, "{method:?} {frame_bytes}");
         }
     }
@@ -143,7 +143,7 @@ fn a_sink_that_dies_stops_the_generator_and_keeps_both_sides() {
         fn handle(&mut self, _: &[u8]) {
             self.0 += 1;
             if self.0 == 500 {
-                // A panic past the hook, which would spend seconds on a backtrace.
+                // `resume_unwind` bypasses the panic hook, which would spend seconds on a backtrace.
                 std::panic::resume_unwind(Box::new("the application broke"));
             }
         }
@@ -234,7 +234,7 @@ fn stopping_keeps_what_was_measured() {
     conserved(&run);
 }
 
-/// Two and six clients of an agent at once: what they send together is counted at the far end of the wire.
+/// Two and six clients use an agent at once. Their packets are counted together at the far end of the wire.
 #[test]
 fn all_clients_of_an_agent_keep_its_rate_together() {
     const MOST_PPS: f64 = 20e3;
@@ -268,7 +268,8 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
         start(Load::Paced { arrivals: Arrivals::Poisson, rate_pps, seed: 1, timing: Timing::measured(SECONDS) })
     };
     let flat_out = || start(Load::FlatOut { seconds: SECONDS });
-    // As an agent's session does it, until all have ended; frames of the wire, and what the generators report.
+    // Runs the loads like an agent's session, until all have ended. Returns the frames on the wire, and what the
+    // generators report.
     let watched = |mut loads: Vec<Box<dyn FarEnd>>| {
         let (before, begun) = (pair.received(), std::time::Instant::now());
         while loads.iter_mut().any(|load| !load.finished()) {
@@ -288,7 +289,7 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
     };
     let two = refused_after(vec![flat_out()], flat_out());
     let (arrived, sent) = watched(two);
-    // The lead and the grace of a second's load last some 10 ms; other frames of the link are few.
+    // Lead and grace time of a load of one second last some 10 ms; other frames on the link are few.
     let most = (MOST_PPS * (SECONDS + 0.1 + 0.05)) as u64;
     assert!((1_000..most).contains(&sent) && arrived <= sent + 50, "{sent} sent, {arrived} arrived");
 

@@ -4,7 +4,7 @@ use netcliff_wire::load::Carrier;
 /// Whether an agent whose clients may change these interfaces takes these checks at eth1.
 fn allowed(settings: Permission, checks: &[&str]) -> Result<(), String> {
     let checks: Vec<CheckSetup> = checks.iter().map(|text| text.parse().expect("a check")).collect();
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<OrderQueue>::default();
     let carrier: Box<dyn Carrier> =
         Box::new(Reverse { desk, shares_clock: false, fingerprint: Fingerprint::default(), peer: "a test".to_owned() });
     let between = BetweenOptions {

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::machine::{Machine, Records, Watch};
 use crate::schemes;
 
-/// Sees every arrival when it comes.
+/// Watch that sees every arrival at its time.
 struct Seeing;
 
 impl Watch for Seeing {}
@@ -16,8 +16,9 @@ fn records<W: Watch>(point: &Point, packets: u64, watch: W) -> Records {
     machine.finish().0
 }
 
-/// Every scheme, with rings that are full, nearly full and hardly used, marks at each packet and far apart, alone, with
-/// applications, pauses and several frame sizes: the same counts at every mark and the same latencies.
+/// Handling arrivals late gives the same counts at every mark and the same latencies. Tested with every scheme, rings
+/// that are full, nearly full and hardly used, marks at each packet and far apart, with and without applications,
+/// pauses and several frame sizes.
 #[test]
 fn what_is_looked_at_late_is_what_came() {
     let schemes = [

@@ -1,4 +1,5 @@
-//! What has happened by an instant: departures and what the application took, and at a mark or when the machine of events takes over all the counts.
+//! Counts at an instant: departures, packets taken by the application, and all counts at a mark or when the machine of
+//! events takes over.
 
 use super::Softirqs;
 use crate::clock::NEVER;
@@ -15,7 +16,8 @@ impl Softirqs {
         self.taken.deliver(self.taken.at(), &mut self.counts, latencies);
     }
 
-    /// Counts what the application takes by `at`: an arrival after all others, or when ksoftirqd is woken.
+    /// Counts the packets that the application takes by `at`, which is an arrival after all others, or the wake-up of
+    /// ksoftirqd.
     pub(super) fn deliver(&mut self, at: u64, instance: &mut OneNapi<'_>, latencies: &mut Histogram) {
         let ended = self.ended_by(at, instance);
         if let Some(ended) = ended {
@@ -24,7 +26,7 @@ impl Softirqs {
         self.taken.deliver(self.taken.shown(at, ended), &mut self.counts, latencies);
     }
 
-    /// When softirqs ended before `at`; None: they run.
+    /// Time at which softirqs ended before `at`. `None` if they run at `at`.
     fn ended_by(&self, at: u64, instance: &mut OneNapi<'_>) -> Option<u64> {
         if self.stops_at < NEVER || at < self.last {
             return None;
@@ -33,9 +35,9 @@ impl Softirqs {
         (ended <= at).then_some(ended)
     }
 
-    /// The first packet that has not departed by `at`, of those since nothing was left to do.
+    /// Number of the first packet that has not departed by `at`, since the CPU was last idle.
     fn inside_from(&self, at: u64) -> usize {
-        // What is older has been overwritten.
+        // Older packets have been overwritten.
         let mut first = self.first.max(self.accepted.saturating_sub(self.packets.len()));
         let mut end = self.accepted;
         while first < end {
@@ -49,7 +51,7 @@ impl Softirqs {
         first
     }
 
-    /// What came before services by `at`, of which the packets from `first` on have not departed.
+    /// Sums over what preceded services by `at`; the packets from `first` on have not departed.
     fn sums_by(&self, at: u64, first: usize, instance: &mut OneNapi<'_>) -> Sums {
         if at == self.stops_at {
             return self.befores.sums(self.accepted);
@@ -66,7 +68,7 @@ impl Softirqs {
         sums
     }
 
-    /// The counts at `at`, which all that came before has been counted by; `offered` included.
+    /// The counts at `at`, by which all earlier events have been counted, including `offered`.
     pub(super) fn counts_at(&mut self, at: u64, instance: &mut OneNapi<'_>) -> Counts {
         let mut counts = Counts { at, ..self.counts };
         let shown = self.taken.shown(at, self.ended_by(at, instance));
@@ -104,16 +106,16 @@ impl Softirqs {
         counts
     }
 
-    /// What the machine of events goes on with when ksoftirqd is woken.
+    /// The state in which the machine of events continues when ksoftirqd is woken.
     pub(super) fn leave(&mut self, instance: &mut OneNapi<'_>) -> Left {
         let at = self.stops_at;
         let mut counts = self.counts_at(at, instance);
         let at_work = (!self.rounds.on_idle).then(|| self.taken.at_work());
         let in_hand = at_work.and_then(|(_, since)| since);
-        // The machine counts it from there when the packet is done.
+        // The machine counts this time itself when the packet is done.
         counts.application_area -= in_hand.map_or(0, |since| u128::from(at - since));
         if self.rounds.on_idle {
-            // It is drawn when the application gets the CPU.
+            // The machine draws the switch when the application gets the CPU.
             instance.give_back_switch();
         }
         for number in self.inside_from(at)..self.accepted {

@@ -1,66 +1,68 @@
-//! [`Taken`]: when the application takes packets, on the clock V that stands still while softirqs run, and what that is in real time: V and all softirqs
-//! that began before.
+//! [`Taken`]: times at which the application takes packets, on the clock V that stands still while softirqs run. Real
+//! time is V plus all softirqs that started before.
 //!
-//! An instant of V is kept in eighths of a tick ([`EIGHTHS`]): softirqs that begin at v do so at 8 v, with others that follow them at once at 8 v + 2, 4 and
-//! 6; an application that they wake, and that takes no time to switch to, takes its packet between them.
+//! An instant of V is measured in eighths of a tick ([`EIGHTHS`]). Softirqs that start at v have the instant 8 v;
+//! others that follow them at once have 8 v + 2, 4 and 6. An application that they wake, and that takes no time to
+//! switch to, takes its packet between them.
 
 use crate::fifo::Packet;
 use crate::random::BLOCK;
 use crate::recursion::handled::{ABREAST, Handled, NONE, began_before};
 use crate::tally::{Counts, Histogram};
 
-/// Instants of V in a tick.
+/// Number of instants of V per tick.
 const EIGHTHS: u64 = 8;
-/// The application does not sleep.
+/// Value of `slept` if the application does not sleep.
 const AWAKE: u64 = u64::MAX;
 
 /// A packet in the socket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Handed {
     arrived: u64,
-    /// When it is taken, and when the application is done with it [eighths].
+    /// Times at which the application takes the packet and finishes it [eighths].
     taken: u64,
     done: u64,
-    /// When the application fell asleep that this packet wakes, in real time [ticks]; [`AWAKE`].
+    /// If this packet wakes the application: the real time at which the application fell asleep [ticks]. Otherwise
+    /// [`AWAKE`].
     slept: u64,
     bytes: u32,
 }
 
-/// `work` after `instant`, which keeps its place among softirqs if that is nothing [eighths].
+/// The instant `work` after `instant` [eighths]. If `work` is 0, it keeps its place among softirqs.
 #[inline(always)]
 fn after(instant: u64, work: u64) -> u64 {
     let within = if work > 0 { EIGHTHS - 1 } else { 0 };
     (instant & !within) + EIGHTHS * work
 }
 
-/// What the application is known to do.
+/// The known part of the application's work.
 #[derive(Debug)]
 pub(super) struct Taken {
     socket: Box<[Handed]>,
     limit: usize,
-    /// Packets that enter the socket, and those whose being taken has been counted.
+    /// Number of packets that entered the socket, and number of those counted as taken.
     entered: usize,
     delivered: usize,
-    /// The first since the application slept and nothing else was left to do, and V then [ticks].
+    /// Number of the first packet since the CPU was last idle, and V at that time [ticks].
     first: usize,
     began: u64,
-    /// What real time and V without softirqs are apart [ticks].
+    /// Difference between real time and V without softirqs [ticks].
     origin: u64,
-    /// V at the last softirqs, and the same in eighths.
+    /// V at the last softirqs, in ticks and in eighths.
     shown: u64,
     at: u64,
-    /// When the application is done with all that has entered [eighths].
+    /// Time at which the application has finished all packets that entered [eighths].
     done: u64,
-    /// Softirqs, from an interrupt on, from the last before what was counted on [eighths], then [`NONE`].
+    /// Softirqs since an interrupt, starting with the last one before the uncounted packets [eighths], then [`NONE`].
     ran: Vec<Handled>,
-    /// When the application began with what it has been busy with since [ticks].
+    /// Start of the application's present busy period [ticks].
     busy_since: u64,
 }
 
 impl Taken {
     pub(super) fn new(limit: usize) -> Self {
         Self {
-            // Those that wait, and the block's that have not been counted yet.
+            // Room for waiting packets, and for packets of the block that have not been counted yet.
             socket: vec![Handed::default(); (limit + BLOCK + 1).next_power_of_two()].into_boxed_slice(),
             limit,
             entered: 0,
@@ -76,7 +78,7 @@ impl Taken {
         }
     }
 
-    /// The application sleeps at `now`.
+    /// Starts with the application asleep at `now`.
     pub(super) fn begin(&mut self, now: u64) {
         (self.origin, self.done) = (now - self.shown, EIGHTHS * self.shown);
         (self.first, self.began, self.delivered) = (self.entered, self.shown, self.entered);
@@ -91,14 +93,14 @@ impl Taken {
         number & (self.socket.len() - 1)
     }
 
-    /// Softirqs, those that a packet follows or that processed it, have lasted until `now`.
+    /// Records that the present softirqs have lasted until `now`.
     #[inline]
     pub(super) fn ran_until(&mut self, now: u64) {
         let last = self.ran.len() - ABREAST - 1;
         self.ran[last].total = now - self.origin - self.shown;
     }
 
-    /// Without softirqs for `time` [ticks], until others begin.
+    /// Records that no softirqs ran for `time` [ticks], and that others start then.
     #[inline]
     pub(super) fn goes_on(&mut self, time: u64) {
         self.shown += time;
@@ -109,23 +111,24 @@ impl Taken {
         self.ran.push(NONE);
     }
 
-    /// True if the application sleeps when a packet is processed.
+    /// Whether the application sleeps when a packet is processed.
     #[inline]
     pub(super) fn asleep(&self) -> bool {
         self.done <= self.at
     }
 
-    /// True if the socket is full when a packet is processed.
+    /// Whether the socket is full when a packet is processed.
     #[inline]
     pub(super) fn full(&self) -> bool {
         self.socket[self.place(self.entered.wrapping_sub(self.limit))].taken > self.at
     }
 
-    /// A packet enters the socket in softirqs that began at `began` in real time; `switch`: the application sleeps, and takes so long to switch to [ticks].
+    /// Puts a packet into the socket. The softirqs started at `began` in real time. `switch` is the time to switch to
+    /// the application [ticks], given if it sleeps.
     #[inline]
     pub(super) fn hand(&mut self, packet: &Packet, began: u64, switch: Option<u64>) {
         let taken = switch.map_or(self.done, |switch| after(self.at + 1, switch));
-        // From when it fell asleep no softirqs ran.
+        // No softirqs ran since it fell asleep.
         let slept = switch.map_or(AWAKE, |_| began - (self.shown - self.done / EIGHTHS));
         self.done = after(taken, packet.application);
         let place = self.place(self.entered);
@@ -134,18 +137,18 @@ impl Taken {
         self.entered += 1;
     }
 
-    /// What V shows at the last softirqs [eighths].
+    /// V at the last softirqs [eighths].
     #[inline]
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// What V shows at `now`, which is in softirqs or not before they ended at `ended` [eighths].
+    /// V at `now` [eighths]. `ended` is when softirqs ended, `None` if they run.
     pub(super) fn shown(&self, now: u64, ended: Option<u64>) -> u64 {
         ended.map_or(self.at, |ended| EIGHTHS * (self.shown + (now - ended)) + EIGHTHS - 1)
     }
 
-    /// Counts what the application takes by the instant `shown` [eighths].
+    /// Counts the packets that the application takes by the instant `shown` [eighths].
     pub(super) fn deliver(&mut self, shown: u64, counts: &mut Counts, latencies: &mut Histogram) {
         let mask = self.socket.len() - 1;
         let socket = &self.socket[..=mask];
@@ -172,12 +175,12 @@ impl Taken {
         counts.delivered += (delivered - first) as u64;
         counts.delivered_bytes += bytes;
         (self.delivered, self.busy_since) = (delivered, busy_since);
-        // The last may last on.
+        // Keep the last one, which may still run.
         self.ran.drain(..unpassed - 1);
     }
 
-    /// How long the application has been busy with packets since it last slept, at `at`, when V shows `shown` and what it has taken by then has been counted
-    /// [ticks].
+    /// Time for which the application has been busy at `at` since it last slept [ticks]. V is `shown` then, and the
+    /// packets taken by then have been counted.
     pub(super) fn busy(&self, at: u64, shown: u64) -> u64 {
         let done = self.last_done();
         if done > shown {
@@ -187,7 +190,7 @@ impl Taken {
         self.origin + done / EIGHTHS + self.ran[unpassed - 1].total - self.busy_since
     }
 
-    /// When the application is done with the packet that it took last [eighths].
+    /// Time at which the application finishes the packet it took last [eighths].
     fn last_done(&self) -> u64 {
         if self.delivered == self.first {
             return EIGHTHS * self.began;
@@ -195,12 +198,13 @@ impl Taken {
         self.socket[self.place(self.delivered - 1)].done
     }
 
-    /// When the packets came that have entered the socket, but for the last `ahead`, and have not been taken.
+    /// Arrival times of the packets in the socket that have not been taken, without the last `ahead`.
     pub(super) fn waiting(&self, ahead: usize) -> impl Iterator<Item = u64> {
         (self.delivered..self.entered - ahead).map(|number| self.socket[self.place(number)].arrived)
     }
 
-    /// What the application has yet to do for all that have entered but the last `ahead`, so long after it slept [ticks of V].
+    /// The application's remaining work for all packets in the socket except the last `ahead`, at `since` after it
+    /// slept [ticks of V].
     pub(super) fn rest(&self, ahead: usize, since: u64) -> u64 {
         let entered = self.entered - ahead;
         if entered == self.first {
@@ -209,8 +213,8 @@ impl Taken {
         (self.socket[self.place(entered - 1)].done / EIGHTHS).saturating_sub(self.began + since)
     }
 
-    /// In the last softirqs, before which the application was at work: what is left of its present piece of work, and since when it is busy with packets,
-    /// if that is not the switch to it [ticks].
+    /// State in the last softirqs, if the application worked before: the rest of its present piece of work, and since
+    /// when it has been processing packets (`None` during the switch to it) [ticks].
     pub(super) fn at_work(&self) -> (u64, Option<u64>) {
         let done = self.last_done();
         if done > self.at {
@@ -219,7 +223,7 @@ impl Taken {
         (self.socket[self.place(self.delivered)].taken / EIGHTHS - self.shown, None)
     }
 
-    /// Empties the socket.
+    /// Empties the socket and returns its packets.
     pub(super) fn leave(&mut self) -> Vec<Packet> {
         let mask = self.socket.len() - 1;
         let numbers = self.delivered..self.entered;
@@ -227,7 +231,7 @@ impl Taken {
     }
 }
 
-/// A packet as it waits in the socket.
+/// A packet as the machine of events stores it in the socket.
 fn left(packet: Handed) -> Packet {
     let application = packet.done / EIGHTHS - packet.taken / EIGHTHS;
     // Frames are at most 65535 bytes.

@@ -5,27 +5,27 @@ use netcliff_core::{Arrivals, Host, Point, Service, Traffic};
 use super::applications::applications;
 use super::pauses::pauses;
 use super::sides::{busy, busy_napi, flow_control, linux, transmissions};
-use super::{Dice, compare, many_with};
+use super::{Rng, compare, many_with};
 use crate::random::{BLOCK, Purpose, Stream};
 use crate::tally::Counts;
 
-/// Any subset of the keys, also such that a timer never or always ends before the count is full.
-fn moderated(dice: &mut Dice, napi: String) -> String {
+/// Any subset of the keys, including timers that never or always end before the count is full.
+fn moderated(rng: &mut Rng, napi: String) -> String {
     let mut text = napi;
-    let scale = 10.0_f64.powf(3.0 * dice.roll());
+    let scale = 10.0_f64.powf(3.0 * rng.roll());
     let mut timed = false;
     for key in ["rx_usecs", "packet_timer", "min_gap"] {
-        if dice.roll() < 0.5 {
-            let nanoseconds = if dice.roll() < 0.1 { 0 } else { dice.up_to((scale * 200.0) as u64) };
+        if rng.roll() < 0.5 {
+            let nanoseconds = if rng.roll() < 0.1 { 0 } else { rng.up_to((scale * 200.0) as u64) };
             timed |= key != "min_gap" && nanoseconds > 0;
             text += &format!(",{key}={nanoseconds}ns");
         }
     }
-    let frames = if timed { dice.up_to(20) } else { 1 };
-    if dice.roll() < 0.5 { text + &format!(",rx_frames={frames}") } else { text }
+    let frames = if timed { rng.up_to(20) } else { 1 };
+    if rng.roll() < 0.5 { text + &format!(",rx_frames={frames}") } else { text }
 }
 
-/// Packets an interrupt.
+/// Packets per interrupt.
 fn gathered(counts: &Counts) -> f64 {
     counts.processed as f64 / counts.interrupts.max(1) as f64
 }
@@ -34,9 +34,9 @@ fn gathered(counts: &Counts) -> f64 {
 fn moderated_napi_agrees_packet_for_packet() {
     let runs = many_with(
         1500,
-        |dice| {
-            let napi = linux(dice, false);
-            moderated(dice, napi)
+        |rng| {
+            let napi = linux(rng, false);
+            moderated(rng, napi)
         },
         |_, _| {},
     );
@@ -50,46 +50,46 @@ fn moderated_napi_agrees_packet_for_packet() {
 fn moderated_busy_polling_agrees_packet_for_packet() {
     many_with(
         500,
-        |dice| {
-            let napi = busy_napi(dice);
-            moderated(dice, napi)
+        |rng| {
+            let napi = busy_napi(rng);
+            moderated(rng, napi)
         },
         busy,
     );
 }
 
-/// With all that has events of its own.
+/// Moderation together with everything that has events of its own.
 #[test]
 fn moderation_beside_everything_else_agrees_packet_for_packet() {
-    let each: [fn(&mut Dice, &mut Host); 4] = [transmissions, flow_control, pauses, applications];
+    let each: [fn(&mut Rng, &mut Host); 4] = [transmissions, flow_control, pauses, applications];
     many_with(
         1200,
-        |dice| {
-            let napi = linux(dice, false);
-            moderated(dice, napi)
+        |rng| {
+            let napi = linux(rng, false);
+            moderated(rng, napi)
         },
-        |dice, host| {
+        |rng, host| {
             for more in each {
-                if dice.roll() < 0.6 {
-                    more(dice, host);
+                if rng.roll() < 0.6 {
+                    more(rng, host);
                 }
             }
         },
     );
 }
 
-/// Arrivals, constant times, timers and the gap are multiples of 1 us: they often end together.
+/// Arrivals, constant times, timers and the gap are multiples of 1 us, so they often end together.
 #[test]
 fn simultaneous_events_of_moderated_napi_agree() {
     for seed in 0..400 {
-        let mut dice = Dice(Stream::new(seed, Purpose::Size, 98), [0.0; BLOCK], BLOCK);
+        let mut rng = Rng(Stream::new(seed, Purpose::Size, 98), [0.0; BLOCK], BLOCK);
         let mut key = |key: &str| {
-            let microseconds = dice.up_to(30);
-            if dice.roll() < 0.6 { format!(",{key}={microseconds}us") } else { String::new() }
+            let microseconds = rng.up_to(30);
+            if rng.roll() < 0.6 { format!(",{key}={microseconds}us") } else { String::new() }
         };
         let scheme = ["rx_usecs", "packet_timer", "min_gap"].map(&mut key).concat();
-        let frames = if scheme.contains("rx_usecs") { format!(",rx_frames={}", dice.up_to(6)) } else { String::new() };
-        let mut time_s = || (dice.up_to(4) - 1) as f64 * 1e-6;
+        let frames = if scheme.contains("rx_usecs") { format!(",rx_frames={}", rng.up_to(6)) } else { String::new() };
+        let mut time_s = || (rng.up_to(4) - 1) as f64 * 1e-6;
         let mut host = Host {
             interrupt_s: time_s(),
             interrupt_latency_s: time_s(),
@@ -100,12 +100,12 @@ fn simultaneous_events_of_moderated_napi_agree() {
             service: Service::Deterministic,
             ..Host::pentium4_2530mhz()
         };
-        host.ring = dice.up_to(20).max(6);
-        if dice.roll() < 0.3 {
-            transmissions(&mut dice, &mut host);
+        host.ring = rng.up_to(20).max(6);
+        if rng.roll() < 0.3 {
+            transmissions(&mut rng, &mut host);
             host.transmit_s = Some(1e-6);
         }
-        let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(1e6 / dice.up_to(12) as f64) };
+        let traffic = Traffic { arrivals: Arrivals::Constant, ..Traffic::poisson(1e6 / rng.up_to(12) as f64) };
         let point = Point { host, scheme: format!("napi:weight=4{scheme}{frames}").parse().unwrap(), traffic };
         point.scheme.validate(&point.host).unwrap();
         compare(500, &point, seed);

@@ -1,26 +1,26 @@
-//! A CPU that is taken away, under every scheme.
+//! A CPU with pauses, under every scheme.
 
 use netcliff_core::Host;
 use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
 
 use super::applications::applications;
 use super::sides::{any, busy, busy_napi, flow_control, linux, transmissions};
-use super::{Dice, dim, hybrid, many_over, many_with};
+use super::{Rng, dim, hybrid, many_over, many_with};
 use crate::tally::{Account, Counts};
 
-/// Pauses much shorter than a service up to such that overflow the ring, rare ones and one after the other.
-pub(super) fn pauses(dice: &mut Dice, host: &mut Host) {
-    let length = |dice: &mut Dice| 1e-7 * 10.0_f64.powf(4.0 * dice.roll());
-    host.pause_s = Some(length(dice));
-    host.pause_every_s = Some(1e-6 * 10.0_f64.powf(3.5 * dice.roll()));
-    host.pause_times = match dice.up_to(5) {
+/// Random pauses, from much shorter than a service to long enough to overflow the ring, both rare and frequent.
+pub(super) fn pauses(rng: &mut Rng, host: &mut Host) {
+    let length = |rng: &mut Rng| 1e-7 * 10.0_f64.powf(4.0 * rng.roll());
+    host.pause_s = Some(length(rng));
+    host.pause_every_s = Some(1e-6 * 10.0_f64.powf(3.5 * rng.roll()));
+    host.pause_times = match rng.up_to(5) {
         1 => None,
         2 => Some(PauseTimes::Constant),
         3 => Some(PauseTimes::Erlang(3)),
         4 => Some(PauseTimes::Exponential),
         _ => {
             host.pause_s = None;
-            let lengths = vec![(0.0, 0.5), (length(dice), 1.0), (length(dice), 2.0)];
+            let lengths = vec![(0.0, 0.5), (length(rng), 1.0), (length(rng), 2.0)];
             let times = Some(std::sync::Arc::new(MeasuredTimes::new(lengths).unwrap()));
             Some(PauseTimes::Empirical(Empirical { file: "made".to_owned(), times }))
         }
@@ -45,32 +45,32 @@ fn paused_schemes_agree_packet_for_packet() {
 
 #[test]
 fn paused_linux_agrees_packet_for_packet() {
-    all_kinds(&many_with(1000, |dice| linux(dice, true), pauses));
-    many_with(400, busy_napi, |dice, host| {
-        busy(dice, host);
-        pauses(dice, host);
+    all_kinds(&many_with(1000, |rng| linux(rng, true), pauses));
+    many_with(400, busy_napi, |rng, host| {
+        busy(rng, host);
+        pauses(rng, host);
     });
 }
 
 #[test]
 fn paused_applications_agree_packet_for_packet() {
-    let more = |dice: &mut Dice, host: &mut Host| {
-        applications(dice, host);
-        pauses(dice, host);
+    let more = |rng: &mut Rng, host: &mut Host| {
+        applications(rng, host);
+        pauses(rng, host);
     };
     many_with(400, any, more);
-    many_with(400, |dice| linux(dice, true), more);
+    many_with(400, |rng| linux(rng, true), more);
 }
 
 #[test]
 fn pauses_beside_flow_control_and_transmissions_agree_packet_for_packet() {
-    let more = |dice: &mut Dice, host: &mut Host| {
-        flow_control(dice, host);
-        transmissions(dice, host);
-        pauses(dice, host);
+    let more = |rng: &mut Rng, host: &mut Host| {
+        flow_control(rng, host);
+        transmissions(rng, host);
+        pauses(rng, host);
     };
     many_with(500, any, more);
-    many_with(300, |dice| linux(dice, false), more);
+    many_with(300, |rng| linux(rng, false), more);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The NIC in front of NAPI, from scratch at each instant: what it has not announced, and when its interrupt was last asserted.
+//! The NIC in front of NAPI, evaluated anew at each instant: the packets it has not announced, and its last interrupt.
 
 use std::cmp::Reverse;
 
@@ -8,15 +8,15 @@ use super::Linux;
 use crate::clock::Clock;
 use crate::referee::Event;
 
-/// Limits [ticks], and what came while the interrupt was enabled.
+/// The limits [ticks], and what arrived while the interrupt was enabled.
 pub(super) struct Front {
     count: Option<u64>,
     since_first: Option<u64>,
     since_last: Option<u64>,
     gap: u64,
-    /// When each packet came, or was found at the unmasking.
+    /// Arrival time of each packet, or the time of the unmasking that found it.
     came: Vec<u64>,
-    /// A completion came, which nothing delays but the gap.
+    /// Whether a completion waits; only the gap delays it.
     completion: bool,
     asserted: Option<u64>,
 }
@@ -42,11 +42,12 @@ impl Front {
         }
     }
 
-    /// When the interrupt is asserted if nothing more comes; None: never. `now` is for a reason that has been there all along.
+    /// Time at which the interrupt will be asserted if nothing more arrives. `None`: never. `now` applies to a reason
+    /// that has existed all along.
     fn due(&self, now: u64) -> Option<u64> {
         let full = self.count.is_some_and(|count| self.came.len() as u64 >= count);
         let at_once = (self.completion || full).then_some(0);
-        // A timer that has ended is a reason for good, whatever comes until the gap is over.
+        // A timer that has ended stays a reason, whatever arrives until the gap is over.
         let first = self.came.first().zip(self.since_first).map(|(first, wait)| first + wait);
         let last = self.since_last.and_then(|wait| {
             let quiet = self.came.windows(2).find(|pair| pair[0] + wait < pair[1]).map(|pair| pair[0]);
@@ -65,7 +66,7 @@ impl Front {
         self.completion = true;
     }
 
-    /// Masked: polls take what came.
+    /// Masks the interrupt: polls take what arrived.
     pub(super) fn mask(&mut self) {
         self.came.clear();
         self.completion = false;
@@ -73,7 +74,7 @@ impl Front {
 }
 
 impl Linux<'_> {
-    /// True if the NIC asserts its interrupt now.
+    /// Whether the NIC asserts its interrupt now.
     pub(super) fn front_asserts(&mut self) -> bool {
         let now = self.world.now;
         match self.front.due(now) {
@@ -90,7 +91,7 @@ impl Linux<'_> {
         }
     }
 
-    /// A timer of the NIC, or its gap, may be over.
+    /// Handles a timer of the NIC, or the gap, that may be over.
     pub(super) fn announce(&mut self) {
         if self.in_transmit_interrupt() {
             self.announce_waits = true;
@@ -99,7 +100,7 @@ impl Linux<'_> {
         }
     }
 
-    /// The driver unmasks: what is there counts as come now.
+    /// Unmasks the interrupt: packets in the ring count as arrived now.
     pub(super) fn front_unmasked(&mut self) -> bool {
         let now = self.world.now;
         self.front.mask();

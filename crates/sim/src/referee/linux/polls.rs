@@ -1,4 +1,4 @@
-//! Softirqs and the polls in them, the NAPI thread's, and the application's own.
+//! Softirqs and the polls in them, the polls of the NAPI thread, and those of the application.
 
 use super::{Kind, Linux, Softirq};
 use crate::tally::Account;
@@ -36,12 +36,12 @@ impl Linux<'_> {
         self.softirq.map_or(0, |softirq| softirq.work)
     }
 
-    /// The poll's overhead is over: completions or packets come first.
+    /// Starts the work of a poll after its overhead: with completions or with packets.
     pub(super) fn poll_begins(&mut self) {
         if self.world.completions_before() == Some(true) { self.next_completion() } else { self.next_packet() }
     }
 
-    /// The next completion of this poll; after the last the packets, or the poll's end.
+    /// Handles the next completion of this poll; after the last one, the packets or the poll's end.
     pub(super) fn next_completion(&mut self) {
         let due = self.world.completion_due();
         let Some(softirq) = &mut self.softirq else { return };
@@ -59,7 +59,7 @@ impl Linux<'_> {
         }
     }
 
-    /// The next packet of this poll, or its end.
+    /// Handles the next packet of this poll, or its end.
     pub(super) fn next_packet(&mut self) {
         if self.napi.gro_normal_batch > 1 && self.gathers() {
             return;
@@ -89,8 +89,8 @@ impl Linux<'_> {
         }
     }
 
-    /// napi_gro_receive keeps packets until a batch of them is full, the rest until the driver has left its loop. True if it is known
-    /// what comes next.
+    /// napi_gro_receive stores packets until a batch of them is full, and the rest until the driver has left its loop.
+    /// Returns true if the next step is known.
     fn gathers(&mut self) -> bool {
         let limit = if self.busy { 8 } else { self.napi.weight };
         let found = self.world.ring.len() as u64;
@@ -118,7 +118,7 @@ impl Linux<'_> {
         true
     }
 
-    /// The ring is empty: the poll completes, unless completions are left over.
+    /// Handles an empty ring: the poll completes, unless completions are left over.
     pub(super) fn nothing_left(&mut self) {
         if self.busy {
             self.busy_poll_ends();
@@ -143,7 +143,7 @@ impl Linux<'_> {
         }
     }
 
-    /// Work starts the deferring anew, a poll without any uses up one of its rounds.
+    /// Work restarts the deferring; a poll without work uses up one of its rounds.
     pub(super) fn defers(&mut self) -> bool {
         if self.work() > 0 {
             self.defers_left = self.napi.defer_hard_irqs;
@@ -210,7 +210,7 @@ impl Linux<'_> {
         if self.need_resched() { self.schedule() } else { self.start_thread_poll() }
     }
 
-    /// The application polls if it would sleep otherwise, and neither softirq nor thread has the instance.
+    /// Whether the application polls: if it would sleep otherwise, and neither softirq nor thread owns the instance.
     pub(super) fn busy_polls(&mut self) -> bool {
         if !(self.napi.busy_poll && self.nothing_to_read() && (!self.scheduled || self.timer_runs)) {
             return false;
@@ -222,7 +222,7 @@ impl Linux<'_> {
         true
     }
 
-    /// One busy poll is over: the next, or the application goes on with interrupts off for a time, or on.
+    /// Ends a busy poll: polls again, or the application continues, with or without interrupts masked for a time.
     pub(super) fn busy_poll_ends(&mut self) {
         let found = !self.nothing_to_read();
         if !found && !self.need_resched() {

@@ -50,7 +50,7 @@ impl Linux<'_> {
         }
     }
 
-    /// Back in the thread's own context, with nothing on top.
+    /// Returns to the thread's own context, with nothing on top.
     pub(super) fn back_to_thread(&mut self) {
         match self.thread {
             Thread::Idle => self.schedule(),
@@ -84,7 +84,7 @@ impl Linux<'_> {
         }
     }
 
-    /// The application goes on with a receive call, which first runs pending softirqs.
+    /// The application continues with a receive call, which first runs pending softirqs.
     pub(super) fn next_piece(&mut self) {
         if self.may_start_softirqs() { self.start_softirqs() } else { self.take_piece() }
     }
@@ -108,7 +108,7 @@ impl Linux<'_> {
         }
     }
 
-    /// The longest waiting runs; what ran goes behind the others if it still can.
+    /// Runs the thread that has waited longest. The previous one goes behind the others if it can still run.
     pub(super) fn schedule(&mut self) {
         self.world.suspend(0);
         if self.thread == Thread::Kernel {

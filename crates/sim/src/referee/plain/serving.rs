@@ -1,4 +1,4 @@
-//! What is served, in cycles and outside, and what runs when nothing is.
+//! Serves packets, within cycles and outside, and chooses what runs otherwise.
 
 use netcliff_core::Scheme;
 
@@ -96,7 +96,7 @@ impl Plain<'_> {
         }
     }
 
-    /// Starts what may run on top of what runs.
+    /// Starts what may run on top of the running job.
     pub(super) fn fill(&mut self) {
         let free = matches!(self.running(), None | Some(Kind::Application));
         let due = self.world.completion_due();
@@ -110,7 +110,7 @@ impl Plain<'_> {
         }
     }
 
-    /// The application whose turn it is goes on.
+    /// Continues the application whose turn it is.
     pub(super) fn run_applications(&mut self) {
         if !self.world.queue.is_empty() && self.world.slice_used(self.world.since) {
             let left = self.cpu.jobs.pop().map_or(0, |job| job.left);

@@ -1,9 +1,9 @@
-//! The measurements of lib/dim (dim.c and net_dim.c) in its integer arithmetic and under its names; what it decides is
-//! [`netcliff_core::net_dim`].
+//! The measurements of lib/dim (dim.c and net_dim.c), in its integer arithmetic and with its names.
+//! [`netcliff_core::net_dim`] makes its decisions.
 
 use netcliff_core::net_dim::{Compared, EVENTS, SIGNIFICANT_PERCENT, Walk};
 
-/// Counters at an instant.
+/// Counters at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub micros: u64,
@@ -29,12 +29,12 @@ pub(crate) struct NetDim {
 }
 
 impl NetDim {
-    /// Parked at `index`, as a zeroed struct dim is.
+    /// Starts parked at `index`, like a zeroed struct dim.
     pub(crate) fn new(index: usize) -> Self {
         Self { walk: Walk::parked(index), previous: Stats::default(), start: None }
     }
 
-    /// net_dim: the new index if this sample ends a measurement that changes it.
+    /// net_dim. Returns the new index if this sample ends a measurement and changes it.
     pub(crate) fn sample(&mut self, end: Sample) -> Option<usize> {
         let Some(start) = self.start else {
             self.start = Some(end);

@@ -1,18 +1,19 @@
-//! Busy polling: the application polls the device itself while its socket is empty (napi_busy_loop, SO_PREFER_BUSY_POLL).
+//! Busy polling: the application itself polls the device while its socket is empty (napi_busy_loop,
+//! SO_PREFER_BUSY_POLL).
 
 use super::Linux;
 use crate::clock::NEVER;
 use crate::machine::{Machine, Watch};
 
-/// BUSY_POLL_BUDGET: packets a busy poll at the most.
+/// BUSY_POLL_BUDGET: largest number of packets per busy poll.
 const BUDGET: u64 = 8;
-/// Idle busy polls before an arrival that are played: after so many it no longer matters when the first began, unless their times
-/// are all multiples of one. Constant times count exactly.
+/// Number of idle busy polls before an arrival that are simulated. After so many, the start of the first no longer
+/// matters, unless their times are all multiples of one value. Constant times are computed exactly.
 const KEPT: u64 = 100;
-/// Passing over fewer than this is not worth it, and would change the random numbers of every run.
+/// Skipping fewer polls than this is not worth it, and would change the random numbers of every run.
 const WORTHWHILE: u64 = 1000;
 
-/// Passes over polls that come one after the other and find nothing, but for the last before the next event.
+/// Skips consecutive polls that find nothing, except the last ones before the next event.
 fn leave_out_idle<W: Watch>(machine: &mut Machine<W>) {
     let each = machine.times.poll.mean_ticks();
     let nothing_due = machine.ring_is_empty() && !machine.completion_due();
@@ -27,13 +28,13 @@ fn leave_out_idle<W: Watch>(machine: &mut Machine<W>) {
 }
 
 impl Linux {
-    /// Whether the application, about to sleep, polls instead: where no softirq or thread has the instance. A timer of
-    /// deferred interrupts does not have it.
+    /// Whether the application, which would otherwise sleep, polls: if no softirq or thread owns the instance. A timer
+    /// of deferred interrupts does not own it.
     pub(super) fn may_busy_poll<W: Watch>(&self, machine: &Machine<W>) -> bool {
         self.busy_poll && (!self.scheduled || self.deferring) && machine.application_idles()
     }
 
-    /// napi_busy_loop: polls until one brought the application a packet, or another thread must run.
+    /// napi_busy_loop: polls until a poll brings the application a packet, or another thread must run.
     pub(super) fn napi_busy_loop<W: Watch>(&mut self, machine: &mut Machine<W>) {
         self.scheduled = true;
         self.nic.mask();
@@ -48,8 +49,9 @@ impl Linux {
         self.busy_poll_stop(machine);
     }
 
-    /// busy_poll_stop: while hard interrupts are deferred the NIC stays masked, with a timer for the case that the application
-    /// does not come back: irq_suspend_timeout after packets were found, else gro_flush_timeout. Otherwise it is unmasked.
+    /// busy_poll_stop. If hard interrupts are deferred, the NIC stays masked, with a timer in case the application does
+    /// not come back: irq_suspend_timeout after a poll with packets, otherwise gro_flush_timeout. If they are not
+    /// deferred, the NIC is unmasked.
     fn busy_poll_stop<W: Watch>(&mut self, machine: &mut Machine<W>) {
         if self.defer_hard_irqs == 0 {
             return self.unmask(machine);

@@ -1,4 +1,5 @@
-//! What QEMU's NICs do otherwise than Intel's: causes that polls have taken, and interrupts that are not masked ([`Gap`]).
+//! Differences between QEMU's NICs and Intel's: interrupts for packets that polls have already taken, and interrupts
+//! that are not masked ([`Gap`]).
 
 use netcliff_core::scheme::Gap;
 
@@ -7,25 +8,25 @@ use crate::clock::NEVER;
 use crate::machine::{Machine, Watch};
 use crate::tally::Account;
 
-/// Packets that the ring has taken.
+/// Number of packets that the ring has accepted.
 fn accepted<W: Watch>(machine: &mut Machine<W>) -> u64 {
     machine.offered() - machine.counts.dropped_ring
 }
 
 impl Linux {
-    /// True if polls do not mask the interrupt.
+    /// Whether polls leave the interrupt unmasked.
     #[inline]
     fn echoes(&self) -> bool {
         self.nic.rule() == Gap::Echo
     }
 
-    /// True if the next packet interrupts even if NAPI polls.
+    /// Whether the next packet interrupts even if NAPI polls.
     #[inline]
     pub(super) fn interrupts_polls(&self) -> bool {
         self.echoes() || self.open
     }
 
-    /// True if softirqs are preempted by interrupts: by those of packets, or by the end of each gap.
+    /// Whether interrupts preempt softirqs: those of packets, or the end of each gap.
     #[inline]
     fn is_preempted(&self) -> bool {
         match self.nic.rule() {
@@ -35,7 +36,7 @@ impl Linux {
         }
     }
 
-    /// The NIC has a packet to announce; true if it interrupts now.
+    /// Handles a packet that the NIC has to announce. Returns true if it interrupts now.
     #[inline]
     pub(super) fn packet<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         match self.nic.rule() {
@@ -47,7 +48,7 @@ impl Linux {
         self.nic.packet(machine.now)
     }
 
-    /// The handler reads, and so clears, what the NIC has latched.
+    /// The handler reads, and so clears, the latched cause of the NIC.
     #[inline]
     pub(super) fn read_cause<W: Watch>(&mut self, machine: &mut Machine<W>) {
         if self.nic.rule() == Gap::Latched {
@@ -55,16 +56,18 @@ impl Linux {
         }
     }
 
-    /// Packets taken by the time that the driver begins to unmask, where those that come meanwhile interrupt.
+    /// Number of packets accepted when the driver starts to unmask, if packets that arrive during the unmasking
+    /// interrupt; otherwise 0.
     pub(super) fn before_unmask<W: Watch>(&self, machine: &mut Machine<W>) -> u64 {
         if self.echoes() { accepted(machine) } else { 0 }
     }
 
-    /// Packets that the NIC announces when it is unmasked: those in the ring, and where it remembers that some came, one at least. `before`: as
-    /// [`Linux::before_unmask`] said.
+    /// Number of packets that the NIC announces when it is unmasked: those in the ring and, if it remembers earlier
+    /// packets, at least one. `before` is the result of [`Linux::before_unmask`].
     pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &mut Machine<W>, before: u64) -> usize {
         let causes = match self.nic.rule() {
-            // Those of an interrupt that was not masked have interrupted, but for those that came while the register was written.
+            // Packets of an unmasked interrupt have interrupted, except those that arrived while the register was
+            // written.
             Gap::Echo => (accepted(machine) - before) as usize,
             Gap::Direct => {
                 let accepted = accepted(machine);
@@ -83,7 +86,7 @@ impl Linux {
         causes
     }
 
-    /// Spends a softirq's work; an interrupt that is not masked preempts it.
+    /// Spends a softirq's work. An interrupt that is not masked preempts it.
     #[inline(always)]
     pub(super) fn spend<W: Watch>(&mut self, machine: &mut Machine<W>, account: Account, work: u64) {
         if !self.is_preempted() {
@@ -101,7 +104,8 @@ impl Linux {
         }
     }
 
-    /// An interrupt's handler, of this mean [ticks]. True if another came meanwhile, which the local APIC holds until its end.
+    /// Runs an interrupt's handler with the mean `mean` [ticks]. Returns true if another interrupt came during it,
+    /// which the local APIC delays until its end.
     pub(super) fn handle<W: Watch>(&mut self, machine: &mut Machine<W>, mean: f64) -> bool {
         let handling = machine.times.interrupt.next_of_mean(mean);
         if !self.is_preempted() {
@@ -118,8 +122,9 @@ impl Linux {
         ended || (self.interrupts_polls() && accepted(machine) > before && self.packet(machine))
     }
 
-    /// An interrupt that is not masked, or the end of a gap, finds NAPI scheduled (napi_schedule_prep): the poll to come is followed by another. One that finds the
-    /// last still on its way is one with it. True if it was handled.
+    /// Handles an interrupt that is not masked, or the end of a gap, when NAPI is scheduled (napi_schedule_prep):
+    /// another poll follows the pending one. If the last interrupt is still on its way, both are one. Returns true if
+    /// it was handled.
     pub(super) fn again<W: Watch>(&mut self, machine: &mut Machine<W>) -> bool {
         self.nic.assert(machine.now);
         if self.interrupt_due != NEVER {

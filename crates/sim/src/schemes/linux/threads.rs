@@ -6,7 +6,7 @@ use crate::machine::{Machine, Watch};
 use crate::tally::Account;
 
 impl Linux {
-    /// Picks the next thread: the one that has waited longest, behind which the one that ran goes if it still can.
+    /// Picks the thread that has waited longest. The previous one goes behind it if it can still run.
     pub(super) fn schedule<W: Watch>(&mut self, machine: &mut Machine<W>) {
         machine.application_yields();
         if self.current == Thread::Kernel {
@@ -25,7 +25,7 @@ impl Linux {
         self.since = machine.now;
     }
 
-    /// Nothing to run: wait for an arrival or an interrupt on its way; its exit runs the softirq.
+    /// Waits, with nothing to run, for an arrival or an interrupt on its way. The interrupt's exit runs the softirq.
     pub(super) fn idle<W: Watch>(&mut self, machine: &mut Machine<W>) {
         let event = self.next_event(machine);
         machine.idle(event);
@@ -34,14 +34,14 @@ impl Linux {
         self.irq_exit(machine);
     }
 
-    /// Pending softirqs run on top of whatever was interrupted, and while the limits allow.
+    /// Runs pending softirqs on top of the interrupted work, while the limits allow.
     fn irq_exit<W: Watch>(&mut self, machine: &mut Machine<W>) {
         if self.softirqs_due() {
             self.handle_softirqs(machine);
         }
     }
 
-    /// ksoftirqd: rounds of softirqs until none is pending or its time is up.
+    /// ksoftirqd: runs rounds of softirqs until none is pending or its time is up.
     pub(super) fn ksoftirqd<W: Watch>(&mut self, machine: &mut Machine<W>) {
         while self.pending && !machine.done {
             self.handle_softirqs(machine);
@@ -52,7 +52,7 @@ impl Linux {
         self.kernel_awake = false;
     }
 
-    /// The NAPI thread: polls until one does not use its weight, or its time is up.
+    /// The NAPI thread: polls until a poll does not use its weight, or its time is up.
     pub(super) fn napi_thread<W: Watch>(&mut self, machine: &mut Machine<W>) {
         if std::mem::take(&mut self.kernel_owes_switch) {
             let switch = machine.times.switch.next();
@@ -73,8 +73,8 @@ impl Linux {
         }
     }
 
-    /// The application: takes packets until its socket is empty or its time is up. Taking one ends in
-    /// local_bh_enable, which runs pending softirqs in its context.
+    /// The application: takes packets until its socket is empty or its time is up. Taking a packet ends in
+    /// local_bh_enable, which runs pending softirqs in the application's context.
     pub(super) fn application<W: Watch>(&mut self, machine: &mut Machine<W>) {
         while !machine.done {
             if machine.between_packets() && self.softirqs_due() {
@@ -96,7 +96,7 @@ impl Linux {
         }
     }
 
-    /// Runs the application's own work until it is done or another thread must run; true in the latter case.
+    /// Runs the application's own work until it is done or another thread must run. Returns true in the latter case.
     fn run_user<W: Watch>(&mut self, machine: &mut Machine<W>, left: &mut u64) -> bool {
         loop {
             if machine.done || (!machine.is_paused() && self.need_resched(machine)) {
@@ -112,7 +112,7 @@ impl Linux {
                 return false;
             };
             *left = rest;
-            // An arrival that only joins the queue interrupts nothing; a tick in a pause waits for its end.
+            // An arrival that only joins the queue interrupts nothing. A tick in a pause waits for the pause's end.
             self.began_poll = false;
             let interrupted = at == event && self.event(machine);
             let ticked = at == tick && !machine.is_paused();
@@ -125,7 +125,8 @@ impl Linux {
         }
     }
 
-    /// When the scheduler's next tick is handled [ticks]: the first of a pause at its end.
+    /// Time at which the scheduler's next tick is handled [ticks]. The first tick of a pause is handled at the pause's
+    /// end.
     fn next_tick<W: Watch>(&self, machine: &Machine<W>) -> u64 {
         let tick = self.limits.scheduler.next(machine.frozen_at());
         if machine.is_paused() { tick.max(machine.given_back()) } else { tick }

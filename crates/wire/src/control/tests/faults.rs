@@ -1,8 +1,8 @@
-//! Peers that are not there, are others, or do not behave: told, and without effect on the rest.
+//! Peers that are absent, foreign or misbehaving: each gives an error message and has no effect on other clients.
 
 use super::*;
 
-/// Answers one connection with these bytes.
+/// Connects to a server that answers with these bytes; returns the client's error message.
 fn answers(bytes: &[u8]) -> String {
     let socket = TcpListener::bind(LOOPBACK).expect("a port");
     let address = socket.local_addr().expect("bound").to_string();
@@ -10,7 +10,7 @@ fn answers(bytes: &[u8]) -> String {
     let server = thread::spawn(move || {
         let (mut stream, _) = socket.accept().expect("the client comes");
         stream.write_all(&bytes).expect("it listens");
-        // Until the client has gone.
+        // Keep the connection open until the client has closed it.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let error = Session::connect(&address, None, "0", short()).unwrap_err().to_string();
@@ -105,20 +105,20 @@ fn bad_clients_do_not_touch_a_running_test() {
         raw(b"netcliff\x00\x02\x01\x00\x00\x30not a key at all, but forty-eight bytes of noise.."),
         raw(b"netc"),
     ];
-    // All slots for pending connections are taken or were a moment ago: the next connection is refused or waits, no more.
+    // All slots for pending connections are or were just taken: the next connection is refused or waits.
     bad.push(raw(b""));
     for n in 1..=20 {
         assert_eq!(asked(&good.report().expect("it runs")), n);
     }
     for stream in &mut bad {
-        // Each is closed by the agent: an end, or a reset where it left bytes unread.
+        // The agent closes each connection: by an end of file, or by a reset if it left bytes unread.
         let _ = stream.read_to_end(&mut Vec::new());
     }
     assert_eq!(asked(&good.report().expect("it still runs")), 21);
     host.session(Some(&key)).expect("there is room again");
 }
 
-/// Whoever hears a session and says the same again is let in to nothing.
+/// Replaying a recorded session gives no access.
 #[test]
 fn what_was_heard_of_a_session_opens_none() {
     let key = key();
@@ -149,7 +149,8 @@ fn what_was_heard_of_a_session_opens_none() {
     again.write_all(&heard).expect("it reads");
     let mut answer = Vec::new();
     let _ = again.read_to_end(&mut answer);
-    // The preamble and the agent's half of a handshake: two bytes of length, an ephemeral key, a MAC. No hello.
+    // The answer is only the preamble and the agent's half of a handshake (two bytes of length, an ephemeral key, a
+    // MAC), no hello.
     assert!(answer.len() <= 12 + 2 + 32 + 16, "{} bytes", answer.len());
     assert_eq!(host.running.load(Ordering::SeqCst), 0);
     host.session(Some(&key)).expect("the right client is let in");
@@ -195,7 +196,7 @@ fn oversized_slow_and_malformed_messages_end_their_session_only() {
 #[test]
 fn a_client_that_falls_silent_is_given_up() {
     let host = Host::new(None, short());
-    // A hello and a start, then nothing; the connection stays open.
+    // The client sends a hello and a start and then nothing; the connection stays open.
     let mut stream = TcpStream::connect(host.address).expect("it listens");
     let say = |stream: &mut TcpStream, json: &str| {
         stream.write_all(&[&(json.len() as u32).to_be_bytes(), json.as_bytes()].concat()).expect("it reads");

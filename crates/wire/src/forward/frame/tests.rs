@@ -51,7 +51,7 @@ fn frames_are_what_an_independent_parser_reads() {
     }
 }
 
-/// A capture's sizes and flows in its order, around and around; a flow is a source port.
+/// The frames have a capture's sizes and flows in its order, repeated; a flow is a source port.
 #[test]
 fn frames_of_a_capture_have_its_sizes_and_flows() {
     let address: std::net::SocketAddr = "192.0.2.1:1".parse().expect("an address");
@@ -89,7 +89,7 @@ fn a_frame_reads_back_and_survives_a_router() {
     let templates = Templates::new(&profile("198.18.0.2", "198.19.0.2")).expect("legal");
     for sequence in [0, 1, 2, 359, 1 << 40] {
         let mut frame = sent(&templates, sequence);
-        // What a router changes: both hardware addresses, time to live, header checksum.
+        // A router changes both hardware addresses, the time to live and the header checksum.
         frame[..12].fill(9);
         frame[22] -= 1;
         frame[24..26].fill(7);
@@ -103,7 +103,7 @@ fn a_frame_reads_back_and_survives_a_router() {
 fn a_changed_byte_anywhere_that_counts_is_seen() {
     let templates = Templates::new(&profile("198.18.0.2", "198.19.0.2")).expect("legal");
     let good = sent(&templates, 1);
-    // From the addresses on, but for the UDP length and checksum that every device leaves alone, and the run's tag.
+    // Modify each byte from the addresses on, except the UDP length and checksum and the run's tag.
     for at in (26..38).chain(44..good.len()) {
         let mut frame = good.clone();
         frame[at] ^= 0x10;

@@ -1,4 +1,4 @@
-//! AF_PACKET receive ring, TPACKET_V3: the kernel fills blocks, which are read without a call a frame.
+//! AF_PACKET receive ring, TPACKET_V3: the kernel fills blocks, which are read without a system call per frame.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,16 +11,17 @@ use super::{Receiver, Receiving, Stamp, watch};
 use crate::error::WireError;
 use crate::transmit::interface::{check_link, set_packet_option};
 
-/// Bytes of a block: a jumbo frame fits seven times.
+/// Bytes of a block: room for seven jumbo frames.
 const BLOCK_BYTES: usize = 1 << 16;
-/// Blocks: 64 MiB hold about 0.4 s of 64-byte frames at 1 Mpps, longer than the thread sends between two reads.
+/// Number of blocks: 64 MiB hold about 0.4 s of 64-byte frames at 1 Mpps, longer than the thread sends between two
+/// reads.
 const BLOCKS: usize = 1024;
-/// How long the kernel waits for more frames before it hands over a block that is not full [ms].
+/// Time that the kernel waits for more frames before it hands over a partly filled block [ms].
 const RETIRE_MS: u32 = 2;
-/// `block_status`: the block is the reader's.
+/// Values of `block_status`: the block belongs to the reader, or to the kernel.
 const USER: u32 = libc::TP_STATUS_USER;
 const KERNEL: u32 = 0;
-/// Where `block_status` lies in `struct tpacket_block_desc`.
+/// Offset of `block_status` in `struct tpacket_block_desc`.
 const STATUS_AT: usize = 8;
 
 /// A receive ring mapped into this process.
@@ -29,9 +30,10 @@ pub struct PacketReceiver {
     fd: OwnedFd,
     interface: String,
     memory: NonNull<libc::c_void>,
-    /// Block that is read or comes next.
+    /// Index of the block that is being read or comes next.
     block: usize,
-    /// The frame of it to read next, and how many are left; None while the kernel has it.
+    /// Offset of the next frame to read in the block, and the number of frames left. `None` while the kernel owns the
+    /// block.
     reading: Option<(usize, u32)>,
 }
 
@@ -40,7 +42,7 @@ pub struct PacketReceiver {
 unsafe impl Send for PacketReceiver {}
 
 impl PacketReceiver {
-    /// Opens a ring for everything that arrives at an interface in the calling thread's network namespace.
+    /// Opens a ring for all frames that arrive at an interface in the calling thread's network namespace.
     ///
     /// # Errors
     /// There is no such interface, or the kernel refuses.
@@ -86,18 +88,20 @@ impl PacketReceiver {
         unsafe { &*self.block_at().add(STATUS_AT).cast::<AtomicU32>() }
     }
 
-    /// A word of the block's descriptor. Only for blocks that are ours.
+    /// A word of the block's descriptor. Only for blocks that this process owns.
     fn descriptor(&self, at: usize) -> u32 {
-        // SAFETY: the descriptor's 48 bytes lie within the block, and the kernel does not touch a block that is ours.
+        // SAFETY: the descriptor's 48 bytes lie within the block, and the kernel does not touch a block that this
+        // process owns.
         unsafe { self.block_at().add(at).cast::<u32>().read() }
     }
 
-    /// Starts on the next block if the kernel has handed it over.
+    /// Starts the next block. `None` if the kernel has not handed it over yet.
     fn next_block(&mut self) -> Option<(usize, u32)> {
         if self.status().load(Ordering::Acquire) & USER == 0 {
             return None;
         }
-        // struct tpacket_hdr_v1 behind version and offset_to_priv: block_status, num_pkts, offset_to_first_pkt.
+        // Layout of struct tpacket_hdr_v1 after version and offset_to_priv: block_status, num_pkts,
+        // offset_to_first_pkt.
         Some((self.descriptor(STATUS_AT + 8) as usize, self.descriptor(STATUS_AT + 4)))
     }
 
@@ -107,15 +111,15 @@ impl PacketReceiver {
         self.reading = None;
     }
 
-    /// The frame at an offset of the current block, its stamp, and the distance to the next.
+    /// The frame at an offset of the current block, its timestamp, and the distance to the next frame.
     fn frame(&self, at: usize) -> (&[u8], u64, usize) {
         assert!(at + size_of::<libc::tpacket3_hdr>() <= BLOCK_BYTES);
-        // SAFETY: the kernel laid a header at this offset of a block that is ours, aligned to 16 bytes.
+        // SAFETY: the kernel placed a header at this offset of a block that this process owns, aligned to 16 bytes.
         let head = unsafe { &*self.block_at().add(at).cast::<libc::tpacket3_hdr>() };
         let (from, length) = (at + usize::from(head.tp_mac), head.tp_snaplen as usize);
         assert!(from <= BLOCK_BYTES, "the kernel names offsets within the block");
         let length = length.min(BLOCK_BYTES - from);
-        // SAFETY: in bounds by the line above, in a block that stays ours until `release`, which takes `&mut self`.
+        // SAFETY: in bounds by the line above; the process owns the block until `release`, which takes `&mut self`.
         let bytes = unsafe { std::slice::from_raw_parts(self.block_at().add(from), length) };
         (bytes, u64::from(head.tp_sec) * 1_000_000_000 + u64::from(head.tp_nsec), head.tp_next_offset as usize)
     }
@@ -144,7 +148,7 @@ impl Receiver for PacketReceiver {
     }
 
     fn missed(&mut self) -> Result<u64, WireError> {
-        // The ring of a port that went down or away just stays empty.
+        // The ring of a port that went down or away just stays empty, so check the port.
         watch::fault(&self.fd, &self.interface)?;
         let mut counts = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! AF_PACKET sockets bound to a port, and what they report of it.
+//! AF_PACKET sockets bound to a port, and their error reports about it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -8,14 +8,14 @@ use nix::sys::socket::{getsockopt, sockopt};
 use crate::error::WireError;
 use crate::transmit::interface::{check_link, explained};
 
-/// IEEE 802 "local experimental": only private experiments use it.
+/// IEEE 802 "local experimental" EtherType: only private experiments use it.
 const NOBODYS: u16 = 0x88b5;
 
-/// A packet socket that is not bound yet and receives nothing.
+/// Opens a packet socket that is not bound yet and receives nothing.
 pub(in crate::forward) fn open(interface: &str) -> Result<(OwnedFd, u32), WireError> {
     let action = || format!("open a packet socket to receive on interface {interface}");
     let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
-    // SAFETY: plain system call without pointers. Protocol 0: nothing is received before it is bound.
+    // SAFETY: plain system call without pointers. Protocol 0: the socket receives nothing before it is bound.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(WireError::last_os(action()));
@@ -24,7 +24,7 @@ pub(in crate::forward) fn open(interface: &str) -> Result<(OwnedFd, u32), WireEr
     Ok((unsafe { OwnedFd::from_raw_fd(fd) }, index))
 }
 
-/// From here on the socket receives the frames of a protocol that arrive at an interface.
+/// Binds the socket: from now on it receives the frames of a protocol that arrive at an interface.
 pub(in crate::forward) fn bind(fd: &OwnedFd, interface: &str, index: u32, protocol: u16) -> Result<(), WireError> {
     // SAFETY: sockaddr_ll is plain data, for which all zeroes is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -40,7 +40,7 @@ pub(in crate::forward) fn bind(fd: &OwnedFd, interface: &str, index: u32, protoc
     Ok(())
 }
 
-/// An error if a bound socket's port went down or was removed; the kernel reports that once only.
+/// Fails if a bound socket's port went down or was removed. The kernel reports this only once.
 pub(super) fn fault(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     match getsockopt(fd, sockopt::SocketError) {
         Ok(error @ 1..) => {
@@ -51,7 +51,7 @@ pub(super) fn fault(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
     }
 }
 
-/// Notices that a port goes down or away, for a receiver whose own socket does not report.
+/// Notices that a port went down or away, for a receiver whose own socket does not report it.
 #[derive(Debug)]
 pub(super) struct Watch {
     fd: OwnedFd,
@@ -59,19 +59,19 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts watching.
+    /// Starts watching a port.
     pub(super) fn new(interface: &str) -> Result<Self, WireError> {
         let (fd, index) = open(interface)?;
         bind(&fd, interface, index, NOBODYS)?;
         Ok(Self { fd, interface: interface.to_owned() })
     }
 
-    /// An error while it has no carrier.
+    /// Fails while the port has no carrier.
     pub(super) fn check_link(&self) -> Result<(), WireError> {
         check_link(&self.fd, &self.interface)
     }
 
-    /// An error if the port went down or was removed.
+    /// Fails if the port went down or was removed.
     pub(super) fn check(&self) -> Result<(), WireError> {
         fault(&self.fd, &self.interface)
     }

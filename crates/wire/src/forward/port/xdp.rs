@@ -1,5 +1,5 @@
-//! AF_XDP sender: the kernel takes each frame from memory shared once, in place where the driver can (zero-copy), else
-//! as a copy. On a veth, where it copies, it is faster than an AF_PACKET ring (bench/rfc2544).
+//! AF_XDP sender: the kernel takes each frame from shared memory, in place if the driver supports it (zero-copy),
+//! otherwise as a copy. On a veth, where it copies, it is faster than an AF_PACKET ring (bench/rfc2544).
 
 mod receiver;
 mod socket;
@@ -19,32 +19,32 @@ use crate::transmit::interface::{asking_socket, check_carrier, check_link, expla
 pub use receiver::XdpReceiver;
 pub(super) use socket::SharedUmem;
 
-/// Frames of shared memory, and slots of the rings: twice what two backlogs of 1000 on the way hold, and no more memory
-/// than an ordinary user may lock (8 MiB).
+/// Number of frames of shared memory, and of slots of the rings: twice what two backlogs of 1000 on the path hold, and
+/// no more memory than an ordinary user may lock (8 MiB).
 const SLOTS: u32 = 4096;
-/// Bytes of a frame of shared memory: a page is the most, and takes half the frames.
+/// Bytes of a frame of shared memory. The maximum is a page; then there are half as many frames.
 const SMALL: usize = 2048;
 const PAGE: usize = 4096;
-/// How long the kernel may leave staged frames where they are before the port counts as dead.
+/// If the kernel leaves staged frames in the ring for this long, the port counts as dead.
 const STUCK: Duration = Duration::from_secs(1);
-/// How long a driver may take to come back from setting its queue up for zero-copy.
+/// Time allowed for a driver to bring the link back after it set its queue up for zero-copy.
 const LINK_BACK: Duration = Duration::from_secs(10);
 
-/// An AF_XDP socket that sends.
+/// A sending AF_XDP socket.
 #[derive(Debug)]
 pub struct XdpSender {
     socket: Socket,
     interface: String,
-    /// For checks whether the interface still exists.
+    /// Socket for checks whether the interface still exists.
     asking: OwnedFd,
-    /// Frames of shared memory that are ours.
+    /// Addresses of frames that this process owns.
     free: Vec<u64>,
     longest: usize,
-    /// Our end of the transmit ring.
+    /// Index of this process in the transmit ring.
     produced: u32,
     staged: u32,
     max_burst: usize,
-    /// Keeps the driver's XDP on.
+    /// Keeps the driver's XDP mode enabled.
     _passing: Option<ToSockets>,
 }
 
@@ -55,17 +55,18 @@ impl XdpSender {
     /// Longest frame without FCS that fits (bytes).
     pub const LONGEST: usize = PAGE;
 
-    /// Opens a socket on the first queue of an interface in the calling thread's network namespace; every frame of
-    /// shared memory begins as `filler`.
+    /// Opens a socket on the first queue of an interface in the calling thread's network namespace. Every frame of
+    /// shared memory starts as `filler`.
     ///
     /// # Errors
-    /// There is no such interface, it has no carrier, a frame does not fit a page, another socket has the queue, or the
-    /// kernel refuses (it takes CAP_NET_RAW).
+    /// There is no such interface, it has no carrier, a frame does not fit into a page, another socket uses the queue,
+    /// or the kernel refuses (it requires CAP_NET_RAW).
     pub fn open(interface: &str, filler: &[u8], max_burst: usize) -> Result<Self, WireError> {
         Self::open_beside(interface, filler, max_burst, None)
     }
 
-    /// The same with memory for a receiver at the same queue, of frames up to so many bytes without FCS.
+    /// Like [`Self::open`]. With `received`, also allocates memory for a receiver on the same queue, for frames of up
+    /// to that many bytes without FCS.
     pub(super) fn open_beside(
         interface: &str,
         filler: &[u8],
@@ -85,7 +86,7 @@ impl XdpSender {
         grow_send_buffer(&socket.fd);
         let mut passing = None;
         if socket.zero_copy {
-            // The receiver's program does as well.
+            // The receiver's program keeps the XDP mode enabled, too.
             if received.is_none() {
                 passing = switch_on(interface, index)?;
             }
@@ -106,19 +107,19 @@ impl XdpSender {
         })
     }
 
-    /// The shared memory for a receiver at the same queue; None after the first call.
+    /// The shared memory for a receiver on the same queue. `None` after the first call.
     pub(super) fn lend(&mut self) -> Option<SharedUmem> {
         self.socket.lent.take()
     }
 
-    /// Takes back the frames that the kernel has done with.
+    /// Takes back the frames that the kernel has sent.
     #[inline]
     fn reap(&mut self) {
         let free = &mut self.free;
         self.socket.completion.drain(|frame| free.push(frame));
     }
 
-    /// Frames handed over that the kernel has not looked at yet.
+    /// Number of frames handed over that the kernel has not processed yet.
     fn waiting(&self) -> u32 {
         self.produced.wrapping_sub(self.socket.transmit.consumer().load(Ordering::Acquire))
     }
@@ -128,8 +129,8 @@ impl XdpSender {
         explained(&self.asking, &self.interface, error)
     }
 
-    /// Has the kernel copy every staged frame. A call ends early if the next hop refuses a frame, which is then lost, or
-    /// if there is no room, in which case the frame is still to be sent.
+    /// Makes the kernel copy every staged frame. A call ends early if the next hop refuses a frame, which is then lost.
+    /// It also ends early for lack of room; then the frame is still to be sent.
     fn copy(&mut self, kicked: &mut SendOutcome) -> Result<(), WireError> {
         let mut idle_since = None;
         let mut waiting = self.waiting();
@@ -154,7 +155,7 @@ impl XdpSender {
         Ok(())
     }
 
-    /// Wakes a driver that reads the frames itself, if it needs a call.
+    /// Wakes a driver that reads the frames in place, if it needs a system call.
     fn wake(&self) -> Result<(), WireError> {
         if !self.socket.transmit.needs_call() {
             return Ok(());
@@ -166,8 +167,8 @@ impl XdpSender {
     }
 }
 
-/// Drivers send in place only while some XDP program is attached (igb, ixgbe, i40e and ice refuse to be woken else): one that
-/// leaves every frame to the kernel. None if another program is attached.
+/// Attaches an XDP program that passes every frame to the kernel: some drivers (igb, ixgbe, i40e, ice) send in place
+/// only while an XDP program is attached. `None` if another program is attached.
 fn switch_on(interface: &str, index: u32) -> Result<Option<ToSockets>, WireError> {
     match ToSockets::attach(index, 1, Mode::Native) {
         Ok(program) => Ok(Some(program)),
@@ -197,7 +198,7 @@ impl Sender for XdpSender {
         }
         let Some(frame) = self.free.pop() else { return false };
         write(self.socket.frames.at(frame, length));
-        // There are as many slots as frames, so that a slot is free while a frame is.
+        // There are as many slots as frames, so that every free frame has a free slot.
         let entry = libc::xdp_desc { addr: frame, len: length as u32, options: 0 };
         self.socket.transmit.put(self.produced.wrapping_add(self.staged), entry);
         self.staged += 1;

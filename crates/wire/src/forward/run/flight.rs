@@ -1,4 +1,4 @@
-//! One direction of a trial under way: its schedule, its counts, and how a trial is sent and ended.
+//! One direction of a running trial: its schedule and its counts, and how the trial sends and ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,23 +13,23 @@ use crate::replay::Replay;
 use crate::transmit::SendOutcome;
 use crate::verdict::TesterCounts;
 
-/// Longest time a burst may take \[ns\].
+/// Longest duration of a burst \[ns\].
 const BURST_NS: u64 = 60_000_000_000;
-/// Frames read between two checks of the schedule: about 5 us.
+/// Number of frames read between two checks of the schedule: about 5 us.
 const READ_AT_ONCE: usize = 32;
-/// How often the offset of the kernel's clock is read again and the sink's port is checked \[ns\].
+/// Interval of reading the offset of the kernel's clock and of checking the sink's port \[ns\].
 const LOOK_NS: u64 = 100_000_000;
 
-/// One direction of a trial under way.
+/// One direction of a running trial.
 pub(super) struct Flight<'a> {
     lane: &'a mut Lane,
     account: Account,
     tag: u16,
-    /// The frame sent through a socket of its own, which reports when it left.
+    /// Sequence number of the frame that is sent through its own socket, which reports when it left.
     alone: Option<u64>,
     frames: u64,
     gap_ns: f64,
-    /// A capture whose times are replayed, and by how much its gaps are stretched.
+    /// A capture whose times are replayed, and the factor by which its gaps are stretched.
     replay: Option<(Arc<Replay>, f64)>,
     start_ns: u64,
     max_burst: usize,
@@ -39,12 +39,12 @@ pub(super) struct Flight<'a> {
     gap_error: Latency,
     last_kick_ns: Option<u64>,
     first_kick_ns: Option<u64>,
-    /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` and when it was read.
+    /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` \[ns\], at the last read.
     offset_ns: i64,
     /// Largest error bound of the offset in this trial \[ns\].
     offset_off_ns: u64,
     looked_ns: u64,
-    /// Frames that found the sink's ring full.
+    /// Number of frames that found the sink's ring full.
     missed: u64,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Flight<'a> {
         self.next >= self.frames
     }
 
-    /// Sends what is due, up to a burst.
+    /// Sends the frames that are due, up to one burst.
     #[inline]
     fn send_due(&mut self, now_ns: u64) -> Result<(), WireError> {
         let (first, tag) = (self.next, self.tag);
@@ -121,7 +121,7 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// Sends the tagged frame, behind those before it.
+    /// Sends the tagged frame, after the frames before it.
     fn send_alone(&mut self, now_ns: u64) -> Result<(), WireError> {
         let (sequence, tag) = (self.next, self.tag);
         let Lane { templates, tags, .. } = &mut *self.lane;
@@ -134,14 +134,14 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// Records the lateness of each frame of a burst and the error of its gap to the one before.
+    /// Records the lateness of each frame of a burst, and the error of its gap to the previous frame.
     #[inline]
     fn record(&mut self, first: u64, now_ns: u64) {
         let mut before_ns = self.due_ns(first.saturating_sub(1));
         for sequence in first..self.next {
             let due_ns = self.due_ns(sequence);
             self.lateness.record_ns(now_ns - due_ns);
-            // Frames of one kick follow one another with no gap.
+            // Frames of one kick follow each other without a gap.
             if sequence > first && self.replay.is_some() {
                 self.gap_error.record_ns(due_ns - before_ns);
             } else if sequence == first
@@ -173,7 +173,7 @@ impl<'a> Flight<'a> {
         })
     }
 
-    /// Periodic checks. A sink that died ends the trial here.
+    /// Makes periodic checks. Fails if the sink's port has failed.
     fn look_around(&mut self, now_ns: u64) -> Result<(), WireError> {
         if now_ns.saturating_sub(self.looked_ns) > LOOK_NS {
             let (offset_ns, off_ns) = clock::realtime_minus_monotonic();
@@ -186,12 +186,12 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// `ticker_off_ns`: error bound of the sender's clock.
+    /// Makes the report. `ticker_off_ns` is the error bound of the sender's clock \[ns\].
     pub(super) fn report(self, ticker_off_ns: u64) -> Result<DirectionReport, WireError> {
         let missed = self.missed + self.lane.receiver.missed()?;
         self.lane.check()?;
         let tagged_s = self.account.tagged_ns.map(|ns| ns as f64 * 1e-9);
-        // The stamps of a frame that did not arrive give no latency.
+        // The timestamps of a frame that did not arrive give no latency.
         let stamped = match &mut self.lane.tags {
             Some(tags) if tagged_s.is_some() => tags.end()?,
             _ => None,
@@ -217,7 +217,7 @@ impl<'a> Flight<'a> {
     }
 }
 
-/// Sends until all is sent, the time is over, or it is stopped; true if stopped.
+/// Sends until all frames are sent, the time is over, or `stop` is set. Returns true if stopped.
 pub(super) fn send(
     flights: &mut [Flight<'_>],
     trial: &Trial,

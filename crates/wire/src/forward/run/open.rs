@@ -1,50 +1,50 @@
-//! The rings of a direction's two ports, and who stamps frames there.
+//! Opens the rings of a direction's two ports, and finds out who stamps frames there.
 
 use super::super::frame::Templates;
 use super::super::port::{self, OpenReceiver, OpenSender};
 use super::super::stamps::{End, Stamps, Tagger, Tap};
-use super::{By, Direction, Port, PortStamps};
+use super::{Direction, Methods, Port, PortStamps};
 use crate::error::WireError;
 use crate::thread::Placement;
 
-/// Where frames leave.
+/// The port where frames leave, opened.
 pub(super) struct Near {
     pub(super) opened: OpenSender,
     pub(super) stamps: PortStamps,
     pub(super) tagger: Option<Tagger>,
 }
 
-/// Where they arrive.
+/// The port where frames arrive, opened.
 pub(super) struct Far {
     pub(super) opened: OpenReceiver,
     pub(super) stamps: PortStamps,
     pub(super) tap: Option<Tap>,
 }
 
-/// Moves the thread to a port's namespace; who stamps frames there.
-fn enter(port: &Port, by: By, end: End) -> Result<PortStamps, WireError> {
+/// Moves the thread into a port's namespace. Returns the timestamps that the port offers.
+fn enter(port: &Port, by: Methods, end: End) -> Result<PortStamps, WireError> {
     Placement { netns: port.netns.clone(), ..Placement::default() }.enter()?;
     let stamps = PortStamps::of(&port.interface);
     by.stamps.check(&stamps, end)?;
     Ok(stamps)
 }
 
-/// The stamps that need sockets of their own for the tagged frame; None for those of the application.
-fn asked(by: By) -> Option<Stamps> {
+/// The timestamps that need sockets of their own for the tagged frame. `None` for the application's clock.
+fn asked(by: Methods) -> Option<Stamps> {
     Some(by.stamps).filter(|stamps| *stamps != Stamps::Application)
 }
 
-/// The sender of every direction. At a port where frames arrive too it has memory to share.
+/// Opens the sender of every direction. At a port that also receives, it has memory to share.
 pub(super) fn senders(
     directions: &[Direction],
     templates: &[Templates],
-    by: By,
+    by: Methods,
     max_burst: usize,
 ) -> Result<Vec<Near>, WireError> {
     let one = |(direction, own): (&Direction, &Templates)| {
         let port = &direction.from;
         let stamps = enter(port, by, End::Near)?;
-        // The direction back, whose frames arrive at the same port.
+        // Find the opposite direction, whose frames arrive at this port.
         let back = directions.iter().position(|other| other.to == *port && by.receive.tries_xdp(&port.interface));
         let received = back.map(|back| templates[back].longest());
         let opened = port::open_sender_beside(by.send, &port.interface, own.filler(), max_burst, received)?;
@@ -54,11 +54,11 @@ pub(super) fn senders(
     directions.iter().zip(templates).map(one).collect()
 }
 
-/// The receiver of every direction. It uses the memory that a sender at the same port shares.
+/// Opens the receiver of every direction. It uses the memory that a sender at the same port shares.
 pub(super) fn receivers(
     directions: &[Direction],
     templates: &[Templates],
-    by: By,
+    by: Methods,
     senders: &mut [Near],
 ) -> Result<Vec<Far>, WireError> {
     let mut one = |(direction, own): (&Direction, &Templates)| {

@@ -1,19 +1,19 @@
-//! A bench on a thread of its own.
+//! [`Remote`]: a bench on a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Bench, By, Direction, Tester, Trial, TrialReport};
+use super::{Bench, Direction, Methods, Tester, Trial, TrialReport};
 use crate::error::WireError;
 use crate::thread::Placement;
 
 /// The thread's name in errors.
 const NAME: &str = "sender's and sink's";
 
-/// Commands to a bench on a thread of its own.
+/// A command to the bench's thread: a trial, and where to send its result.
 type TrialCommand = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
 
-/// A bench on a thread of its own, in its place.
+/// A bench on a thread of its own, with its own placement.
 #[derive(Debug)]
 pub struct Remote {
     orders: Option<std::sync::mpsc::Sender<TrialCommand>>,
@@ -22,13 +22,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Starts the thread and opens the rings there; `stop` ends a trial early.
+    /// Starts the thread and opens the rings on it. `stop` ends a trial early.
     ///
     /// # Errors
-    /// As [`Bench::open`].
+    /// See [`Bench::open`].
     pub fn start(
         directions: Vec<Direction>,
-        by: By,
+        by: Methods,
         max_burst: usize,
         placement: Placement,
         stop: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ impl Remote {
             Ok(mut bench) => {
                 drop(ready.send(Ok(bench.tester().clone())));
                 for (trial, answer) in inbox {
-                    // If the receiver is gone, nothing needs the result.
+                    // If nobody waits for the result, it is not needed.
                     drop(answer.send(bench.run(&trial, &stop)));
                 }
             }
@@ -63,15 +63,15 @@ impl Remote {
         }
     }
 
-    /// How frames are sent, taken in and stamped.
+    /// The methods of sending, receiving and stamping in use.
     pub fn tester(&self) -> &Tester {
         &self.tester
     }
 
-    /// Runs a trial and waits for it.
+    /// Runs a trial and waits for its end.
     ///
     /// # Errors
-    /// As [`Bench::run`]; or the thread died.
+    /// See [`Bench::run`]; or the thread died.
     pub fn run(&mut self, trial: Trial) -> Result<TrialReport, WireError> {
         let (answer, answered) = std::sync::mpsc::channel();
         let asked = self.orders.as_ref().is_some_and(|orders| orders.send((trial, answer)).is_ok());
@@ -93,7 +93,7 @@ impl Drop for Remote {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was reported to the caller of the trial.
+            // A panic has been reported to the caller of the trial.
             let _ = thread.join();
         }
     }

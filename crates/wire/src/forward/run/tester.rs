@@ -1,4 +1,4 @@
-//! How frames are sent, received and stamped.
+//! Methods of sending, receiving and stamping frames.
 
 use netcliff_host::nic::ethtool::{self, TimeStamps};
 use serde::{Deserialize, Serialize};
@@ -7,19 +7,19 @@ use super::super::port::{ReceiveBy, Receiving, SendBy, Sending};
 use super::super::stamps::Stamps;
 use crate::error::WireError;
 
-/// Requested ways to send, receive and stamp frames.
+/// The requested methods of sending, receiving and stamping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct By {
-    /// The sender.
+pub struct Methods {
+    /// Method of sending.
     pub send: SendBy,
-    /// The receiver.
+    /// Method of receiving.
     pub receive: ReceiveBy,
-    /// Whose clock tagged frames are stamped by.
+    /// Clock that stamps the tagged frames.
     pub stamps: Stamps,
 }
 
-impl By {
-    /// An XDP program takes frames before the kernel or a packet socket sees their stamps.
+impl Methods {
+    /// Refuses timestamps with XDP: an XDP program takes frames before the kernel or a packet socket stamps them.
     pub(super) fn checked(self) -> Result<Self, WireError> {
         match (self.stamps, self.receive) {
             (Stamps::Application, _) => Ok(self),
@@ -33,30 +33,31 @@ impl By {
     }
 }
 
-/// How frames are sent, taken in and stamped. Of the first direction; the others are alike.
+/// The methods of sending, receiving and stamping in use. They are those of the first direction; the others have the
+/// same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tester {
-    /// What sends.
+    /// Method of sending.
     pub sending: Sending,
-    /// Why that is not AF_XDP although it was to be tried.
+    /// Why the sender does not use AF_XDP although that was tried. `None` otherwise.
     pub not_sent_by_xdp: Option<String>,
-    /// What takes in.
+    /// Method of receiving.
     pub receiving: Receiving,
-    /// Why that is not AF_XDP although it was to be tried.
+    /// Why the receiver does not use AF_XDP although that was tried. `None` otherwise.
     pub not_received_by_xdp: Option<String>,
-    /// Whose clock tagged frames are stamped by.
+    /// Clock that stamps the tagged frames.
     pub stamps: Stamps,
-    /// The stamps that each port offers, the sink's first.
+    /// The timestamps that each port offers, the sink's port first.
     pub ports: Vec<PortStamps>,
 }
 
-/// Who could put times on a port's frames.
+/// The timestamps that a port offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortStamps {
-    /// The port.
+    /// Name of the interface.
     pub interface: String,
-    /// What it offers; None: the kernel does not say.
+    /// The timestamps offered. `None` if the kernel does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<TimeStamps>,
 }

@@ -14,41 +14,41 @@ use crate::forward::port::watch;
 use crate::transmit::SendOutcome;
 use crate::transmit::interface::{packet_socket, set_packet_option};
 
-/// SCM_TSTAMP_SND, linux/errqueue.h: the time at which the driver or the device had the frame.
+/// SCM_TSTAMP_SND, linux/errqueue.h: the time at which the driver or the device sent the frame.
 const SENT: u32 = 0;
 /// PACKET_TX_TIMESTAMP, linux/if_packet.h.
 const PACKET_TX_TIMESTAMP: libc::c_int = 16;
 
-/// Times of one frame at one port; None: not reported.
+/// Timestamps of one frame at one port. `None`: not reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Times {
-    /// By the kernel [ns of `CLOCK_REALTIME`].
+    /// Timestamp of the kernel [ns of `CLOCK_REALTIME`].
     pub(super) software_ns: Option<i64>,
-    /// By the device [ns of its clock].
+    /// Timestamp of the device [ns of its clock].
     pub(super) hardware_ns: Option<i64>,
 }
 
 impl Times {
-    /// By the clock requested.
+    /// The timestamp by the requested clock.
     pub(super) fn by(&self, stamps: Stamps) -> Option<i64> {
         if stamps == Stamps::Hardware { self.hardware_ns } else { self.software_ns }
     }
 
-    /// The kernel reports the two in separate messages, each once.
+    /// Merges another message: the kernel reports the two timestamps separately, each once.
     fn add(&mut self, other: Self) {
         self.software_ns = self.software_ns.or(other.software_ns);
         self.hardware_ns = self.hardware_ns.or(other.hardware_ns);
     }
 }
 
-/// Sends one frame at a time and reads the stamps of its leaving.
+/// Sends one frame at a time and reads the timestamps of its departure.
 #[derive(Debug)]
 pub(in crate::forward) struct Tagger {
     fd: OwnedFd,
     on: String,
     stamps: Stamps,
     frame: Vec<u8>,
-    /// The kernel counts what a socket sends: the number of the next.
+    /// Number of the next frame, as the kernel counts the frames that the socket sends.
     next: u32,
     sent: Option<Sent>,
 }
@@ -62,7 +62,7 @@ struct Sent {
 }
 
 impl Tagger {
-    /// For frames like `filler`, in the calling thread's network namespace.
+    /// Opens a socket for frames like `filler`, in the calling thread's network namespace.
     pub(in crate::forward) fn open(interface: &str, filler: &[u8], stamps: Stamps) -> Result<Self, WireError> {
         let fd = packet_socket(interface)?;
         let on = format!(" on interface {interface}");
@@ -77,7 +77,7 @@ impl Tagger {
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
         if self.stamps == Stamps::Hardware {
-            // Both: without the last flag the kernel withholds its own stamp if the device stamps.
+            // Request both: without the last flag the kernel withholds its own timestamp if the device stamps.
             flags |= libc::SOF_TIMESTAMPING_TX_HARDWARE
                 | libc::SOF_TIMESTAMPING_RAW_HARDWARE
                 | libc::SOF_TIMESTAMPING_OPT_TX_SWHW;
@@ -86,14 +86,14 @@ impl Tagger {
         set_flags(&self.fd, flags)
     }
 
-    /// Forgets the frame before.
+    /// Discards the timestamps of the previous frame.
     pub(super) fn clear(&mut self) -> Result<(), WireError> {
-        while told(&self.fd, MsgFlags::MSG_ERRQUEUE)?.is_some() {}
+        while next_event(&self.fd, MsgFlags::MSG_ERRQUEUE)?.is_some() {}
         self.sent = None;
         Ok(())
     }
 
-    /// Sends a frame of `length` bytes that `write` makes.
+    /// Sends a frame of `length` bytes that `write` builds.
     pub(super) fn send(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> Result<SendOutcome, WireError> {
         let written_ns = clock::realtime_ns() as i64;
         let frame = &mut self.frame[..length];
@@ -109,33 +109,33 @@ impl Tagger {
         }
         let error = std::io::Error::last_os_error();
         kicked.book(error, &self.on)?;
-        // Whether the kernel counted a frame that it could not send depends on how far it got.
+        // Whether the kernel counts a frame that it could not send is unknown, so restart the numbering.
         self.count_anew()?;
         self.next = 0;
         Ok(kicked)
     }
 
-    /// When the frame was about to be written and when it left, as far as is known now; None if there was none.
+    /// Time just before the frame was written, and the departure timestamps known so far. `None` if no frame was sent.
     pub(super) fn times(&mut self) -> Result<Option<(i64, Times)>, WireError> {
         let Some(sent) = &mut self.sent else { return Ok(None) };
-        while let Some(told) = told(&self.fd, MsgFlags::MSG_ERRQUEUE)? {
-            // Another number is of an earlier frame, whose stamp was late.
-            if told.number == Some(sent.number) {
-                sent.left.add(told.times);
+        while let Some(event) = next_event(&self.fd, MsgFlags::MSG_ERRQUEUE)? {
+            // Another number belongs to an earlier frame, whose timestamp was late.
+            if event.number == Some(sent.number) {
+                sent.left.add(event.times);
             }
         }
         Ok(Some((sent.written_ns, sent.left)))
     }
 }
 
-/// Receives one frame and the stamps of its arrival.
+/// Receives one frame and the timestamps of its arrival.
 #[derive(Debug)]
 pub(in crate::forward) struct Tap {
     fd: OwnedFd,
 }
 
 impl Tap {
-    /// At an interface in the calling thread's network namespace; nothing passes yet.
+    /// Opens a socket at an interface in the calling thread's network namespace. Its filter passes nothing yet.
     pub(in crate::forward) fn open(interface: &str, stamps: Stamps) -> Result<Self, WireError> {
         let (fd, index) = watch::open(interface)?;
         set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING, &1i32, "ignore what is sent")?;
@@ -149,16 +149,16 @@ impl Tap {
         Ok(Self { fd })
     }
 
-    /// Passes the frame with this tag and number from here on; `label_at` is the offset of its label.
+    /// From now on passes only the frame with this tag and number. `label_at` is the offset of the label.
     pub(super) fn wait_for(&self, tag: u16, sequence: u64, label_at: usize) -> Result<(), WireError> {
         filter(&self.fd, &only(tag, sequence, label_at))?;
-        while told(&self.fd, MsgFlags::empty())?.is_some() {}
+        while next_event(&self.fd, MsgFlags::empty())?.is_some() {}
         Ok(())
     }
 
-    /// When it arrived; None if it did not. A second copy of it is not read.
+    /// Timestamps of the frame's arrival. `None` if it did not arrive. A second copy of the frame is not read.
     pub(super) fn times(&self) -> Result<Option<Times>, WireError> {
-        Ok(told(&self.fd, MsgFlags::empty())?.map(|told| told.times))
+        Ok(next_event(&self.fd, MsgFlags::empty())?.map(|event| event.times))
     }
 }
 
@@ -168,10 +168,10 @@ const fn statement(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
-/// Tag and sequence number of a label are compared, see [`crate::forward::frame`].
+/// Builds a filter that compares tag and sequence number of a label, see [`crate::forward::frame`].
 fn only(tag: u16, sequence: u64, label_at: usize) -> [libc::sock_filter; 8] {
     let load = |size, at: usize| statement(libc::BPF_LD | size | libc::BPF_ABS, (label_at + at) as u32);
-    // A frame that is not equal skips what is left but for the last line.
+    // A frame that differs skips the remaining lines except the last.
     let equal = |k, left| libc::sock_filter { jf: left, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k) };
     [
         load(libc::BPF_H, 0),
@@ -180,7 +180,7 @@ fn only(tag: u16, sequence: u64, label_at: usize) -> [libc::sock_filter; 8] {
         equal((sequence >> 32) as u32 & 0xffff, 3),
         load(libc::BPF_W, 6),
         equal(sequence as u32, 1),
-        // One byte is enough: what counts is the time.
+        // Pass one byte: only the timestamp matters.
         statement(libc::BPF_RET | libc::BPF_K, 1),
         NOTHING,
     ]
@@ -188,7 +188,8 @@ fn only(tag: u16, sequence: u64, label_at: usize) -> [libc::sock_filter; 8] {
 
 fn filter(fd: &OwnedFd, program: &[libc::sock_filter]) -> Result<(), WireError> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the call.
+    // SAFETY: the pointer and length describe `program`, whose instructions the kernel only reads; both outlive the
+    // call.
     let done = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -206,16 +207,16 @@ fn set_flags(fd: &OwnedFd, flags: u32) -> Result<(), WireError> {
         .map_err(|error| WireError::system("ask for time stamps", error))
 }
 
-/// What a socket reports of one frame.
+/// A report of the kernel about one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct StampEvent {
     times: Times,
-    /// Which of the frames sent; None for one that came.
+    /// Number of the frame sent. `None` for a received frame.
     number: Option<u32>,
 }
 
-/// The kernel's next report, if there is one.
-fn told(fd: &OwnedFd, queue: MsgFlags) -> Result<Option<Told>, WireError> {
+/// Reads the kernel's next report. `None` if there is none.
+fn next_event(fd: &OwnedFd, queue: MsgFlags) -> Result<Option<StampEvent>, WireError> {
     let failed = |error: Errno| WireError::system("read a time stamp", error);
     let mut space = nix::cmsg_space!([libc::timespec; 3], [u8; 128]);
     let mut byte = [0];
@@ -229,32 +230,32 @@ fn told(fd: &OwnedFd, queue: MsgFlags) -> Result<Option<Told>, WireError> {
             Err(error) => return Err(failed(error)),
         }
     };
-    let mut told = Told::default();
+    let mut event = StampEvent::default();
     for part in message.cmsgs().map_err(failed)? {
         match part {
             ControlMessageOwned::ScmTimestampsns(stamps) => {
-                told.times = Times { software_ns: ns(stamps.system), hardware_ns: ns(stamps.hw_raw) };
+                event.times = Times { software_ns: ns(stamps.system), hardware_ns: ns(stamps.hw_raw) };
             }
             ControlMessageOwned::Unknown(part)
                 if (part.cmsg_header.cmsg_level, part.cmsg_header.cmsg_type)
                     == (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) =>
             {
-                told.number = number(&part.data_bytes);
+                event.number = number(&part.data_bytes);
             }
             _ => {}
         }
     }
-    Ok(Some(told))
+    Ok(Some(event))
 }
 
-/// The kernel leaves zero where it has none.
+/// Converts a timestamp to ns. `None` for zero, which the kernel uses for a missing timestamp.
 fn ns(time: TimeSpec) -> Option<i64> {
     let ns = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
     (ns != 0).then_some(ns)
 }
 
-/// Number of the frame in a `struct sock_extended_err` (ee_errno, ee_origin at 4, ee_info at 8, ee_data at 12) that reports its
-/// leaving.
+/// Number of the frame whose departure a `struct sock_extended_err` reports (ee_errno, ee_origin at 4, ee_info at 8,
+/// ee_data at 12).
 fn number(bytes: &[u8]) -> Option<u32> {
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let of_time = *bytes.get(4)? == libc::SO_EE_ORIGIN_TIMESTAMPING;
@@ -267,16 +268,16 @@ mod tests {
 
     #[test]
     fn which_frame_left() {
-        let told = |origin: u8, info: u32, data: u32| {
+        let number_of = |origin: u8, info: u32, data: u32| {
             let mut bytes = vec![42, 0, 0, 0, origin, 0, 0, 0];
             bytes.extend(info.to_ne_bytes());
             bytes.extend(data.to_ne_bytes());
             number(&bytes)
         };
-        assert_eq!(told(libc::SO_EE_ORIGIN_TIMESTAMPING, SENT, 7), Some(7));
-        // Of its way through a queueing discipline, and an error of the network.
-        assert_eq!(told(libc::SO_EE_ORIGIN_TIMESTAMPING, 1, 7), None);
-        assert_eq!(told(1, SENT, 7), None);
+        assert_eq!(number_of(libc::SO_EE_ORIGIN_TIMESTAMPING, SENT, 7), Some(7));
+        // The first report is from a queueing discipline, the second one is a network error.
+        assert_eq!(number_of(libc::SO_EE_ORIGIN_TIMESTAMPING, 1, 7), None);
+        assert_eq!(number_of(1, SENT, 7), None);
         assert_eq!(number(&[0; 11]), None);
     }
 

@@ -37,7 +37,7 @@ fn hardware_must_stamp_every_frame_and_have_a_clock() {
     };
     assert!(Stamps::Hardware.check(&port(Some(all)), End::Far).is_ok());
     let ptp = TimeStamps { hardware_receive_all: false, ..all };
-    // What leaves is stamped where its socket asks for it; what arrives by its protocol.
+    // Departures are stamped if the socket requests it; arrivals only for certain protocols.
     assert!(Stamps::Hardware.check(&port(Some(ptp)), End::Near).is_ok());
     assert!(refused(Stamps::Hardware, Some(ptp), End::Far).contains("PTP"));
     refused(Stamps::Hardware, Some(TimeStamps { clock: None, ..all }), End::Near);

@@ -1,30 +1,30 @@
-//! Orders and answers, without a network.
+//! Generator commands and their answers, without a network.
 
 use super::*;
 
-fn desk() -> (Arc<Desk>, Reverse) {
-    let desk = Arc::<Desk>::default();
+fn desk() -> (Arc<OrderQueue>, Reverse) {
+    let desk = Arc::<OrderQueue>::default();
     let fingerprint = Fingerprint::default();
     let reverse = Reverse { desk: Arc::clone(&desk), shares_clock: true, fingerprint, peer: "here".into() };
     (desk, reverse)
 }
 
-fn put(desk: &Desk, said: &Said) {
-    for piece in pieces(said) {
-        let piece = serde_json::to_value(piece).expect("plain data");
-        assert!(piece.to_string().len() < 40 << 10, "a message is bounded");
-        assert!(piece.to_string().bytes().filter(|byte| b"[{,".contains(byte)).count() < 10, "and so are its values");
-        desk.take(piece).expect("a part of it");
+fn put(desk: &OrderQueue, report: &ClientReport) {
+    for chunk in chunks_of(report) {
+        let chunk = serde_json::to_value(chunk).expect("plain data");
+        assert!(chunk.to_string().len() < 40 << 10, "a message is bounded");
+        assert!(chunk.to_string().bytes().filter(|byte| b"[{,".contains(byte)).count() < 10, "and so are its values");
+        desk.take(chunk).expect("a part of it");
     }
 }
 
 #[test]
 fn a_long_report_arrives_in_pieces() {
     let (desk, mut reverse) = desk();
-    put(&desk, &Said::Sent(7));
-    assert!(matches!(reverse.ask(), Ok(Asked::Sent(7))));
+    put(&desk, &ClientReport::Sent(7));
+    assert!(matches!(reverse.ask(), Ok(LoadProgress::Sent(7))));
     let failed = Some("[{,".repeat(30_000));
-    put(&desk, &Said::Ended(Box::new(LoadReport { sent: 9, failed: failed.clone(), ..LoadReport::default() })));
+    put(&desk, &ClientReport::Ended(Box::new(LoadReport { sent: 9, failed: failed.clone(), ..LoadReport::default() })));
     let report = reverse.ended().expect("it is here").expect("it has ended");
     assert_eq!((report.sent, report.failed), (9, failed));
 }
@@ -36,9 +36,11 @@ fn orders_wait_for_their_answer_and_end_with_the_client() {
     let client = std::thread::spawn(move || {
         loop {
             match theirs.next() {
-                Some(Order::Stop) => return put(&theirs, &Said::Ended(Box::default())),
-                Some(Order::Begin(_)) => put(&theirs, &Said::Refused("no link".into())),
-                Some(Order::Compute { id, job }) => put(&theirs, &Said::Computed(id, serde_json::json!([job]))),
+                Some(GeneratorCommand::Stop) => return put(&theirs, &ClientReport::Ended(Box::default())),
+                Some(GeneratorCommand::Begin(_)) => put(&theirs, &ClientReport::Refused("no link".into())),
+                Some(GeneratorCommand::Compute { id, job }) => {
+                    put(&theirs, &ClientReport::Computed(id, serde_json::json!([job])))
+                }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         }
@@ -70,6 +72,6 @@ fn orders_wait_for_their_answer_and_end_with_the_client() {
     assert!(desk.compute(serde_json::json!(7)).is_err());
     assert!(desk.take(serde_json::json!({ "text": "zz", "last": true })).is_err());
     assert!(desk.take(serde_json::json!({ "text": "00" })).is_err());
-    let unasked = pieces(&Said::Computed(9, serde_json::Value::Null));
+    let unasked = chunks_of(&ClientReport::Computed(9, serde_json::Value::Null));
     assert!(desk.take(serde_json::to_value(&unasked[0]).expect("plain data")).is_err(), "nobody ordered it");
 }

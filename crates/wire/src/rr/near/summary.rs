@@ -1,4 +1,4 @@
-//! From what the flows counted to the report.
+//! Makes the report from the counts of the flows.
 
 use netcliff_host::cpu::system::SystemShares;
 use netcliff_host::cpu::{CpuSplit, Method};
@@ -106,12 +106,12 @@ fn threads(cpu_s: f64, used: Option<Hardware>, elapsed_s: f64, count: u64) -> Op
     })
 }
 
-/// What all flows used; None where one has no counters.
+/// Sum of the hardware counters of all flows. `None` if one flow has no counters.
 fn used_by(flows: &[Counts]) -> Option<Hardware> {
     flows.iter().map(|flow| flow.hardware).reduce(|sum, next| Some(sum?.plus(next?))).flatten()
 }
 
-/// The host by its kernel's ticks.
+/// CPU cost of the host, by the kernel's ticks.
 fn ticks(shares: &[SystemShares], window_s: f64, transactions: u64) -> Option<HostCost> {
     let busy_s = shares.iter().map(SystemShares::used_s).sum();
     by_ticks(busy_s, window_s, transactions).filter(|_| !shares.is_empty())
@@ -142,7 +142,7 @@ fn far_host(from: &ServerCount, to: &ServerCount) -> Option<HostCost> {
     by_ticks(to.host_busy_s? - from.host_busy_s?, to.at_s - from.at_s, to.responses - from.responses)
 }
 
-/// None where the far end's host is this one, or does not report.
+/// Ticks of the far end's host. `None` if it is this host, or does not report them.
 fn far_ticks<'a>(near: &Near<'_>, measured: &'a Measured) -> Option<&'a [SystemShares]> {
     measured.far.1.as_ref().filter(|_| !near.same_host)?.ticks.as_deref()
 }

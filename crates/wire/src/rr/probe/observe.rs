@@ -1,4 +1,4 @@
-//! The queues beside a probe: those of the observed sockets, and those that all flows share.
+//! Queue lengths during a probe: those of the observed sockets, and those that all flows share.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -14,47 +14,47 @@ use crate::error::WireError;
 use crate::sockopt;
 use crate::thread::Placement;
 
-/// How often the queues are looked at: twenty times a second see a queue that stands.
+/// Interval between looks at the queues: twenty times a second reveals a standing queue.
 const EVERY: Duration = Duration::from_millis(50);
-/// The thread rests for so many times the CPU time of a look: no more than a four hundredth of a CPU.
+/// The thread rests for this multiple of a look's CPU time, so that it uses at most 1/400 of a CPU.
 const REST: u64 = 399;
-/// Looks that are kept: before there are more, every second one is dropped.
+/// Largest number of stored looks. When it is reached, every second one is dropped.
 const MOST_LOOKS: usize = 20_000;
 
 /// A queue that is observed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Queue {
-    /// What the observed senders' sockets hold to be sent or acknowledged (bytes, with overhead).
+    /// Bytes in the observed senders' sockets that are to be sent or acknowledged, with overhead.
     SendBuffers,
-    /// What the observed receivers' sockets hold for their programs (bytes, with overhead).
+    /// Bytes in the observed receivers' sockets that their programs have not read, with overhead.
     ReceiveBuffers,
-    /// One of the host.
+    /// A queue of the host.
     Shared(SharedQueue),
 }
 
-/// What waited in each queue at a time (ns of `CLOCK_MONOTONIC`).
+/// The lengths of the queues at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// When.
+    /// Time of the look (ns of `CLOCK_MONOTONIC`).
     pub at_ns: u64,
-    /// How much, in the queue's own unit.
+    /// Length of each queue, in the queue's own unit.
     pub queues: Vec<(Queue, u64)>,
 }
 
 type Sockets = Arc<Mutex<Vec<(bool, OwnedFd)>>>;
 
-/// Looks at the queues until it is dropped.
+/// Looks at the queues in a thread, until it is dropped.
 #[derive(Debug)]
 pub struct Observer {
     sockets: Sockets,
     stop: Arc<AtomicBool>,
-    /// Set to look at once, rested or not.
+    /// Flag that requests an immediate look.
     now: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<Observed>>>,
 }
 
 impl Observer {
-    /// Starts to look in a network namespace.
+    /// Starts to look, in the network namespace of `placement`.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -67,22 +67,22 @@ impl Observer {
         Ok(Self { sockets, stop, now, thread })
     }
 
-    /// Looks at these sockets too: of senders, or not.
+    /// Also looks at these sockets. The flag is true for a sender's socket.
     pub fn watch(&self, sockets: Vec<(bool, OwnedFd)>) {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).extend(sockets);
     }
 
-    /// Looks soon, rested or not.
+    /// Requests an immediate look, even while the thread rests.
     pub fn look(&self) {
         self.now.store(true, Ordering::Relaxed);
     }
 
-    /// Lets go of the sockets, so that their connections can end.
+    /// Releases the sockets, so that their connections can end.
     pub fn release(&self) {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Ends it.
+    /// Ends the thread and returns its observations.
     pub fn end(mut self) -> Vec<Observed> {
         self.finish()
     }
@@ -90,7 +90,7 @@ impl Observer {
     fn finish(&mut self) -> Vec<Observed> {
         self.stop.store(true, Ordering::Relaxed);
         self.release();
-        // One that panicked has seen nothing.
+        // A thread that panicked has no observations.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
@@ -103,7 +103,7 @@ impl Drop for Observer {
 
 fn look(placement: &Placement, sockets: &Sockets, (stop, now): (&AtomicBool, &AtomicBool)) -> Vec<Observed> {
     let mut found = Vec::new();
-    // Where it cannot be entered nothing is seen, and the report says so.
+    // If the namespace cannot be entered, no queue is seen, and the report says so.
     if placement.enter().is_err() {
         return found;
     }
@@ -133,7 +133,7 @@ fn look(placement: &Placement, sockets: &Sockets, (stop, now): (&AtomicBool, &At
     found
 }
 
-/// Sleeps, but not long after it is to stop or to look.
+/// Sleeps for `time`, or until `stop` or `now` is set.
 fn rest(time: Duration, (stop, now): (&AtomicBool, &AtomicBool)) {
     let until_ns = clock::monotonic_ns() + time.as_nanos() as u64;
     loop {

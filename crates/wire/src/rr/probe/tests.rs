@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 use super::*;
 use crate::rr::server::Server;
 
-/// Every request has a time, and what is answered has a round trip that contains the far end's time; both transports.
+/// Every request has a time, and every answered one has a round trip that contains the far end's time. Tested on both
+/// transports.
 #[test]
 fn requests_are_answered_in_time() {
     for transport in [Transport::Udp, Transport::Tcp] {
@@ -27,7 +28,7 @@ fn requests_are_answered_in_time() {
     }
 }
 
-/// A far end that is gone is a sentence for TCP, and lost requests for UDP.
+/// A far end that is gone causes an error message for TCP, and lost requests for UDP.
 #[test]
 fn a_far_end_that_dies_is_told() {
     for transport in [Transport::Udp, Transport::Tcp] {
@@ -47,7 +48,7 @@ fn a_far_end_that_dies_is_told() {
     }
 }
 
-/// What a socket holds is seen on the side that holds it, and is let go of.
+/// Bytes queued in a socket are seen at the end that holds them, and the socket is released.
 #[test]
 fn queues_of_sockets_are_seen() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");

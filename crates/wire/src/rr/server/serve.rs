@@ -1,4 +1,4 @@
-//! What the threads of a server do.
+//! The work of a server's threads.
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,27 +18,29 @@ use crate::rr::STAMPED_BYTES;
 use crate::rr::settings::{Receive, Settings};
 use crate::rr::socket::{Got, POLL_INTERVAL, Socket};
 
-/// How long a new connection may take to prove its token.
+/// Time allowed for a new connection to prove its token.
 const TOKEN_TIME: Duration = Duration::from_secs(2);
-/// How long an acceptor waits for it alone where each transaction has a connection: who connects has its first bytes on the way.
+/// If each transaction has its own connection: time that an acceptor waits for the first bytes alone. A connecting
+/// client has them on the way.
 const FIRST_BYTES_TIME: Duration = Duration::from_micros(200);
-/// Connections that may wait at an acceptor where there are many.
+/// Smallest number of connections that may wait at an acceptor when there are many acceptors.
 const LEAST_PENDING: usize = 4;
-/// Bytes read at once.
+/// Bytes per read call.
 const READ_BYTES: usize = 64 << 10;
 
-/// What a flow holds beside what it reads into and answers from (bytes): the touched part of its thread's stack, and connections that
-/// are not yet admitted.
+/// Memory of a flow besides its buffers (bytes): the touched part of its thread's stack, and connections that are not
+/// yet admitted.
 const FLOW_BYTES: u64 = 64 << 10;
 
-/// What a flow of these settings reads into and answers from, all flows together (bytes).
+/// Buffers for requests and answers of all flows together (bytes).
 pub(super) fn memory_bytes(settings: &Settings) -> u64 {
     let read = READ_BYTES.max(settings.request_bytes).saturating_add(settings.response_bytes) as u64;
     let meter = if settings.far_meter { FAR_METER_BYTES } else { 0 };
     read.saturating_add(FLOW_BYTES).saturating_mul(u64::from(settings.flows)).saturating_add(meter)
 }
 
-/// Accepts connections until it is stopped. Those that have not yet proved their token wait beside those that have.
+/// Accepts connections until the server stops. Connections that have not yet proved their token wait while others are
+/// served.
 pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {
     if listener.set_nonblocking(true).is_err() {
         return;
@@ -51,7 +53,7 @@ pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {
     let mut pending = Pending::new(most, Token::PROOF_BYTES, TOKEN_TIME);
     while !tally.stopped() {
         let Ok(looked) = pending.look(listener, at_once) else {
-            // A shortage of descriptors that passes.
+            // A temporary shortage of descriptors.
             std::thread::sleep(Duration::from_micros(10));
             continue;
         };
@@ -70,11 +72,11 @@ pub(super) fn accept(tally: &Arc<Tally>, listener: &TcpListener) {
     }
 }
 
-/// Waits for connections and their proofs. Where each transaction has a connection, an acceptor that has just accepted one waits briefly
-/// for its proof alone, and leaves the next connection to other acceptors.
+/// Waits for connections and their proofs. If each transaction has its own connection, an acceptor that has just
+/// accepted one waits briefly for its proof alone, and leaves the next connection to other acceptors.
 fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool) {
-    // Only where accepting is part of a transaction: else a listener that spins would take the CPU from the flows that were
-    // accepted, all of it under SCHED_FIFO.
+    // Spin only if accepting is part of a transaction. Otherwise a spinning listener would take CPU time from the
+    // admitted flows, under SCHED_FIFO all of it.
     if tally.settings.receive == Receive::Spin && tally.settings.connect_each {
         return std::hint::spin_loop();
     }
@@ -83,11 +85,11 @@ fn wait(tally: &Tally, listener: &TcpListener, pending: &Pending, has_come: bool
     let mut fds: Vec<PollFd<'_>> =
         listens.into_iter().chain(pending.fds()).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
     let timeout = TimeSpec::from_duration(if alone { FIRST_BYTES_TIME } else { POLL_INTERVAL });
-    // What fails is tried again.
+    // Ignore an error: the caller tries again.
     let _ = ppoll(&mut fds, Some(timeout), None);
 }
 
-/// Serves a connection: here where it lives for one transaction, else in a thread of its own.
+/// Serves a connection: in this thread if it carries one transaction, otherwise in a thread of its own.
 fn admit(tally: &Arc<Tally>, stream: TcpStream, flow: usize) {
     if tally.settings.connect_each {
         return once(tally, stream);
@@ -98,7 +100,7 @@ fn admit(tally: &Arc<Tally>, stream: TcpStream, flow: usize) {
             theirs.counted(|| self::stream(&theirs, stream.into()));
         }
     };
-    // The client sees that its connection is closed.
+    // If the thread cannot start, the client sees that its connection is closed.
     let _ = std::thread::Builder::new().name("rr-flow".into()).spawn(work);
 }
 
@@ -107,7 +109,7 @@ pub(super) fn stream(tally: &Tally, fd: OwnedFd) {
     let (request, response) = (tally.settings.request_bytes, tally.settings.response_bytes);
     let Ok(socket) = Socket::new(fd, tally.settings.receive, &tally.stop) else { return };
     let (mut buffer, mut answer) = (vec![0; READ_BYTES], vec![0x5a; response]);
-    // Only whether a request is whole matters, not what is in it.
+    // Only the length of a request matters, not its content.
     let mut have = 0;
     let mut sequence = 0;
     while !tally.stopped() {
@@ -129,7 +131,7 @@ pub(super) fn stream(tally: &Tally, fd: OwnedFd) {
     }
 }
 
-/// Answers one request; the other end closes.
+/// Answers one request on a connection; the other end closes it.
 fn once(tally: &Tally, stream: TcpStream) {
     let request = tally.settings.request_bytes;
     let Ok(socket) = Socket::new(stream.into(), tally.settings.receive, &tally.stop) else { return };
@@ -149,12 +151,12 @@ fn once(tally: &Tally, stream: TcpStream) {
     }
 }
 
-/// Waits for the datagram that proves the token, binds to its sender, then answers requests.
+/// Waits for the datagram that proves the token, connects to its sender, then answers requests.
 pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket, number: usize) {
     let mut buffer = vec![0; READ_BYTES];
     let Some(peer) = joining(tally, socket, number, &mut buffer) else { return };
     let reply = tally.token.proof(Purpose::Answer, Proven { flow: number as u32, number: 0 });
-    // From here on the kernel drops datagrams of all other senders.
+    // After the connect, the kernel drops datagrams of all other senders.
     if socket.connect(peer).is_err() || socket.send(&reply).is_err() {
         return;
     }
@@ -164,12 +166,12 @@ pub(super) fn datagrams(tally: &Tally, socket: &UdpSocket, number: usize) {
     while !tally.stopped() {
         let bytes = match flow.recv(&mut buffer) {
             Ok(Got::Bytes(bytes)) => bytes,
-            // An error here is the answer to an earlier datagram (port unreachable): the client may come back.
+            // An error here belongs to an earlier datagram (port unreachable): the client may come back.
             Ok(_) | Err(_) => continue,
         };
         let arrived_ns = clock::monotonic_ns();
         if bytes == Token::PROOF_BYTES && tally.token.proven(Purpose::Join, &buffer[..bytes]).is_some() {
-            // The client has not seen the first reply.
+            // The client did not receive the first reply.
             let _ = socket.send(&reply);
         } else if bytes == tally.settings.request_bytes {
             stamp(&mut answer, 0, arrived_ns);
@@ -198,7 +200,7 @@ fn joining(tally: &Tally, socket: &UdpSocket, number: usize, buffer: &mut [u8]) 
     None
 }
 
-/// Writes sequence number, arrival and departure into an answer that has room for them.
+/// Writes sequence number, arrival and departure times into an answer that has room for them.
 #[inline]
 fn stamp(answer: &mut [u8], sequence: u64, arrived_ns: u64) {
     if answer.len() >= STAMPED_BYTES {

@@ -1,4 +1,4 @@
-//! What is told while a test runs.
+//! Interim reports of a running test.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::rr::{Interval, Intervals};
 
-/// Intervals follow each other without a gap from the opening on, and their transactions are those of the window.
+/// The intervals cover the window without gaps, and their transactions are those of the window.
 #[test]
 fn intervals_cover_the_window() {
     for (flows, rate_per_s) in [(2, None), (1, Some(500.0))] {
@@ -25,7 +25,7 @@ fn intervals_cover_the_window() {
         assert!(heard[0].from_s == 0.0 && heard.windows(2).all(|pair| pair[0].to_s == pair[1].from_s), "{heard:?}");
         assert!(heard.last().is_some_and(|last| last.to_s > 0.37), "{heard:?}");
         let told: u64 = heard.iter().map(|interval| interval.transactions).sum();
-        // What ends in the last moments, or in an open loop after the window, is in the report alone.
+        // Transactions that end in the last moments, or (open loop) after the window, are in the final report alone.
         assert!(told > 0 && told <= report.transactions, "{told} of {}: {heard:?}", report.transactions);
         let longest = report.latency.as_ref().expect("transactions").summary.max_s;
         assert!(heard.iter().filter_map(|interval| interval.max_s).all(|max_s| max_s <= longest * 1.01), "{heard:?}");

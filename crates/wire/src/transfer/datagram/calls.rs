@@ -1,4 +1,4 @@
-//! Datagrams by recv(2) and recvmmsg(2).
+//! Receives datagrams by recv(2) and recvmmsg(2).
 
 use std::io;
 use std::mem;
@@ -11,26 +11,26 @@ use super::{BATCH, DatagramPath, buffers};
 use crate::error::WireError;
 use crate::transfer::options;
 
-/// Bytes of a datagram's number, with which it begins.
+/// Length of the sequence number at the start of a datagram (bytes).
 const NUMBER_BYTES: usize = 8;
-/// Messages of a GRO receiver, each with room for the largest datagram.
+/// Number of messages of a GRO receiver, each with room for the largest datagram.
 const GRO_MESSAGES: usize = 16;
 
 pub(super) struct Calls<'a> {
     channel: BorrowedFd<'a>,
     rows: Vec<u8>,
     row_bytes: usize,
-    /// What the messages point at.
+    /// Buffers that the messages point into.
     _slices: Vec<iovec>,
     messages: Vec<mmsghdr>,
-    /// Room for the size of the segments, a row a message; empty without GRO.
+    /// Room for the control message with the segment size, one row per message. Empty without GRO.
     control: Vec<[u64; 4]>,
-    /// MSG_TRUNC: a row holds a datagram's number alone, and the kernel tells its length.
+    /// MSG_TRUNC: a row holds only a datagram's number, and the kernel reports its length.
     flags: c_int,
 }
 
 impl<'a> Calls<'a> {
-    /// With room for datagrams of `row_bytes`.
+    /// Makes a receiver with room for datagrams of `row_bytes`.
     pub(super) fn new(
         channel: BorrowedFd<'a>,
         (path, truncates): (DatagramPath, bool),
@@ -54,7 +54,7 @@ impl<'a> Calls<'a> {
         Ok(Self { channel, rows, row_bytes, _slices: slices, messages, control, flags })
     }
 
-    /// Waits for messages: how many came.
+    /// Waits for messages. Returns their number.
     fn wait(&mut self) -> io::Result<usize> {
         let fd = self.channel.as_raw_fd();
         if self.messages.len() == 1 {
@@ -95,7 +95,7 @@ impl Source for Calls<'_> {
     }
 }
 
-/// The size of the datagrams that UDP_GRO has put together; None where there is only one.
+/// Size of the datagrams that UDP_GRO has merged. `None` if there is only one.
 fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
     if message.msg_control.is_null() || message.msg_controllen == 0 {
         return None;

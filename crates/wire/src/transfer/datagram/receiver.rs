@@ -9,22 +9,24 @@ use super::{DatagramPath, Datagrams, END_MARK, is_unreachable};
 use crate::clock;
 use crate::error::WireError;
 use crate::sockopt;
-use crate::tracker::{Seen, Tracker};
+use crate::tracker::{SequenceClass, Tracker};
 use crate::transfer::ReceivePath;
 use crate::transfer::end::{DataPath, End};
 use crate::transfer::options;
 use crate::transfer::uring::Multishot;
 
-/// Sequence numbers that are remembered.
+/// Number of sequence numbers remembered.
 const TRACKED: usize = 1 << 20;
-/// A higher one is none: no flow sends so many. It is a token that was shown twice.
+/// A number at or above this does not count datagrams: no flow sends so many. It belongs to a repeated proof of the
+/// token.
 const MOST_SEQUENCE: u64 = 1 << 48;
-/// How long a receiver waits before it checks whether the sender is through.
+/// Time that a receiver waits before it checks whether the sender has finished (ns).
 const LOOK_NS: u64 = 50_000_000;
 
-/// Where datagrams come from.
+/// A method of receiving datagrams.
 pub(super) trait Source {
-    /// Waits for datagrams and notes them; how many bytes were ours. `WouldBlock`: none came for a while.
+    /// Waits for datagrams and records them. Returns the number of bytes that belong to the flow. `WouldBlock`: none
+    /// arrived for a while.
     fn receive(&mut self, noted: &mut Noted<'_>) -> io::Result<usize>;
 }
 
@@ -36,7 +38,7 @@ impl Source for Multishot<'_> {
     }
 }
 
-/// The datagrams received.
+/// The record of received datagrams.
 pub(super) struct Noted<'a> {
     block_bytes: usize,
     tracker: Tracker,
@@ -45,12 +47,13 @@ pub(super) struct Noted<'a> {
 }
 
 impl Noted<'_> {
-    /// Notes a datagram; its bytes, where it is ours.
+    /// Records a datagram. Returns its length, or 0 if it does not belong to the flow.
     pub(super) fn note(&mut self, datagram: &[u8]) -> usize {
         self.note_head(datagram, datagram.len())
     }
 
-    /// Notes a datagram of which only the beginning was read; its bytes, where it is ours.
+    /// Records a datagram of which only the beginning was read. Returns its length, or 0 if it does not belong to the
+    /// flow.
     pub(super) fn note_head(&mut self, head: &[u8], length: usize) -> usize {
         if length != self.block_bytes || head.len() < 8 {
             self.counts.foreign += 1;
@@ -66,9 +69,9 @@ impl Noted<'_> {
             return 0;
         }
         match self.tracker.observe(sequence) {
-            Seen::InOrder => {}
-            Seen::Late | Seen::TooOld => self.counts.reordered += 1,
-            Seen::Duplicate => self.counts.duplicates += 1,
+            SequenceClass::InOrder => {}
+            SequenceClass::Late | SequenceClass::TooOld => self.counts.reordered += 1,
+            SequenceClass::Duplicate => self.counts.duplicates += 1,
         }
         self.counts.moved += 1;
         length
@@ -79,9 +82,9 @@ pub(in crate::transfer) struct Receiver<'a> {
     channel: BorrowedFd<'a>,
     source: Box<dyn Source + 'a>,
     noted: Noted<'a>,
-    /// None if it does not block: its caller waits.
+    /// Longest silence (ns). `None` if the socket does not block: then the caller waits.
     stall_ns: Option<u64>,
-    /// When silence began; None while datagrams come.
+    /// Time since which no datagram has arrived (ns). `None` while datagrams arrive.
     silent_since_ns: Option<u64>,
 }
 
@@ -97,7 +100,7 @@ impl<'a> Receiver<'a> {
         if stall_ns.is_some() {
             options::stall(channel, look_ns)?;
         }
-        // One byte more than expected, so that a longer datagram shows.
+        // One byte more than expected, so that a longer datagram is noticed.
         let row_bytes = block_bytes + 1;
         let source: Box<dyn Source + 'a> = match receive {
             ReceivePath::Uring => Box::new(Multishot::new(channel, row_bytes, look_ns)?),
@@ -114,7 +117,7 @@ impl DataPath for Receiver<'_> {
             match self.source.receive(&mut self.noted) {
                 Ok(ours) => {
                     self.silent_since_ns = None;
-                    // Foreign datagrams may arrive for ever: the caller checks whether to go on.
+                    // Foreign datagrams may arrive for ever, so the caller checks whether to continue.
                     return if ours > 0 { Ok((ours, 1)) } else { Err(ErrorKind::Interrupted.into()) };
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
@@ -127,7 +130,7 @@ impl DataPath for Receiver<'_> {
                         return Err(e);
                     }
                 }
-                // The answer to the token that was shown: what is sent here is another matter.
+                // An ICMP error about the proof that was sent. It does not concern received data.
                 Err(e) if is_unreachable(&e) => self.noted.counts.unreachable += 1,
                 Err(e) => return Err(e),
             }

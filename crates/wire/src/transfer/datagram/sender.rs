@@ -14,28 +14,28 @@ use crate::transfer::end::{DataPath, End};
 use crate::transfer::pace::Pacer;
 use crate::transfer::{error_queue, options};
 
-/// Time between two marks of the end (ns).
+/// Time between two end marks (ns).
 const END_MARK_GAP_NS: u64 = 5_000_000;
-/// Sends that are answered by ICMP only for so long end the transfer.
+/// If sends are answered only by ICMP errors for this long, the transfer ends (ns).
 const UNREACHABLE_NS: u64 = 5_000_000_000;
 
 pub(in crate::transfer) struct Sender<'a> {
     channel: BorrowedFd<'a>,
-    /// A datagram a row.
+    /// The buffer, one datagram per row.
     rows: Vec<u8>,
     block_bytes: usize,
-    /// Datagrams of one message.
+    /// Number of datagrams in one message.
     segments: usize,
     slices: Vec<iovec>,
     messages: Vec<mmsghdr>,
     next: u64,
     counts: Datagrams,
     pacer: Option<Pacer>,
-    /// When sends began to be answered by ICMP only; None while they are taken.
+    /// Time since which sends were answered only by ICMP errors (ns). `None` while the kernel accepts datagrams.
     unreachable_since_ns: Option<u64>,
-    /// End marks still to send; 0 if the receiver is in this process.
+    /// Number of end marks still to send; 0 if the receiver is in this process.
     marks_left: u32,
-    /// The channel's calls wait for room; None: nobody has asked yet.
+    /// Whether the socket's calls block. `None` if this has not been checked yet.
     blocks: Option<bool>,
     over: &'a AtomicBool,
 }
@@ -76,9 +76,9 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Hands messages to the kernel: the number that it took, at least one.
+    /// Hands messages to the kernel. Returns the number that it accepted, at least one.
     fn offer(&mut self, messages: usize) -> io::Result<usize> {
-        // At a rate a datagram leaves when it is due or never.
+        // With a rate, a datagram leaves when it is due or never, so the call must not block.
         let flags = if self.pacer.is_some() { libc::MSG_DONTWAIT } else { 0 };
         let sent = if self.messages.len() == 1 {
             // SAFETY: the rows are readable for their length.
@@ -94,11 +94,12 @@ impl<'a> Sender<'a> {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Books the message at which sendmmsg stopped, whose error it does not return; false where that message was not offered.
+    /// Counts the message at which sendmmsg stopped, whose error it does not return. Returns false if that message was
+    /// not offered.
     #[cold]
     fn is_refused(&mut self, sent: usize) -> bool {
         let segments = self.segments as u64;
-        let unreachable = self.told_unreachable();
+        let unreachable = self.count_unreachable();
         debug_assert!(sent < self.messages.len());
         if unreachable > 0 {
             self.counts.unreachable += unreachable;
@@ -115,25 +116,25 @@ impl<'a> Sender<'a> {
         true
     }
 
-    /// True where no send has been taken for some time.
+    /// Whether the kernel has accepted no datagram for too long.
     fn unreachable_for_long(&mut self) -> bool {
         let now_ns = clock::monotonic_ns();
         now_ns - *self.unreachable_since_ns.get_or_insert(now_ns) > UNREACHABLE_NS
     }
 
-    /// What the error queue holds of datagrams that did not arrive.
+    /// Number of ICMP messages in the error queue about earlier datagrams.
     #[cold]
-    fn told_unreachable(&self) -> u64 {
+    fn count_unreachable(&self) -> u64 {
         error_queue::icmp(self.channel, |number| UNREACHABLE.contains(&number))
     }
 }
 
-/// True for an error that the datagram itself met; others may be an earlier one's, which the socket returns once.
+/// Whether the error belongs to this datagram. Other errors may belong to an earlier one; the socket returns them once.
 fn meets_this_one(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN | libc::EPERM | libc::EINTR))
 }
 
-/// True where the socket takes another datagram now.
+/// Whether the socket accepts another datagram now.
 #[cold]
 fn has_room(channel: BorrowedFd<'_>) -> bool {
     let mut asked = [PollFd::new(channel, PollFlags::POLLOUT)];
@@ -141,7 +142,7 @@ fn has_room(channel: BorrowedFd<'_>) -> bool {
     ready && asked[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
 }
 
-/// A call of a socket that blocks does not stop for want of room.
+/// Whether the socket blocks. A call on a blocking socket does not fail for lack of room.
 #[cold]
 fn blocks(channel: BorrowedFd<'_>) -> bool {
     // SAFETY: fcntl takes no pointer here.
@@ -149,19 +150,19 @@ fn blocks(channel: BorrowedFd<'_>) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK == 0
 }
 
-/// Makes the kernel report what its own qdisc dropped (ENOBUFS), which it otherwise reports as sent, and keep ICMP messages in
-/// the error queue.
+/// Makes the kernel report datagrams dropped by its own qdisc (ENOBUFS), which it otherwise reports as sent, and store
+/// ICMP messages in the error queue.
 fn tell_drops(channel: BorrowedFd<'_>) {
     let one: c_int = 1;
     for (level, name) in [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)] {
-        // A socket has the option of its own family only.
+        // A socket accepts only the option of its own address family.
         let _ = options::set(channel, level, name, &one, "IP_RECVERR", 1);
     }
 }
 
 impl DataPath for Sender<'_> {
-    /// Offers what is due, each datagram once. A datagram that this host refuses counts as sent and is lost here, so that the load
-    /// never exceeds the configured one.
+    /// Offers the datagrams that are due, each once. A datagram that this host refuses counts as sent and is lost, so
+    /// that the load never exceeds the configured one.
     fn step(&mut self) -> io::Result<(usize, u64)> {
         let most = self.messages.len();
         let message_bytes = self.segments * self.block_bytes;
@@ -170,9 +171,9 @@ impl DataPath for Sender<'_> {
             row[..8].copy_from_slice(&(self.next + place as u64).to_be_bytes());
         }
         let offered = match self.offer(messages) {
-            // The error of an earlier datagram (ICMP): nothing was sent, and the socket has forgotten it.
+            // The error belongs to an earlier datagram (ICMP): nothing was sent, and the socket has cleared the error.
             Err(error) if !meets_this_one(&error) => {
-                self.counts.unreachable += self.told_unreachable().max(u64::from(is_unreachable(&error)));
+                self.counts.unreachable += self.count_unreachable().max(u64::from(is_unreachable(&error)));
                 self.offer(messages)
             }
             offered => offered,
@@ -182,7 +183,7 @@ impl DataPath for Sender<'_> {
                 self.unreachable_since_ns = None;
                 sent + usize::from(sent < messages && self.is_refused(sent))
             }
-            // Without a rate, whoever shares the thread waits for room.
+            // Without a rate, the thread's scheduler waits for room.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.pacer.is_none() => return Err(error),
             Err(error) => {
                 let segments = self.segments as u64;
@@ -207,7 +208,7 @@ impl DataPath for Sender<'_> {
         self.pacer.as_ref()?.due_ns()
     }
 
-    /// A mark that is lost has others behind it.
+    /// Sends several end marks, because some may be lost.
     fn say_end(&mut self) -> Option<u64> {
         self.marks_left = self.marks_left.checked_sub(1)?;
         self.rows[..8].copy_from_slice(&END_MARK.to_be_bytes());
@@ -217,7 +218,7 @@ impl DataPath for Sender<'_> {
     }
 
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
-        self.counts.unreachable += self.told_unreachable();
+        self.counts.unreachable += self.count_unreachable();
         end.datagrams = Some(self.counts);
         end.pacing = self.pacer.as_ref().map(Pacer::report);
         self.over.store(true, Ordering::Release);
@@ -227,7 +228,7 @@ impl DataPath for Sender<'_> {
 
 impl Drop for Sender<'_> {
     fn drop(&mut self) {
-        // The receiver has no other way to know.
+        // A UDP receiver in this process has no other way to learn that the sender has finished.
         self.over.store(true, Ordering::Release);
         debug_assert!(self.slices.len() == self.messages.len());
     }

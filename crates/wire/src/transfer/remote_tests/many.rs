@@ -1,4 +1,4 @@
-//! Several agents: they begin together, are counted apart, and one that dies or refuses is named.
+//! Several agents: they start together and are counted separately; an agent that dies or refuses is named.
 
 use super::*;
 use crate::control::COMMON_START;
@@ -12,7 +12,8 @@ fn agents(peers: &[Peer]) -> Vec<Agent> {
     peers.iter().enumerate().map(of).collect()
 }
 
-/// Every byte of every agent arrives, in each direction and over datagrams; all begin at the common start, not before.
+/// Every byte of every agent arrives, in each direction and over datagrams. All agents start at the common start, not
+/// before.
 #[test]
 fn agents_begin_together_and_every_byte_is_some_agent_s() {
     let peers: Vec<Peer> = (0..3).map(|_| Peer::new()).collect();
@@ -30,7 +31,7 @@ fn agents_begin_together_and_every_byte_is_some_agent_s() {
                 (&*format!("peer-{number}"), &(number * of_each..(number + 1) * of_each))
             );
             let began_ns = part.began_ns.expect("it tells");
-            // A busy machine may be late; nobody is early.
+            // A busy machine may be late, but no agent is early.
             assert!((many.start_ns..many.start_ns + 2_000_000_000).contains(&began_ns), "{many:?}");
             assert_eq!(part.clock_error_ns, 0, "one clock");
         }
@@ -44,7 +45,7 @@ fn agents_begin_together_and_every_byte_is_some_agent_s() {
     assert_eq!((transfer.cut_short, transfer.flows.len()), (None, 3));
 }
 
-/// Bursts begin together and are whole one after the other, at the time of the common start plus so many times the gap.
+/// Bursts start together and are complete in order, each after the common start plus its multiple of the period.
 #[test]
 fn bursts_of_all_agents_are_whole_in_order() {
     let peers: Vec<Peer> = (0..2).map(|_| Peer::new()).collect();
@@ -64,12 +65,13 @@ fn bursts_of_all_agents_are_whole_in_order() {
             );
         }
     }
-    // Far ends receive no bursts: their times would be theirs to keep.
+    // Far ends receive no bursts, because the near end could not report their times.
     let error = run_many(&Settings { direction: Direction::Send, ..asked }, &mut agents, &mut ()).expect_err("refused");
     assert!(error.to_string().contains("peer-0") && error.to_string().contains("agents send"), "{error}");
 }
 
-/// An agent of another version is named with its version, and what the others had begun is ended: they can be used again.
+/// An agent of another version is named with its version. The parts that the other agents had started are ended, so
+/// that they can be used again.
 #[test]
 fn an_agent_that_cannot_wait_for_a_start_is_named() {
     let peers = [Peer::new(), Peer::of(Arc::new(Older))];
@@ -82,7 +84,7 @@ fn an_agent_that_cannot_wait_for_a_start_is_named() {
     assert_eq!(transfer.cut_short, None);
 }
 
-/// The transfer ends with the agent that is gone, soon, and says which.
+/// If an agent is gone, the transfer ends soon and names the agent.
 #[test]
 fn an_agent_that_dies_is_named_and_what_was_counted_is_kept() {
     let mut peers: Vec<Peer> = (0..3).map(|_| Peer::new()).collect();

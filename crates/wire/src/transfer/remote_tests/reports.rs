@@ -1,4 +1,4 @@
-//! What a far end that sends has to tell of many flows and intervals comes whole.
+//! The report of a sending far end arrives complete, also with many flows and intervals.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn the_report_of_many_flows_in_short_intervals_is_no_message_too_long() {
     };
     let made = Peer::new().made(&settings);
     assert_eq!(made.cut_short, None);
-    // More than fit a message of 1 MiB, which was the limit, and no more than are kept.
+    // More samples than fit into a message of 1 MiB (an earlier limit), and no more than are stored.
     let samples: usize = made.flows.iter().map(|flow| flow.tcp.len()).sum();
     assert!((1000..=8192 + 96).contains(&samples), "{samples}");
     assert!(made.flows.iter().all(|flow| flow.tcp.len() > 2), "{:?}", made.flows[0].tcp.len());

@@ -1,4 +1,4 @@
-//! Many flows over few threads of two ends.
+//! Many flows over few threads at two ends.
 
 use super::*;
 use crate::control::SHARED_THREADS;
@@ -70,7 +70,7 @@ fn an_older_agent_is_told_of_and_asked_for_nothing() {
     let asked = over(1, 2, settings(tcp()));
     let said = run_with(&asked, &mut older.session(), LOOPBACK, &mut ()).expect_err("it would not be done").to_string();
     assert!(said.contains(SHARED_THREADS) && said.contains("same version on both hosts"), "{said}");
-    // A thread for each flow is what it has.
+    // An old agent supports only one thread per flow.
     let transfer = older.made(&over(2, 2, settings(tcp())));
     assert_eq!((transfer.cut_short, transfer.flows.len()), (None, 2));
 }

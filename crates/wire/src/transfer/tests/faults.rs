@@ -1,4 +1,4 @@
-//! What cannot be, and what goes wrong on the way: named, and what was counted is kept.
+//! Impossible settings and failures during a transfer: the error names them, and the counts up to then are returned.
 
 use super::*;
 use netcliff_testkit::{Need, has, skip};
@@ -24,7 +24,7 @@ fn settings_out_of_range_are_named() {
 
 #[test]
 fn an_address_of_another_host_is_named_and_ends_both_ends() {
-    // 192.0.2.0/24 is for documentation: no host has it.
+    // 192.0.2.0/24 is reserved for documentation: no host has such an address.
     let elsewhere = Channel::Tcp { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), multipath: false };
     let error = run(&settings(elsewhere, 1), &mut ()).expect_err("not ours").to_string();
     assert!(error.contains("192.0.2.1") && error.contains("not configured"), "{error}");
@@ -149,7 +149,7 @@ fn a_receiver_by_ring_that_hears_nothing_ends_in_the_stated_time() {
     assert!(end.failure.is_some_and(|why| why.contains("nothing moved for 0.1 s")));
 }
 
-/// Whoever sets the host's clock in the middle changes no figure: nothing here reads it.
+/// Setting the host's real-time clock during a transfer changes no result: no code here reads it.
 #[test]
 fn no_figure_depends_on_a_clock_that_can_be_set() {
     fn sources(room: &std::path::Path) -> Vec<PathBuf> {
@@ -187,13 +187,13 @@ fn a_port_that_is_unreachable_for_a_while_does_not_end_it() {
         }
         let mut counted = End::default();
         end::DataPath::finish(&mut sender, &mut counted).expect("nothing is under way");
-        // Each datagram that was sent met nobody; the answers to the last may still be under way.
+        // No datagram reached a receiver; the ICMP answers to the last ones may still be under way.
         let counts = counted.datagrams.expect("datagrams were sent");
         assert!(counts.moved > 0 && (1..=counts.moved).contains(&counts.unreachable), "{path:?} {counts:?}");
         assert!(counts.unreachable + 2 >= counts.moved, "{path:?} {counts:?}");
         let listener = bind((address.ip(), address.port()));
         listener.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a time");
-        // The first may only tell what became of the last.
+        // The first step may only report the error of the previous datagram.
         for _ in 0..2 {
             end::DataPath::step(&mut sender).expect("it goes on");
         }

@@ -1,8 +1,8 @@
-//! What is told while a transfer runs.
+//! Interim reports of a running transfer.
 
 use super::*;
 
-/// Keeps all intervals.
+/// Watch that stores all intervals.
 struct Heard(Vec<Interval>);
 
 impl Watch for Heard {
@@ -15,8 +15,8 @@ impl Watch for Heard {
     }
 }
 
-/// Intervals follow each other without a gap from the opening on, and hold no more than was moved, with a thread a flow and with
-/// shared ones.
+/// The intervals cover the windows without gaps, and contain no more bytes than were moved, both with one thread per
+/// flow and with shared threads.
 #[test]
 fn intervals_cover_the_windows() {
     for (channel, flows, threads) in [(tcp(), 1, None), (tcp(), 4, Some(2)), (udp(DatagramPath::Batch), 1, None)] {

@@ -1,13 +1,13 @@
-//! Many flows over few threads.
+//! Many flows served by few threads.
 
 use super::*;
 
-/// `flows` over `threads` at either end.
+/// Settings of `flows` flows with `threads` threads at each end.
 fn over(threads: u32, flows: u32, settings: Settings) -> Settings {
     Settings { flows, threads: Some(threads), ..settings }
 }
 
-/// Every flow got bytes, as many as were sent, and has its windows.
+/// Checks that every flow received all bytes that were sent, and has its windows.
 fn check(transfer: &Transfer, flows: usize, what: &str) {
     assert_eq!(transfer.cut_short, None, "{what}");
     assert_eq!(transfer.flows.len(), flows, "{what}");
@@ -73,7 +73,7 @@ fn flows_are_served_by_turns_and_none_far_more_than_another() {
     let transfer = made(&over(1, 8, asked));
     let bytes: Vec<u64> = transfer.flows.iter().map(|flow| flow.receiver.windows[0].bytes).collect();
     let (least, most) = (bytes.iter().min().expect("eight"), bytes.iter().max().expect("eight"));
-    // Equal flows of one thread have equal turns; how far a queue has come at a window's end differs.
+    // Equal flows of one thread have equal turns; the queue lengths at the end of a window differ.
     assert!(*least * 4 > *most, "{bytes:?}");
 }
 
@@ -84,7 +84,7 @@ fn a_number_of_bytes_ends_each_flow_by_itself() {
     let transfer = made(&over(2, 7, bytes.clone()));
     check(&transfer, 7, "bytes");
     for flow in &transfer.flows {
-        // A call may take less than its block: then the last one passes the amount by less than a block.
+        // A call may send less than its block: then the last call exceeds the amount by less than a block.
         assert!((1_010_000..1_020_000).contains(&flow.sender.windows[0].bytes), "{flow:?}");
     }
     let windows = Settings { amount: Amount::Bytes(100_000), windows: 3, warm_up_s: 0.0, ..bytes };
@@ -103,7 +103,7 @@ fn datagrams_are_served_by_turns_and_counted() {
         for flow in &transfer.flows {
             let (sent, got) = (flow.sender.datagrams.expect("counted"), flow.receiver.datagrams.expect("counted"));
             assert!(got.moved > 0 && got.moved <= sent.moved, "{path:?} {sent:?} {got:?}");
-            // A thread that is moved to another CPU leaves datagrams in the backlog of the one it was on.
+            // A thread that moves to another CPU leaves datagrams in the backlog of its old CPU.
             assert!(got.duplicates == 0 && got.reordered * 10 <= got.moved, "{path:?} {got:?}");
         }
     }
@@ -118,7 +118,8 @@ fn paced_flows_of_one_thread_keep_to_their_rates() {
         assert_eq!(transfer.cut_short, None, "{channel:?}");
         for flow in &transfer.flows {
             let pacing = flow.sender.pacing.expect("it was paced");
-            // Never more than asked for; a loaded machine may fall behind, and then it says so.
+            // The sender never exceeds the requested rate. A busy machine may fall behind, and then the sender reports
+            // it.
             assert!(pacing.asked_bps == 8e6 && pacing.sent_bps <= 8.1e6, "{channel:?} {pacing:?}");
             assert!(pacing.sent_bps > 7e6 || pacing.given_up_s > 0.0, "{channel:?} {pacing:?}");
             assert!(flow.receiver.total_bytes > 0, "{channel:?} {flow:?}");
@@ -133,7 +134,7 @@ fn a_shared_threads_time_is_divided_among_its_flows() {
         let windows: Vec<Window> = transfer.flows.iter().map(end).collect();
         let busy: f64 =
             windows.iter().map(|window| (window.cpu.user_s + window.cpu.system_s) / window.cpu.wall_s).sum();
-        // Getrusage counts in the microsecond, the windows differ by a turn.
+        // The tolerance covers getrusage's resolution of a microsecond and windows that differ by a turn.
         assert!(busy > 0.0 && busy < 1.2, "{busy}: {windows:?}");
         assert!(windows.iter().all(|window| window.thread_flows == Some(8)));
     }
@@ -174,7 +175,7 @@ fn what_a_shared_thread_cannot_do_is_refused_by_name() {
     assert!(refused(|s| s.channel = Channel::Pipe).contains("channel pipe"));
     let acked = |s: &mut Settings| (s.acknowledged, s.amount, s.warm_up_s) = (true, Amount::Bytes(10_000), 0.0);
     assert!(refused(acked).contains("method acked"));
-    // With a thread for each flow nothing is refused.
+    // With one thread for each flow, nothing is refused.
     let mut own = over(2, 2, settings(tcp(), 4096));
     acked(&mut own);
     check(&made(&own), 2, "acked");

@@ -1,4 +1,4 @@
-//! The end that receives: one receive goes on by itself, into buffers the kernel chooses among.
+//! The receiving end by io_uring: one receive request continues by itself, into buffers that the kernel chooses.
 
 use std::io;
 use std::mem;
@@ -11,18 +11,18 @@ use super::{Ring, outcome};
 use crate::error::WireError;
 use crate::transfer::end::DataPath;
 
-/// Bytes of receive buffers, and how many there are at least and at most.
+/// Total size of the receive buffers (bytes), and the limits of their number.
 const RECEIVE_BYTES: usize = 1 << 20;
 const RECEIVE_BUFFERS: std::ops::RangeInclusive<usize> = 4..=64;
-/// The group the receive buffers belong to.
+/// Group id of the receive buffers.
 const GROUP: u16 = 0;
 
-/// What a completion belongs to.
+/// User data of the completions: of a receive, and of a provided buffer.
 const RECEIVE: u64 = 2;
 const PROVIDE: u64 = 3;
 const CANCEL: u64 = 4;
 
-/// Bytes of receive buffers of `buffer_bytes` each.
+/// Total bytes of receive buffers that have `buffer_bytes` each.
 pub(in crate::transfer) fn receive_bytes(buffer_bytes: usize) -> usize {
     receive_buffers(buffer_bytes) * buffer_bytes
 }
@@ -31,18 +31,18 @@ fn receive_buffers(buffer_bytes: usize) -> usize {
     (RECEIVE_BYTES / buffer_bytes).clamp(*RECEIVE_BUFFERS.start(), *RECEIVE_BUFFERS.end())
 }
 
-/// A receive that stays armed.
+/// A receive request that stays active.
 pub(in crate::transfer) struct Multishot<'a> {
     channel: BorrowedFd<'a>,
     ring: Ring,
     buffers: Vec<u8>,
     buffer_bytes: usize,
-    /// The kernel goes on receiving.
+    /// Whether the request is active.
     armed: bool,
 }
 
 impl<'a> Multishot<'a> {
-    /// Into buffers of so many bytes; a wait is over after `patience_ns`.
+    /// Makes a receiver with buffers of `buffer_bytes`. A wait gives up after `patience_ns`.
     pub(in crate::transfer) fn new(
         channel: BorrowedFd<'a>,
         buffer_bytes: usize,
@@ -54,7 +54,7 @@ impl<'a> Multishot<'a> {
         let mut buffers = vec![0; receive_bytes(buffer_bytes)];
         let provide = opcode::ProvideBuffers::new(buffers.as_mut_ptr(), buffer_bytes as i32, count as u16, GROUP, 0);
         let failed = |e| WireError::system("give io_uring buffers to receive into", e);
-        // SAFETY: the buffers live as long as the ring may write to them (see Drop).
+        // SAFETY: the buffers live as long as the kernel may write to them (see Drop).
         unsafe { ring.push(&provide.build().user_data(PROVIDE)) }.map_err(failed)?;
         ring.enter(1).map_err(failed)?;
         if let Some(entry) = ring.completed() {
@@ -63,9 +63,9 @@ impl<'a> Multishot<'a> {
         Ok(Self { channel, ring, buffers, buffer_bytes, armed: false })
     }
 
-    /// Waits until something has come, and shows what is there: each read of a stream, of zero bytes at its end, or each datagram.
-    /// What comes with a failure is shown before. `WouldBlock`: nothing came in time, which a call that hands something over does not see:
-    /// it shows nothing.
+    /// Waits until data arrive and passes them to `each`: each read of a stream (zero bytes at its end), or each
+    /// datagram. Data that arrive together with a failure are passed first. `WouldBlock`: nothing arrived in time. A
+    /// call that also hands over a request cannot detect that, and passes nothing.
     pub(in crate::transfer) fn wait(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         if !self.armed {
             self.arm()?;
@@ -81,7 +81,7 @@ impl<'a> Multishot<'a> {
             match (outcome(&entry), buffer) {
                 (Ok(got), Some(buffer)) => each(&self.buffers[usize::from(buffer) * self.buffer_bytes..][..got]),
                 (Ok(_), None) => each(&[]),
-                // All buffers are taken: they are given back, and it is armed again.
+                // All buffers are in use: give them back, then activate the request again.
                 (Err(e), _) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
                 (Err(e), _) => return Err(e),
             }
@@ -94,26 +94,26 @@ impl<'a> Multishot<'a> {
 
     fn arm(&mut self) -> io::Result<()> {
         let entry = opcode::RecvMulti::new(Fd(self.channel.as_raw_fd()), GROUP).build().user_data(RECEIVE);
-        // SAFETY: it writes to the provided buffers only, which live as long as it may (see Drop).
+        // SAFETY: the request writes only to the provided buffers, which live as long as it may (see Drop).
         unsafe { self.ring.push(&entry) }?;
         self.armed = true;
         Ok(())
     }
 
-    /// Gives a buffer that was read back to the kernel.
+    /// Returns a buffer to the kernel after it was read.
     fn give_back(&mut self, buffer: u16) -> io::Result<()> {
         let at = usize::from(buffer) * self.buffer_bytes;
         let row = &mut self.buffers[at..at + self.buffer_bytes];
         let entry = opcode::ProvideBuffers::new(row.as_mut_ptr(), row.len() as i32, 1, GROUP, buffer).build();
         let entry = entry.user_data(PROVIDE).flags(squeue::Flags::SKIP_SUCCESS);
-        // SAFETY: the buffers live as long as the ring may write to them (see Drop).
+        // SAFETY: the buffers live as long as the kernel may write to them (see Drop).
         unsafe { self.ring.push(&entry) }
     }
 
-    /// Takes the receive back; where that fails, the kernel may still write to the buffers.
+    /// Cancels the receive request. If that fails, the kernel may still write to the buffers.
     fn disarm(&mut self) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(RECEIVE).build().user_data(CANCEL);
-        // SAFETY: it points at nothing.
+        // SAFETY: the entry contains no pointers.
         unsafe { self.ring.push(&entry) }?;
         while self.armed {
             self.ring.enter(1)?;

@@ -1,4 +1,4 @@
-//! The end that sends.
+//! The sending end by io_uring.
 
 use std::io;
 use std::mem;
@@ -12,26 +12,26 @@ use crate::error::WireError;
 use crate::transfer::end::{DataPath, End};
 use crate::transfer::zero_copy::Completions;
 
-/// Bytes of sends that are handed over by one call, in whole blocks; the default buffer of a TCP sender takes so much.
+/// Bytes that one system call hands over at most, in whole blocks: the default buffer of a TCP sender holds this.
 const HANDED_OVER_BYTES: usize = 256 << 10;
-/// The most sends by one call.
+/// Largest number of sends per system call.
 const MOST_SENDS: usize = 64;
 
-/// linux/io_uring.h.
+/// Constants of linux/io_uring.h.
 const IORING_SEND_ZC_REPORT_USAGE: u16 = 1 << 3;
 const IORING_NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 
-/// What a completion belongs to.
+/// User data of a send's completion.
 const SEND: u64 = 1;
 
-/// Sends blocks in batches, one system call each.
+/// Sends blocks in batches, one system call per batch.
 pub(in crate::transfer) struct Sender<'a> {
     channel: BorrowedFd<'a>,
     ring: Ring,
     block: Vec<u8>,
     batch: usize,
     zero_copy: bool,
-    /// Sends that are not completed.
+    /// Number of sends that have not completed.
     sends: usize,
     counts: Completions,
 }
@@ -61,15 +61,15 @@ impl<'a> Sender<'a> {
         } else {
             opcode::Send::new(fd, bytes, length).flags(flags).build()
         };
-        // SAFETY: the block is neither changed nor freed before all completions and notifications have come; where
-        // they do not come, it is left to the kernel (see Drop).
+        // SAFETY: the block is neither changed nor freed before all completions and notifications have arrived. If they
+        // do not arrive, it is leaked to the kernel (see Drop).
         unsafe { self.ring.push(&entry.user_data(SEND)) }?;
         self.sends += 1;
         self.counts.asked += u64::from(self.zero_copy);
         Ok(())
     }
 
-    /// Takes what has completed: bytes sent, and the first failure.
+    /// Takes the completions. Returns the bytes sent, and the first failure.
     fn take(&mut self) -> (usize, io::Result<()>) {
         let (mut bytes, mut failed) = (0, Ok(()));
         while let Some(entry) = self.ring.completed() {
@@ -80,7 +80,7 @@ impl<'a> Sender<'a> {
             }
             self.sends -= 1;
             if self.zero_copy && !cqueue::more(entry.flags()) {
-                // It failed before anything was sent: no notification comes.
+                // The send failed before anything was sent, so no notification follows.
                 self.counts.completed += 1;
             }
             match outcome(&entry) {
@@ -116,7 +116,7 @@ impl DataPath for Sender<'_> {
     fn finish(&mut self, end: &mut End) -> io::Result<()> {
         while self.sends > 0 || self.under_way() > 0 {
             self.ring.enter(1)?;
-            // A connection that has failed is reported already.
+            // A failed connection has been reported already.
             let (_, _) = self.take();
         }
         end.zero_copy = self.zero_copy.then_some(self.counts);
@@ -127,7 +127,7 @@ impl DataPath for Sender<'_> {
 impl Drop for Sender<'_> {
     fn drop(&mut self) {
         if self.sends > 0 || self.under_way() > 0 {
-            // The kernel may still read it.
+            // The kernel may still read the block, so it is leaked.
             mem::forget(mem::take(&mut self.block));
         }
     }

@@ -1,4 +1,4 @@
-//! A veth pair between two network namespaces, made for one test and removed behind it.
+//! A veth pair between two network namespaces, made for one test and removed after it.
 
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ const RECEIVER: &str = "10.199.7.2";
 const PORT: u16 = 9000;
 const RUN_ID: u32 = 77;
 
-/// The pair; dropping it removes both namespaces and with them the interfaces.
+/// The veth pair. Dropping it removes both namespaces and with them the interfaces.
 pub struct Pair {
     name: String,
     receiver_mac: [u8; 6],
     sender_mac: [u8; 6],
-    /// Tests share the two CPUs they pin their threads to.
+    /// Lock among tests, because they pin threads to the same two CPUs.
     _turn: netcliff_testkit::Turn,
 }
 
@@ -35,7 +35,7 @@ fn ip(arguments: &str) -> Result<(), String> {
 }
 
 impl Pair {
-    /// Makes it, steering reception to `receive_cpu` by RPS; `Err` says why it is not available.
+    /// Makes the pair and steers reception to `receive_cpu` by RPS. `Err` contains the reason if it is not available.
     pub fn new(receive_cpu: usize) -> Result<Self, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("ncw{}x{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -46,7 +46,7 @@ impl Pair {
             _turn: netcliff_testkit::turn(netcliff_testkit::Shared::Cpus),
         };
         pair.build(receive_cpu)?;
-        // Address resolution and IPv6 autoconfiguration settle; their packets are foreign anyway.
+        // Wait until address resolution and IPv6 autoconfiguration settle; their packets count as foreign anyway.
         std::thread::sleep(std::time::Duration::from_millis(20));
         Ok(pair)
     }
@@ -112,7 +112,7 @@ impl Pair {
         format!("/run/netns/{}{end}", self.name).into()
     }
 
-    /// Frames that the receiving interface has taken in.
+    /// Number of frames that the receiving interface has received.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn received(&self) -> u64 {
         let space = format!("{}b", self.name);
@@ -121,13 +121,13 @@ impl Pair {
         links[0]["stats64"]["rx"]["packets"].as_u64().expect("a counter")
     }
 
-    /// Takes the sending interface `down` or `up`.
+    /// Sets the sending interface `down` or `up`.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn set_sender(&self, state: &str) {
         ip(&format!("-n {}a link set v0 {state}", self.name)).expect("the pair exists");
     }
 
-    /// Lets longer frames pass.
+    /// Sets the MTU, so that longer frames pass.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn set_mtu(&self, bytes: u32) {
         for end in ["a link set v0", "b link set v1"] {
@@ -135,19 +135,19 @@ impl Pair {
         }
     }
 
-    /// Takes both interfaces away.
+    /// Removes both interfaces.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn remove_links(&self) {
         ip(&format!("-n {}a link del v0", self.name)).expect("the pair exists");
     }
 
-    /// Makes them again, without RPS.
+    /// Makes the interfaces again, without RPS.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn add_links(&self) {
         self.join().expect("the namespaces exist");
     }
 
-    /// Takes the receiving interface `down` or `up`.
+    /// Sets the receiving interface `down` or `up`.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn set_receiver(&self, state: &str) {
         ip(&format!("-n {}b link set v1 {state}", self.name)).expect("the pair exists");
@@ -162,7 +162,7 @@ impl Drop for Pair {
     }
 }
 
-/// The pair, or a reported reason and `None`.
+/// Makes the pair. `None` if it is not available; the reason is reported.
 pub fn pair_or_skip() -> Option<Pair> {
     has_all(&[Need::Cpus, Need::Netns]).then(|| Pair::new(1).expect("root can make a veth pair"))
 }

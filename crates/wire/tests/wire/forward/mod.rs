@@ -1,5 +1,4 @@
-//! Frames over a real veth pair by every sender to every sink: each one arrives as it was sent, or is told from those that
-//! do.
+//! Frames over a real veth pair, by every sender to every receiver: each one arrives as it was sent, or is reported.
 
 use crate::common;
 mod senders;
@@ -11,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::common::Pair;
 use netcliff_wire::WireError;
-use netcliff_wire::forward::run::{Bench, By, DirectionReport, Port, Tester, TrialReport};
+use netcliff_wire::forward::run::{Bench, DirectionReport, Methods, Port, Tester, TrialReport};
 use netcliff_wire::forward::{Direction, Profile, Sweep, Trial};
 use netcliff_wire::thread::Placement;
 
@@ -37,12 +36,12 @@ fn direction(pair: &Pair, sizes: &[usize]) -> Direction {
 const TRIAL: Trial =
     Trial { load_pps: 5000.0, duration_s: 0.1, settle_s: 1.0, max_burst: 32, tagged_at_s: None, burst: None };
 
-/// Runs on a thread of its own, which stays in the pair's namespace.
+/// Runs on a thread of its own, because the thread stays in the pair's namespace.
 fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(work).join().expect("it does not panic"))
 }
 
-fn both(directions: &[Direction], by: By, trial: &Trial) -> Result<(Tester, TrialReport), WireError> {
+fn both(directions: &[Direction], by: Methods, trial: &Trial) -> Result<(Tester, TrialReport), WireError> {
     alone(|| {
         let mut bench = Bench::open(directions, by, 32, &Placement { cpu: Some(0), ..Placement::default() })?;
         let report = bench.run(trial, &AtomicBool::new(false))?;

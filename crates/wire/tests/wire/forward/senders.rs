@@ -1,23 +1,23 @@
-//! Every sender.
+//! Tests of every sender.
 
 use netcliff_testkit::{Need, has};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::Trial;
 use netcliff_wire::forward::frame::IMIX;
 use netcliff_wire::forward::port::{ReceiveBy, SendBy, Sending, open_sender};
-use netcliff_wire::forward::run::{By, TrialReport};
+use netcliff_wire::forward::run::{Methods, TrialReport};
 use netcliff_wire::thread::Placement;
 
 use super::common::{Pair, pair_or_skip};
 use super::{TRIAL, alone, both, conserved, direction};
 
-/// Sent by one way, received by a packet ring.
+/// Sends by one method and receives by a packet ring.
 fn trial(pair: &Pair, sizes: &[usize], send: SendBy, trial: &Trial) -> Result<(Sending, TrialReport), WireError> {
-    let by = By { send, receive: ReceiveBy::Packet, ..By::default() };
+    let by = Methods { send, receive: ReceiveBy::Packet, ..Methods::default() };
     both(&[direction(pair, sizes)], by, trial).map(|(tester, report)| (tester.sending, report))
 }
 
-/// What opening a sender in the near namespace says.
+/// Opens a sender in the near namespace and returns the result.
 fn opened(pair: &Pair, by: SendBy, length: usize) -> Result<(Sending, Option<String>), WireError> {
     let netns = Some(pair.netns("a"));
     alone(|| {
@@ -27,7 +27,7 @@ fn opened(pair: &Pair, by: SendBy, length: usize) -> Result<(Sending, Option<Str
     })
 }
 
-/// The pair on a kernel with AF_XDP, or a reported reason and `None`.
+/// Makes the pair on a kernel with AF_XDP. `None` otherwise; the reason is reported.
 fn xdp_pair_or_skip() -> Option<Pair> {
     if !has(Need::AfXdp) {
         return None;
@@ -42,11 +42,11 @@ fn xdp_sends_every_size_as_it_is() {
     let Some(pair) = xdp_pair_or_skip() else { return };
     for sizes in [&[64][..], &[1518], &IMIX] {
         let (sending, report) = trial(&pair, sizes, SendBy::Xdp, &TRIAL).expect("it runs");
-        // A veth has no zero-copy.
+        // A veth does not support zero-copy.
         assert_eq!(sending, Sending::XdpCopy);
         let one = &report.directions[0];
         conserved(one);
-        // At this load the far backlog refuses nothing even where other programs hold the sender up.
+        // At this load the far backlog refuses nothing, even if other programs delay the sender.
         assert!(one.sent > 0 && one.arrived.frames == one.sent, "{sizes:?}: {one:?}");
     }
 }
@@ -59,7 +59,8 @@ fn more_frames_than_shared_memory_go_round() {
     let one = &report.directions[0];
     conserved(one);
     assert_eq!(one.sent, 30_000);
-    // What the far end's backlog refuses is told one by one; nothing else may be missing, since the sink had room.
+    // Frames that the far end's backlog refused are reported one by one. No other frame may be missing, because the
+    // sink had room.
     if one.missed == 0 {
         assert_eq!(one.arrived.frames, one.kicked.accepted, "{one:?}");
     }

@@ -1,4 +1,4 @@
-//! Every sink.
+//! Tests of every receiver.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use netcliff_testkit::{Need, has};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::frame::IMIX;
 use netcliff_wire::forward::port::{ReceiveBy, Receiving, SendBy, Sending, open_receiver};
-use netcliff_wire::forward::run::{By, TrialReport};
+use netcliff_wire::forward::run::{Methods, TrialReport};
 use netcliff_wire::forward::stamps::Stamps;
 use netcliff_wire::forward::{Direction, Trial};
 use netcliff_wire::thread::Placement;
@@ -15,9 +15,9 @@ use netcliff_wire::thread::Placement;
 use super::common::{Pair, pair_or_skip};
 use super::{TRIAL, alone, both, conserved, direction};
 
-const XDP: By = By { send: SendBy::Packet, receive: ReceiveBy::Xdp, stamps: Stamps::Application };
+const XDP: Methods = Methods { send: SendBy::Packet, receive: ReceiveBy::Xdp, stamps: Stamps::Application };
 
-/// What opening a receiver in the far namespace says; `look` sees the port while it is open.
+/// Opens a receiver in the far namespace and returns the result. `look` sees the port while the receiver is open.
 fn opened<T: Send>(
     pair: &Pair,
     by: ReceiveBy,
@@ -32,7 +32,7 @@ fn opened<T: Send>(
     })
 }
 
-/// The pair on a kernel that lets AF_XDP receive, or a reported reason and `None`.
+/// Makes the pair on a kernel whose AF_XDP can receive. `None` otherwise; the reason is reported.
 fn xdp_pair_or_skip() -> Option<Pair> {
     if !has(Need::AfXdp) {
         return None;
@@ -42,7 +42,7 @@ fn xdp_pair_or_skip() -> Option<Pair> {
     Some(pair)
 }
 
-/// What `ip` shows of the far port.
+/// The output of `ip` for the far port.
 fn shown(pair: &Pair) -> String {
     let namespace = pair.netns("b");
     let name = namespace.file_name().expect("a name").to_owned();
@@ -61,13 +61,13 @@ fn trial(pair: &Pair, direction: Direction, trial: &Trial) -> TrialReport {
 fn xdp_takes_in_every_size_as_it_was_sent() {
     let Some(pair) = xdp_pair_or_skip() else { return };
     pair.set_mtu(4000);
-    // 1796 and 3844 bytes are the most that fit the two sizes of shared memory.
+    // 1796 and 3844 bytes are the largest frames that fit the two sizes of shared memory.
     for sizes in [&[64][..], &[1518], &[1796], &[3844], &IMIX] {
         let report = trial(&pair, direction(&pair, sizes), &TRIAL);
         let one = &report.directions[0];
         conserved(one);
         assert!(one.sent > 0 && one.arrived.frames == one.sent, "{sizes:?}: {one:?}");
-        // The program's stamps: over a veth a frame takes microseconds, on a busy machine a little longer.
+        // Timestamps by the program: over a veth a frame takes microseconds, on a busy machine a little longer.
         let p50_s = one.latency.summary().expect("frames came").p50_s;
         assert!(p50_s > 0.0 && p50_s < 0.02, "{sizes:?}: {p50_s} s");
     }
@@ -100,11 +100,11 @@ fn more_frames_than_the_sinks_memory_go_round() {
     let one = &report.directions[0];
     conserved(one);
     assert_eq!(one.sent, 80_000);
-    // Each frame the far end took was read, or found the ring full.
+    // Each frame that the far end accepted was read, or found the ring full.
     assert_eq!(one.arrived.frames + one.missed, one.kicked.accepted, "{one:?}");
 }
 
-/// The kernel still answers what is not UDP.
+/// The kernel still answers frames that are not UDP.
 #[test]
 fn the_kernel_keeps_what_is_not_udp() {
     let Some(pair) = xdp_pair_or_skip() else { return };
@@ -117,7 +117,7 @@ fn the_kernel_keeps_what_is_not_udp() {
         Ok(output) if output.status.code() != Some(255) && !output.stdout.is_empty() => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         }
-        // No ping on this machine.
+        // This machine has no ping.
         _ => {}
     }
 }
@@ -145,7 +145,7 @@ fn both_ways_each_port_sends_and_takes_in() {
         for (send, receive) in
             [(SendBy::Xdp, ReceiveBy::Xdp), (SendBy::Packet, ReceiveBy::Xdp), (SendBy::Auto, ReceiveBy::Auto)]
         {
-            let (tester, report) = both(&ways, By { send, receive, ..XDP }, &TRIAL).expect("it runs");
+            let (tester, report) = both(&ways, Methods { send, receive, ..XDP }, &TRIAL).expect("it runs");
             assert_eq!(tester.receiving == Receiving::XdpGeneric, receive == ReceiveBy::Xdp);
             assert_eq!(tester.sending == Sending::XdpCopy, send != SendBy::Packet);
             for one in &report.directions {
@@ -156,7 +156,7 @@ fn both_ways_each_port_sends_and_takes_in() {
     }
 }
 
-/// Where the program runs can be chosen; in a veth's driver it makes no packet of the frame.
+/// The mode of the program can be chosen. In a veth's driver, the kernel builds no packet from the frame.
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
 fn the_program_runs_where_it_is_asked_to() {
@@ -168,7 +168,7 @@ fn the_program_runs_where_it_is_asked_to() {
         tagged.profile.vlan = Some(7);
         tagged.profile.sizes = vec![68, 1522];
         for direction in [direction(&pair, &[64, 1518]), tagged] {
-            let (tester, report) = both(&[direction], By { receive, ..XDP }, &TRIAL).expect("it runs");
+            let (tester, report) = both(&[direction], Methods { receive, ..XDP }, &TRIAL).expect("it runs");
             assert_eq!((tester.receiving, tester.not_received_by_xdp), (expected, None));
             let one = &report.directions[0];
             conserved(one);
@@ -180,7 +180,7 @@ fn the_program_runs_where_it_is_asked_to() {
     }
 }
 
-/// More than its memory holds, so that every frame of it is lent, filled and given back.
+/// Sends more frames than the memory holds, so that every frame of it is lent, filled and returned.
 #[test]
 fn lent_memory_goes_round() {
     let Some(pair) = xdp_pair_or_skip() else { return };
@@ -188,7 +188,7 @@ fn lent_memory_goes_round() {
     let mut back = there.clone();
     std::mem::swap(&mut back.from, &mut back.to);
     let burst = Trial { burst: Some(80_000), load_pps: 1e6, ..TRIAL };
-    let by = By { send: SendBy::Xdp, ..XDP };
+    let by = Methods { send: SendBy::Xdp, ..XDP };
     let (_, report) = both(&[there, back], by, &burst).expect("it runs");
     for one in &report.directions {
         conserved(one);
@@ -196,7 +196,7 @@ fn lent_memory_goes_round() {
     }
 }
 
-/// A program of ours stands for that of another tool: the kernel does not report whose it is.
+/// A program of this test stands for that of another tool: the kernel does not report whose it is.
 #[test]
 fn another_program_is_left_where_it_is() {
     let Some(pair) = xdp_pair_or_skip() else { return };
@@ -213,12 +213,12 @@ fn another_program_is_left_where_it_is() {
     assert!(!shown(&pair).contains("xdp"), "{}", shown(&pair));
 }
 
-/// The pair goes away with its namespaces' interfaces, under every sink and sender.
+/// The pair's interfaces disappear while each receiver and sender runs.
 #[test]
 fn a_port_that_goes_down_or_away_ends_the_trial() {
     let Some(pair) = xdp_pair_or_skip() else { return };
     let long = Trial { duration_s: 20.0, ..TRIAL };
-    let ended_by = |by: By, change: &dyn Fn()| {
+    let ended_by = |by: Methods, change: &dyn Fn()| {
         let begin = Instant::now();
         let ended = std::thread::scope(|scope| {
             let flight = scope.spawn(|| both(&[direction(&pair, &[64])], by, &long));
@@ -231,13 +231,13 @@ fn a_port_that_goes_down_or_away_ends_the_trial() {
         error
     };
     for receive in [ReceiveBy::Packet, ReceiveBy::Xdp] {
-        let error = ended_by(By { send: SendBy::Packet, receive, ..XDP }, &|| pair.set_receiver("down"));
+        let error = ended_by(Methods { send: SendBy::Packet, receive, ..XDP }, &|| pair.set_receiver("down"));
         assert!(error.contains("interface v"), "{receive:?}: {error}");
         pair.set_receiver("up");
         std::thread::sleep(Duration::from_millis(50));
     }
     for (send, receive) in [(SendBy::Packet, ReceiveBy::Packet), (SendBy::Xdp, ReceiveBy::Xdp)] {
-        let error = ended_by(By { send, receive, ..XDP }, &|| pair.remove_links());
+        let error = ended_by(Methods { send, receive, ..XDP }, &|| pair.remove_links());
         assert!(error.contains("interface v"), "{send:?}: {error}");
         pair.add_links();
     }

@@ -1,11 +1,11 @@
-//! The kernel's stamps of tagged frames, on real packets; and what a veth cannot give.
+//! The kernel's timestamps of tagged frames on real packets, and the error for timestamps that a veth does not offer.
 
 use std::sync::atomic::AtomicBool;
 
 use netcliff_testkit::{Need, skip};
 use netcliff_wire::WireError;
 use netcliff_wire::forward::port::{ReceiveBy, SendBy, Sending};
-use netcliff_wire::forward::run::{Bench, By, Tester, TrialReport};
+use netcliff_wire::forward::run::{Bench, Methods, Tester, TrialReport};
 use netcliff_wire::forward::stamps::{Absent, Stamps};
 use netcliff_wire::forward::{Direction, Trial};
 use netcliff_wire::thread::Placement;
@@ -13,17 +13,18 @@ use netcliff_wire::thread::Placement;
 use super::common::{Pair, pair_or_skip};
 use super::{TRIAL, alone, both, conserved, direction};
 
-/// Behind a few others, and so early that it is sent where other programs hold the sender up.
+/// A trial whose tagged frame follows a few others, but early enough to be sent even if other programs delay the
+/// sender.
 const TAGGED: Trial = Trial { tagged_at_s: Some(0.001), ..TRIAL };
 
-fn kernel(send: SendBy) -> By {
-    By { send, receive: ReceiveBy::Auto, stamps: Stamps::Kernel }
+fn kernel(send: SendBy) -> Methods {
+    Methods { send, receive: ReceiveBy::Auto, stamps: Stamps::Kernel }
 }
 
-/// Trials one after the other on one bench.
+/// Runs several trials one after the other on one bench.
 fn trials(
     directions: &[Direction],
-    by: By,
+    by: Methods,
     trial: &Trial,
     count: u32,
 ) -> Result<(Tester, Vec<TrialReport>), WireError> {
@@ -34,7 +35,7 @@ fn trials(
     })
 }
 
-/// The pair on a kernel that stamps what passes a veth, or a reported reason and `None`.
+/// Makes the pair on a kernel that stamps frames on a veth. `None` otherwise; the reason is reported.
 fn stamping_pair_or_skip() -> Option<Pair> {
     let pair = pair_or_skip()?;
     match both(&[direction(&pair, &[64])], kernel(SendBy::Packet), &TRIAL) {
@@ -46,7 +47,8 @@ fn stamping_pair_or_skip() -> Option<Pair> {
     }
 }
 
-/// Every direction's tagged frame came, was stamped at both ends, and took no longer than the sending program says.
+/// Checks that every direction's tagged frame arrived, was stamped at both ends, and took no longer than the sending
+/// program measured.
 fn stamped(report: &TrialReport, what: &str) {
     for one in &report.directions {
         conserved(one);
@@ -72,7 +74,7 @@ fn the_kernel_stamps_every_tagged_frame() {
     for send in [SendBy::Packet, SendBy::Auto] {
         for direction in [direction(&pair, &[64]), tagged.clone(), ipv6.clone()] {
             let what = format!("{send:?} {:?}", direction.profile);
-            // The later trials show that each frame has its own stamps.
+            // The later trials show that each frame has its own timestamps.
             let (tester, reports) = trials(&[direction], kernel(send), &TAGGED, 3).expect("it runs");
             assert_eq!(tester.stamps, Stamps::Kernel);
             reports.iter().for_each(|report| stamped(report, &what));
@@ -97,7 +99,7 @@ fn nothing_is_told_where_no_frame_is_tagged() {
     let Some(pair) = stamping_pair_or_skip() else { return };
     let (_, reports) = trials(&[direction(&pair, &[64])], kernel(SendBy::Packet), &TRIAL, 1).expect("it runs");
     assert_eq!(reports[0].directions[0].stamped, None);
-    let application = By { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
+    let application = Methods { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
     let (_, reports) = trials(&[direction(&pair, &[64])], application, &TAGGED, 1).expect("it runs");
     let one = &reports[0].directions[0];
     assert_eq!((one.tagged_s.is_some(), one.stamped), (true, None));
@@ -106,16 +108,16 @@ fn nothing_is_told_where_no_frame_is_tagged() {
 #[test]
 fn what_cannot_be_had_is_refused_with_the_port() {
     let Some(pair) = pair_or_skip() else { return };
-    let hardware = By { stamps: Stamps::Hardware, ..kernel(SendBy::Auto) };
+    let hardware = Methods { stamps: Stamps::Hardware, ..kernel(SendBy::Auto) };
     let refused = both(&[direction(&pair, &[64])], hardware, &TAGGED).expect_err("a veth has no clock").to_string();
     for word in ["interface v0", "hardware time stamps on what leaves", "it offers", "choose --stamps"] {
         assert!(refused.contains(word), "{refused}");
     }
-    let xdp = By { receive: ReceiveBy::Xdp, ..kernel(SendBy::Auto) };
+    let xdp = Methods { receive: ReceiveBy::Xdp, ..kernel(SendBy::Auto) };
     let refused = both(&[direction(&pair, &[64])], xdp, &TAGGED).expect_err("an XDP program takes them").to_string();
     assert!(refused.contains("--receive-by") && refused.contains("--stamps kernel"), "{refused}");
-    // The sender stays what it was asked to be.
-    let ring = By { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
+    // The sender uses the requested method.
+    let ring = Methods { stamps: Stamps::Application, ..kernel(SendBy::Packet) };
     let (tester, _) = both(&[direction(&pair, &[64])], ring, &TAGGED).expect("it runs");
     assert_eq!(tester.sending, Sending::PacketRing);
 }

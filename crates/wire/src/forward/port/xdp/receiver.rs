@@ -1,8 +1,8 @@
-//! AF_XDP receiver: an XDP program hands the frames of each of a port's queues to a socket of its own, with the time at
-//! which it saw them. In the driver where that can (native: then in place, or as a copy), else in the kernel's receive path
-//! (generic).
+//! AF_XDP receiver: an XDP program passes the frames of each queue of a port to a socket of its own, with the time at
+//! which it saw them. The program runs in the driver if supported (native mode: in place or as a copy), otherwise in
+//! the kernel's receive path (generic mode).
 //!
-//! The program takes UDP only and is gone with the receiver, however that ends. It is never put in another's place.
+//! The program takes only UDP. It is detached with the receiver, however that ends. It never replaces another program.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,25 +17,25 @@ use crate::error::WireError;
 use crate::forward::port::watch::Watch;
 use crate::forward::port::{ReceiveBy, Receiver, Receiving, Stamp};
 
-/// Frames of shared memory over all queues: 33 ms of 1 Mpps, longer than the thread sends between two reads.
+/// Number of frames of shared memory over all queues: 33 ms at 1 Mpps, longer than the thread sends between two reads.
 const SLOTS: u32 = 32_768;
-/// Least frames of a queue.
+/// Smallest number of frames per queue.
 const LEAST_SLOTS: u32 = 2048;
-/// Most queues: each has a socket that is polled in turn.
+/// Largest number of queues: each has a socket that is polled in turn.
 const MOST_QUEUES: u32 = 64;
-/// XDP_PACKET_HEADROOM, linux/bpf.h: what the kernel leaves free before a frame.
+/// XDP_PACKET_HEADROOM, linux/bpf.h: bytes that the kernel leaves free before a frame.
 const HEADROOM: usize = 256;
-/// The program's time before a frame [ns of `CLOCK_MONOTONIC`].
+/// Bytes of the program's timestamp before a frame [ns of `CLOCK_MONOTONIC`].
 const STAMP: usize = 8;
-/// Hardware addresses, which stand before a VLAN tag, and the tag.
+/// Bytes of the hardware addresses, which precede a VLAN tag, and bytes of the tag.
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 
-/// AF_XDP sockets that receive, one a queue.
+/// AF_XDP sockets that receive, one per queue.
 #[derive(Debug)]
 pub struct XdpReceiver {
     queues: Vec<QueueSocket>,
-    /// The queue to poll first.
+    /// Index of the queue to poll first.
     next: usize,
     missed: u64,
     watch: Watch,
@@ -43,23 +43,23 @@ pub struct XdpReceiver {
     program: ToSockets,
 }
 
-/// Whether frames of so many bytes without FCS take a page of shared memory each.
+/// Whether frames of up to `longest` bytes without FCS need a whole page of shared memory each.
 pub(super) fn is_large(longest: usize) -> bool {
     longest > SMALL - HEADROOM
 }
 
-/// Frames of shared memory of each of so many queues.
+/// Number of frames of shared memory for each of `queues` queues.
 pub(super) fn slots(queues: u32, frame_bytes: usize) -> u32 {
     (SLOTS / queues.next_power_of_two() * SMALL as u32 / frame_bytes as u32).max(LEAST_SLOTS)
 }
 
 impl XdpReceiver {
-    /// Longest frame without FCS that fits (bytes), with a tag if it has one.
+    /// Length of the longest frame without FCS that fits (bytes), including a tag if it has one.
     pub const LONGEST: usize = PAGE - HEADROOM;
 
-    /// Better than an AF_PACKET ring at this interface of the thread's network namespace: where a driver runs the program.
-    /// In the kernel's receive path (a veth) no difference was seen (bench/rfc2544), and the ring leaves the
-    /// port as it is. In a driver it was not measured: there was none to try.
+    /// Whether AF_XDP is better than an AF_PACKET ring at this interface of the thread's network namespace: if a driver
+    /// runs the program. In the kernel's receive path (a veth) no difference was seen (bench/rfc2544), and the ring
+    /// leaves the port as it is. In a driver it was not measured, for lack of a device.
     pub(crate) fn is_better(interface: &str) -> bool {
         Facts::of(interface).is_ok_and(|facts| facts.kind.is_none())
     }
@@ -68,13 +68,15 @@ impl XdpReceiver {
     /// `longest` bytes without FCS.
     ///
     /// # Errors
-    /// There is no such interface, a frame does not fit a page, another XDP program is attached, another socket has a
-    /// queue, there are more than 64 queues, or the kernel refuses (it takes CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW).
+    /// There is no such interface, a frame does not fit into a page, another XDP program is attached, another socket
+    /// uses a queue, there are more than 64 queues, or the kernel refuses (it requires CAP_BPF, CAP_NET_ADMIN and
+    /// CAP_NET_RAW).
     pub fn open(interface: &str, longest: usize) -> Result<Self, WireError> {
         Self::open_beside(ReceiveBy::Xdp, interface, longest, None)
     }
 
-    /// The same with the program where `by` wants it, and where a sender at the first queue shares its memory.
+    /// Like [`Self::open`], with the program in the mode `by`. With `lent`, shares the memory of a sender on the first
+    /// queue.
     pub(in crate::forward::port) fn open_beside(
         by: ReceiveBy,
         interface: &str,
@@ -109,7 +111,7 @@ impl XdpReceiver {
             })?;
             queues.push(socket);
         }
-        // A driver may have taken the link down to make room for the program, or for frames in place.
+        // A driver may have taken the link down to install the program, or to enable frames in place.
         if program.mode() == Mode::Native || queues.iter().any(|queue| queue.zero_copy) {
             await_carrier(interface)?;
         }
@@ -117,14 +119,14 @@ impl XdpReceiver {
     }
 }
 
-/// In the first of the modes that is available.
+/// Attaches the program in the first of the modes that works.
 fn attach(interface: &str, facts: &Facts, modes: &[Mode]) -> Result<ToSockets, WireError> {
     let mut refused = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     for mode in modes {
         match ToSockets::attach(facts.index, facts.receive_queues, *mode) {
             Ok(program) => return Ok(program),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
-                // Read again: it may have been attached after the port was first read.
+                // Read the facts again: the other program may have been attached after the first read.
                 let id = Facts::of(interface).ok().and_then(|facts| facts.program);
                 let name = id.and_then(program_name);
                 return Err(WireError::OtherProgram { interface: interface.to_owned(), id, name });
@@ -179,9 +181,9 @@ struct QueueSocket {
     frames: Frames,
     fill: Queue<u64>,
     receive: Queue<libc::xdp_desc>,
-    /// Our end of the fill ring.
+    /// Index up to which this process has filled the fill ring.
     filled: u32,
-    /// Frames read and not yet given back.
+    /// Addresses of frames that were read and not yet returned.
     done: Vec<u64>,
     zero_copy: bool,
 }
@@ -192,7 +194,7 @@ impl QueueSocket {
         let frames = Frames::new(slots, frame_bytes, &[])?;
         frames.share(&fd)?;
         socket::set(&fd, libc::XDP_UMEM_FILL_RING, &slots, "make an AF_XDP fill ring")?;
-        // The kernel requires a completion ring even of a socket that only receives.
+        // The kernel requires a completion ring even for a socket that only receives.
         socket::set(&fd, libc::XDP_UMEM_COMPLETION_RING, &64u32, "make an AF_XDP completion ring")?;
         socket::set(&fd, libc::XDP_RX_RING, &slots, "make an AF_XDP receive ring")?;
         let offsets: libc::xdp_mmap_offsets =
@@ -203,7 +205,7 @@ impl QueueSocket {
             .bound(queue, |fd| socket::bind(fd, index, queue))
     }
 
-    /// At a queue shared with a sender.
+    /// Opens a socket on a queue that it shares with a sender.
     fn beside(index: u32, queue: u32, lent: SharedUmem) -> Result<Self, WireError> {
         let fd = socket::open()?;
         let slots = lent.fill.slots();
@@ -216,7 +218,7 @@ impl QueueSocket {
             .bound(queue, |fd| socket::bind_beside(fd, index, queue, &lender))
     }
 
-    /// Gives the kernel all frames, then itself to a queue.
+    /// Gives the kernel all frames, then binds the socket to its queue.
     fn bound(mut self, queue: u32, bind: impl FnOnce(&OwnedFd) -> Result<(), io::Error>) -> Result<Self, WireError> {
         self.done = self.frames.addresses().collect();
         self.give_back();
@@ -225,7 +227,7 @@ impl QueueSocket {
         Ok(self)
     }
 
-    /// The ring has a slot for every frame there is.
+    /// Returns the read frames to the kernel. The ring has a slot for every frame.
     #[inline]
     fn give_back(&mut self) {
         for frame in self.done.drain(..) {
@@ -269,8 +271,8 @@ impl QueueSocket {
         }
     }
 
-    /// Frames dropped for want of room. A driver that writes in place counts how often it found no memory instead; a
-    /// trial with such an event is void, too.
+    /// Number of frames dropped for lack of room. With frames in place, also the number of times that the driver found
+    /// no free frame; a trial with such an event is void too.
     fn missed(&self) -> Result<u64, WireError> {
         let counts: libc::xdp_statistics =
             socket::get(&self.fd, libc::XDP_STATISTICS, "read the counters of an AF_XDP socket")?;
@@ -279,8 +281,8 @@ impl QueueSocket {
     }
 }
 
-/// The frame at an offset of its memory and the program's time before it, which is cleared. No time means that the driver
-/// has no room for one. A VLAN tag is taken off, as the kernel does for packet sockets.
+/// Returns the frame at offset `at` of its memory, and the program's timestamp before it, which is cleared. `None`: the
+/// driver has no room for a timestamp. Removes a VLAN tag, as the kernel does for packet sockets.
 #[inline]
 fn open_frame(memory: &mut [u8], at: usize, length: usize) -> (Option<Stamp>, &[u8]) {
     let end = (at + length).min(memory.len());
@@ -312,7 +314,7 @@ mod tests {
         let (stamp, frame) = open_frame(&mut memory, 256, 20);
         assert_eq!(stamp, Some(Stamp::Monotonic(77)));
         assert_eq!(frame, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0, 0x45, 0]);
-        // The same memory again: no time of an earlier frame is left, and what has no tag stays as it is.
+        // The same memory again: the timestamp was cleared, and a frame without a tag stays as it is.
         memory[268] = 0x08;
         let (stamp, frame) = open_frame(&mut memory, 256, 14);
         assert_eq!((stamp, frame.len(), frame[12]), (None, 14, 0x08));

@@ -1,4 +1,4 @@
-//! What an AF_XDP socket is made of: memory shared with the kernel, and rings of indices into it.
+//! Parts of an AF_XDP socket: memory shared with the kernel, and rings of indices into it.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -11,22 +11,23 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::error::WireError;
 
-/// The kernel requires a fill ring even of a socket that only sends.
+/// The kernel requires a fill ring even for a socket that only sends.
 const FILL_SLOTS: u32 = 64;
 
-/// How long a queue may be busy: the kernel takes it from a socket that was closed some time later (measured: 10 to 60 ms).
+/// Time for which a queue may stay busy: the kernel releases it some time after its socket was closed (measured: 10 to
+/// 60 ms).
 const QUEUE_FREE: Duration = Duration::from_millis(500);
 
-/// A mapping with its length.
+/// A memory mapping with its length.
 #[derive(Debug)]
 struct Mapping {
     memory: NonNull<libc::c_void>,
     bytes: NonZeroUsize,
 }
 
-// SAFETY: an address and a length; who may look at what behind it is for `Frames` and `Queue` to see to.
+// SAFETY: a mapping is an address and a length; `Frames` and `Queue` control the access to its memory.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: see `Send` above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
@@ -36,18 +37,18 @@ impl Drop for Mapping {
     }
 }
 
-/// Frames that the kernel reads (or writes) in place: a part of the shared memory that no other value accesses.
+/// Frames that the kernel reads (or writes) in place: a part of the shared memory that only this value accesses.
 #[derive(Debug)]
 pub(super) struct Frames {
     mapping: Arc<Mapping>,
     frame_bytes: usize,
-    /// Where the part begins and ends.
+    /// Offsets of the start and the end of the part.
     from: usize,
     to: usize,
 }
 
 impl Frames {
-    /// `slots` frames of memory, each beginning as `filler`.
+    /// Allocates memory for `slots` frames, each starting as `filler`.
     pub(super) fn new(slots: u32, frame_bytes: usize, filler: &[u8]) -> Result<Self, WireError> {
         let bytes = NonZeroUsize::new(frame_bytes * slots as usize)
             .ok_or_else(|| WireError::setting("frame size", frame_bytes, "more than 0"))?;
@@ -70,7 +71,7 @@ impl Frames {
         Ok(frames)
     }
 
-    /// Keeps the first `slots` frames and returns the others.
+    /// Splits off all frames after the first `slots`, and returns them.
     pub(super) fn split_off(&mut self, slots: u32) -> Self {
         let at = self.from + slots as usize * self.frame_bytes;
         let rest = Self { mapping: Arc::clone(&self.mapping), frame_bytes: self.frame_bytes, from: at, to: self.to };
@@ -78,7 +79,7 @@ impl Frames {
         rest
     }
 
-    /// Bytes of a frame.
+    /// Number of bytes per frame slot.
     pub(super) fn frame_bytes(&self) -> usize {
         self.frame_bytes
     }
@@ -101,23 +102,23 @@ impl Frames {
         set(fd, libc::XDP_UMEM_REG, &register, "share memory with an AF_XDP socket (see ulimit -l)")
     }
 
-    /// The start of the frame at an address that is ours at this moment.
+    /// The first `length` bytes of the frame at an address that this process owns at this moment.
     #[inline]
     pub(super) fn at(&mut self, address: u64, length: usize) -> &mut [u8] {
         let address = address as usize;
         assert!(length <= self.frame_bytes && address >= self.from && address + self.frame_bytes <= self.to);
-        // SAFETY: in bounds by the line above; the kernel leaves a frame alone that is not in one of its rings, other
-        // values have other parts, and `&mut self` keeps other references away.
+        // SAFETY: in bounds by the line above. The kernel does not access a frame that is in none of its rings, other
+        // values own other parts, and `&mut self` keeps other references away.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.memory.as_ptr().cast::<u8>().add(address), length) }
     }
 }
 
-/// A ring whose entries of type `T` the kernel and this process exchange.
+/// A ring of entries of type `T` between the kernel and this process.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     mapping: Mapping,
     offsets: libc::xdp_ring_offset,
-    /// A power of two.
+    /// Number of slots, a power of two.
     slots: u32,
     entries: std::marker::PhantomData<T>,
 }
@@ -140,12 +141,12 @@ impl<T: Copy> Queue<T> {
         Ok(Self { mapping: Mapping { memory, bytes }, offsets, slots, entries: std::marker::PhantomData })
     }
 
-    /// A power of two.
+    /// Number of slots, a power of two.
     pub(super) fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// A word at an offset that the kernel named.
+    /// The word at an offset that the kernel named.
     #[inline]
     fn word(&self, at: u64) -> &AtomicU32 {
         let at = at as usize;
@@ -155,19 +156,19 @@ impl<T: Copy> Queue<T> {
         unsafe { &*self.mapping.memory.as_ptr().byte_add(at).cast::<AtomicU32>() }
     }
 
-    /// How far entries were handed over, free-running.
+    /// Index of the producer: counts the entries handed over, without wrapping at the ring size.
     #[inline]
     pub(super) fn producer(&self) -> &AtomicU32 {
         self.word(self.offsets.producer)
     }
 
-    /// How far entries were taken, free-running.
+    /// Index of the consumer: counts the entries taken, without wrapping at the ring size.
     #[inline]
     pub(super) fn consumer(&self) -> &AtomicU32 {
         self.word(self.offsets.consumer)
     }
 
-    /// The kernel wants a call before it looks at the ring.
+    /// Whether the kernel needs a system call before it looks at the ring.
     pub(super) fn needs_call(&self) -> bool {
         self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
@@ -179,29 +180,29 @@ impl<T: Copy> Queue<T> {
         unsafe { self.mapping.memory.as_ptr().byte_add(at).cast() }
     }
 
-    /// Writes an entry of a ring that this process fills, before its producer index passes it. There are no more frames than
-    /// slots, so that the kernel has read what this overwrites, though its index may still say otherwise: it shows received
-    /// frames before it moves the fill ring's index (net/xdp/xsk.c, `xsk_flush`).
+    /// Writes an entry of a ring that this process fills. Call it before the producer index passes the entry. There are
+    /// no more frames than slots, so the kernel has read the entry that this overwrites, even if its index is behind:
+    /// it exposes received frames before it moves the fill ring's index (net/xdp/xsk.c, `xsk_flush`).
     #[inline]
     pub(super) fn put(&mut self, index: u32, entry: T) {
-        // SAFETY: in bounds; the kernel reads entries below the producer index only, which the caller has yet to move.
+        // SAFETY: in bounds; the kernel only reads entries below the producer index, which the caller moves later.
         unsafe { self.entry(index).write(entry) }
     }
 
-    /// Takes everything there is out of a ring that the kernel fills.
+    /// Takes all entries out of a ring that the kernel fills.
     #[inline]
     pub(super) fn drain(&mut self, take: impl FnMut(T)) {
         self.take(u32::MAX, take);
     }
 
-    /// Takes up to `most` entries out of a ring that the kernel fills; how many there were.
+    /// Takes up to `most` entries out of a ring that the kernel fills. Returns their number.
     #[inline]
     pub(super) fn take(&mut self, most: u32, mut take: impl FnMut(T)) -> u32 {
         let to = self.producer().load(Ordering::Acquire);
         let from = self.consumer().load(Ordering::Relaxed);
         let taken = to.wrapping_sub(from).min(most);
         for index in 0..taken {
-            // SAFETY: the kernel wrote the entries below its index, and leaves them alone until ours passes them.
+            // SAFETY: the kernel wrote the entries below its index and does not touch them until ours passes them.
             take(unsafe { self.entry(from.wrapping_add(index)).read() });
         }
         self.consumer().store(from.wrapping_add(taken), Ordering::Release);
@@ -209,7 +210,8 @@ impl<T: Copy> Queue<T> {
     }
 }
 
-/// What a sending socket shares with a receiving one at the same queue: a queue has one memory and one fill ring.
+/// The part of a sending socket that a receiving socket on the same queue uses: a queue has one memory and one fill
+/// ring.
 #[derive(Debug)]
 pub(crate) struct SharedUmem {
     /// The sending socket.
@@ -218,22 +220,22 @@ pub(crate) struct SharedUmem {
     pub(super) fill: Queue<u64>,
 }
 
-/// A socket that sends, bound to the first queue of an interface.
+/// A sending socket, bound to the first queue of an interface.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) fd: OwnedFd,
     pub(super) frames: Frames,
     pub(super) transmit: Queue<libc::xdp_desc>,
     pub(super) completion: Queue<u64>,
-    /// The driver reads the frames where they are.
+    /// Whether the driver reads the frames in place.
     pub(super) zero_copy: bool,
-    /// For a receiving socket at the same queue.
+    /// Shared memory for a receiving socket on the same queue.
     pub(super) lent: Option<SharedUmem>,
 }
 
 impl Socket {
-    /// Rings of `slots` slots and as many frames, each beginning as `filler`, and `to_lend` more frames to share;
-    /// zero-copy where the driver can.
+    /// Opens a socket with rings of `slots` slots and as many frames, each starting as `filler`, and `to_lend` further
+    /// frames to share. Zero-copy if the driver supports it.
     pub(super) fn open(
         index: u32,
         slots: u32,
@@ -261,7 +263,7 @@ impl Socket {
         Ok(Self { fd, frames, transmit, completion, zero_copy, lent })
     }
 
-    /// Asks the kernel to look at the transmit ring.
+    /// Makes the kernel process the transmit ring.
     pub(super) fn send(&self) -> Result<(), std::io::Error> {
         // SAFETY: an empty message: no pointer is read.
         let sent =
@@ -270,7 +272,7 @@ impl Socket {
     }
 }
 
-/// A socket without rings.
+/// Opens a socket without rings.
 pub(super) fn open() -> Result<OwnedFd, WireError> {
     // SAFETY: plain system call without pointers.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -281,7 +283,7 @@ pub(super) fn open() -> Result<OwnedFd, WireError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// True if the driver of a bound socket's port reads and writes the frames in place.
+/// Whether the driver of the bound socket's port reads and writes the frames in place.
 pub(super) fn is_zero_copy(fd: &OwnedFd) -> Result<bool, WireError> {
     let options: libc::xdp_options = get(fd, libc::XDP_OPTIONS, "ask whether AF_XDP copies")?;
     Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
@@ -294,8 +296,8 @@ pub(super) fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T, what: &str) -
     if done < 0 { Err(WireError::last_os(what)) } else { Ok(()) }
 }
 
-/// An option whose type is plain data of the C library. One that the kernel knows only in part (an older one) is an
-/// error: the rest would have no meaning.
+/// Reads an option whose type is plain data of the C library. Fails if the kernel (an older one) fills only a part of
+/// it.
 pub(super) fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Result<T, WireError> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut length = size_of::<T>() as libc::socklen_t;
@@ -312,13 +314,13 @@ pub(super) fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Res
     Ok(unsafe { value.assume_init() })
 }
 
-/// Binds a socket to a queue of the interface with this index, zero-copy where the driver can.
+/// Binds a socket to a queue of the interface with this index. Zero-copy if the driver supports it.
 pub(super) fn bind(fd: &OwnedFd, index: u32, queue: u32) -> Result<(), std::io::Error> {
-    // Neither XDP_COPY nor XDP_ZEROCOPY: the kernel takes the driver's zero-copy where there is one.
+    // Neither XDP_COPY nor XDP_ZEROCOPY: the kernel uses the driver's zero-copy mode if it has one.
     bind_to(fd, index, queue, libc::XDP_USE_NEED_WAKEUP, 0)
 }
 
-/// Binds a socket to the queue of another, whose memory and fill ring it then uses.
+/// Binds a socket to the queue of another socket, whose memory and fill ring it then uses.
 pub(super) fn bind_beside(fd: &OwnedFd, index: u32, queue: u32, other: &OwnedFd) -> Result<(), std::io::Error> {
     bind_to(fd, index, queue, libc::XDP_SHARED_UMEM, other.as_raw_fd() as u32)
 }

@@ -10,7 +10,7 @@ use crate::forward::frame::{Profile, Sweep, Templates};
 use crate::forward::port::{Receiver, Receiving, Sender, Sending, Stamp};
 use crate::transmit::SendOutcome;
 
-/// Frames on the way.
+/// Frames on the path between sender and sink.
 type Cable = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 struct Plug {
@@ -36,7 +36,7 @@ impl Sender for Plug {
     }
 }
 
-/// How a sink ends after so many frames.
+/// How a sink fails after a number of frames.
 #[derive(Clone, Copy)]
 enum End {
     Panic,
@@ -104,7 +104,7 @@ fn bench(left: usize, end: End) -> Result<Bench, WireError> {
     Ok(Bench { lanes: vec![lane], ticker: Ticker::new(), tag: 7, tester })
 }
 
-/// Long: it is to end before its time.
+/// A long trial: it has to end before its time.
 const TRIAL: Trial =
     Trial { load_pps: 10_000.0, duration_s: 20.0, settle_s: 0.0, max_burst: 32, tagged_at_s: None, burst: None };
 

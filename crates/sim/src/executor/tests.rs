@@ -9,7 +9,7 @@ fn point(scheme: &str, kpps: f64) -> Point {
     Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(kpps * 1e3) }
 }
 
-/// Elsewhere: orders go there in parts and come back as bytes, and after so many packets it gives up.
+/// A remote executor: requests are sent in parts and come back as bytes. It gives up after a number of packets.
 struct Afar {
     part_packets: u64,
     left: AtomicU64,
@@ -26,12 +26,12 @@ fn there_and_back<T: Serialize + for<'a> Deserialize<'a>>(value: &T) -> T {
     postcard::from_bytes(&postcard::to_allocvec(value).unwrap()).unwrap()
 }
 
-impl Place for Afar {
-    fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>> {
+impl Executor for Afar {
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
         self.orders.fetch_add(1, Ordering::Relaxed);
         let left = self.left.load(Ordering::Relaxed).checked_sub(order.packets())?;
         self.left.store(left, Ordering::Relaxed);
-        let fill = |part: Order| there_and_back(&there_and_back(&part).fill(point, seed));
+        let fill = |part: ReplicationRequest| there_and_back(&there_and_back(&part).fill(point, seed));
         Some(order.parts(self.part_packets).map(fill).collect())
     }
 }
@@ -41,7 +41,8 @@ fn efforts() -> [Effort; 3] {
     [Effort::Exactly(100_000), Effort::Packets(50_000), precision]
 }
 
-/// Whatever travels: counts beyond 64 bits, infinite lengths, several applications, with and without a simpler queue.
+/// The result does not depend on the executor. Tested with counts beyond 64 bits, infinite lengths, several
+/// applications, with and without a simpler queue.
 #[test]
 fn the_answer_does_not_depend_on_the_place() {
     let mut points = vec![point("napi", 150.0), point("ideal", 140.0), point("polling:period=20us,quota=3", 90.0)];
@@ -65,7 +66,7 @@ fn the_answer_does_not_depend_on_the_place() {
     }
 }
 
-/// It is decided here: a precision takes several orders, and what is given up elsewhere has no answer.
+/// The caller decides: a precision needs several requests, and a point whose executor gives up has no result.
 #[test]
 fn a_place_that_gives_up_ends_the_point() {
     let [.., precision] = efforts();
@@ -79,27 +80,29 @@ fn a_place_that_gives_up_ends_the_point() {
 
 #[test]
 fn an_order_is_cut_into_parts_that_make_it_up() {
-    let order = Order::records(3..17, 1000);
+    let order = ReplicationRequest::records(3..17, 1000);
     assert_eq!(order.packets(), 14_000);
     for (packets, count) in [(0, 14), (999, 14), (1000, 14), (4500, 4), (14_000, 1), (u64::MAX, 1)] {
-        let parts: Vec<Order> = order.parts(packets).collect();
+        let parts: Vec<ReplicationRequest> = order.parts(packets).collect();
         let numbers: Vec<u64> = parts.iter().flat_map(|part| part.numbers.clone()).collect();
         assert_eq!((parts.len(), numbers), (count, (3..17).collect()), "{packets}");
     }
 }
 
-/// An answer to something else, or too short a one, is none.
+/// An answer to another request, or an incomplete one, is rejected.
 #[test]
 fn what_does_not_fill_the_order_is_not_taken() {
-    struct Wrong(fn(&Order) -> Order);
-    impl Place for Wrong {
-        fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>> {
+    struct Wrong(fn(&ReplicationRequest) -> ReplicationRequest);
+    impl Executor for Wrong {
+        fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
             Some(vec![self.0(order).fill(point, seed)])
         }
     }
     let engine = SimEngine { effort: Effort::Exactly(20_000), ..SimEngine::default() };
-    let other: fn(&Order) -> Order = |order| Order::excess(order.numbers.clone(), order.packets, 1e9, 0);
-    let fewer: fn(&Order) -> Order = |order| Order { numbers: 0..3, ..order.clone() };
+    let other: fn(&ReplicationRequest) -> ReplicationRequest =
+        |order| ReplicationRequest::excess(order.numbers.clone(), order.packets, 1e9, 0);
+    let fewer: fn(&ReplicationRequest) -> ReplicationRequest =
+        |order| ReplicationRequest { numbers: 0..3, ..order.clone() };
     for wrong in [other, fewer] {
         assert!(engine.simulate_at(&point("napi", 50.0), &Wrong(wrong)).is_err());
     }

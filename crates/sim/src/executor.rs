@@ -1,7 +1,9 @@
-//! [`Place`]: where replications are computed. What they are does not depend on it: a replication follows from point, seed, number and length.
+//! [`Executor`]: computes replications. The result does not depend on the executor: a replication follows from point,
+//! seed, number and length.
 //!
-//! The procedures of `sample` decide here how many replications are needed and how long, and order them; [`Here`] computes them on this
-//! machine, another place has its own do it ([`Order::fill`]) and brings back what they answered.
+//! The procedures of `sample` decide how many replications are needed and how long they are, and request them.
+//! [`LocalExecutor`] computes them on this machine. Another executor has other machines compute them
+//! ([`ReplicationRequest::fill`]) and returns their answers.
 
 use std::ops::Range;
 
@@ -14,55 +16,57 @@ use crate::replicate::{ABREAST, Replication, WarmUp, cut, each, run};
 use crate::simpler::Simpler;
 use crate::tally::Pool;
 
-/// Replications of a point that are asked for.
+/// A request for replications of a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct ReplicationRequest {
     numbers: Range<u64>,
-    /// Arrivals of each, warm-up included.
+    /// Number of arrivals in each replication, including warm-up.
     packets: u64,
     want: Want,
 }
 
-/// What of them.
+/// The requested part of the replications' results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Want {
-    /// All that they recorded: the first tell the warm-up.
+    /// All records; the warm-up is determined from the first ones.
     Records,
-    /// What is left without this warm-up.
+    /// The results without this warm-up.
     Cut(WarmUp),
-    /// How much longer their packets wait than expected in the simpler queue of this mean latency [ticks], after so many.
+    /// The excess wait of the replications' packets in the simpler queue with the mean latency `latency` [ticks], after
+    /// the first `skipped` packets.
     Excess { latency: f64, skipped: u64 },
 }
 
-/// What fills an order, or a part of one; of use only to who ordered.
+/// The answer to a request or a part of it. Only the requesting procedure can read it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Filled(pub(crate) Found);
+pub struct Filled(pub(crate) Results);
 
-/// In the order of the replications' numbers.
+/// Results in the order of the replications' numbers.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Found {
+pub(crate) enum Results {
     Records(Vec<Records>),
     Cut(Vec<Replication>, Pool),
     Excess(Vec<f64>),
 }
 
-/// Computes replications, or has them computed.
-pub trait Place: Sync {
-    /// The order filled in parts, in the order of their numbers; None: it is given up, and with it the point.
-    fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>>;
+/// Computes replications, or has other machines compute them.
+pub trait Executor: Sync {
+    /// Answers a request in parts, in the order of the replications' numbers. `None`: the executor gives up, and the
+    /// point has no result.
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>>;
 }
 
-/// This machine, on all cores of the pool that calls.
+/// Computes on this machine, on all cores of the calling thread pool.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Here;
+pub struct LocalExecutor;
 
-impl Place for Here {
-    fn fetch(&self, point: &Point, seed: u64, order: &Order) -> Option<Vec<Filled>> {
+impl Executor for LocalExecutor {
+    fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
         Some(vec![order.fill(point, seed)])
     }
 }
 
-impl Order {
+impl ReplicationRequest {
     pub(crate) fn records(numbers: Range<u64>, packets: u64) -> Self {
         Self { numbers, packets, want: Want::Records }
     }
@@ -75,31 +79,31 @@ impl Order {
         Self { numbers, packets, want: Want::Excess { latency, skipped } }
     }
 
-    /// Arrivals of all its replications together.
+    /// Number of arrivals in all replications of the request.
     pub fn packets(&self) -> u64 {
         self.packets.saturating_mul(self.numbers.end - self.numbers.start)
     }
 
-    /// The same in parts of about so many arrivals, a replication each at least.
+    /// Splits the request into parts of about `packets` arrivals, at least one replication each.
     pub fn parts(&self, packets: u64) -> impl Iterator<Item = Self> {
         let (numbers, step) = (self.numbers.clone(), (packets / self.packets.max(1)).max(1));
         let starts = numbers.clone().step_by(usize::try_from(step).unwrap_or(usize::MAX));
         starts.map(move |start| Self { numbers: start..numbers.end.min(start.saturating_add(step)), ..self.clone() })
     }
 
-    /// Computes it here. The point must be supported.
+    /// Computes the request on this machine. The point must be supported.
     pub fn fill(&self, point: &Point, seed: u64) -> Filled {
         let clock = Clock::of(point, self.packets);
         let one = |number| run(point, clock, seed, number, self.packets);
         Filled(match self.want {
-            Want::Records => Found::Records(each(self.numbers.clone(), one)),
+            Want::Records => Results::Records(each(self.numbers.clone(), one)),
             Want::Cut(warm_up) => self.without_warm_up(warm_up, one),
-            Want::Excess { latency, skipped } => Found::Excess(self.excesses(point, clock, seed, latency, skipped)),
+            Want::Excess { latency, skipped } => Results::Excess(self.excesses(point, clock, seed, latency, skipped)),
         })
     }
 
-    /// Some side by side at a time, since each has a histogram of its own until it is added up.
-    fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Found {
+    /// Only some replications run in parallel, because each has a histogram of its own until it is added up.
+    fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Results {
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         let mut next = self.numbers.start;
         while next < self.numbers.end {
@@ -110,39 +114,40 @@ impl Order {
             }
             next = end;
         }
-        Found::Cut(replications, together)
+        Results::Cut(replications, together)
     }
 
     fn excesses(&self, point: &Point, clock: Clock, seed: u64, latency: f64, skipped: u64) -> Vec<f64> {
-        // Who ordered has asked whether there is such a queue.
+        // The requesting procedure has checked that there is such a queue.
         let Some(simpler) = Simpler::of(point, clock, latency) else { return Vec::new() };
         each(self.numbers.clone(), |number| simpler.excess(clock, seed, number, self.packets, skipped))
     }
 }
 
-/// Who orders: a point under a seed, and where its replications are computed.
+/// A point with its seed, and the executor that computes its replications.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub point: &'a Point,
     pub seed: u64,
-    pub place: &'a dyn Place,
+    pub executor: &'a dyn Executor,
 }
 
 impl Asker<'_> {
-    /// What fills the order, part by part; None: given up, or an answer that is none.
-    fn fetch<T>(&self, order: &Order, kind: impl Fn(Found) -> Option<T>) -> Option<Vec<T>> {
-        let filled = self.place.fetch(self.point, self.seed, order)?;
+    /// Requests replications and returns the answer part by part. `None` if the executor gave up or its answer is
+    /// invalid.
+    fn fetch<T>(&self, order: &ReplicationRequest, kind: impl Fn(Results) -> Option<T>) -> Option<Vec<T>> {
+        let filled = self.executor.fetch(self.point, self.seed, order)?;
         filled.into_iter().map(|Filled(found)| kind(found)).collect()
     }
 
-    pub(crate) fn records(&self, order: &Order) -> Option<Vec<Records>> {
-        let parts = self.fetch(order, |found| if let Found::Records(part) = found { Some(part) } else { None })?;
+    pub(crate) fn records(&self, order: &ReplicationRequest) -> Option<Vec<Records>> {
+        let parts = self.fetch(order, |found| if let Results::Records(part) = found { Some(part) } else { None })?;
         order.whole(parts.into_iter().flatten().collect())
     }
 
-    pub(crate) fn cut(&self, order: &Order) -> Option<(Vec<Replication>, Pool)> {
+    pub(crate) fn cut(&self, order: &ReplicationRequest) -> Option<(Vec<Replication>, Pool)> {
         let parts =
-            self.fetch(order, |found| if let Found::Cut(part, pool) = found { Some((part, pool)) } else { None })?;
+            self.fetch(order, |found| if let Results::Cut(part, pool) = found { Some((part, pool)) } else { None })?;
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         for (part, pool) in parts {
             replications.extend(part);
@@ -151,14 +156,14 @@ impl Asker<'_> {
         Some((order.whole(replications)?, together))
     }
 
-    pub(crate) fn excesses(&self, order: &Order) -> Option<Vec<f64>> {
-        let parts = self.fetch(order, |found| if let Found::Excess(part) = found { Some(part) } else { None })?;
+    pub(crate) fn excesses(&self, order: &ReplicationRequest) -> Option<Vec<f64>> {
+        let parts = self.fetch(order, |found| if let Results::Excess(part) = found { Some(part) } else { None })?;
         order.whole(parts.into_iter().flatten().collect())
     }
 }
 
-impl Order {
-    /// One for each number, or nothing.
+impl ReplicationRequest {
+    /// Returns `found` if it has one entry for each replication, otherwise `None`.
     fn whole<T>(&self, found: Vec<T>) -> Option<Vec<T>> {
         (found.len() as u64 == self.numbers.end - self.numbers.start).then_some(found)
     }
