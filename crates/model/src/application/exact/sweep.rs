@@ -4,7 +4,7 @@
 use super::budget::Budget;
 use super::excursion::{Excursion, Kind};
 use super::rest;
-use super::weights::{LEFT_OUT, Weights};
+use super::weights::{LEFT_OUT, Weights, sum};
 use crate::schemes::modulated::Role;
 
 /// Excursions begun, by packets in the ring.
@@ -60,7 +60,11 @@ pub struct Sweep<'a> {
 }
 
 /// Operations a (packets, stage) pair takes, about.
-const PAIR: f64 = 6.0;
+const PAIR: f64 = 2.5;
+/// Services of excursions followed one by one after the socket is full.
+const SERVICES: usize = 1000;
+/// Excursions rarer than this share of all are left out, for each number of packets and each room.
+const RARE: f64 = 1e-20;
 
 impl Totals {
     /// All time (s).
@@ -77,8 +81,8 @@ impl Sweep<'_> {
         let mut totals = Totals { present_s: vec![0.0; stages], empty_s: vec![0.0; stages], ..Totals::default() };
         let mut weights = Weights::default();
         for room in (0..=self.most).rev() {
-            for (packets, rooms) in begun.awake.iter().filter(|(_, rooms)| rooms[room] > 0.0) {
-                weights.add(stages, &Weights::one(stages, *packets, self.stage), rooms[room] / all);
+            for (packets, rooms) in begun.awake.iter().filter(|(_, rooms)| rooms[room] > RARE * all) {
+                weights.add_one(stages, *packets, self.stage, rooms[room] / all);
             }
             let mut woken = Weights::default();
             if room == self.most {
@@ -124,7 +128,18 @@ impl Sweep<'_> {
 
     /// What becomes of excursions beyond a full socket.
     fn drop(&self, weights: &Weights, all: f64, totals: &mut Totals) -> Option<()> {
-        let times = rest::times(self.excursion, weights, self.budget)?;
+        let mut weights = weights.clone();
+        // Most are over after some more services; matrices for those that are not.
+        for _ in 0..self.most.min(SERVICES) {
+            if weights.total() < LEFT_OUT {
+                return Some(());
+            }
+            let step = self.excursion.step(Kind::Drops, &weights);
+            self.note(&step.times, all, 0, totals)?;
+            totals.dropped += all * (step.next.total() + step.ended);
+            weights = step.next;
+        }
+        let times = rest::times(self.excursion, &weights, self.budget)?;
         self.note(&times, all, 0, totals)?;
         let rates = self.excursion.rates(Kind::Drops);
         for (packets, level) in times.at.chunks(self.excursion.stages()).enumerate() {
@@ -141,7 +156,7 @@ impl Sweep<'_> {
             let packets = times.low + place;
             let sums = if packets > 0 { &mut totals.present_s } else { &mut totals.empty_s };
             sums.iter_mut().zip(level).for_each(|(sum, time)| *sum += rate * time);
-            let time = rate * level.iter().sum::<f64>();
+            let time = rate * sum(level);
             totals.area += time * packets as f64;
             totals.taken_area += time * packets.min(room) as f64;
             totals.waiting_area += time * (self.most - room) as f64;

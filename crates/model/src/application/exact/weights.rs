@@ -1,7 +1,18 @@
 //! Weights over (packets in the ring, stage).
 
 /// Weights below this, of a whole of 1, are left out.
-pub const LEFT_OUT: f64 = 1e-26;
+pub const LEFT_OUT: f64 = 1e-18;
+
+/// The sum, several at once.
+pub fn sum(values: &[f64]) -> f64 {
+    let mut sums = [0.0; 4];
+    let chunks = values.chunks_exact(4);
+    let rest: f64 = chunks.remainder().iter().sum();
+    for chunk in chunks {
+        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
+}
 
 /// Weights from the level `low` up, level by level.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +33,24 @@ impl Weights {
 
     /// All of it.
     pub fn total(&self) -> f64 {
-        self.at.iter().sum()
+        sum(&self.at)
+    }
+
+    /// Adds a weight at one place.
+    pub fn add_one(&mut self, stages: usize, packets: usize, stage: usize, weight: f64) {
+        if self.at.is_empty() {
+            self.low = packets;
+        }
+        if packets < self.low {
+            let lacking = (self.low - packets) * stages;
+            self.at.splice(0..0, std::iter::repeat_n(0.0, lacking));
+            self.low = packets;
+        }
+        let place = (packets - self.low) * stages;
+        if self.at.len() < place + stages {
+            self.at.resize(place + stages, 0.0);
+        }
+        self.at[place + stage] += weight;
     }
 
     /// Adds `factor` times another.
@@ -47,7 +75,7 @@ impl Weights {
 
     /// Leaves out levels of no weight at either end.
     pub fn trim(&mut self, stages: usize) {
-        let heavy = |level: &[f64]| level.iter().sum::<f64>() > LEFT_OUT;
+        let heavy = |level: &[f64]| sum(level) > LEFT_OUT;
         let last = self.at.chunks(stages).rposition(heavy).map_or(0, |last| last + 1);
         self.at.truncate(last * stages);
         let first = self.at.chunks(stages).position(heavy).unwrap_or(0);
