@@ -13,20 +13,23 @@ use super::elimination::{Eliminated, Rows};
 use super::free::Waited;
 use super::laws::Served;
 use super::socket::{Cycle, Idle, Node, Socket};
+use crate::queue::wide::{self, sum};
 use netcliff_core::math;
 
 /// Batches and progress rarer than this are left out of the band.
-const LEFT_OUT: f64 = 1e-14;
+const LEFT_OUT: f64 = 1e-13;
 /// Operations an entry of a row takes, about: several at once.
 const ENTRY: f64 = 0.3;
 /// What one step of the elimination takes, of the same.
 const STEP: f64 = 0.25;
 /// Fixed points of what waits end with that find the application asleep: found when no share moves by more.
-const SETTLED: f64 = 1e-14;
+const SETTLED: f64 = 1e-12;
 const MOST_TURNS: usize = 200;
 /// A middle has one ratio when two that are [`MIDDLE`] packets apart differ by no more than this share.
 const ALIKE: f64 = 1e-12;
 const MIDDLE: usize = 24;
+/// A share of the weights that is as good as none.
+const NOTHING: f64 = 1e-16;
 /// Packets of a middle at the least, besides what batches and progress reach.
 const FREE_OF_BOTH: usize = 160;
 /// Logarithm of the weight of all beyond a socket that is as good as one without a bound.
@@ -133,7 +136,7 @@ impl<'a> Band<'a> {
         let layers = (self.progress + self.largest + FREE_OF_BOTH) as f64;
         let packets = match slopes.len() {
             1 if all_fall => filled.min(layers),
-            1 => (filled + self.progress as f64).min(layers),
+            1 => (self.progress as f64 + NEGLIGIBLE / slowest).min(layers),
             _ if all_fall => filled,
             _ => return None,
         };
@@ -174,28 +177,31 @@ impl<'a> Band<'a> {
         let Weights { mut asleep, mut switching, working } = shorter;
         let more = most + 1 - length;
         let total = asleep + working.iter().chain(&switching).sum::<f64>();
-        let beyond: f64 = working[length - length / 8..].iter().chain(&switching[length - length / 8..]).sum();
-        if beyond <= 1e-16 * total {
-            let mut working = working;
-            working.resize(most + 1, 0.0);
-            switching.resize(most + 1, 0.0);
-            return Some(Weights { asleep, switching, working });
-        }
-        if self.working.len() > 1 {
-            return None;
-        }
+        let part = |of: std::ops::Range<usize>| working[of.clone()].iter().chain(&switching[of]).sum::<f64>() / total;
+        let (lowest, highest) = (asleep / total + part(0..length / 8), part(length - length / 8..length));
         let ratio = |waiting: usize| working[waiting + 1] / working[waiting];
-        // The place at which the ratio is the most constant: where it is none of all, both are 0.
-        let differs = |waiting: usize| {
-            let (here, there) = (ratio(waiting), ratio(waiting + MIDDLE));
-            if working[waiting + MIDDLE + 1] == 0.0 { 0.0 } else { ((there - here) / here).abs() }
-        };
-        let middle = (length / 8..length - MIDDLE - 2).min_by(|a, b| differs(*a).total_cmp(&differs(*b)))?;
-        if !(differs(middle) <= ALIKE) || switching[middle..].iter().sum::<f64>() > 1e-16 * total {
+        // The place at which the ratio is the most constant.
+        let differs = |waiting: usize| ((ratio(waiting + MIDDLE) - ratio(waiting)) / ratio(waiting)).abs();
+        let places = length / 8..(length - MIDDLE - 2).max(length / 8);
+        let middle = places.min_by(|a, b| differs(*a).total_cmp(&differs(*b))).filter(|middle| {
+            self.working.len() == 1 && differs(*middle) <= ALIKE && switching[*middle..].iter().sum::<f64>() <= NOTHING * total
+        });
+        let Some(middle) = middle else {
+            // Nothing at one end: it has no weight in a longer socket either.
+            let mut working = working;
+            if highest <= NOTHING {
+                working.resize(most + 1, 0.0);
+                switching.resize(most + 1, 0.0);
+                return Some(Weights { asleep, switching, working });
+            }
+            if lowest <= NOTHING && self.working.len() == 1 {
+                working.splice(0..0, std::iter::repeat_n(0.0, more));
+                return Some(Weights { asleep: 0.0, switching: vec![0.0; most + 1], working });
+            }
             return None;
-        }
+        };
         let middle = middle + MIDDLE / 2;
-        let ratio = if working[middle] > 0.0 { ratio(middle) } else { 0.0 };
+        let ratio = ratio(middle);
         let mut found = vec![0.0; most + 1];
         if ratio > 1.0 {
             found[middle + 1 + more..].copy_from_slice(&working[middle + 1..]);
@@ -211,7 +217,7 @@ impl<'a> Band<'a> {
             for waiting in middle + 1..=middle + more {
                 found[waiting] = found[waiting - 1] * ratio;
             }
-            let factor = if working[middle] > 0.0 { found[middle + more] / working[middle] } else { 1.0 };
+            let factor = found[middle + more] / working[middle];
             let (_, after) = found.split_at_mut(middle + more + 1);
             after.iter_mut().zip(&working[middle + 1..]).for_each(|(to, from)| *to = from * factor);
         }
@@ -237,31 +243,44 @@ impl<'a> Band<'a> {
             }
         };
         idle(&mut ends, 1.0);
+        // The last move, of turns since the last jump.
+        let mut before: Option<Vec<f64>> = None;
         for _ in 0..MOST_TURNS {
             budget.take(ENTRY * ((most + self.cycle.packets.len()) * (down + up)) as f64)?;
-            let weights = self.woken_by(&ends, most, &eliminated);
+            // Those that fall asleep have no more packets waiting than the longest progress reads.
+            let weights = self.woken_by(&ends, most, &eliminated, (self.progress + 1).min(most + 1));
             let mut next = vec![0.0; ends.len()];
             idle(&mut next, weights.asleep * self.arrival_pps);
             self.fall_asleep(&weights, &mut next);
             let all: f64 = next.iter().sum();
             if !(all > 0.0) {
-                return Some(weights);
+                return Some(self.woken_by(&ends, most, &eliminated, most + 1));
             }
             next.iter_mut().for_each(|share| *share /= all);
-            let moved = ends.iter().zip(&next).map(|(a, b)| (a - b).abs()).sum::<f64>();
+            let moves: Vec<f64> = next.iter().zip(&ends).map(|(after, before)| after - before).collect();
+            let moved = moves.iter().map(|moved| moved.abs()).sum::<f64>();
             // How much of all depends on it.
             let total = weights.asleep + weights.switching.iter().chain(&weights.working).sum::<f64>();
             let matters = (all / (self.arrival_pps * total)).min(1.0);
             if moved * matters <= SETTLED {
-                return Some(weights);
+                return Some(self.woken_by(&next, most, &eliminated, most + 1));
+            }
+            // Moves shrink by one ratio, nearly: to where they lead (Aitken).
+            let square = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+            let ratio = before.as_ref().map(|before| square(&moves, before) / square(before, before));
+            before = Some(moves);
+            if let (Some(ratio), Some(moves)) = (ratio.filter(|ratio| *ratio > 0.0 && *ratio < 0.9), &before) {
+                next.iter_mut().zip(moves).for_each(|(share, moved)| *share = (*share + moved * ratio / (1.0 - ratio)).max(0.0));
+                before = None;
             }
             ends = next;
         }
         None
     }
 
-    /// The weights where a second has one end of a wait that finds the application asleep, with these packets in the ring.
-    fn woken_by(&self, ends: &[f64], most: usize, eliminated: &Eliminated) -> Weights {
+    /// The weights where a second has one end of a wait that finds the application asleep, with these packets in the ring; of the application at work,
+    /// of the first `count` states.
+    fn woken_by(&self, ends: &[f64], most: usize, eliminated: &Eliminated, count: usize) -> Weights {
         let mut brought = vec![0.0; most + 1];
         for (share, law) in ends.iter().zip(&self.cycle.woken).filter(|(share, _)| **share > 0.0) {
             let fits = law.equal.len().min(most);
@@ -292,9 +311,9 @@ impl<'a> Band<'a> {
                     let rate = here * share;
                     // The fullest socket takes all larger batches, too.
                     let reach = moves.still.len().min(most - waiting + 1);
-                    if waiting < most {
-                        let into = &mut brought[waiting..];
-                        into.iter_mut().zip(&moves.still[..reach]).skip(1).for_each(|(sum, still)| *sum += rate * still);
+                    if waiting < most && reach > 1 {
+                        let into = &mut brought[waiting + 1..waiting + reach];
+                        wide::run(Add { sums: into, parts: [&moves.still[1..reach]], rates: [rate] });
                         brought[most] += rate * moves.still[reach..].iter().sum::<f64>();
                     }
                     let change = &moves.change[moves.place(waiting)];
@@ -304,7 +323,7 @@ impl<'a> Band<'a> {
         } else {
             base[..most].copy_from_slice(&brought[1..]);
         }
-        let (factor, working) = eliminated.weights(base);
+        let (factor, working) = eliminated.weights(base, count);
         switching.iter_mut().for_each(|weight| *weight *= factor);
         let asleep = working[0] * self.socket.read_pps[0] / self.arrival_pps;
         Weights { asleep, switching, working }
@@ -325,7 +344,8 @@ impl<'a> Band<'a> {
                 let waited = if works { &node.working } else { &node.switching };
                 for (end, tails) in waited.ends.iter().zip(&moves.tails) {
                     if let Some(into) = self.cycle.place(end.packets).filter(|_| tails.len() > 1) {
-                        rates[into] += here.iter().zip(&tails[1..]).map(|(weight, tail)| weight * tail).sum::<f64>();
+                        let both = here.len().min(tails.len() - 1);
+                        rates[into] += wide::run(Product(&here[..both], &tails[1..=both]));
                     }
                 }
             }
@@ -373,9 +393,47 @@ fn add_clipped(sums: &mut [f64], values: &[f64], from: isize, rate: f64) {
     let first = usize::try_from(from).unwrap_or(0);
     let values = &values[skipped..];
     let fits = values.len().min(sums.len().saturating_sub(first));
-    sums[first..].iter_mut().zip(&values[..fits]).for_each(|(sum, value)| *sum += rate * value);
-    if let Some(last) = sums.last_mut() {
-        *last += rate * values[fits..].iter().sum::<f64>();
+    wide::run(Add { sums: &mut sums[first..first + fits], parts: [&values[..fits]; 1], rates: [rate] });
+    if fits < values.len()
+        && let Some(last) = sums.last_mut()
+    {
+        *last += rate * sum(&values[fits..]);
+    }
+}
+
+/// Adds vectors, each times a rate; all of one length.
+struct Add<'a, const PARTS: usize> {
+    sums: &'a mut [f64],
+    parts: [&'a [f64]; PARTS],
+    rates: [f64; PARTS],
+}
+
+impl<const PARTS: usize> wide::Work for Add<'_, PARTS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { sums, parts, rates } = self;
+        let parts = parts.map(|part| &part[..sums.len()]);
+        for place in 0..sums.len() {
+            let mut all = 0.0;
+            for part in 0..PARTS {
+                all += rates[part] * parts[part][place];
+            }
+            sums[place] += all;
+        }
+    }
+}
+
+/// A sum of products.
+struct Product<'a>(&'a [f64], &'a [f64]);
+
+impl wide::Work for Product<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        wide::product(self.0, self.1)
     }
 }
 
@@ -428,10 +486,9 @@ impl Moves {
                 if let [(sb, b), (sc, c), (sd, d)] = more[..] {
                     let rates = [sb, sc, sd].map(|shares| shares[progress] * arrival_pps);
                     let fits = [law.len(), b.len(), c.len(), d.len()].into_iter().min().unwrap_or(0);
-                    let each = batches[..fits].iter_mut().zip(&law[..fits]).zip(&b[..fits]).zip(&c[..fits]).zip(&d[..fits]);
-                    each.for_each(|((((sum, a), b), c), d)| {
-                        *sum += (rate * a + rates[0] * b) + (rates[1] * c + rates[2] * d);
-                    });
+                    let parts = [&law[..fits], &b[..fits], &c[..fits], &d[..fits]];
+                    let all = [rate, rates[0], rates[1], rates[2]];
+                    wide::run(Add { sums: &mut batches[..fits], parts, rates: all });
                     for (rate, law) in [rate, rates[0], rates[1], rates[2]].into_iter().zip([law, b, c, d]) {
                         batches[fits..].iter_mut().zip(&law[fits..]).for_each(|(sum, p)| *sum += rate * p);
                     }
@@ -456,7 +513,7 @@ impl Moves {
         if change.is_empty() {
             change.push(sum);
         }
-        let changes = change.iter().map(|rates| rates.iter().sum()).collect();
+        let changes = change.iter().map(|rates| self::sum(rates)).collect();
         let brings = still.iter().skip(1).sum();
         Some(Self { still, least, change, changes, brings, tails, asleep })
     }

@@ -1,9 +1,11 @@
 //! Stationary vectors of a band above one base state, which every state may enter and which may enter any: what happens between two
-//! visits to the base is eliminated from the top without subtraction (GTH), four states at a time so that a row is read and written once
-//! for four of them.
+//! visits to the base is eliminated from the top without subtraction (GTH), eight states at a time so that a row is read and written once
+//! for eight of them.
+
+use crate::queue::wide;
 
 /// Rows eliminated together.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 8;
 /// Weights are scaled down from here: one step multiplies by up to 1/[`NEVER`] and adds up as many of them as the band is wide.
 const LARGE: f64 = 1e8;
 /// Denormal numbers would never fall to zero, and are slow.
@@ -32,14 +34,28 @@ pub struct Eliminated {
     lower: Vec<f64>,
     /// Rate out of each state to those below and to the base.
     leaving: Vec<f64>,
-    /// For each state the rates into it from the `up` states below, over its own rate out; the nearest first.
+    /// For each state the rates into it from the `up` states below, over its own rate out; the nearest last.
     inflows: Vec<f64>,
 }
+
+/// What a row gains is left out where it is below this share of what it has of its own, column by column.
+const LEFT_OUT: f64 = 1e-18;
 
 impl Rows<'_> {
     /// Eliminates the states from the top down.
     pub fn eliminate(&self) -> Eliminated {
-        let Self { states, down, up, .. } = *self;
+        wide::run(Eliminate(self))
+    }
+}
+
+struct Eliminate<'a>(&'a Rows<'a>);
+
+impl wide::Work for Eliminate<'_> {
+    type Output = Eliminated;
+
+    #[inline(always)]
+    fn run(self) -> Eliminated {
+        let Rows { states, down, up, .. } = *self.0;
         let mut found = Eliminated {
             states,
             down,
@@ -52,6 +68,8 @@ impl Rows<'_> {
         let ring = (up + 2 * TOGETHER).min(states);
         let mut rows = vec![0.0; ring * width];
         let mut to_base = vec![0.0; states];
+        // Rate of each row's own jumps.
+        let mut own = vec![0.0; states];
         // The lowest state whose row is in the ring.
         let mut filled = states;
         let mut block = vec![vec![0.0; down]; TOGETHER];
@@ -64,15 +82,16 @@ impl Rows<'_> {
                 filled -= 1;
                 let row = &mut rows[filled % ring * width..][..width];
                 row.fill(0.0);
-                to_base[filled] = (self.fill)(filled, row);
+                to_base[filled] = (self.0.fill)(filled, row);
+                own[filled] = wide::sum(row) + to_base[filled];
             }
             // Within the block one after the other.
             for state in (lowest..top).rev() {
                 let place = state % ring * width;
-                let own: Vec<f64> = rows[place..place + down].to_vec();
-                let leaving = own.iter().sum::<f64>() + to_base[state];
+                let lower = &mut found.lower[state * down..][..down];
+                lower.copy_from_slice(&rows[place..place + down]);
+                let leaving = wide::sum(lower) + to_base[state];
                 found.leaving[state] = leaving;
-                found.lower[state * down..][..down].copy_from_slice(&own);
                 if leaving < NEVER {
                     continue;
                 }
@@ -81,8 +100,8 @@ impl Rows<'_> {
                     let row = &mut rows[below % ring * width..][..width];
                     let factor = if apart <= up { row[down + apart] / leaving } else { 0.0 };
                     if factor != 0.0 {
-                        found.inflows[state * up + apart - 1] = factor;
-                        row[apart..apart + down].iter_mut().zip(&own).for_each(|(sum, rate)| *sum += factor * rate);
+                        found.inflows[state * up + up - apart] = factor;
+                        row[apart..apart + down].iter_mut().zip(&*lower).for_each(|(sum, rate)| *sum += factor * rate);
                         to_base[below] += factor * to_base[state];
                     }
                 }
@@ -96,6 +115,9 @@ impl Rows<'_> {
                     part[place.min(down)..].copy_from_slice(&own[..kept]);
                 }
             }
+            // How far down each factor reaches: columns before the first of these halves of the largest entry matter less.
+            let first_above = first_above(&block);
+            let largest = block.iter().flatten().copied().fold(0.0, f64::max);
             for below in (last_touched..lowest).rev() {
                 let row = &mut rows[below % ring * width..][..width];
                 let mut factors = [0.0; TOGETHER];
@@ -115,16 +137,18 @@ impl Rows<'_> {
                     }
                     let factor = rate / found.leaving[state];
                     factors[place] = factor;
-                    found.inflows[state * up + apart - 1] = factor;
+                    found.inflows[state * up + up - apart] = factor;
                 }
                 if factors == [0.0; TOGETHER] {
                     continue;
                 }
-                let [f0, f1, f2, f3] = factors;
-                let into = &mut row[lowest - below..][..down];
-                let [b0, b1, b2, b3] = [&block[0][..down], &block[1][..down], &block[2][..down], &block[3][..down]];
-                for place in 0..down {
-                    into[place] += (f0 * b0[place] + f1 * b1[place]) + (f2 * b2[place] + f3 * b3[place]);
+                let most = factors.iter().copied().fold(0.0, f64::max) * largest;
+                let first = first_above[halvings(LEFT_OUT * own[below], most)];
+                let into = &mut row[lowest - below + first..][..down - first];
+                let parts: [&[f64]; TOGETHER] = std::array::from_fn(|place| &block[place][first..][..into.len()]);
+                for place in 0..into.len() {
+                    let [a, b, c, d, e, f, g, h] = std::array::from_fn(|state| factors[state] * parts[state][place]);
+                    into[place] += ((a + b) + (c + d)) + ((e + f) + (g + h));
                 }
                 to_base[below] += (0..count).map(|place| factors[place] * to_base[lowest + place]).sum::<f64>();
             }
@@ -134,44 +158,94 @@ impl Rows<'_> {
     }
 }
 
+/// [h]: the first column with an entry of at least 2^-h of the largest; columns are sorted by how near they are, and far ones are small.
+#[inline(always)]
+fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
+    let columns = block[0].len();
+    let at = |column: usize| block.iter().map(|row| row[column]).fold(0.0, f64::max);
+    let largest = block.iter().flatten().copied().fold(0.0, f64::max);
+    let mut found = [0; HALVINGS + 1];
+    let mut column = 0;
+    for halvings in (0..HALVINGS).rev() {
+        let least = largest * 0.5_f64.powi(halvings as i32);
+        while column < columns && at(column) < least {
+            column += 1;
+        }
+        found[halvings] = column;
+    }
+    found
+}
+
+/// Halvings of the largest entry that are told apart; smaller ones are never left out.
+const HALVINGS: usize = 64;
+
+/// How often `most` can be halved before it is below `least`, rounded up; [`HALVINGS`] at the most.
+#[inline(always)]
+fn halvings(least: f64, most: f64) -> usize {
+    if !(least > 0.0) || most >= least * 1e19 {
+        return HALVINGS;
+    }
+    let exponent = |value: f64| (value.to_bits() >> 52) as i64;
+    (exponent(most) - exponent(least) + 1).clamp(0, HALVINGS as i64) as usize
+}
+
 impl Eliminated {
-    /// Weights of the states where the base has weight 1 (the first of both; scaled down together where they would grow beyond a double) and
-    /// enters them at these rates.
-    pub fn weights(&self, mut base: Vec<f64>) -> (f64, Vec<f64>) {
-        let Self { states, down, up, .. } = *self;
+    /// Weights of the base and of the first `count` states where the base enters them at these rates and had a weight of 1: all are scaled down
+    /// together where they would grow beyond a double.
+    pub fn weights(&self, base: Vec<f64>, count: usize) -> (f64, Vec<f64>) {
+        wide::run(FromBase { eliminated: self, base, count })
+    }
+}
+
+/// See [`Eliminated::weights`].
+struct FromBase<'a> {
+    eliminated: &'a Eliminated,
+    base: Vec<f64>,
+    count: usize,
+}
+
+impl wide::Work for FromBase<'_> {
+    type Output = (f64, Vec<f64>);
+
+    #[inline(always)]
+    fn run(self) -> (f64, Vec<f64>) {
+        let Self { eliminated, mut base, count } = self;
+        let Eliminated { states, down, up, lower, leaving, inflows } = eliminated;
+        let (states, down, up) = (*states, *down, *up);
         let mut from_base = vec![0.0; states];
         // Nothing below this state is ever reached from it or from above.
         let mut floor = None;
         for state in (0..states).rev() {
-            if self.leaving[state] < NEVER {
+            if leaving[state] < NEVER {
                 floor = Some(state);
                 break;
             }
-            let factor = base[state] / self.leaving[state];
+            let factor = base[state] / leaving[state];
             if factor == 0.0 {
                 continue;
             }
             from_base[state] = factor;
             let reach = down.min(state);
-            let lower = &self.lower[state * down..][down - reach..down];
+            let lower = &lower[state * down..][down - reach..down];
             base[state - reach..state].iter_mut().zip(lower).for_each(|(sum, rate)| *sum += factor * rate);
         }
-        let mut weights = vec![0.0; states];
+        let mut weights = vec![0.0; count];
         let mut of_base = 1.0;
         let first = match floor {
             Some(state) => {
                 of_base = 0.0;
-                weights[state] = 1.0;
+                if let Some(weight) = weights.get_mut(state) {
+                    *weight = 1.0;
+                }
                 state + 1
             }
             None => 0,
         };
         let mut lowest = 0;
-        for state in first..states {
+        for state in first..count {
             let reach = up.min(state - lowest);
-            let inflows = &self.inflows[state * up..][..reach];
-            let sum: f64 = product(inflows, &weights[state - reach..state]);
-            weights[state] = of_base * from_base[state] + sum;
+            let inflows = &inflows[state * up..][up - reach..up];
+            weights[state] = of_base * from_base[state] + wide::product(inflows, &weights[state - reach..state]);
             if weights[state] > LARGE {
                 let factor = 1.0 / weights[state];
                 of_base *= factor;
@@ -186,19 +260,6 @@ impl Eliminated {
         }
         (of_base, weights)
     }
-}
-
-/// Sum of products of the first with the second backwards; both have one length.
-pub fn product(forwards: &[f64], backwards: &[f64]) -> f64 {
-    let mut sums = [0.0; 4];
-    let (mut ahead, mut behind) = (forwards.chunks_exact(4), backwards.rchunks_exact(4));
-    for (a, b) in ahead.by_ref().zip(behind.by_ref()) {
-        for lane in 0..4 {
-            sums[lane] += a[lane] * b[3 - lane];
-        }
-    }
-    let rest: f64 = ahead.remainder().iter().zip(behind.remainder().iter().rev()).map(|(a, b)| a * b).sum();
-    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
 #[cfg(test)]
@@ -226,7 +287,7 @@ mod tests {
                 row.copy_from_slice(&rates[state]);
                 to_base[state]
             };
-            let (of_base, weights) = Rows { states, down, up, fill: &fill }.eliminate().weights(base.clone());
+            let (of_base, weights) = Rows { states, down, up, fill: &fill }.eliminate().weights(base.clone(), states);
             for state in 0..states {
                 let left = weights[state] * (rates[state].iter().sum::<f64>() + to_base[state]);
                 let from = |other: usize| rates[other].get((state + down).wrapping_sub(other)).copied().unwrap_or(0.0);
@@ -246,7 +307,7 @@ mod tests {
                 if state == 0 && floor != 0 { 1.0 } else { 0.0 }
             };
             let eliminated = Rows { states: 10, down: 1, up: 1, fill: &fill }.eliminate();
-            let (of_base, weights) = eliminated.weights(vec![1.0; 10]);
+            let (of_base, weights) = eliminated.weights(vec![1.0; 10], 10);
             assert!(of_base == 0.0 && weights[..floor].iter().all(|weight| *weight == 0.0) && weights[floor] == 1.0);
             assert!(weights[floor..].windows(2).all(|pair| (pair[1] / pair[0] - 0.5).abs() < 1e-12), "{weights:?}");
         }

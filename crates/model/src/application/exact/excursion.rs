@@ -6,7 +6,8 @@
 //! does to the socket is how many services it has.
 
 use super::level::{Other, Rates};
-use super::weights::{LEFT_OUT, Weights, sum};
+use super::weights::{LEFT_OUT, Weights};
+use crate::queue::wide::{self, sum};
 use crate::schemes::Work;
 use crate::schemes::modulated::{Chain, Phases, Role};
 
@@ -115,6 +116,11 @@ impl Excursion {
         &self.beginnings[phase]
     }
 
+    /// True if services take the same time whatever waits in the socket, as long as there is room.
+    pub fn is_uniform(&self) -> bool {
+        self.delivers.len() == 1
+    }
+
     /// True if waking the application takes time.
     pub fn wakes(&self) -> bool {
         self.wakes.is_some()
@@ -135,50 +141,16 @@ impl Excursion {
 
     /// Expected times from `start` to the next service's end (or to the end of the excursion), and what follows.
     pub fn step(&self, kind: Kind, start: &Weights) -> Step {
-        let stages = self.stages();
-        let rates = self.rates(kind);
-        let mut times: Vec<f64> = Vec::with_capacity(start.at.len() + 8 * stages);
-        let mut inflow = vec![0.0; stages];
-        let mut packets = start.low;
-        loop {
-            let place = (packets - start.low) * stages;
-            inflow.fill(0.0);
-            // What came up from the level below, whose stages an arrival mostly leaves as they are.
-            if place > 0 {
-                let below = &times[place - stages..];
-                let run = self.identical.clone();
-                inflow[run.clone()].iter_mut().zip(&below[run]).for_each(|(sum, time)| *sum = time * self.arrival_pps);
-                for stage in (0..self.identical.start).chain(self.identical.end..stages) {
-                    inflow[(self.chain.accepted)(stage)] += below[stage] * self.arrival_pps;
-                }
-            }
-            if let Some(entered) = start.at.get(place..place + stages) {
-                inflow.iter_mut().zip(entered).for_each(|(sum, weight)| *sum += weight);
-            } else if sum(&inflow) < LEFT_OUT {
-                break;
-            }
-            match rates.between(packets, self.places) {
-                Some(level) => {
-                    for other in &level.others {
-                        inflow[other.stage] *= other.mean_s;
-                        let spent = inflow[other.stage];
-                        if spent != 0.0 {
-                            other.local.iter().for_each(|(to, rate)| inflow[*to] += spent * rate);
-                        }
-                    }
-                    inflow[level.run.clone()].iter_mut().zip(&level.mean_s).for_each(|(spent, mean_s)| *spent *= mean_s);
-                    times.extend_from_slice(&inflow);
-                }
-                None => times.extend_from_slice(&rates.level(packets, self.places).spend(&inflow)),
-            }
-            packets += 1;
-            if packets > self.places {
-                break;
-            }
-        }
-        let times = Weights { low: start.low, at: times };
-        let (next, ended) = self.served(rates, &times);
+        let (mut times, mut next) = (Weights::default(), start.clone());
+        let ended = self.advance(kind, &mut next, &mut times);
         Step { times, next, ended }
+    }
+
+    /// The same from `weights` to what follows, in place; the weight that is left alone.
+    pub fn advance(&self, kind: Kind, weights: &mut Weights, times: &mut Weights) -> f64 {
+        let rates = self.rates(kind);
+        wide::run(Spend { excursion: self, rates, start: weights, times });
+        wide::run(Serve { excursion: self, rates, times, next: weights })
     }
 
     /// What is expected from each (packets, stage) up to `top` packets on: `ended` where the excursion ends before a service,
@@ -232,32 +204,10 @@ impl Excursion {
         if let Some(beyond) = expected.get_mut((top + 1) * stages..(top + 2) * stages) {
             beyond.fill(0.0);
         }
-        for packets in (0..=top).rev() {
-            let Some(level) = rates.between(packets, self.places) else {
-                self.expected_at(rates, packets, 0.0, &served, &mut a_second, expected);
-                continue;
-            };
-            let below = &after[(packets - 1) * stages..packets * stages];
-            let (here, above) = expected[packets * stages..].split_at_mut(stages);
-            let above = above.get(..stages);
-            let run = level.run.clone();
-            if !run.is_empty() {
-                let next = &below[run.start + 1..=run.end];
-                let each = here[run.clone()].iter_mut().zip(next).zip(&level.rates).zip(&level.mean_s);
-                match above {
-                    Some(above) => each.zip(&above[run]).for_each(|((((gained, next), rate), mean_s), above)| {
-                        *gained = (rate * next + self.arrival_pps * above) * mean_s;
-                    }),
-                    None => each.for_each(|(((gained, next), rate), mean_s)| *gained = rate * next * mean_s),
-                }
-            }
-            for other in level.others.iter().rev() {
-                let mut sum = self.arrival_pps * above.map_or(0.0, |above| above[other.accepted]);
-                other.services.iter().for_each(|(to, rate)| sum += rate * below[*to]);
-                other.local.iter().for_each(|(to, rate)| sum += rate * here[*to]);
-                here[other.stage] = sum * other.mean_s;
-            }
-        }
+        let edge = |packets: usize, expected: &mut [f64]| {
+            self.expected_at(rates, packets, 0.0, &served, &mut a_second, expected);
+        };
+        wide::run(Before { excursion: self, rates, top, after, expected, edge });
     }
 
     /// The stages from an excursion's beginning in `stage` to its first service, and those of the wake-up after it.
@@ -332,33 +282,6 @@ impl Excursion {
         rates.services(packets).iter().for_each(|(from, _, rate)| leaving[*from] += rate);
     }
 
-    /// The services that end in `times`.
-    fn served(&self, rates: &Rates, times: &Weights) -> (Weights, f64) {
-        let stages = self.stages();
-        let low = times.low.max(1) - 1;
-        let levels = times.at.len() / stages;
-        let mut next = Weights { low, at: vec![0.0; levels * stages] };
-        let first = times.low.max(1);
-        for packets in first..times.low + levels {
-            let here = &times.at[(packets - times.low) * stages..(packets - times.low + 1) * stages];
-            let below = &mut next.at[(packets - 1 - low) * stages..(packets - low) * stages];
-            let Some(level) = rates.between(packets, self.places) else {
-                for (from, to, rate) in rates.services(packets) {
-                    below[*to] += here[*from] * rate;
-                }
-                continue;
-            };
-            let into = below[level.run.start..].iter_mut().skip(1);
-            into.zip(&here[level.run.clone()]).zip(&level.rates).for_each(|((sum, time), rate)| *sum += time * rate);
-            for other in &level.others {
-                other.services.iter().for_each(|(to, rate)| below[*to] += here[other.stage] * rate);
-            }
-        }
-        let ended = if low == 0 && !next.at.is_empty() { std::mem::take(&mut next.at[0]) } else { 0.0 };
-        next.trim(stages);
-        (next, ended)
-    }
-
     /// The ends of services for an empty socket as they are, before the packet leaves: where a wake-up begins.
     pub fn completed(&self, times: &Weights) -> Weights {
         let stages = self.stages();
@@ -373,5 +296,157 @@ impl Excursion {
         }
         found.trim(stages);
         found
+    }
+}
+
+/// Times from where an excursion is until its next service.
+struct Spend<'a> {
+    excursion: &'a Excursion,
+    rates: &'a Rates,
+    start: &'a Weights,
+    times: &'a mut Weights,
+}
+
+impl wide::Work for Spend<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { excursion, rates, start, times } = self;
+        let stages = excursion.stages();
+        let arrival_pps = excursion.arrival_pps;
+        times.low = start.low;
+        times.at.clear();
+        times.at.reserve(start.at.len() + 16 * stages);
+        let mut packets = start.low;
+        let run = excursion.identical.clone();
+        loop {
+            let place = (packets - start.low) * stages;
+            times.at.resize(place + stages, 0.0);
+            let (below, here) = times.at[place.saturating_sub(stages)..].split_at_mut(if place > 0 { stages } else { 0 });
+            // What came up from the level below, whose stages an arrival mostly leaves as they are.
+            if place > 0 {
+                here[run.clone()].iter_mut().zip(&below[run.clone()]).for_each(|(sum, time)| *sum = time * arrival_pps);
+                for stage in (0..run.start).chain(run.end..stages) {
+                    here[(excursion.chain.accepted)(stage)] += below[stage] * arrival_pps;
+                }
+            }
+            if let Some(entered) = start.at.get(place..place + stages) {
+                here.iter_mut().zip(entered).for_each(|(sum, weight)| *sum += weight);
+            } else if sum(here) < LEFT_OUT {
+                times.at.truncate(place);
+                break;
+            }
+            match rates.between(packets, excursion.places) {
+                Some(level) => {
+                    for other in &level.others {
+                        here[other.stage] *= other.mean_s;
+                        let spent = here[other.stage];
+                        if spent != 0.0 {
+                            other.local.iter().for_each(|(to, rate)| here[*to] += spent * rate);
+                        }
+                    }
+                    here[level.run.clone()].iter_mut().zip(&level.mean_s).for_each(|(spent, mean_s)| *spent *= mean_s);
+                }
+                None => {
+                    let spent = rates.level(packets, excursion.places).spend(here);
+                    here.copy_from_slice(&spent);
+                }
+            }
+            packets += 1;
+            if packets > excursion.places {
+                break;
+            }
+        }
+    }
+}
+
+/// The services that end in `times`; the weight that is left alone by them.
+struct Serve<'a> {
+    excursion: &'a Excursion,
+    rates: &'a Rates,
+    times: &'a Weights,
+    next: &'a mut Weights,
+}
+
+impl wide::Work for Serve<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let Self { excursion, rates, times, next } = self;
+        let stages = excursion.stages();
+        let low = times.low.max(1) - 1;
+        let levels = times.at.len() / stages;
+        next.low = low;
+        next.at.clear();
+        next.at.resize(levels * stages, 0.0);
+        let first = times.low.max(1);
+        for packets in first..times.low + levels {
+            let here = &times.at[(packets - times.low) * stages..(packets - times.low + 1) * stages];
+            let below = &mut next.at[(packets - 1 - low) * stages..(packets - low) * stages];
+            let Some(level) = rates.between(packets, excursion.places) else {
+                for (from, to, rate) in rates.services(packets) {
+                    below[*to] += here[*from] * rate;
+                }
+                continue;
+            };
+            if !level.run.is_empty() {
+                let into = below[level.run.start + 1..=level.run.end].iter_mut();
+                into.zip(&here[level.run.clone()]).zip(&level.rates).for_each(|((sum, time), rate)| *sum += time * rate);
+            }
+            for other in &level.others {
+                other.services.iter().for_each(|(to, rate)| below[*to] += here[other.stage] * rate);
+            }
+        }
+        let ended = if low == 0 && !next.at.is_empty() { std::mem::take(&mut next.at[0]) } else { 0.0 };
+        next.trim(stages);
+        ended
+    }
+}
+
+/// What is expected where one service more comes first; see [`Excursion::one_more`].
+struct Before<'a, E> {
+    excursion: &'a Excursion,
+    rates: &'a Rates,
+    top: usize,
+    after: &'a [f64],
+    expected: &'a mut [f64],
+    /// Levels that are empty, full or have one packet.
+    edge: E,
+}
+
+impl<E: FnMut(usize, &mut [f64])> wide::Work for Before<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { excursion, rates, top, after, expected, mut edge } = self;
+        let stages = excursion.stages();
+        let arrival_pps = excursion.arrival_pps;
+        let nothing = vec![0.0; stages];
+        for packets in (0..=top).rev() {
+            let Some(level) = rates.between(packets, excursion.places) else {
+                edge(packets, expected);
+                continue;
+            };
+            let below = &after[(packets - 1) * stages..packets * stages];
+            let (here, above) = expected[packets * stages..].split_at_mut(stages);
+            let above = above.get(..stages).unwrap_or(&nothing);
+            let run = level.run.clone();
+            if !run.is_empty() {
+                let next = &below[run.start + 1..=run.end];
+                let each = here[run.clone()].iter_mut().zip(next).zip(&level.rates).zip(&level.mean_s);
+                each.zip(&above[run]).for_each(|((((gained, next), rate), mean_s), above)| {
+                    *gained = (rate * next + arrival_pps * above) * mean_s;
+                });
+            }
+            for other in level.others.iter().rev() {
+                let mut sum = arrival_pps * above[other.accepted];
+                other.services.iter().for_each(|(to, rate)| sum += rate * below[*to]);
+                other.local.iter().for_each(|(to, rate)| sum += rate * here[*to]);
+                here[other.stage] = sum * other.mean_s;
+            }
+        }
     }
 }

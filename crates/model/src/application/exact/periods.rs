@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::free::{PacketWaits, Wait, Waited};
 use super::socket::{Cycle, Idle, Socket};
 use super::sweep::Begun;
-use super::weights::sum;
+use crate::queue::wide::sum;
 
 /// Waits begun and ends of waits rarer than this are left out.
 const LEFT_OUT: f64 = 1e-18;

@@ -7,9 +7,9 @@
 
 use super::band::Band;
 use super::budget::Budget;
-use super::elimination::product;
 use super::free::{Pace, Wait, Waited};
 use super::laws::Served;
+use crate::queue::wide::product;
 
 /// The application and its socket.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +76,12 @@ impl Cycle {
         [(low, 1.0 - share), (high, share)]
     }
 
+    /// Services that no excursion exceeds, but for those too rare to be kept.
+    pub fn longest(&self) -> usize {
+        let laws = self.nodes.iter().flat_map(|node| &node.served).chain(&self.woken);
+        laws.map(|law| law.equal.len()).max().unwrap_or(0)
+    }
+
     /// The place of a number of packets in [`Cycle::packets`].
     pub fn place(&self, packets: usize) -> Option<usize> {
         self.packets.binary_search(&packets).ok()
@@ -118,7 +124,9 @@ impl Socket {
         let most = self.most;
         let woken = &cycle.woken[0];
         let woken_tails = woken.at_least();
-        let tails: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| node.served[0].at_least()).collect();
+        let backwards = |law: &[f64]| law.iter().rev().copied().collect::<Vec<f64>>();
+        let tails: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].at_least())).collect();
+        let laws: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].equal)).collect();
         let node = |node: &Node| cycle.nodes.partition_point(|other| other.waiting < node.waiting);
         // Weights by packets waiting, as much of them as each node has.
         let mut switching = vec![vec![0.0; most + 1]; tails.len()];
@@ -138,8 +146,7 @@ impl Socket {
                 switched.push(first);
                 continue;
             };
-            let laws = tails.iter().zip(&cycle.nodes).map(|(tail, node)| if last { tail } else { &node.served[0].equal });
-            let more: f64 = switching.iter().zip(laws).map(|(from, law)| come(&from[..waiting], law)).sum();
+            let more: f64 = switching.iter().zip(if last { &tails } else { &laws }).map(|(from, law)| come(&from[..waiting], law)).sum();
             let out = switch_per_s + if last { 0.0 } else { arrival_pps };
             idle.switching[waiting] = (first + arrival_pps * more) / out;
             put(&mut switching, waiting, idle.switching[waiting]);
@@ -163,10 +170,10 @@ impl Socket {
     }
 }
 
-/// What comes to a number of packets from each smaller one, whose weights are given, by batches of this law.
+/// What comes to a number of packets from each smaller one, whose weights are given, by batches of this law (backwards).
 fn come(weights: &[f64], law: &[f64]) -> f64 {
     let reach = weights.len().min(law.len().saturating_sub(1));
-    product(&law[1..=reach], &weights[weights.len() - reach..])
+    product(&law[law.len() - 1 - reach..law.len() - 1], &weights[weights.len() - reach..])
 }
 
 impl Idle {

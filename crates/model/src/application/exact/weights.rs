@@ -1,18 +1,9 @@
 //! Weights over (packets in the ring, stage).
 
+use crate::queue::wide::sum;
+
 /// Weights below this, of a whole of 1, are left out.
 pub const LEFT_OUT: f64 = 1e-18;
-
-/// The sum, several at once.
-pub fn sum(values: &[f64]) -> f64 {
-    let mut sums = [0.0; 4];
-    let chunks = values.chunks_exact(4);
-    let rest: f64 = chunks.remainder().iter().sum();
-    for chunk in chunks {
-        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
-    }
-    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
-}
 
 /// Weights from the level `low` up, level by level.
 #[derive(Debug, Clone, Default)]
