@@ -7,8 +7,13 @@ use netcliff_core::{Engine, EngineFailure, Host, Invalid, Point, Scheme, Traffic
 const LEAST_EXCESS: f64 = -140.0;
 /// Losses above this grow with the load itself, by what the CPU cannot do; below it is their logarithm that does.
 const OVERLOADED: f64 = 1e-2;
-/// First step from an expected cliff, and down from what is delivered above the cliff.
+/// First step from an expected cliff.
 const NEAR_STEP: f64 = 1.05;
+/// How much of the loss of an overloaded host the first step down takes off the load.
+const STEEPER: f64 = 0.65;
+/// Steps down along a straight line, and the least of them as a share of the load.
+const STRAIGHT: usize = 3;
+const BESIDE: f64 = 2e-3;
 /// Loads searched (pps).
 const LOWEST_PPS: f64 = 1e-6;
 const HIGHEST_PPS: f64 = 1e13;
@@ -40,8 +45,8 @@ impl Default for CliffSearch {
 impl CliffSearch {
     /// The highest load of `traffic`'s kind that `host` takes under `scheme` with a loss of at most `loss`.
     ///
-    /// Steps up or down until the bound lies between two loads: from the load that the CPU could just do, doubled, or down to what is delivered of it;
-    /// from an expected one by 5 % and then ever more. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
+    /// Steps up or down until the bound lies between two loads: from the load that the CPU could just do, doubled, or where it is overloaded
+    /// down along the straight line of its losses; from an expected one by 5 % and then ever more. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
     /// not above 0 and below 1 (in theory every load loses something, and none loses all), or if the engine fails or never loses (or always
     /// does) within 1e-6 to 1e13 packets/s.
     pub fn cliff(
@@ -57,14 +62,10 @@ impl CliffSearch {
         let just_done_pps = 1.0 / (host.service_s(bytes) + host.application_s.unwrap_or(0.0));
         let guess_pps = self.near_pps.unwrap_or(just_done_pps);
         let at_guess = losses.excess(guess_pps)?;
-        // What an overloaded host delivers is no more than its cliff where it is livelocked, and little more elsewhere.
-        let delivered_pps = losses.delivered_pps.filter(|pps| self.near_pps.is_none() && at_guess > 0.0 && *pps < guess_pps);
-        let step = match (self.near_pps, delivered_pps) {
-            (Some(_), _) => NEAR_STEP,
-            (None, Some(pps)) => (NEAR_STEP * guess_pps / pps).min(2.0),
-            (None, None) => 2.0,
-        };
-        losses.cliff((guess_pps, at_guess), step, self.width)
+        if self.near_pps.is_some() || at_guess <= losses.turn() {
+            return losses.cliff((guess_pps, at_guess), self.near_pps.map_or(2.0, |_| NEAR_STEP), self.width);
+        }
+        losses.from_overload((guess_pps, at_guess), self.width)
     }
 }
 
@@ -76,8 +77,6 @@ struct Losses<'a> {
     traffic: &'a Traffic,
     bound: f64,
     evaluations: u32,
-    /// What the last load delivered (pps); None: the engine does not know.
-    delivered_pps: Option<f64>,
 }
 
 impl<'a> Losses<'a> {
@@ -91,21 +90,51 @@ impl<'a> Losses<'a> {
         if !(bound > 0.0 && bound < 1.0) {
             return Err(Invalid::new("loss", bound, "must be above 0 and below 1").into());
         }
-        Ok(Self { engine, host, scheme, traffic, bound, evaluations: 0, delivered_pps: None })
+        Ok(Self { engine, host, scheme, traffic, bound, evaluations: 0 })
     }
 
     /// Logarithm of the loss over the bound, going on straight where the host is overloaded: above 0 where the load is too high.
     fn excess(&mut self, pps: f64) -> Result<f64, EngineFailure> {
         self.evaluations += 1;
         let outcome = self.engine.evaluate(&at(self.host, self.scheme, self.traffic, pps))?;
-        self.delivered_pps = outcome.throughput_pps.map(|figure| figure.value);
         let found = outcome.loss_fraction.map(|figure| figure.value).ok_or_else(|| missing("loss"))?;
-        let turn = OVERLOADED.max(self.bound);
+        let turn = self.overloaded();
         Ok(match found {
             _ if found <= self.bound => math::ln(found / self.bound).clamp(LEAST_EXCESS, 0.0),
             _ if found <= turn => math::ln(found / self.bound),
             _ => math::ln(turn / self.bound) + (found - turn) / turn,
         })
+    }
+
+    /// Loss above which the host counts as overloaded.
+    fn overloaded(&self) -> f64 {
+        OVERLOADED.max(self.bound)
+    }
+
+    /// Excess there.
+    fn turn(&self) -> f64 {
+        math::ln(self.overloaded() / self.bound)
+    }
+
+    /// The cliff, from an overloaded host down: where its loss would end if it went on straight, which is near the cliff.
+    fn from_overload(mut self, mut high: (f64, f64), width: f64) -> Result<Cliff, EngineFailure> {
+        let loss = |excess: f64, turn: f64| OVERLOADED.max(self.bound) * (1.0 + excess - turn);
+        let turn = self.turn();
+        // Where livelock makes what is lost grow quicker than the load.
+        let mut pps = high.0 * (1.0 - STEEPER * loss(high.1, turn).min(1.0));
+        for _ in 0..STRAIGHT {
+            let next = (pps, self.excess(pps)?);
+            if next.1 <= 0.0 {
+                let pps = bound(next, high, width, &mut |pps| self.excess(pps))?;
+                return Ok(Cliff { pps, evaluations: self.evaluations });
+            }
+            let slope = (high.1 - next.1) / (high.0 - next.0);
+            // The excess of no loss, on the straight line of overload.
+            let straight = next.0 - (next.1 - (turn - 1.0)).max(0.0) / slope;
+            high = next;
+            pps = straight.min(next.0 * (1.0 - BESIDE)).max(0.25 * next.0);
+        }
+        self.cliff(high, 2.0, width)
     }
 
     /// The cliff, from a load with its excess, by steps that begin with `step`, to a relative width.
@@ -163,6 +192,9 @@ fn bound(
     let log = |(pps, excess): (f64, f64)| (math::ln(pps), excess);
     // The newest point, the one on the other side of the bound, and where to go between them.
     let (mut newest, mut opposite, mut share) = (log(high), log(low), 0.5);
+    if low.1 > LEAST_EXCESS {
+        share = (high.1 / (high.1 - low.1)).clamp(0.05, 0.95);
+    }
     let mut held_pps = low.0;
     loop {
         let (least, most) = (newest.0.min(opposite.0), newest.0.max(opposite.0));
@@ -195,7 +227,7 @@ fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
 
 /// Loads around the peak are apart by this share of it at the least, and the peak is found when no more than the second is to be gained.
 const PEAK_STEP: f64 = 0.01;
-const PEAK_GAIN: f64 = 1e-7;
+const PEAK_GAIN: f64 = 5e-7;
 /// Evaluations around the peak.
 const MOST_AROUND_PEAK: usize = 24;
 
@@ -234,6 +266,8 @@ pub fn livelock_index(
     if high.1 > best.1 {
         return Ok(1.0);
     }
+    // The width when it was last seen to have halved, and how often it has not since.
+    let (mut width, mut slow) = (high.0 - low.0, 0);
     for _ in 0..MOST_AROUND_PEAK {
         let peak = parabola(low, best, high);
         let expected = peak.filter(|(pps, _)| (low.0..high.0).contains(pps));
@@ -244,13 +278,18 @@ pub fn livelock_index(
         let aside = 0.05 * (high.0 - low.0);
         let golden = 0.5 * (3.0 - 5_f64.sqrt());
         let wider = if high.0 - best.0 > best.0 - low.0 { best.0 + golden * (high.0 - best.0) } else { best.0 - golden * (best.0 - low.0) };
-        let pps = expected.map(|(pps, _)| pps).filter(|pps| (pps - best.0).abs() > 0.1 * aside).unwrap_or(wider);
+        let useful = expected.map(|(pps, _)| pps).filter(|pps| slow < 2 && (pps - best.0).abs() > 0.1 * aside);
+        let pps = useful.unwrap_or(wider);
         let next = (pps, throughput(pps)?);
         match (next.1 > best.1, pps > best.0) {
             (true, true) => (low, best) = (best, next),
             (true, false) => (high, best) = (best, next),
             (false, true) => high = next,
             (false, false) => low = next,
+        }
+        slow = if useful.is_none() { 0 } else { slow + 1 };
+        if high.0 - low.0 <= 0.5 * width {
+            (width, slow) = (high.0 - low.0, 0);
         }
     }
     Ok(beyond / best.1.max(beyond))
@@ -303,7 +342,7 @@ mod tests {
                     at(found.pps) <= loss && at(found.pps * (1.0 + CliffSearch::default().width)) > loss,
                     "{scheme:?} {ring}: {found:?}"
                 );
-                assert!(found.evaluations <= 16, "{scheme:?} {ring}: {found:?}");
+                assert!(found.evaluations <= 15, "{scheme:?} {ring}: {found:?}");
             }
         }
     }

@@ -245,10 +245,13 @@ impl<'a> Band<'a> {
         idle(&mut ends, 1.0);
         // The last move, of turns since the last jump.
         let mut before: Option<Vec<f64>> = None;
+        // All weights as a multiple of those that are looked at.
+        let mut whole = None;
         for _ in 0..MOST_TURNS {
             budget.take(ENTRY * ((most + self.cycle.packets.len()) * (down + up)) as f64)?;
             // Those that fall asleep have no more packets waiting than the longest progress reads.
-            let weights = self.woken_by(&ends, most, &eliminated, (self.progress + 1).min(most + 1));
+            let count = if whole.is_some() { (self.progress + 1).min(most + 1) } else { most + 1 };
+            let weights = self.woken_by(&ends, most, &eliminated, count);
             let mut next = vec![0.0; ends.len()];
             idle(&mut next, weights.asleep * self.arrival_pps);
             self.fall_asleep(&weights, &mut next);
@@ -260,8 +263,10 @@ impl<'a> Band<'a> {
             let moves: Vec<f64> = next.iter().zip(&ends).map(|(after, before)| after - before).collect();
             let moved = moves.iter().map(|moved| moved.abs()).sum::<f64>();
             // How much of all depends on it.
-            let total = weights.asleep + weights.switching.iter().chain(&weights.working).sum::<f64>();
-            let matters = (all / (self.arrival_pps * total)).min(1.0);
+            let total = |working: &[f64]| weights.asleep + sum(&weights.switching) + sum(working);
+            let looked_at = total(&weights.working[..(self.progress + 1).min(weights.working.len())]);
+            let whole = *whole.get_or_insert_with(|| total(&weights.working) / looked_at);
+            let matters = (all / (self.arrival_pps * looked_at * whole)).min(1.0);
             if moved * matters <= SETTLED {
                 return Some(self.woken_by(&next, most, &eliminated, most + 1));
             }
@@ -291,7 +296,7 @@ impl<'a> Band<'a> {
         let mut switching = vec![0.0; most + 1];
         if let Some(switch_per_s) = self.socket.switch_per_s {
             for waiting in 1..=most {
-                if brought[waiting] < LEFT_OUT * LEFT_OUT {
+                if brought[waiting] < 0.01 * LEFT_OUT {
                     continue;
                 }
                 let mut out = switch_per_s;
