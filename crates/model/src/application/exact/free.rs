@@ -124,7 +124,7 @@ impl Pace {
 }
 
 /// Ends and progress rarer than this are left out.
-const LEFT_OUT: f64 = 1e-16;
+const LEFT_OUT: f64 = 1e-14;
 
 impl Wait {
     /// Packets in the ring and progress of an exponential wait that are as good as never exceeded; None: of other waits that is not known before.

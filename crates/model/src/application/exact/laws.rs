@@ -32,7 +32,7 @@ const PAIR: f64 = 2.0;
 /// What a law of excursions that wake the application takes, besides, as a share of the same: it follows the first stages only.
 const ASLEEP: f64 = 0.5;
 /// Rings and services rarer than this are left out.
-const LEFT_OUT: f64 = 1e-15;
+const LEFT_OUT: f64 = 1e-14;
 /// Levels below the highest reached at which the slowest excursions are taken to come down only.
 const COMING_DOWN: usize = 16;
 

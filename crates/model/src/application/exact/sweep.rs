@@ -78,7 +78,7 @@ const SERVICES: usize = 1000;
 /// Those that find so little room that they may fill the socket are left out where they are rarer than this share of all.
 const NEVER: f64 = 1e-60;
 /// Excursions rarer than this share of all are left out, for each number of packets and each room.
-const RARE: f64 = 1e-20;
+const RARE: f64 = 1e-17;
 
 impl Totals {
     /// All time (s).

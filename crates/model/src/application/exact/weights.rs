@@ -3,7 +3,7 @@
 use crate::queue::wide::sum;
 
 /// Weights below this, of a whole of 1, are left out.
-pub const LEFT_OUT: f64 = 1e-18;
+pub const LEFT_OUT: f64 = 1e-15;
 
 /// Weights from the level `low` up, level by level.
 #[derive(Debug, Clone, Default)]

@@ -15,7 +15,7 @@ pub struct Stages {
 }
 
 /// The chance of more progress than is counted.
-const NEVER: f64 = 1e-18;
+const NEVER: f64 = 1e-15;
 /// Vectors over the progress that a stage takes from one to the next.
 const VECTORS: usize = 3;
 /// Operations an entry of them takes.
