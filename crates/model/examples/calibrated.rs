@@ -1,15 +1,16 @@
 //! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|cliff|livelock [LOAD ...]`, CPU time of this process.
 //! `bench/2026-11-28-model/run.sh` calls it.
 
-use netcliff_core::{
-    Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported,
-};
+use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported};
 use netcliff_model::{ModelEngine, cliff, livelock_index};
 
 /// CPU time of this process so far (s).
 fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split_whitespace().next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).map_or(f64::NAN, |all| all * 1e-9)
+    text.split_whitespace()
+        .next()
+        .and_then(|nanoseconds| nanoseconds.parse::<f64>().ok())
+        .map_or(f64::NAN, |all| all * 1e-9)
 }
 
 /// The model, which prints the loads that it is asked for.
@@ -29,7 +30,8 @@ impl Engine for Traced {
         let start = cpu_s();
         let outcome = self.0.answer(point)?;
         let value = |figure: Option<netcliff_core::Figure>| figure.map_or(f64::NAN, |figure| figure.value);
-        let (pps, loss, read_pps) = (point.traffic.rate_pps(), value(outcome.loss_fraction), value(outcome.throughput_pps));
+        let (pps, loss, read_pps) =
+            (point.traffic.rate_pps(), value(outcome.loss_fraction), value(outcome.throughput_pps));
         println!("  {pps:.1?} pps: loss {loss:.4e} read {read_pps:.1} in {:.4} s", cpu_s() - start);
         Ok(outcome)
     }
@@ -38,7 +40,9 @@ impl Engine for Traced {
 #[expect(clippy::print_stdout, reason = "its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [path, scheme, what, loads @ ..] = arguments.as_slice() else { return Err("HOST.toml SCHEME WHAT [LOAD ...]".into()) };
+    let [path, scheme, what, loads @ ..] = arguments.as_slice() else {
+        return Err("HOST.toml SCHEME WHAT [LOAD ...]".into());
+    };
     let host = Host::from_toml(path, &std::fs::read_to_string(path)?)?;
     let scheme: Scheme = scheme.parse()?;
     let engine = ModelEngine::new(Fidelity::Exact);

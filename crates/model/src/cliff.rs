@@ -65,7 +65,7 @@ impl CliffSearch {
         if self.near_pps.is_some() || at_guess <= losses.turn() {
             return losses.cliff((guess_pps, at_guess), self.near_pps.map_or(2.0, |_| NEAR_STEP), self.width);
         }
-        losses.from_overload((guess_pps, at_guess), self.width)
+        losses.down_from_overload((guess_pps, at_guess), self.width)
     }
 }
 
@@ -117,7 +117,7 @@ impl<'a> Losses<'a> {
     }
 
     /// The cliff, from an overloaded host down: where its loss would end if it went on straight, which is near the cliff.
-    fn from_overload(mut self, mut high: (f64, f64), width: f64) -> Result<Cliff, EngineFailure> {
+    fn down_from_overload(mut self, mut high: (f64, f64), width: f64) -> Result<Cliff, EngineFailure> {
         let loss = |excess: f64, turn: f64| OVERLOADED.max(self.bound) * (1.0 + excess - turn);
         let turn = self.turn();
         // Where livelock makes what is lost grow quicker than the load.
@@ -277,7 +277,11 @@ pub fn livelock_index(
         // Into the wider side where the parabola's peak is too near to what is known, or is none.
         let aside = 0.05 * (high.0 - low.0);
         let golden = 0.5 * (3.0 - 5_f64.sqrt());
-        let wider = if high.0 - best.0 > best.0 - low.0 { best.0 + golden * (high.0 - best.0) } else { best.0 - golden * (best.0 - low.0) };
+        let wider = if high.0 - best.0 > best.0 - low.0 {
+            best.0 + golden * (high.0 - best.0)
+        } else {
+            best.0 - golden * (best.0 - low.0)
+        };
         let useful = expected.map(|(pps, _)| pps).filter(|pps| slow < 2 && (pps - best.0).abs() > 0.1 * aside);
         let pps = useful.unwrap_or(wider);
         let next = (pps, throughput(pps)?);
@@ -299,7 +303,7 @@ pub fn livelock_index(
 fn parabola(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> Option<(f64, f64)> {
     let (left, right) = ((b.1 - a.1) / (b.0 - a.0), (c.1 - b.1) / (c.0 - b.0));
     let bend = (right - left) / (c.0 - a.0);
-    if !(bend < 0.0) {
+    if bend >= 0.0 || bend.is_nan() {
         return None;
     }
     let slope = left + bend * (b.0 - a.0);

@@ -223,7 +223,8 @@ fn solve_plan(
     let cycle = cycle(plan, &excursion, &socket, is_cold, budget)?;
     let idle = socket.idle(&cycle, plan.wait, work.arrival_pps, budget)?;
     let mut free = Free::new(&socket, &cycle, &idle, (plan.wait, excursion.places), work.arrival_pps, budget)?;
-    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, longest: cycle.longest(), budget }.totals(&free.begun)?;
+    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, longest: cycle.longest(), budget }
+        .totals(&free.begun)?;
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
     let near = Near { cold: is_cold, polls: plan.again.is_some(), moderation: false };

@@ -140,14 +140,16 @@ impl<'a> Band<'a> {
             _ if all_fall => filled,
             _ => return None,
         };
-        Some(packets.max(64.0).min(1e9) as usize)
+        Some(packets.clamp(64.0, 1e9) as usize)
     }
 
     /// How the logarithm of the weights goes on by one packet more far from the boundaries, if all were as in a node.
     fn slope(&self, node: usize) -> f64 {
         let read_pps = self.socket.read_pps[self.cycle.nodes[node].waiting];
         let Some(change) = self.working[node].change.last() else { return -1.0 };
-        let mean: f64 = change.iter().enumerate().map(|(at, rate)| rate * (at as f64 - self.progress as f64)).sum::<f64>() - read_pps;
+        let mean: f64 =
+            change.iter().enumerate().map(|(at, rate)| rate * (at as f64 - self.progress as f64)).sum::<f64>()
+                - read_pps;
         // Weights go on as e^(-slope d) where the rates of all changes d weighted by e^(slope' d) come to what they are: convex, 0 at 0.
         let excess = |tilt: f64| {
             let step = math::exp(tilt);
@@ -184,7 +186,9 @@ impl<'a> Band<'a> {
         let differs = |waiting: usize| ((ratio(waiting + MIDDLE) - ratio(waiting)) / ratio(waiting)).abs();
         let places = length / 8..(length - MIDDLE - 2).max(length / 8);
         let middle = places.min_by(|a, b| differs(*a).total_cmp(&differs(*b))).filter(|middle| {
-            self.working.len() == 1 && differs(*middle) <= ALIKE && switching[*middle..].iter().sum::<f64>() <= NOTHING * total
+            self.working.len() == 1
+                && differs(*middle) <= ALIKE
+                && switching[*middle..].iter().sum::<f64>() <= NOTHING * total
         });
         let Some(middle) = middle else {
             // Nothing at one end: it has no weight in a longer socket either.
@@ -256,7 +260,7 @@ impl<'a> Band<'a> {
             idle(&mut next, weights.asleep * self.arrival_pps);
             self.fall_asleep(&weights, &mut next);
             let all: f64 = next.iter().sum();
-            if !(all > 0.0) {
+            if all <= 0.0 {
                 return Some(self.woken_by(&ends, most, &eliminated, most + 1));
             }
             next.iter_mut().for_each(|share| *share /= all);
@@ -275,7 +279,9 @@ impl<'a> Band<'a> {
             let ratio = before.as_ref().map(|before| square(&moves, before) / square(before, before));
             before = Some(moves);
             if let (Some(ratio), Some(moves)) = (ratio.filter(|ratio| *ratio > 0.0 && *ratio < 0.9), &before) {
-                next.iter_mut().zip(moves).for_each(|(share, moved)| *share = (*share + moved * ratio / (1.0 - ratio)).max(0.0));
+                next.iter_mut()
+                    .zip(moves)
+                    .for_each(|(share, moved)| *share = (*share + moved * ratio / (1.0 - ratio)).max(0.0));
                 before = None;
             }
             ends = next;
@@ -339,9 +345,15 @@ impl<'a> Band<'a> {
         let kinds = [(&self.working, &weights.working, true), (&self.switching, &weights.switching, false)];
         for (moves, weights, works) in kinds {
             for (place, moves) in moves.iter().enumerate() {
-                let share = |waiting: usize| self.blend(waiting).filter(|(node, _)| *node == place).map(|(_, share)| share).sum::<f64>();
-                let here: Vec<f64> =
-                    weights.iter().take(moves.asleep.len()).enumerate().map(|(waiting, weight)| weight * share(waiting)).collect();
+                let share = |waiting: usize| {
+                    self.blend(waiting).filter(|(node, _)| *node == place).map(|(_, share)| share).sum::<f64>()
+                };
+                let here: Vec<f64> = weights
+                    .iter()
+                    .take(moves.asleep.len())
+                    .enumerate()
+                    .map(|(waiting, weight)| weight * share(waiting))
+                    .collect();
                 if here.iter().all(|weight| *weight == 0.0) {
                     continue;
                 }
@@ -457,7 +469,8 @@ impl Moves {
         let length = length(waited);
         let kept = length.min(most_progress + 1);
         let tails = |progress: &[f64]| -> Vec<f64> {
-            let mut tails: Vec<f64> = progress[..length.min(progress.len())].iter().map(|share| share * arrival_pps).collect();
+            let mut tails: Vec<f64> =
+                progress[..length.min(progress.len())].iter().map(|share| share * arrival_pps).collect();
             for place in (1..tails.len()).rev() {
                 tails[place - 1] += tails[place];
             }
@@ -482,7 +495,8 @@ impl Moves {
         let least = least.min(kept.saturating_sub(1));
         for progress in 0..kept {
             batches.fill(0.0);
-            let mut chosen = laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > LEFT_OUT));
+            let mut chosen =
+                laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > LEFT_OUT));
             // Four at a time.
             while let Some((shares, law)) = chosen.next() {
                 let rate = shares[progress] * arrival_pps;

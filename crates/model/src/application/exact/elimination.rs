@@ -128,11 +128,11 @@ impl wide::Work for Eliminate<'_> {
                         continue;
                     }
                     let mut rate = row[down + apart];
-                    for higher in place + 1..count {
+                    for (higher, factor) in factors.iter().enumerate().take(count).skip(place + 1) {
                         // From a state of the block to one below it in the block.
                         let step = higher - place;
                         if step <= down {
-                            rate += factors[higher] * found.lower[(lowest + higher) * down + down - step];
+                            rate += factor * found.lower[(lowest + higher) * down + down - step];
                         }
                     }
                     let factor = rate / found.leaving[state];
@@ -182,7 +182,7 @@ const HALVINGS: usize = 64;
 /// How often `most` can be halved before it is below `least`, rounded up; [`HALVINGS`] at the most.
 #[inline(always)]
 fn halvings(least: f64, most: f64) -> usize {
-    if !(least > 0.0) || most >= least * 1e19 {
+    if least <= 0.0 || most >= least * 1e19 {
         return HALVINGS;
     }
     let exponent = |value: f64| (value.to_bits() >> 52) as i64;
@@ -274,7 +274,9 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 11) as f64 / (1_u64 << 53) as f64
         };
-        for (states, down, up) in [(1, 1, 1), (3, 1, 2), (9, 2, 3), (40, 7, 5), (41, 3, 11), (64, 1, 1), (50, 12, 4), (6, 9, 9)] {
+        for (states, down, up) in
+            [(1, 1, 1), (3, 1, 2), (9, 2, 3), (40, 7, 5), (41, 3, 11), (64, 1, 1), (50, 12, 4), (6, 9, 9)]
+        {
             let rates: Vec<Vec<f64>> = (0..states)
                 .map(|state| {
                     let inside = |place: usize| (down..states + down).contains(&(state + place)) && place != down;
@@ -291,7 +293,8 @@ mod tests {
             for state in 0..states {
                 let left = weights[state] * (rates[state].iter().sum::<f64>() + to_base[state]);
                 let from = |other: usize| rates[other].get((state + down).wrapping_sub(other)).copied().unwrap_or(0.0);
-                let entered = of_base * base[state] + (0..states).map(|other| weights[other] * from(other)).sum::<f64>();
+                let entered =
+                    of_base * base[state] + (0..states).map(|other| weights[other] * from(other)).sum::<f64>();
                 assert!((left / entered - 1.0).abs() < 1e-11, "{states} {down} {up}: {state} {left} {entered}");
             }
         }

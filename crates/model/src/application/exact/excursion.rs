@@ -323,7 +323,8 @@ impl wide::Work for Spend<'_> {
         loop {
             let place = (packets - start.low) * stages;
             times.at.resize(place + stages, 0.0);
-            let (below, here) = times.at[place.saturating_sub(stages)..].split_at_mut(if place > 0 { stages } else { 0 });
+            let (below, here) =
+                times.at[place.saturating_sub(stages)..].split_at_mut(if place > 0 { stages } else { 0 });
             // What came up from the level below, whose stages an arrival mostly leaves as they are.
             if place > 0 {
                 here[run.clone()].iter_mut().zip(&below[run.clone()]).for_each(|(sum, time)| *sum = time * arrival_pps);
@@ -393,7 +394,9 @@ impl wide::Work for Serve<'_> {
             };
             if !level.run.is_empty() {
                 let into = below[level.run.start + 1..=level.run.end].iter_mut();
-                into.zip(&here[level.run.clone()]).zip(&level.rates).for_each(|((sum, time), rate)| *sum += time * rate);
+                into.zip(&here[level.run.clone()])
+                    .zip(&level.rates)
+                    .for_each(|((sum, time), rate)| *sum += time * rate);
             }
             for other in &level.others {
                 other.services.iter().for_each(|(to, rate)| below[*to] += here[other.stage] * rate);

@@ -9,8 +9,8 @@ mod stages;
 mod timer;
 
 use super::budget::Budget;
-use netcliff_core::math;
 use gaps::Gaps;
+use netcliff_core::math;
 use stages::Stages;
 use timer::Timer;
 

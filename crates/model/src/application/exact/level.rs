@@ -63,7 +63,9 @@ impl Between {
             down.iter().filter(|(from, ..)| *from == stage).map(|(_, to, rate)| (*to, *rate)).collect()
         };
         let runs = |stage: usize| {
-            middle.local[stage].is_empty() && accepted(stage) == stage && matches!(services(stage)[..], [(to, _)] if to == stage + 1)
+            middle.local[stage].is_empty()
+                && accepted(stage) == stage
+                && matches!(services(stage)[..], [(to, _)] if to == stage + 1)
         };
         let last = (0..stages).rposition(runs);
         let first = last.map(|last| (0..last + 1).rposition(|stage| !runs(stage)).map_or(0, |before| before + 1));

@@ -249,7 +249,11 @@ impl Free {
             nodes.iter().filter(|(one, _)| one.waiting == cycle.nodes[node].waiting).map(|(_, share)| share).sum()
         };
         let part = |weights: &[f64], node: usize| -> Vec<f64> {
-            weights.iter().enumerate().map(|(waiting, weight)| if *weight > 0.0 { weight * share(waiting, node) } else { 0.0 }).collect()
+            weights
+                .iter()
+                .enumerate()
+                .map(|(waiting, weight)| if *weight > 0.0 { weight * share(waiting, node) } else { 0.0 })
+                .collect()
         };
         let mut fields: Vec<Field> = Vec::new();
         for (node, at) in cycle.nodes.iter().enumerate() {

@@ -146,7 +146,11 @@ impl Socket {
                 switched.push(first);
                 continue;
             };
-            let more: f64 = switching.iter().zip(if last { &tails } else { &laws }).map(|(from, law)| come(&from[..waiting], law)).sum();
+            let more: f64 = switching
+                .iter()
+                .zip(if last { &tails } else { &laws })
+                .map(|(from, law)| come(&from[..waiting], law))
+                .sum();
             let out = switch_per_s + if last { 0.0 } else { arrival_pps };
             idle.switching[waiting] = (first + arrival_pps * more) / out;
             put(&mut switching, waiting, idle.switching[waiting]);
