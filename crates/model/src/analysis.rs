@@ -8,7 +8,7 @@ use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Scheme, Traffic};
 pub struct Question {
     /// Loss fraction that the cliff's load stays within (0 to 1).
     pub loss: f64,
-    /// Whether the sensitivities to every cost are wanted; they take some fifty times as long as a cliff.
+    /// Whether the sensitivities to every cost are wanted; they take some ten times as long as a cliff.
     pub sensitivities: bool,
 }
 

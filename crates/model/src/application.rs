@@ -1,6 +1,6 @@
 //! The application above the socket: served when neither interrupt nor softirq wants the CPU.
 //!
-//! [`exact`] solves ring, socket and application together where that takes no longer than about half a second (two with ticks); elsewhere this is an
+//! [`exact`] solves ring, socket and application together where that takes no longer than some tenths of a second (two seconds with ticks); elsewhere this is an
 //! approximation, named in the outcome's notes and `cpu_method`. The ring is solved as if alone (the priorities are preemptive, so it
 //! does not see the application), delivers gamma packets a second and leaves the share V of the CPU. The socket is
 //! then a finite queue of load gamma t / V whose net input is asymptotically Brownian over the ring's cycles; its

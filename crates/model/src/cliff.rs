@@ -4,9 +4,16 @@ use netcliff_core::math;
 use netcliff_core::{Engine, EngineFailure, Host, Invalid, Point, Scheme, Traffic};
 
 /// The logarithm of a loss over the bound is taken for no lower than this: that of no loss at all has no value.
-const LEAST_EXCESS: f64 = -30.0;
+const LEAST_EXCESS: f64 = -140.0;
+/// Losses above this grow with the load itself, by what the CPU cannot do; below it is their logarithm that does.
+const OVERLOADED: f64 = 1e-2;
 /// First step from an expected cliff.
 const NEAR_STEP: f64 = 1.05;
+/// How much of the loss of an overloaded host the first step down takes off the load.
+const STEEPER: f64 = 0.65;
+/// Steps down along a straight line, and the least of them as a share of the load.
+const STRAIGHT: usize = 3;
+const BESIDE: f64 = 2e-3;
 /// Loads searched (pps).
 const LOWEST_PPS: f64 = 1e-6;
 const HIGHEST_PPS: f64 = 1e13;
@@ -38,8 +45,8 @@ impl Default for CliffSearch {
 impl CliffSearch {
     /// The highest load of `traffic`'s kind that `host` takes under `scheme` with a loss of at most `loss`.
     ///
-    /// Steps up or down until the bound lies between two loads: doubling or halving from the load that the CPU could just do, 5 % and then ever
-    /// more from an expected one. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
+    /// Steps up or down until the bound lies between two loads: from the load that the CPU could just do, doubled, or where it is overloaded
+    /// down along the straight line of its losses; from an expected one by 5 % and then ever more. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
     /// not above 0 and below 1 (in theory every load loses something, and none loses all), or if the engine fails or never loses (or always
     /// does) within 1e-6 to 1e13 packets/s.
     pub fn cliff(
@@ -53,9 +60,12 @@ impl CliffSearch {
         let mut losses = Losses::of(engine, host, scheme, traffic, loss)?;
         let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
         let just_done_pps = 1.0 / (host.service_s(bytes) + host.application_s.unwrap_or(0.0));
-        let (guess_pps, step) = self.near_pps.map_or((just_done_pps, 2.0), |near_pps| (near_pps, NEAR_STEP));
+        let guess_pps = self.near_pps.unwrap_or(just_done_pps);
         let at_guess = losses.excess(guess_pps)?;
-        losses.cliff((guess_pps, at_guess), step, self.width)
+        if self.near_pps.is_some() || at_guess <= losses.turn() {
+            return losses.cliff((guess_pps, at_guess), self.near_pps.map_or(2.0, |_| NEAR_STEP), self.width);
+        }
+        losses.down_from_overload((guess_pps, at_guess), self.width)
     }
 }
 
@@ -83,12 +93,48 @@ impl<'a> Losses<'a> {
         Ok(Self { engine, host, scheme, traffic, bound, evaluations: 0 })
     }
 
-    /// Logarithm of the loss over the bound: above 0 where the load is too high.
+    /// Logarithm of the loss over the bound, going on straight where the host is overloaded: above 0 where the load is too high.
     fn excess(&mut self, pps: f64) -> Result<f64, EngineFailure> {
         self.evaluations += 1;
-        let found = loss_at(self.engine, self.host, self.scheme, self.traffic, pps)?;
-        let excess = math::ln(found / self.bound);
-        Ok(if found <= self.bound { excess.clamp(LEAST_EXCESS, 0.0) } else { excess })
+        let outcome = self.engine.evaluate(&at(self.host, self.scheme, self.traffic, pps))?;
+        let found = outcome.loss_fraction.map(|figure| figure.value).ok_or_else(|| missing("loss"))?;
+        let turn = self.overloaded();
+        Ok(match found {
+            _ if found <= self.bound => math::ln(found / self.bound).clamp(LEAST_EXCESS, 0.0),
+            _ if found <= turn => math::ln(found / self.bound),
+            _ => math::ln(turn / self.bound) + (found - turn) / turn,
+        })
+    }
+
+    /// Loss above which the host counts as overloaded.
+    fn overloaded(&self) -> f64 {
+        OVERLOADED.max(self.bound)
+    }
+
+    /// Excess there.
+    fn turn(&self) -> f64 {
+        math::ln(self.overloaded() / self.bound)
+    }
+
+    /// The cliff, from an overloaded host down: where its loss would end if it went on straight, which is near the cliff.
+    fn down_from_overload(mut self, mut high: (f64, f64), width: f64) -> Result<Cliff, EngineFailure> {
+        let loss = |excess: f64, turn: f64| OVERLOADED.max(self.bound) * (1.0 + excess - turn);
+        let turn = self.turn();
+        // Where livelock makes what is lost grow quicker than the load.
+        let mut pps = high.0 * (1.0 - STEEPER * loss(high.1, turn).min(1.0));
+        for _ in 0..STRAIGHT {
+            let next = (pps, self.excess(pps)?);
+            if next.1 <= 0.0 {
+                let pps = bound(next, high, width, &mut |pps| self.excess(pps))?;
+                return Ok(Cliff { pps, evaluations: self.evaluations });
+            }
+            let slope = (high.1 - next.1) / (high.0 - next.0);
+            // The excess of no loss, on the straight line of overload.
+            let straight = next.0 - (next.1 - (turn - 1.0)).max(0.0) / slope;
+            high = next;
+            pps = straight.min(next.0 * (1.0 - BESIDE)).max(0.25 * next.0);
+        }
+        self.cliff(high, 2.0, width)
     }
 
     /// The cliff, from a load with its excess, by steps that begin with `step`, to a relative width.
@@ -146,6 +192,9 @@ fn bound(
     let log = |(pps, excess): (f64, f64)| (math::ln(pps), excess);
     // The newest point, the one on the other side of the bound, and where to go between them.
     let (mut newest, mut opposite, mut share) = (log(high), log(low), 0.5);
+    if low.1 > LEAST_EXCESS {
+        share = (high.1 / (high.1 - low.1)).clamp(0.05, 0.95);
+    }
     let mut held_pps = low.0;
     loop {
         let (least, most) = (newest.0.min(opposite.0), newest.0.max(opposite.0));
@@ -176,9 +225,16 @@ fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
     }
 }
 
+/// Loads around the peak are apart by this share of it at the least, and the peak is found when no more than the second is to be gained.
+const PEAK_STEP: f64 = 0.01;
+const PEAK_GAIN: f64 = 5e-7;
+/// Evaluations around the peak.
+const MOST_AROUND_PEAK: usize = 24;
+
 /// Throughput at twice the cliff over the peak: 1 holds, 0 is receive livelock.
 ///
-/// The peak is looked for from half the cliff to twice it, by golden section (throughput rises, then falls or stays).
+/// The peak is looked for from the cliff to twice it (below the cliff next to all is delivered): by growing steps until throughput falls,
+/// then by parabolas through three loads, and by golden section where these are of no use.
 pub fn livelock_index(
     engine: &dyn Engine,
     host: &Host,
@@ -190,41 +246,73 @@ pub fn livelock_index(
         let outcome = engine.evaluate(&at(host, scheme, traffic, pps))?;
         outcome.throughput_pps.map(|figure| figure.value).ok_or_else(|| missing("throughput"))
     };
-    let golden = 0.5 * (5_f64.sqrt() - 1.0);
     let beyond = throughput(2.0 * cliff_pps)?;
-    let (mut low, mut high) = (0.5 * cliff_pps, 2.0 * cliff_pps);
-    let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));
-    let (mut left_value, mut right_value) = (throughput(left)?, throughput(right)?);
-    let mut peak = beyond.max(left_value).max(right_value);
-    while high - low > 1e-4 * high {
-        if left_value > right_value {
-            (high, right, right_value) = (right, left, left_value);
-            left = high - golden * (high - low);
-            left_value = throughput(left)?;
-            peak = peak.max(left_value);
+    // Just below the cliff all that is offered is delivered, as far as it matters here.
+    let mut low = ((1.0 - PEAK_STEP) * cliff_pps, (1.0 - PEAK_STEP) * cliff_pps);
+    let mut best = (cliff_pps, throughput(cliff_pps)?);
+    let mut step = PEAK_STEP;
+    let mut high = loop {
+        let pps = best.0 * (1.0 + step);
+        if pps >= 2.0 * cliff_pps {
+            break (2.0 * cliff_pps, beyond);
+        }
+        let next = (pps, throughput(pps)?);
+        if next.1 <= best.1 {
+            break next;
+        }
+        (low, best) = (best, next);
+        step *= 2.0;
+    };
+    if high.1 > best.1 {
+        return Ok(1.0);
+    }
+    // The width when it was last seen to have halved, and how often it has not since.
+    let (mut width, mut slow) = (high.0 - low.0, 0);
+    for _ in 0..MOST_AROUND_PEAK {
+        let peak = parabola(low, best, high);
+        let expected = peak.filter(|(pps, _)| (low.0..high.0).contains(pps));
+        if high.0 - low.0 <= 1e-6 * high.0 || expected.is_some_and(|(_, value)| value - best.1 <= PEAK_GAIN * best.1) {
+            break;
+        }
+        // Into the wider side where the parabola's peak is too near to what is known, or is none.
+        let aside = 0.05 * (high.0 - low.0);
+        let golden = 0.5 * (3.0 - 5_f64.sqrt());
+        let wider = if high.0 - best.0 > best.0 - low.0 {
+            best.0 + golden * (high.0 - best.0)
         } else {
-            (low, left, left_value) = (left, right, right_value);
-            right = low + golden * (high - low);
-            right_value = throughput(right)?;
-            peak = peak.max(right_value);
+            best.0 - golden * (best.0 - low.0)
+        };
+        let useful = expected.map(|(pps, _)| pps).filter(|pps| slow < 2 && (pps - best.0).abs() > 0.1 * aside);
+        let pps = useful.unwrap_or(wider);
+        let next = (pps, throughput(pps)?);
+        match (next.1 > best.1, pps > best.0) {
+            (true, true) => (low, best) = (best, next),
+            (true, false) => (high, best) = (best, next),
+            (false, true) => high = next,
+            (false, false) => low = next,
+        }
+        slow = if useful.is_none() { 0 } else { slow + 1 };
+        if high.0 - low.0 <= 0.5 * width {
+            (width, slow) = (high.0 - low.0, 0);
         }
     }
-    Ok(beyond / peak)
+    Ok(beyond / best.1.max(beyond))
+}
+
+/// The highest point of a parabola through three; None: it has none.
+fn parabola(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> Option<(f64, f64)> {
+    let (left, right) = ((b.1 - a.1) / (b.0 - a.0), (c.1 - b.1) / (c.0 - b.0));
+    let bend = (right - left) / (c.0 - a.0);
+    if bend >= 0.0 || bend.is_nan() {
+        return None;
+    }
+    let slope = left + bend * (b.0 - a.0);
+    let aside = -0.5 * slope / bend;
+    Some((b.0 + aside, b.1 + 0.5 * slope * aside))
 }
 
 fn at(host: &Host, scheme: &Scheme, traffic: &Traffic, pps: f64) -> Point {
     Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic.at_pps(pps) }
-}
-
-fn loss_at(
-    engine: &dyn Engine,
-    host: &Host,
-    scheme: &Scheme,
-    traffic: &Traffic,
-    pps: f64,
-) -> Result<f64, EngineFailure> {
-    let outcome = engine.evaluate(&at(host, scheme, traffic, pps))?;
-    outcome.loss_fraction.map(|figure| figure.value).ok_or_else(|| missing("loss"))
 }
 
 fn missing(figure: &str) -> EngineFailure {
@@ -235,6 +323,10 @@ fn missing(figure: &str) -> EngineFailure {
 mod tests {
     use super::*;
     use crate::{Fidelity, ModelEngine};
+
+    fn loss_at(engine: &dyn Engine, host: &Host, scheme: &Scheme, traffic: &Traffic, pps: f64) -> f64 {
+        engine.evaluate(&at(host, scheme, traffic, pps)).expect("an answer").loss_fraction.expect("a loss").value
+    }
 
     /// The loss at the cliff is within the bound, a part in 1e5 above it no more; an evaluation of a chain takes up to half a second, and
     /// bisection takes 17 besides those of its bracket.
@@ -249,12 +341,12 @@ mod tests {
                 let host = Host { ring, application_s, ..Host::pentium4_2530mhz() };
                 let scheme: Scheme = scheme.parse().expect("a scheme");
                 let found = cliff(&engine, &host, &scheme, &traffic, loss).expect("a cliff");
-                let at = |pps: f64| loss_at(&engine, &host, &scheme, &traffic, pps).expect("a loss");
+                let at = |pps: f64| loss_at(&engine, &host, &scheme, &traffic, pps);
                 assert!(
                     at(found.pps) <= loss && at(found.pps * (1.0 + CliffSearch::default().width)) > loss,
                     "{scheme:?} {ring}: {found:?}"
                 );
-                assert!(found.evaluations <= 16, "{scheme:?} {ring}: {found:?}");
+                assert!(found.evaluations <= 15, "{scheme:?} {ring}: {found:?}");
             }
         }
     }

@@ -14,6 +14,7 @@
 mod band;
 mod budget;
 mod clocked;
+mod elimination;
 mod excursion;
 mod free;
 mod laws;
@@ -31,7 +32,7 @@ use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::TimeShape;
 use crate::schemes::modulated::{Chain, Phases, Role};
 use crate::schemes::{self, AsTimer, Gathering, LARGEST_WEIGHT, Work};
-use band::{Extent, longest_progress};
+use band::longest_progress;
 use budget::Budget;
 use excursion::{Costs, Excursion};
 use free::Wait;
@@ -221,8 +222,9 @@ fn solve_plan(
     let is_cold = host.cold_protocol_s + host.cold_application_s > 0.0;
     let cycle = cycle(plan, &excursion, &socket, is_cold, budget)?;
     let idle = socket.idle(&cycle, plan.wait, work.arrival_pps, budget)?;
-    let mut free = Free::new(&socket, &cycle, &idle, work.arrival_pps, budget)?;
-    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, budget }.totals(&free.begun)?;
+    let mut free = Free::new(&socket, &cycle, &idle, (plan.wait, excursion.places), work.arrival_pps, budget)?;
+    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, longest: cycle.longest(), budget }
+        .totals(&free.begun)?;
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
     let near = Near { cold: is_cold, polls: plan.again.is_some(), moderation: false };
@@ -234,6 +236,10 @@ fn cycle(plan: &Plan, excursion: &Excursion, socket: &Socket, is_cold: bool, bud
     let (most, places, arrival_pps) = (socket.most, excursion.places, excursion.arrival_pps);
     let intervals = if is_cold { (COLD_NODES - 1).min(most) } else { 0 };
     let at: Vec<usize> = (0..=intervals).map(|node| most * node / intervals.max(1)).collect();
+    if let Some((packets, progress)) = plan.wait.reaches(arrival_pps, places, socket.read_pps[most], most) {
+        // An excursion has no fewer services than it begins with packets.
+        budget.lasts(band::operations(socket, progress, packets, !is_cold))?;
+    }
     let asleep = socket.asleep(plan.wait, arrival_pps, places, budget)?;
     let mut waits = Vec::new();
     for &waiting in &at {
@@ -244,13 +250,12 @@ fn cycle(plan: &Plan, excursion: &Excursion, socket: &Socket, is_cold: bool, bud
     let mut packets: Vec<usize> = ends.map(|end| end.packets).collect();
     packets.sort_unstable();
     packets.dedup();
-    let passes = laws::AWAKE * at.len() + if excursion.wakes() { laws::ASLEEP } else { 0 };
     let progress = longest_progress(waits.iter().flat_map(|waits| [&waits.working, &waits.switching]));
     let band = |services: usize| match plan.wait {
         Wait::Nothing => 0.0,
-        _ => Extent::new(socket, progress, services).operations(),
+        _ => band::operations(socket, progress, services, !is_cold),
     };
-    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, passes, &band, budget)?;
+    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, at.len(), &band, budget)?;
     let (mut nodes, mut woken) = (Vec::new(), Vec::new());
     // Half of an excursion's packets wait in the socket in its middle: that is how cold its services are taken.
     let mut half = 0;
@@ -336,7 +341,7 @@ fn unmask_s(scheme: &Scheme, work: &Work) -> f64 {
 mod tests {
     use super::*;
 
-    /// Cold caches as `find` calibrates them, above a socket of 2516 packets: what does not fit into a budget leaves three quarters of it.
+    /// Interrupts that are a millisecond late, above a ring of 10 000: what does not fit into a budget leaves three quarters of it.
     #[test]
     fn what_does_not_fit_is_refused_early() {
         let host = Host {
@@ -355,8 +360,8 @@ mod tests {
                 interrupt_s: 2e-6,
                 poll_s: 0.5e-6,
                 mask_s: 0.0,
-                delivery_s: 10e-6,
-                places: 1000,
+                delivery_s: 1e-3,
+                places: 10_000,
                 shape: TimeShape::Exponential,
                 frame_bytes: 64.0,
                 mixture: Vec::new(),

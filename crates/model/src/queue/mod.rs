@@ -35,3 +35,4 @@ pub mod qbd;
 pub mod quadrature;
 pub mod two_moment;
 pub mod uniform;
+pub mod wide;

@@ -5,6 +5,7 @@ mod any_point;
 mod application;
 mod application_exact;
 mod application_ticks;
+mod before;
 mod phases;
 mod referee;
 mod refereed;

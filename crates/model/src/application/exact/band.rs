@@ -1,40 +1,77 @@
-//! The socket and the application in the idle time of the ring as a band, state by state: asleep, then by packets waiting.
+//! The socket and the application in the idle time of the ring, by packets waiting, where an interrupt is waited for.
+//!
+//! Only the states at work are eliminated ([`elimination`](super::elimination)). A context switch ends before another begins, so that those
+//! states follow from the wake-ups in one pass upwards. The base of the elimination is the end of a wait that finds the application asleep:
+//! what such waits end with (packets in the ring) says what the excursion after them brings, and follows from the solution again; that is
+//! iterated to its fixed point, for which nothing is eliminated anew.
+//!
+//! Where nothing depends on the packets waiting, a long socket has a middle in which no boundary is felt. No packets flow through it on balance,
+//! hence its weights are those of one ratio: a shorter socket is solved, and its middle is stretched.
 
 use super::budget::Budget;
+use super::elimination::{Eliminated, Rows};
 use super::free::Waited;
 use super::laws::Served;
 use super::socket::{Cycle, Idle, Node, Socket};
-use crate::queue::banded::Banded;
+use crate::queue::wide::{self, sum};
+use netcliff_core::math;
 
 /// Batches and progress rarer than this are left out of the band.
-const LEFT_OUT: f64 = 1e-18;
-
+const LEFT_OUT: f64 = 1e-13;
 /// Operations an entry of a row takes, about: several at once.
 const ENTRY: f64 = 0.3;
+/// What one step of the elimination takes, of the same.
+const STEP: f64 = 0.25;
+/// Fixed points of what waits end with that find the application asleep: found when no share moves by more.
+const SETTLED: f64 = 1e-12;
+const MOST_TURNS: usize = 200;
+/// A middle has one ratio when two that are [`MIDDLE`] packets apart differ by no more than this share.
+const ALIKE: f64 = 1e-12;
+const MIDDLE: usize = 24;
+/// A share of the weights that is as good as none.
+const NOTHING: f64 = 1e-16;
+/// Packets of a middle at the least, besides what batches and progress reach.
+const FREE_OF_BOTH: usize = 160;
+/// Logarithm of the weight of all beyond a socket that is as good as one without a bound.
+const NEGLIGIBLE: f64 = 40.0;
 
 /// What a wait of one kind and the excursion after it do to the packets waiting.
 struct Moves {
     /// Rates with no progress, by packets brought.
     still: Vec<f64>,
-    /// [w]: rates of the change of w packets waiting by progress of at most w, from `progress` fewer to `largest` more; the last
+    /// Packets waiting of the first entry of `change`.
+    least: usize,
+    /// [w - least]: rates of the change of w packets waiting by progress of at most w, from `progress` fewer to `largest` more; the last
     /// entry holds for all larger w. With `still` only where both are of one kind.
     change: Vec<Vec<f64>>,
-    /// [j]: rates of progress of j or more, by packets then brought to an application that fell asleep.
-    asleep: Vec<Vec<f64>>,
+    /// Sums of the entries of `change`.
+    changes: Vec<f64>,
+    /// Rate of batches without progress.
+    brings: f64,
+    /// [end of the wait][j]: rate of ends with progress of j or more.
+    tails: Vec<Vec<f64>>,
+    /// [j]: the same of all ends.
+    asleep: Vec<f64>,
 }
 
 /// The chain of the idle time.
 pub struct Band<'a> {
     socket: &'a Socket,
     cycle: &'a Cycle,
+    arrival_pps: f64,
     /// By node.
     working: Vec<Moves>,
     switching: Vec<Moves>,
-    /// Of waits that find it asleep.
-    asleep: Moves,
     /// Largest batch that counts.
     largest: usize,
     progress: usize,
+}
+
+/// Weights of a socket that may be shorter than the whole.
+struct Weights {
+    asleep: f64,
+    switching: Vec<f64>,
+    working: Vec<f64>,
 }
 
 /// Progress after the longest that counts.
@@ -48,80 +85,288 @@ pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>) -> usize {
     waits.map(length).max().unwrap_or(0).max(1)
 }
 
-/// Sizes of a band, and what its elimination takes.
-pub struct Extent {
-    states: usize,
-    down: usize,
-    up: usize,
-}
-
-impl Extent {
-    /// Of waits of this progress, and excursions of at most `largest` services.
-    pub fn new(socket: &Socket, progress: usize, largest: usize) -> Self {
-        let kinds = socket.kinds();
-        let states = kinds * socket.most + 2;
-        let (down, up) = (kinds * progress, kinds * largest + 1);
-        Self { states, down: down.min(states - 1), up: up.min(states - 1) }
-    }
-
-    /// Operations of its elimination: from each state `down` times `up`, or as many as there are states below.
-    pub fn operations(&self) -> f64 {
-        let [states, down, up] = [self.states, self.down, self.up].map(|count| count as f64);
-        let (few, many) = (down.min(up), down.max(up));
-        let lowest = few * few * few / 3.0 + few * (many * many - few * few) / 2.0;
-        ENTRY * (lowest + few * many * (states - many))
-    }
+/// Operations of the elimination for waits of this progress, and excursions of at most `largest` services. `alike`: nothing depends on the packets waiting.
+pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool) -> f64 {
+    let whole = socket.most + 1;
+    let states = if alike { whole.min(progress + largest + FREE_OF_BOTH) } else { whole };
+    STEP * (states * progress.min(states)) as f64 * largest.min(states) as f64
 }
 
 impl<'a> Band<'a> {
     /// None where the budget does not last.
     pub fn new(socket: &'a Socket, cycle: &'a Cycle, arrival_pps: f64, budget: &Budget) -> Option<Self> {
-        let rare = |served: &Served| served.at_least.iter().rposition(|tail| *tail > LEFT_OUT).unwrap_or(1);
+        let rare = |served: &Served| served.equal.iter().rposition(|share| *share > LEFT_OUT).unwrap_or(1);
         let laws = cycle.nodes.iter().flat_map(|node| &node.served).chain(&cycle.woken);
-        let largest = laws.map(rare).max().unwrap_or(1);
+        let largest = laws.map(rare).max().unwrap_or(1).clamp(1, socket.most);
         let all = cycle.nodes.iter().flat_map(|node| [&node.working, &node.switching]);
-        let progress = longest_progress(all);
-        let moves = |waited: &Waited, served: &[Served], with_still: bool| {
-            Moves::new(waited, served, cycle, (progress, largest), arrival_pps, with_still, budget)
-        };
+        let progress = longest_progress(all).min(socket.most);
         let (mut working, mut switching) = (Vec::new(), Vec::new());
-        for node in &cycle.nodes {
-            working.push(moves(&node.working, &node.served, true)?);
-            switching.push(moves(&node.switching, &node.served, false)?);
+        for (place, node) in cycle.nodes.iter().enumerate() {
+            // With so many packets waiting at the least something depends on the node.
+            let least = if place == 0 { 0 } else { cycle.nodes[place - 1].waiting };
+            let moves = |waited: &Waited, with_still: bool| {
+                Moves::new(waited, &node.served, cycle, (progress, largest, least), arrival_pps, with_still, budget)
+            };
+            working.push(moves(&node.working, true)?);
+            switching.push(moves(&node.switching, false)?);
         }
-        let asleep = moves(&cycle.asleep, &cycle.woken, true)?;
-        Some(Self { socket, cycle, working, switching, asleep, largest, progress })
-    }
-
-    fn kinds(&self) -> usize {
-        self.socket.kinds()
-    }
-
-    fn working(&self, waiting: usize) -> usize {
-        self.kinds() * waiting + 1
+        Some(Self { socket, cycle, arrival_pps, working, switching, largest, progress })
     }
 
     /// Its stationary vector; None where the budget does not last.
     pub fn stationary(&self, budget: &Budget) -> Option<Idle> {
-        let (kinds, most) = (self.kinds(), self.socket.most);
-        let extent = Extent::new(self.socket, self.progress, self.largest);
-        budget.take(extent.operations())?;
-        let Extent { states, down, up } = extent;
-        let alike = if self.cycle.nodes.len() == 1 {
-            let first = self.working(self.progress + 1);
-            first..self.working(most.saturating_sub(self.largest + 1)).max(first)
+        let most = self.socket.most;
+        let whole = |weights: Weights| {
+            Idle { asleep: weights.asleep, switching: weights.switching, working: weights.working }.normalised()
+        };
+        if let Some(shorter) = self.enough().filter(|shorter| 5 * shorter < 4 * most)
+            && let Some(found) = self.stretched(self.weights(shorter, budget)?)
+        {
+            return Some(whole(found));
+        }
+        self.weights(most, budget).map(whole)
+    }
+
+    /// Packets of a socket that will do for this one, as far as can be said before; None: only the whole.
+    fn enough(&self) -> Option<usize> {
+        let slopes: Vec<f64> = (0..self.working.len()).map(|place| self.slope(place)).collect();
+        let all_fall = slopes.iter().all(|slope| *slope < 0.0);
+        let slowest = slopes.iter().map(|slope| slope.abs()).fold(f64::INFINITY, f64::min);
+        let filled = self.largest as f64 + NEGLIGIBLE / slowest;
+        let layers = (self.progress + self.largest + FREE_OF_BOTH) as f64;
+        let packets = match slopes.len() {
+            1 if all_fall => filled.min(layers),
+            1 => (self.progress as f64 + NEGLIGIBLE / slowest).min(layers),
+            _ if all_fall => filled,
+            _ => return None,
+        };
+        Some(packets.clamp(64.0, 1e9) as usize)
+    }
+
+    /// How the logarithm of the weights goes on by one packet more far from the boundaries, if all were as in a node.
+    fn slope(&self, node: usize) -> f64 {
+        let read_pps = self.socket.read_pps[self.cycle.nodes[node].waiting];
+        let Some(change) = self.working[node].change.last() else { return -1.0 };
+        let mean: f64 =
+            change.iter().enumerate().map(|(at, rate)| rate * (at as f64 - self.progress as f64)).sum::<f64>()
+                - read_pps;
+        // Weights go on as e^(-slope d) where the rates of all changes d weighted by e^(slope' d) come to what they are: convex, 0 at 0.
+        let excess = |tilt: f64| {
+            let step = math::exp(tilt);
+            let mut factor = math::exp(-tilt * self.progress as f64);
+            let mut sum = read_pps * (1.0 / step - 1.0);
+            for rate in change {
+                sum += rate * (factor - 1.0);
+                factor *= step;
+            }
+            sum
+        };
+        let sign = if mean < 0.0 { 1.0 } else { -1.0 };
+        let (mut low, mut high) = (0.0, 1e-6);
+        while high < 1.0 && excess(sign * high) < 0.0 {
+            (low, high) = (high, 2.0 * high);
+        }
+        for _ in 0..12 {
+            let middle = 0.5 * (low + high);
+            if excess(sign * middle) < 0.0 { low = middle } else { high = middle }
+        }
+        -sign * low.max(1e-9)
+    }
+
+    /// The weights of the whole socket from those of a shorter one; None where these do not show them.
+    fn stretched(&self, shorter: Weights) -> Option<Weights> {
+        let (most, length) = (self.socket.most, shorter.working.len());
+        let Weights { mut asleep, mut switching, working } = shorter;
+        let more = most + 1 - length;
+        let total = asleep + working.iter().chain(&switching).sum::<f64>();
+        let part = |of: std::ops::Range<usize>| working[of.clone()].iter().chain(&switching[of]).sum::<f64>() / total;
+        let (lowest, highest) = (asleep / total + part(0..length / 8), part(length - length / 8..length));
+        let ratio = |waiting: usize| working[waiting + 1] / working[waiting];
+        // The place at which the ratio is the most constant.
+        let differs = |waiting: usize| ((ratio(waiting + MIDDLE) - ratio(waiting)) / ratio(waiting)).abs();
+        let places = length / 8..(length - MIDDLE - 2).max(length / 8);
+        let middle = places.min_by(|a, b| differs(*a).total_cmp(&differs(*b))).filter(|middle| {
+            self.working.len() == 1
+                && differs(*middle) <= ALIKE
+                && switching[*middle..].iter().sum::<f64>() <= NOTHING * total
+        });
+        let Some(middle) = middle else {
+            // Nothing at one end: it has no weight in a longer socket either.
+            let mut working = working;
+            if highest <= NOTHING {
+                working.resize(most + 1, 0.0);
+                switching.resize(most + 1, 0.0);
+                return Some(Weights { asleep, switching, working });
+            }
+            if lowest <= NOTHING && self.working.len() == 1 {
+                working.splice(0..0, std::iter::repeat_n(0.0, more));
+                return Some(Weights { asleep: 0.0, switching: vec![0.0; most + 1], working });
+            }
+            return None;
+        };
+        let middle = middle + MIDDLE / 2;
+        let ratio = ratio(middle);
+        let mut found = vec![0.0; most + 1];
+        if ratio > 1.0 {
+            found[middle + 1 + more..].copy_from_slice(&working[middle + 1..]);
+            for waiting in (middle..middle + 1 + more).rev() {
+                found[waiting] = found[waiting + 1] / ratio;
+            }
+            let factor = found[middle] / working[middle];
+            found[..middle].iter_mut().zip(&working).for_each(|(to, from)| *to = from * factor);
+            asleep *= factor;
+            switching.iter_mut().for_each(|weight| *weight *= factor);
         } else {
-            0..0
+            found[..=middle].copy_from_slice(&working[..=middle]);
+            for waiting in middle + 1..=middle + more {
+                found[waiting] = found[waiting - 1] * ratio;
+            }
+            let factor = found[middle + more] / working[middle];
+            let (_, after) = found.split_at_mut(middle + more + 1);
+            after.iter_mut().zip(&working[middle + 1..]).for_each(|(to, from)| *to = from * factor);
+        }
+        switching.truncate(middle);
+        switching.resize(most + 1, 0.0);
+        Some(Weights { asleep, switching, working: found })
+    }
+
+    /// The weights of a socket of `most` packets; None where the budget does not last.
+    fn weights(&self, most: usize, budget: &Budget) -> Option<Weights> {
+        let (down, up) = (self.progress.min(most), self.largest.min(most));
+        budget.take(STEP * (most * down) as f64 * up as f64)?;
+        let fill = |waiting: usize, row: &mut [f64]| self.row(waiting, most, (down, up), row);
+        let eliminated = Rows { states: most + 1, down, up, fill: &fill }.eliminate();
+        let asleep = &self.cycle.asleep.ends;
+        let asleep: Vec<(usize, f64)> = asleep.iter().map(|end| (end.packets, end.progress.iter().sum())).collect();
+        let mut ends = vec![0.0; self.cycle.packets.len()];
+        let idle = |ends: &mut [f64], rate: f64| {
+            for (packets, share) in &asleep {
+                if let Some(place) = self.cycle.place(*packets) {
+                    ends[place] += rate * share;
+                }
+            }
         };
-        let mut row = |state: usize| self.row(state, down, up);
-        let vector = Banded { states, down, up, alike, period: kinds, row: &mut row }.stationary()?;
-        let switching = |waiting: usize| if kinds == 1 || waiting == 0 { 0.0 } else { vector[kinds * waiting] };
-        let idle = Idle {
-            asleep: vector[0],
-            switching: (0..=most).map(switching).collect(),
-            working: (0..=most).map(|waiting| vector[self.working(waiting)]).collect(),
-        };
-        Some(idle.normalised())
+        idle(&mut ends, 1.0);
+        // The last move, of turns since the last jump.
+        let mut before: Option<Vec<f64>> = None;
+        // All weights as a multiple of those that are looked at.
+        let mut whole = None;
+        for _ in 0..MOST_TURNS {
+            budget.take(ENTRY * ((most + self.cycle.packets.len()) * (down + up)) as f64)?;
+            // Those that fall asleep have no more packets waiting than the longest progress reads.
+            let count = if whole.is_some() { (self.progress + 1).min(most + 1) } else { most + 1 };
+            let weights = self.woken_by(&ends, most, &eliminated, count);
+            let mut next = vec![0.0; ends.len()];
+            idle(&mut next, weights.asleep * self.arrival_pps);
+            self.fall_asleep(&weights, &mut next);
+            let all: f64 = next.iter().sum();
+            if all <= 0.0 {
+                return Some(self.woken_by(&ends, most, &eliminated, most + 1));
+            }
+            next.iter_mut().for_each(|share| *share /= all);
+            let moves: Vec<f64> = next.iter().zip(&ends).map(|(after, before)| after - before).collect();
+            let moved = moves.iter().map(|moved| moved.abs()).sum::<f64>();
+            // How much of all depends on it.
+            let total = |working: &[f64]| weights.asleep + sum(&weights.switching) + sum(working);
+            let looked_at = total(&weights.working[..(self.progress + 1).min(weights.working.len())]);
+            let whole = *whole.get_or_insert_with(|| total(&weights.working) / looked_at);
+            let matters = (all / (self.arrival_pps * looked_at * whole)).min(1.0);
+            if moved * matters <= SETTLED {
+                return Some(self.woken_by(&next, most, &eliminated, most + 1));
+            }
+            // Moves shrink by one ratio, nearly: to where they lead (Aitken).
+            let square = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+            let ratio = before.as_ref().map(|before| square(&moves, before) / square(before, before));
+            before = Some(moves);
+            if let (Some(ratio), Some(moves)) = (ratio.filter(|ratio| *ratio > 0.0 && *ratio < 0.9), &before) {
+                next.iter_mut()
+                    .zip(moves)
+                    .for_each(|(share, moved)| *share = (*share + moved * ratio / (1.0 - ratio)).max(0.0));
+                before = None;
+            }
+            ends = next;
+        }
+        None
+    }
+
+    /// The weights where a second has one end of a wait that finds the application asleep, with these packets in the ring; of the application at work,
+    /// of the first `count` states.
+    fn woken_by(&self, ends: &[f64], most: usize, eliminated: &Eliminated, count: usize) -> Weights {
+        let mut brought = vec![0.0; most + 1];
+        for (share, law) in ends.iter().zip(&self.cycle.woken).filter(|(share, _)| **share > 0.0) {
+            let fits = law.equal.len().min(most);
+            brought.iter_mut().zip(&law.equal[..fits]).for_each(|(sum, p)| *sum += share * p);
+            brought[most] += share * law.equal[fits..].iter().sum::<f64>();
+        }
+        let mut base = vec![0.0; most + 1];
+        let mut switching = vec![0.0; most + 1];
+        if let Some(switch_per_s) = self.socket.switch_per_s {
+            for waiting in 1..=most {
+                if brought[waiting] < 0.01 * LEFT_OUT {
+                    continue;
+                }
+                let mut out = switch_per_s;
+                for (place, share) in self.blend(waiting) {
+                    let moves = &self.switching[place];
+                    out += share * moves.asleep.get(waiting + 1).copied().unwrap_or(0.0);
+                    out += share * moves.changes[moves.place(waiting)];
+                    if waiting < most {
+                        out += share * moves.brings;
+                    }
+                }
+                let here = brought[waiting] / out;
+                switching[waiting] = here;
+                base[waiting - 1] += here * switch_per_s;
+                for (place, share) in self.blend(waiting) {
+                    let moves = &self.switching[place];
+                    let rate = here * share;
+                    // The fullest socket takes all larger batches, too.
+                    let reach = moves.still.len().min(most - waiting + 1);
+                    if waiting < most && reach > 1 {
+                        let into = &mut brought[waiting + 1..waiting + reach];
+                        wide::run(Add { sums: into, parts: [&moves.still[1..reach]], rates: [rate] });
+                        brought[most] += rate * moves.still[reach..].iter().sum::<f64>();
+                    }
+                    let change = &moves.change[moves.place(waiting)];
+                    add_clipped(&mut base, change, (waiting as isize) - self.progress as isize, rate);
+                }
+            }
+        } else {
+            base[..most].copy_from_slice(&brought[1..]);
+        }
+        let (factor, working) = eliminated.weights(base, count);
+        switching.iter_mut().for_each(|weight| *weight *= factor);
+        let asleep = working[0] * self.socket.read_pps[0] / self.arrival_pps;
+        Weights { asleep, switching, working }
+    }
+
+    /// Adds the rates of waits begun awake that end with the application asleep, by packets in the ring.
+    fn fall_asleep(&self, weights: &Weights, rates: &mut [f64]) {
+        let kinds = [(&self.working, &weights.working, true), (&self.switching, &weights.switching, false)];
+        for (moves, weights, works) in kinds {
+            for (place, moves) in moves.iter().enumerate() {
+                let share = |waiting: usize| {
+                    self.blend(waiting).filter(|(node, _)| *node == place).map(|(_, share)| share).sum::<f64>()
+                };
+                let here: Vec<f64> = weights
+                    .iter()
+                    .take(moves.asleep.len())
+                    .enumerate()
+                    .map(|(waiting, weight)| weight * share(waiting))
+                    .collect();
+                if here.iter().all(|weight| *weight == 0.0) {
+                    continue;
+                }
+                let node = &self.cycle.nodes[place];
+                let waited = if works { &node.working } else { &node.switching };
+                for (end, tails) in waited.ends.iter().zip(&moves.tails) {
+                    if let Some(into) = self.cycle.place(end.packets).filter(|_| tails.len() > 1) {
+                        let both = here.len().min(tails.len() - 1);
+                        rates[into] += wide::run(Product(&here[..both], &tails[1..=both]));
+                    }
+                }
+            }
+        }
     }
 
     /// The nodes at so many packets waiting: (place, share).
@@ -131,94 +376,169 @@ impl<'a> Band<'a> {
         nodes.map(move |(node, share)| (place(node), share))
     }
 
-    /// Rates from a state to state - down ..= state + up.
-    fn row(&self, state: usize, down: usize, up: usize) -> Vec<f64> {
-        let (kinds, most) = (self.kinds(), self.socket.most);
-        let mut row = vec![0.0; down + up + 1];
-        let mut put = |to: usize, rate: f64| {
-            if let Some(entry) = (to + down).checked_sub(state).and_then(|place| row.get_mut(place)) {
-                *entry += rate;
-            }
-        };
-        if state == 0 {
-            self.land(&self.asleep, 0, 1.0, &mut put);
-            return row;
+    /// Rates of an application at work from so many packets waiting to `down` fewer .. `up` more; the rate to being asleep at the end of a
+    /// wait.
+    fn row(&self, waiting: usize, most: usize, (down, up): (usize, usize), row: &mut [f64]) -> f64 {
+        let read_pps = self.socket.read_pps[waiting];
+        let mut asleep = 0.0;
+        if waiting == 0 {
+            asleep += read_pps;
+        } else {
+            row[down - 1] += read_pps;
         }
-        let waiting = (state - 1).div_ceil(kinds);
-        let works = state == self.working(waiting);
-        let (next, rate) = match (works, waiting) {
-            (true, 0) => (0, self.socket.read_pps[0]),
-            (true, _) => (self.working(waiting - 1), self.socket.read_pps[waiting]),
-            (false, _) => (self.working(waiting - 1), self.socket.switch_per_s.unwrap_or(0.0)),
-        };
-        put(next, rate);
         for (place, share) in self.blend(waiting) {
-            let moves = if works { &self.working[place] } else { &self.switching[place] };
-            if !works {
-                for (more, rate) in moves.still.iter().enumerate().skip(1) {
-                    put(kinds * (waiting + more).min(most), share * rate);
-                }
+            let moves = &self.working[place];
+            asleep += share * moves.asleep.get(waiting + 1).copied().unwrap_or(0.0);
+            let change = &moves.change[moves.place(waiting)];
+            // The first of them that the row has; fewer packets than none are not among them.
+            let first = self.progress - down;
+            let room = (most - waiting).min(up);
+            let last = (self.progress + room + 1).min(change.len());
+            row.iter_mut().zip(&change[first..last]).for_each(|(sum, rate)| *sum += share * rate);
+            if room > 0 {
+                row[down + room] += share * change[last..].iter().sum::<f64>();
             }
-            let Some(change) = moves.change.get(waiting).or(moves.change.last()) else { continue };
-            for (place, rate) in change.iter().enumerate().filter(|(_, rate)| **rate > 0.0) {
-                // Progress beyond what waits is not among them.
-                let to = (waiting + place).saturating_sub(self.progress).min(most);
-                put(self.working(to), share * rate);
-            }
-            self.land(moves, waiting + 1, share, &mut put);
         }
-        row
+        row[down] = 0.0;
+        asleep
     }
+}
 
-    /// Waits with progress of `from` or more find the application asleep, and the batch wakes it; `share` of them.
-    fn land(&self, moves: &Moves, from: usize, share: f64, put: &mut dyn FnMut(usize, f64)) {
-        let Some(batches) = moves.asleep.get(from) else { return };
-        for (n, rate) in batches.iter().enumerate().skip(1) {
-            let to = if self.kinds() == 1 { self.working(n - 1) } else { 2 * n };
-            put(to, share * rate);
+/// Adds `rate` times the values to a vector from a place on; what goes beyond the last entry, to it, and nothing before the first.
+fn add_clipped(sums: &mut [f64], values: &[f64], from: isize, rate: f64) {
+    let skipped = usize::try_from(-from).unwrap_or(0).min(values.len());
+    let first = usize::try_from(from).unwrap_or(0);
+    let values = &values[skipped..];
+    let fits = values.len().min(sums.len().saturating_sub(first));
+    wide::run(Add { sums: &mut sums[first..first + fits], parts: [&values[..fits]; 1], rates: [rate] });
+    if fits < values.len()
+        && let Some(last) = sums.last_mut()
+    {
+        *last += rate * sum(&values[fits..]);
+    }
+}
+
+/// Adds vectors, each times a rate; all of one length.
+struct Add<'a, const PARTS: usize> {
+    sums: &'a mut [f64],
+    parts: [&'a [f64]; PARTS],
+    rates: [f64; PARTS],
+}
+
+impl<const PARTS: usize> wide::Work for Add<'_, PARTS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { sums, parts, rates } = self;
+        let parts = parts.map(|part| &part[..sums.len()]);
+        for place in 0..sums.len() {
+            let mut all = 0.0;
+            for part in 0..PARTS {
+                all += rates[part] * parts[part][place];
+            }
+            sums[place] += all;
         }
     }
 }
 
+/// A sum of products.
+struct Product<'a>(&'a [f64], &'a [f64]);
+
+impl wide::Work for Product<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        wide::product(self.0, self.1)
+    }
+}
+
 impl Moves {
-    /// Of waits after which excursions deliver `served`; `with_still`: `change` has those without progress, too. None where the budget does
-    /// not last.
+    /// Of waits after which excursions deliver `served`; `with_still`: `change` has those without progress, too. Nothing is asked with fewer than
+    /// `least` packets waiting. None where the budget does not last.
     fn new(
         waited: &Waited,
         served: &[Served],
         cycle: &Cycle,
-        (most_progress, largest): (usize, usize),
+        (most_progress, largest, least): (usize, usize, usize),
         arrival_pps: f64,
         with_still: bool,
         budget: &Budget,
     ) -> Option<Self> {
         let length = length(waited);
-        // By progress, then packets brought.
-        let (mut awake, mut asleep) = (vec![vec![0.0; largest + 1]; length], vec![vec![0.0; largest + 1]; length]);
-        for end in &waited.ends {
-            let Some(place) = cycle.place(end.packets) else { continue };
-            let laws = [(&mut awake, &served[place].equal), (&mut asleep, &cycle.woken[place].equal)];
-            for (batches, law) in laws {
-                for (sum, share) in batches.iter_mut().zip(&end.progress).filter(|(_, share)| **share > LEFT_OUT) {
-                    budget.take(ENTRY * largest as f64)?;
-                    let rate = share * arrival_pps;
-                    sum.iter_mut().zip(law).for_each(|(sum, p)| *sum += rate * p);
+        let kept = length.min(most_progress + 1);
+        let tails = |progress: &[f64]| -> Vec<f64> {
+            let mut tails: Vec<f64> =
+                progress[..length.min(progress.len())].iter().map(|share| share * arrival_pps).collect();
+            for place in (1..tails.len()).rev() {
+                tails[place - 1] += tails[place];
+            }
+            tails
+        };
+        let tails: Vec<Vec<f64>> = waited.ends.iter().map(|end| tails(&end.progress)).collect();
+        let mut asleep = vec![0.0; length];
+        for tails in &tails {
+            asleep.iter_mut().zip(tails).for_each(|(sum, tail)| *sum += tail);
+        }
+        let laws: Vec<(&[f64], &[f64])> = waited
+            .ends
+            .iter()
+            .filter_map(|end| {
+                let law = &served[cycle.place(end.packets)?].equal;
+                Some((end.progress.as_slice(), &law[..law.len().min(largest + 1)]))
+            })
+            .collect();
+        let mut sum = vec![0.0; most_progress + largest + 1];
+        let (mut still, mut change) = (vec![0.0; largest + 1], Vec::new());
+        let mut batches = vec![0.0; largest + 1];
+        let least = least.min(kept.saturating_sub(1));
+        for progress in 0..kept {
+            batches.fill(0.0);
+            let mut chosen =
+                laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > LEFT_OUT));
+            // Four at a time.
+            while let Some((shares, law)) = chosen.next() {
+                let rate = shares[progress] * arrival_pps;
+                let more: Vec<_> = chosen.by_ref().take(3).collect();
+                budget.take(ENTRY * 0.5 * (largest * (1 + more.len())) as f64)?;
+                if let [(sb, b), (sc, c), (sd, d)] = more[..] {
+                    let rates = [sb, sc, sd].map(|shares| shares[progress] * arrival_pps);
+                    let fits = [law.len(), b.len(), c.len(), d.len()].into_iter().min().unwrap_or(0);
+                    let parts = [&law[..fits], &b[..fits], &c[..fits], &d[..fits]];
+                    let all = [rate, rates[0], rates[1], rates[2]];
+                    wide::run(Add { sums: &mut batches[..fits], parts, rates: all });
+                    for (rate, law) in [rate, rates[0], rates[1], rates[2]].into_iter().zip([law, b, c, d]) {
+                        batches[fits..].iter_mut().zip(&law[fits..]).for_each(|(sum, p)| *sum += rate * p);
+                    }
+                    continue;
+                }
+                for (shares, law) in std::iter::once(&(*shares, *law)).chain(more) {
+                    let rate = shares[progress] * arrival_pps;
+                    batches.iter_mut().zip(*law).for_each(|(sum, p)| *sum += rate * p);
                 }
             }
-        }
-        for progress in (1..length).rev() {
-            let (less, more) = asleep.split_at_mut(progress);
-            less[progress - 1].iter_mut().zip(&more[0]).for_each(|(sum, rate)| *sum += rate);
-        }
-        let mut change: Vec<Vec<f64>> = Vec::with_capacity(length);
-        for (progress, batches) in awake.iter().enumerate() {
-            let mut sum = change.last().cloned().unwrap_or_else(|| vec![0.0; most_progress + largest + 1]);
+            if progress == 0 {
+                still.copy_from_slice(&batches);
+            }
             if progress > 0 || with_still {
                 let moved = &mut sum[most_progress - progress..];
-                moved.iter_mut().zip(batches).skip(1).for_each(|(sum, rate)| *sum += rate);
+                moved.iter_mut().zip(&batches).skip(1).for_each(|(sum, rate)| *sum += rate);
             }
+            if progress >= least {
+                change.push(sum.clone());
+            }
+        }
+        if change.is_empty() {
             change.push(sum);
         }
-        Some(Self { still: awake.first().cloned().unwrap_or_default(), change, asleep })
+        let changes = change.iter().map(|rates| self::sum(rates)).collect();
+        let brings = still.iter().skip(1).sum();
+        Some(Self { still, least, change, changes, brings, tails, asleep })
+    }
+
+    /// The place of the changes of so many packets waiting.
+    fn place(&self, waiting: usize) -> usize {
+        waiting.saturating_sub(self.least).min(self.change.len() - 1)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// Operations of one solution at the most, multiplications with their additions: about half a second, since a search for a cliff
-/// and a sweep (`netcliff find`) take some forty solutions. A ring of 1000, a socket of 2500 packets and polls of 64 take 4e8 at the cliff, 6e8 at twice its load.
+/// Operations of one solution at the most, multiplications with their additions: some tenths of a second, since a search for a cliff
+/// and a sweep (`netcliff find`) take some forty solutions. A ring of 1000, a socket of 2500 packets and polls of 64 take 1e8 at the cliff, 4e8 at twice its load.
 pub const MOST_OPERATIONS: f64 = 8e8;
 
 /// The same where polls wait for ticks: one to two seconds; the ring alone may take as long there, and `netcliff find` uses no such scheme.

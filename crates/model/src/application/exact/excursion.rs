@@ -5,8 +5,9 @@
 //! what is expected from each on from above; every term is positive. The application stands still meanwhile: what an excursion
 //! does to the socket is how many services it has.
 
-use super::level::Rates;
+use super::level::{Other, Rates};
 use super::weights::{LEFT_OUT, Weights};
+use crate::queue::wide::{self, sum};
 use crate::schemes::Work;
 use crate::schemes::modulated::{Chain, Phases, Role};
 
@@ -56,6 +57,16 @@ pub struct Excursion {
     drops: Rates,
     /// For each phase where its stage begins anew: (phase, probability).
     beginnings: Vec<Vec<(usize, f64)>>,
+    /// Stages that an arrival leaves as they are, most of them.
+    identical: std::ops::Range<usize>,
+}
+
+/// The stages of an excursion up to the end of a wake-up that follows its first service, and room for what is expected from them.
+pub struct First {
+    delivers: Vec<Other>,
+    wakes: Vec<Other>,
+    waking: Vec<f64>,
+    expected: Vec<f64>,
 }
 
 /// What happens from one service's end to the next one's.
@@ -78,8 +89,13 @@ impl Excursion {
             let more_s = costs.cold_s * at as f64 / occupancies.max(1) as f64;
             rates(&move |_, rate| if more_s > 0.0 { 1.0 / (1.0 / rate + more_s) } else { rate })
         };
+        let expanded = phases.expand(chain);
+        let stages = expanded.roles.len();
+        let stays = |stage: usize| (expanded.accepted)(stage) == stage;
+        let first = (0..stages).rposition(|stage| !stays(stage)).map_or(0, |last| last + 1);
         Self {
-            chain: phases.expand(chain),
+            identical: first..stages,
+            chain: expanded,
             places: work.places as usize,
             arrival_pps: work.arrival_pps,
             socket: costs.socket,
@@ -98,6 +114,11 @@ impl Excursion {
     /// Where the stage of a phase begins anew: (phase, probability).
     pub fn beginnings(&self, phase: usize) -> &[(usize, f64)] {
         &self.beginnings[phase]
+    }
+
+    /// True if services take the same time whatever waits in the socket, as long as there is room.
+    pub fn is_uniform(&self) -> bool {
+        self.delivers.len() == 1
     }
 
     /// True if waking the application takes time.
@@ -120,37 +141,16 @@ impl Excursion {
 
     /// Expected times from `start` to the next service's end (or to the end of the excursion), and what follows.
     pub fn step(&self, kind: Kind, start: &Weights) -> Step {
-        let stages = self.stages();
-        let rates = self.rates(kind);
-        let mut times = Vec::with_capacity(start.at.len() + stages);
-        let mut up = vec![0.0; stages];
-        let mut inflow = vec![0.0; stages];
-        let mut packets = start.low;
-        loop {
-            let place = (packets - start.low) * stages;
-            let entered = start.at.get(place..place + stages);
-            inflow.copy_from_slice(&up);
-            if let Some(entered) = entered {
-                inflow.iter_mut().zip(entered).for_each(|(sum, weight)| *sum += weight);
-            } else if inflow.iter().sum::<f64>() < LEFT_OUT {
-                break;
-            }
-            let spent = rates.level(packets, self.places).spend(&inflow);
-            up.fill(0.0);
-            if packets < self.places {
-                for (stage, time) in spent.iter().enumerate() {
-                    up[(self.chain.accepted)(stage)] += time * self.arrival_pps;
-                }
-            }
-            times.extend_from_slice(&spent);
-            packets += 1;
-            if packets > self.places {
-                break;
-            }
-        }
-        let times = Weights { low: start.low, at: times };
-        let (next, ended) = self.served(rates, &times);
+        let (mut times, mut next) = (Weights::default(), start.clone());
+        let ended = self.advance(kind, &mut next, &mut times);
         Step { times, next, ended }
+    }
+
+    /// The same from `weights` to what follows, in place; the weight that is left alone.
+    pub fn advance(&self, kind: Kind, weights: &mut Weights, times: &mut Weights) -> f64 {
+        let rates = self.rates(kind);
+        wide::run(Spend { excursion: self, rates, start: weights, times });
+        wide::run(Serve { excursion: self, rates, times, next: weights })
     }
 
     /// What is expected from each (packets, stage) up to `top` packets on: `ended` where the excursion ends before a service,
@@ -162,23 +162,113 @@ impl Excursion {
         ended: f64,
         served: impl Fn(usize, usize, usize) -> f64,
     ) -> Vec<f64> {
-        let stages = self.stages();
-        let rates = self.rates(kind);
-        let mut expected = vec![0.0; (top + 1) * stages];
-        let mut a_second = vec![0.0; stages];
+        let mut expected = vec![0.0; (top + 1) * self.stages()];
+        let mut a_second = vec![0.0; self.stages()];
         for packets in (0..=top).rev() {
-            let level = rates.level(packets, self.places);
-            let (here, above) = expected[packets * stages..].split_at_mut(stages);
-            for (stage, gain) in a_second.iter_mut().enumerate() {
-                let after = above.get((self.chain.accepted)(stage)).copied().unwrap_or(0.0);
-                *gain = level.ends[stage] * ended + self.arrival_pps * after;
-            }
-            for (from, to, rate) in rates.services(packets) {
-                a_second[*from] += rate * served(packets, *from, *to);
-            }
-            level.gain(&a_second, here);
+            self.expected_at(self.rates(kind), packets, ended, &served, &mut a_second, &mut expected);
         }
         expected
+    }
+
+    fn expected_at(
+        &self,
+        rates: &Rates,
+        packets: usize,
+        ended: f64,
+        served: &impl Fn(usize, usize, usize) -> f64,
+        a_second: &mut [f64],
+        expected: &mut [f64],
+    ) {
+        let stages = self.stages();
+        let level = rates.level(packets, self.places);
+        let (here, above) = expected[packets * stages..].split_at_mut(stages);
+        for (stage, gain) in a_second.iter_mut().enumerate() {
+            let after = above.get((self.chain.accepted)(stage)).copied().unwrap_or(0.0);
+            *gain = level.ends[stage] * ended + self.arrival_pps * after;
+        }
+        for (from, to, rate) in rates.services(packets) {
+            a_second[*from] += rate * served(packets, *from, *to);
+        }
+        level.gain(a_second, here);
+    }
+
+    /// What is expected from each (packets, stage) up to `top` packets on where one service more comes before what is expected `after` it;
+    /// `over`: where the excursion is over then. Nothing is expected beyond `top`. Written to `expected`.
+    pub fn one_more(&self, kind: Kind, top: usize, after: &[f64], over: f64, expected: &mut [f64]) {
+        let stages = self.stages();
+        let rates = self.rates(kind);
+        let mut a_second = vec![0.0; stages];
+        let served = |packets: usize, _: usize, to: usize| {
+            if packets == 1 && to == 0 { over } else { after[(packets - 1) * stages + to] }
+        };
+        if let Some(beyond) = expected.get_mut((top + 1) * stages..(top + 2) * stages) {
+            beyond.fill(0.0);
+        }
+        let edge = |packets: usize, expected: &mut [f64]| {
+            self.expected_at(rates, packets, 0.0, &served, &mut a_second, expected);
+        };
+        wide::run(Before { excursion: self, rates, top, after, expected, edge });
+    }
+
+    /// The stages from an excursion's beginning in `stage` to its first service, and those of the wake-up after it.
+    pub fn first(&self, stage: usize) -> First {
+        let stages = self.stages();
+        let of = |kind: Kind, set: Vec<bool>| {
+            let level = self.rates(kind).between.as_ref();
+            let set = level.map_or_else(|| vec![true; stages], |level| level.reached(set));
+            (level.map_or_else(Vec::new, |level| level.chosen(&set)), set)
+        };
+        let (delivers, before) = of(Kind::Delivers { waiting: 0 }, (0..stages).map(|other| other == stage).collect());
+        let mut waking = vec![false; stages];
+        for from in (0..stages).filter(|from| before[*from]) {
+            self.beginnings(from).iter().for_each(|(phase, _)| waking[*phase] = true);
+        }
+        let (wakes, _) = of(Kind::Wakes, waking);
+        First { delivers, wakes, waking: Vec::new(), expected: Vec::new() }
+    }
+
+    /// What is expected from the beginning of an excursion on whose first service wakes the application: after it and the wake-up of the packet that is
+    /// still there, what is expected `after` both; `over` as in [`Self::one_more`]. By (packets, stage); only for the stages before the first service.
+    pub fn woken<'a>(&self, first: &'a mut First, top: usize, after: &[f64], over: f64) -> &'a [f64] {
+        let stages = self.stages();
+        let size = (top + 1) * stages;
+        let First { delivers, wakes, waking, expected } = first;
+        waking.resize(size, 0.0);
+        expected.resize(size, 0.0);
+        self.expected_of(Kind::Wakes, wakes, top, waking, |packets, _, to| {
+            if packets == 1 && to == 0 { over } else { after[(packets - 1) * stages + to] }
+        });
+        self.expected_of(Kind::Delivers { waiting: 0 }, delivers, top, expected, |packets, from, _| {
+            self.beginnings(from).iter().map(|(phase, share)| share * waking[packets * stages + phase]).sum()
+        });
+        expected
+    }
+
+    /// What is expected from some stages on, up to `top` packets.
+    fn expected_of(
+        &self,
+        kind: Kind,
+        chosen: &[Other],
+        top: usize,
+        expected: &mut [f64],
+        served: impl Fn(usize, usize, usize) -> f64,
+    ) {
+        let stages = self.stages();
+        let rates = self.rates(kind);
+        let mut a_second = vec![0.0; stages];
+        for packets in (0..=top).rev() {
+            if rates.between(packets, self.places).is_none() {
+                self.expected_at(rates, packets, 0.0, &served, &mut a_second, expected);
+                continue;
+            }
+            let (here, above) = expected[packets * stages..].split_at_mut(stages);
+            for other in chosen.iter().rev() {
+                let mut sum = self.arrival_pps * above.get(other.accepted).copied().unwrap_or(0.0);
+                other.services.iter().for_each(|(to, rate)| sum += rate * served(packets, other.stage, *to));
+                other.local.iter().for_each(|(to, rate)| sum += rate * here[*to]);
+                here[other.stage] = sum * other.mean_s;
+            }
+        }
     }
 
     /// The jumps within a level as (from, to, rate), and into `leaving` the rates of services and ends.
@@ -190,25 +280,6 @@ impl Excursion {
             leaving[from] += level.ends[from];
         }
         rates.services(packets).iter().for_each(|(from, _, rate)| leaving[*from] += rate);
-    }
-
-    /// The services that end in `times`.
-    fn served(&self, rates: &Rates, times: &Weights) -> (Weights, f64) {
-        let stages = self.stages();
-        let low = times.low.max(1) - 1;
-        let levels = times.at.len() / stages;
-        let mut next = Weights { low, at: vec![0.0; levels * stages] };
-        let first = times.low.max(1);
-        for packets in first..times.low + levels {
-            let here = &times.at[(packets - times.low) * stages..(packets - times.low + 1) * stages];
-            let below = (packets - 1 - low) * stages;
-            for (from, to, rate) in rates.services(packets) {
-                next.at[below + to] += here[*from] * rate;
-            }
-        }
-        let ended = if low == 0 && !next.at.is_empty() { std::mem::take(&mut next.at[0]) } else { 0.0 };
-        next.trim(stages);
-        (next, ended)
     }
 
     /// The ends of services for an empty socket as they are, before the packet leaves: where a wake-up begins.
@@ -225,5 +296,160 @@ impl Excursion {
         }
         found.trim(stages);
         found
+    }
+}
+
+/// Times from where an excursion is until its next service.
+struct Spend<'a> {
+    excursion: &'a Excursion,
+    rates: &'a Rates,
+    start: &'a Weights,
+    times: &'a mut Weights,
+}
+
+impl wide::Work for Spend<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { excursion, rates, start, times } = self;
+        let stages = excursion.stages();
+        let arrival_pps = excursion.arrival_pps;
+        times.low = start.low;
+        times.at.clear();
+        times.at.reserve(start.at.len() + 16 * stages);
+        let mut packets = start.low;
+        let run = excursion.identical.clone();
+        loop {
+            let place = (packets - start.low) * stages;
+            times.at.resize(place + stages, 0.0);
+            let (below, here) =
+                times.at[place.saturating_sub(stages)..].split_at_mut(if place > 0 { stages } else { 0 });
+            // What came up from the level below, whose stages an arrival mostly leaves as they are.
+            if place > 0 {
+                here[run.clone()].iter_mut().zip(&below[run.clone()]).for_each(|(sum, time)| *sum = time * arrival_pps);
+                for stage in (0..run.start).chain(run.end..stages) {
+                    here[(excursion.chain.accepted)(stage)] += below[stage] * arrival_pps;
+                }
+            }
+            if let Some(entered) = start.at.get(place..place + stages) {
+                here.iter_mut().zip(entered).for_each(|(sum, weight)| *sum += weight);
+            } else if sum(here) < LEFT_OUT {
+                times.at.truncate(place);
+                break;
+            }
+            match rates.between(packets, excursion.places) {
+                Some(level) => {
+                    for other in &level.others {
+                        here[other.stage] *= other.mean_s;
+                        let spent = here[other.stage];
+                        if spent != 0.0 {
+                            other.local.iter().for_each(|(to, rate)| here[*to] += spent * rate);
+                        }
+                    }
+                    here[level.run.clone()].iter_mut().zip(&level.mean_s).for_each(|(spent, mean_s)| *spent *= mean_s);
+                }
+                None => {
+                    let spent = rates.level(packets, excursion.places).spend(here);
+                    here.copy_from_slice(&spent);
+                }
+            }
+            packets += 1;
+            if packets > excursion.places {
+                break;
+            }
+        }
+    }
+}
+
+/// The services that end in `times`; the weight that is left alone by them.
+struct Serve<'a> {
+    excursion: &'a Excursion,
+    rates: &'a Rates,
+    times: &'a Weights,
+    next: &'a mut Weights,
+}
+
+impl wide::Work for Serve<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let Self { excursion, rates, times, next } = self;
+        let stages = excursion.stages();
+        let low = times.low.max(1) - 1;
+        let levels = times.at.len() / stages;
+        next.low = low;
+        next.at.clear();
+        next.at.resize(levels * stages, 0.0);
+        let first = times.low.max(1);
+        for packets in first..times.low + levels {
+            let here = &times.at[(packets - times.low) * stages..(packets - times.low + 1) * stages];
+            let below = &mut next.at[(packets - 1 - low) * stages..(packets - low) * stages];
+            let Some(level) = rates.between(packets, excursion.places) else {
+                for (from, to, rate) in rates.services(packets) {
+                    below[*to] += here[*from] * rate;
+                }
+                continue;
+            };
+            if !level.run.is_empty() {
+                let into = below[level.run.start + 1..=level.run.end].iter_mut();
+                into.zip(&here[level.run.clone()])
+                    .zip(&level.rates)
+                    .for_each(|((sum, time), rate)| *sum += time * rate);
+            }
+            for other in &level.others {
+                other.services.iter().for_each(|(to, rate)| below[*to] += here[other.stage] * rate);
+            }
+        }
+        let ended = if low == 0 && !next.at.is_empty() { std::mem::take(&mut next.at[0]) } else { 0.0 };
+        next.trim(stages);
+        ended
+    }
+}
+
+/// What is expected where one service more comes first; see [`Excursion::one_more`].
+struct Before<'a, E> {
+    excursion: &'a Excursion,
+    rates: &'a Rates,
+    top: usize,
+    after: &'a [f64],
+    expected: &'a mut [f64],
+    /// Levels that are empty, full or have one packet.
+    edge: E,
+}
+
+impl<E: FnMut(usize, &mut [f64])> wide::Work for Before<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { excursion, rates, top, after, expected, mut edge } = self;
+        let stages = excursion.stages();
+        let arrival_pps = excursion.arrival_pps;
+        let nothing = vec![0.0; stages];
+        for packets in (0..=top).rev() {
+            let Some(level) = rates.between(packets, excursion.places) else {
+                edge(packets, expected);
+                continue;
+            };
+            let below = &after[(packets - 1) * stages..packets * stages];
+            let (here, above) = expected[packets * stages..].split_at_mut(stages);
+            let above = above.get(..stages).unwrap_or(&nothing);
+            let run = level.run.clone();
+            if !run.is_empty() {
+                let next = &below[run.start + 1..=run.end];
+                let each = here[run.clone()].iter_mut().zip(next).zip(&level.rates).zip(&level.mean_s);
+                each.zip(&above[run]).for_each(|((((gained, next), rate), mean_s), above)| {
+                    *gained = (rate * next + arrival_pps * above) * mean_s;
+                });
+            }
+            for other in level.others.iter().rev() {
+                let mut sum = arrival_pps * above[other.accepted];
+                other.services.iter().for_each(|(to, rate)| sum += rate * below[*to]);
+                other.local.iter().for_each(|(to, rate)| sum += rate * here[*to]);
+                here[other.stage] = sum * other.mean_s;
+            }
+        }
     }
 }

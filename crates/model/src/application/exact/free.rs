@@ -10,6 +10,7 @@ mod timer;
 
 use super::budget::Budget;
 use gaps::Gaps;
+use netcliff_core::math;
 use stages::Stages;
 use timer::Timer;
 
@@ -62,9 +63,12 @@ pub struct End {
 /// Waits of the packets of one end with one progress.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PacketWaits {
-    packets: usize,
-    gathering_s: f64,
-    after_s: f64,
+    /// How many there are.
+    pub packets: usize,
+    /// Mean time from the first packet to the last that is kept (s).
+    pub gathering_s: f64,
+    /// The same from that packet to the end (s).
+    pub after_s: f64,
 }
 
 impl End {
@@ -120,9 +124,17 @@ impl Pace {
 }
 
 /// Ends and progress rarer than this are left out.
-const LEFT_OUT: f64 = 1e-16;
+const LEFT_OUT: f64 = 1e-14;
 
 impl Wait {
+    /// Packets in the ring and progress of an exponential wait that are as good as never exceeded; None: of other waits that is not known before.
+    pub fn reaches(&self, arrival_pps: f64, places: usize, read_pps: f64, most: usize) -> Option<(usize, usize)> {
+        let Self::Exponential { mean_s } = *self else { return None };
+        // No more than a usize holds: a float that is larger becomes its largest.
+        let furthest = |per_s: f64| (-math::ln(LEFT_OUT) / math::ln_1p(1.0 / (per_s * mean_s))) as usize;
+        Some((furthest(arrival_pps).min(places), furthest(read_pps).min(most)))
+    }
+
     /// The wait from the first packet on, for progress counted up to `most`; None where the budget does not last.
     pub fn solve(&self, arrival_pps: f64, places: usize, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
         match *self {

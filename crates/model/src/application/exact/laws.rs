@@ -4,24 +4,13 @@
 use super::budget::Budget;
 use super::excursion::{Excursion, Kind};
 use super::weights::Weights;
+use crate::queue::wide::sum;
 
 /// Services of one excursion, counted up to a most.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Served {
-    /// P(so many), the last entry: that many or more.
+    /// P(so many), the entry of the most: that many or more; those after the last entry are too rare to be kept.
     pub equal: Vec<f64>,
-    /// P(so many or more).
-    pub at_least: Vec<f64>,
-}
-
-/// What follows a moment, for each (packets, stage) then.
-struct After {
-    /// P(so many services).
-    equal: Vec<f64>,
-    /// P(so many or more).
-    at_least: Vec<f64>,
-    /// Both, where the excursion is over.
-    ended: f64,
 }
 
 /// Excursions of one ring below a socket of `most` packets.
@@ -39,27 +28,27 @@ pub struct Laws<'a> {
 }
 
 /// Operations a (packets, stage) pair takes, about.
-const PAIR: f64 = 8.0;
-/// Passes over all services: of excursions that find the application awake, and of those that wake it.
-pub const AWAKE: usize = 2;
-/// See [`AWAKE`].
-pub const ASLEEP: usize = 4;
+const PAIR: f64 = 2.0;
+/// What a law of excursions that wake the application takes, besides, as a share of the same: it follows the first stages only.
+const ASLEEP: f64 = 0.5;
 /// Rings and services rarer than this are left out.
-const LEFT_OUT: f64 = 1e-18;
+const LEFT_OUT: f64 = 1e-14;
+/// Levels below the highest reached at which the slowest excursions are taken to come down only.
+const COMING_DOWN: usize = 16;
 
 impl<'a> Laws<'a> {
-    /// `packets`: the most that an excursion begins with; `passes`: over all services, that will be asked for; `beyond`: operations that the
-    /// solution takes besides where an excursion has so many services. None as soon as the budget cannot last for both.
+    /// `packets`: the most that an excursion begins with; `laws`: how many will be asked for; `beyond`: operations that the solution takes
+    /// besides where an excursion has so many services. None as soon as the budget cannot last for both.
     pub fn new(
         excursion: &'a Excursion,
         stage: usize,
         most: usize,
         packets: usize,
-        passes: usize,
+        laws: usize,
         beyond: &dyn Fn(usize) -> f64,
         budget: &'a Budget,
     ) -> Option<Self> {
-        let mut laws = Self { excursion, stage, most, top: packets, budget };
+        let mut found = Self { excursion, stage, most, top: packets, budget };
         let stages = excursion.stages();
         let mut weights = Weights::one(stages, packets, stage);
         // The slowest services, a wake-up first: what ring they reach.
@@ -74,83 +63,70 @@ impl<'a> Laws<'a> {
                 break;
             }
             let step = excursion.step(slowest, &weights);
-            let heavy = step
-                .times
-                .at
-                .chunks(stages)
-                .rposition(|level| level.iter().sum::<f64>() * excursion.arrival_pps > LEFT_OUT);
-            laws.top = laws.top.max(step.times.low + heavy.unwrap_or(0));
+            let heavy = step.times.at.chunks(stages).rposition(|level| sum(level) * excursion.arrival_pps > LEFT_OUT);
+            let reached = step.times.low + heavy.unwrap_or(0);
             budget.take(PAIR * step.times.at.len() as f64)?;
-            // Quicker services are nearly as many.
-            let passes = (passes * services) as f64 * PAIR * ((laws.top + 1) * stages) as f64;
-            budget.lasts(passes + beyond(services))?;
+            found.top = found.top.max(reached);
+            // An excursion has no fewer services than it begins with packets.
+            let least = services.max(packets.min(most));
+            let all = laws as f64 * least as f64 * PAIR * (found.top * stages) as f64;
+            budget.lasts(0.5 * all + beyond(least))?;
+            if reached + COMING_DOWN < found.top || found.top == excursion.places {
+                break;
+            }
             weights = step.next;
         }
-        Some(laws)
+        Some(found)
     }
 
     /// P(n services) of excursions that begin with each of `packets` at `waiting` packets in the socket, whose services all
     /// take what they take then; and of those that wake the application, if `asleep`. None where the budget does not last.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool) -> Option<(Vec<Served>, Vec<Served>)> {
-        let excursion = self.excursion;
+        let (excursion, stages) = (self.excursion, self.excursion.stages());
         let kind = Kind::Delivers { waiting };
-        let size = (self.top + 1) * excursion.stages();
-        let none =
-            || vec![Served { equal: vec![0.0; self.most + 1], at_least: vec![0.0; self.most + 1] }; packets.len()];
-        let (mut awake, mut woken) = (none(), if asleep { none() } else { Vec::new() });
-        let before = excursion.expected(kind, self.top, 1.0, |_, _, _| 0.0);
-        let mut after = After { equal: before, at_least: vec![1.0; size], ended: 1.0 };
-        self.note(packets, 0, &after, &mut awake);
-        self.note(packets, 0, &after, &mut woken);
+        let size = (self.top + 1) * stages;
+        let mut awake = vec![Served::default(); packets.len()];
+        let mut woken = if asleep { awake.clone() } else { Vec::new() };
+        let mut first = excursion.first(self.stage);
+        // Which ends are likely to come: the first of several laws that still has some is looked at first.
+        let mut pending = 0;
+        let mut after = excursion.expected(kind, self.top, 1.0, |_, _, _| 0.0);
+        let mut next = vec![0.0; size];
+        self.note(packets, &after, &mut awake);
+        self.note(packets, &after, &mut woken);
+        let mut over = 1.0;
         for services in 1..=self.most {
-            self.budget.take(PAIR * size as f64 * if asleep { (AWAKE + ASLEEP) as f64 } else { AWAKE as f64 })?;
+            // Each service takes a packet: with more of them than services nothing is expected.
+            let top = services.min(self.top);
+            self.budget.take(PAIR * (top * stages) as f64 * if asleep { 1.0 + ASLEEP } else { 1.0 })?;
             if asleep {
-                let first = self.woken(&after);
-                self.note(packets, services, &first, &mut woken);
+                let expected = excursion.woken(&mut first, top, &after, over);
+                self.note(packets, &expected[..(top + 1) * stages], &mut woken);
             }
-            after = self.one_more(kind, &after);
-            self.note(packets, services, &after, &mut awake);
-            let rare = |law: &Served| law.at_least[services] < LEFT_OUT;
-            if awake.iter().all(rare) && woken.iter().all(rare) {
-                break;
+            excursion.one_more(kind, top, &after, over, &mut next);
+            std::mem::swap(&mut after, &mut next);
+            over = 0.0;
+            self.note(packets, &after[..(top + 1) * stages], &mut awake);
+            let laws = awake.len() + woken.len();
+            let law = |place: usize| awake.get(place).unwrap_or_else(|| &woken[place - awake.len()]);
+            let ended = (pending..laws).chain(0..pending).find(|place| !law(*place).is_over());
+            match ended {
+                Some(place) => pending = place,
+                None => return Some((awake, woken)),
             }
         }
         for law in awake.iter_mut().chain(&mut woken) {
-            law.equal[self.most] = law.at_least[self.most];
+            // That many or more.
+            let fewer: f64 = law.equal[..self.most].iter().sum();
+            law.equal[self.most] = (1.0 - fewer).max(0.0);
         }
         Some((awake, woken))
     }
 
-    /// What follows one service more.
-    fn one_more(&self, kind: Kind, after: &After) -> After {
+    fn note(&self, packets: &[usize], expected: &[f64], laws: &mut [Served]) {
         let stages = self.excursion.stages();
-        let each = |values: &[f64]| {
-            self.excursion.expected(kind, self.top, 0.0, |packets, _, to| {
-                if packets == 1 && to == 0 { after.ended } else { values[(packets - 1) * stages + to] }
-            })
-        };
-        After { equal: each(&after.equal), at_least: each(&after.at_least), ended: 0.0 }
-    }
-
-    /// What follows a first service that wakes the application: the service, then the wake-up of the packet that is still there.
-    fn woken(&self, after: &After) -> After {
-        let stages = self.excursion.stages();
-        let waking = self.one_more(Kind::Wakes, after);
-        let each = |values: &[f64]| {
-            let first = Kind::Delivers { waiting: 0 };
-            self.excursion.expected(first, self.top, 0.0, |packets, from, _| {
-                let beginnings = self.excursion.beginnings(from).iter();
-                beginnings.map(|(phase, share)| share * values[packets * stages + phase]).sum()
-            })
-        };
-        After { equal: each(&waking.equal), at_least: each(&waking.at_least), ended: 0.0 }
-    }
-
-    fn note(&self, packets: &[usize], services: usize, after: &After, laws: &mut [Served]) {
         for (packets, law) in packets.iter().zip(laws) {
-            let place = packets * self.excursion.stages() + self.stage;
-            law.equal[services] = after.equal[place];
-            law.at_least[services] = after.at_least[place];
+            law.equal.push(expected.get(packets * stages + self.stage).copied().unwrap_or(0.0));
         }
     }
 }
@@ -158,6 +134,24 @@ impl<'a> Laws<'a> {
 impl Served {
     /// Mean services, those beyond the last entry counted as that many.
     pub fn mean(&self) -> f64 {
-        self.at_least.iter().skip(1).sum()
+        self.equal.iter().enumerate().map(|(services, share)| services as f64 * share).sum()
+    }
+
+    /// P(so many or more).
+    pub fn at_least(&self) -> Vec<f64> {
+        let mut tails = self.equal.clone();
+        for place in (1..tails.len()).rev() {
+            tails[place - 1] += tails[place];
+        }
+        tails
+    }
+
+    /// True if more services are too rare to be kept: what comes after the last two entries goes on at most as they do.
+    fn is_over(&self) -> bool {
+        let [.., before, last] = self.equal[..] else { return false };
+        if last == 0.0 {
+            return sum(&self.equal) > 0.5;
+        }
+        last < before && last * last / (before - last) < LEFT_OUT && sum(&self.equal) > 0.5
     }
 }

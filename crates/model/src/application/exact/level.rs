@@ -25,6 +25,89 @@ pub struct Rates {
     top: Level,
     down: Vec<Jump>,
     last: Vec<Jump>,
+    /// Of levels that are neither empty nor full nor have one packet; None: jumps go in circles there.
+    pub between: Option<Between>,
+}
+
+/// A level between the lowest and the highest, with its stages sorted such that most are done in one loop.
+pub struct Between {
+    /// Stages one after the other that an arrival leaves as they are and a service takes to the next one, nothing else: the packets of a poll.
+    pub run: std::ops::Range<usize>,
+    /// Mean time in each stage of the run (s).
+    pub mean_s: Vec<f64>,
+    /// Rate of services in each stage of the run.
+    pub rates: Vec<f64>,
+    /// The other stages, those first from which jumps lead to others.
+    pub others: Vec<Other>,
+}
+
+/// A stage with jumps of its own.
+#[derive(Clone)]
+pub struct Other {
+    pub stage: usize,
+    /// Mean time (s).
+    pub mean_s: f64,
+    /// The stage after an arrival.
+    pub accepted: usize,
+    /// Jumps within the level (to, rate).
+    pub local: Vec<(usize, f64)>,
+    /// Services (to, rate).
+    pub services: Vec<(usize, f64)>,
+}
+
+impl Between {
+    fn new(middle: &Level, down: &[Jump], accepted: fn(usize) -> usize) -> Option<Self> {
+        let order = middle.order.as_ref()?;
+        let stages = middle.local.len();
+        let services = |stage: usize| -> Vec<(usize, f64)> {
+            down.iter().filter(|(from, ..)| *from == stage).map(|(_, to, rate)| (*to, *rate)).collect()
+        };
+        let runs = |stage: usize| {
+            middle.local[stage].is_empty()
+                && accepted(stage) == stage
+                && matches!(services(stage)[..], [(to, _)] if to == stage + 1)
+        };
+        let last = (0..stages).rposition(runs);
+        let first = last.map(|last| (0..last + 1).rposition(|stage| !runs(stage)).map_or(0, |before| before + 1));
+        let run = first.zip(last).map_or(0..0, |(first, last)| first..last + 1);
+        let other = |stage: &usize| Other {
+            stage: *stage,
+            mean_s: 1.0 / middle.out[*stage],
+            accepted: accepted(*stage),
+            local: middle.local[*stage].clone(),
+            services: services(*stage),
+        };
+        Some(Self {
+            mean_s: run.clone().map(|stage| 1.0 / middle.out[stage]).collect(),
+            rates: run.clone().map(|stage| services(stage)[0].1).collect(),
+            others: order.iter().filter(|stage| !run.contains(stage)).map(other).collect(),
+            run,
+        })
+    }
+
+    /// The stages of a set, those first from which jumps lead to others.
+    pub fn chosen(&self, set: &[bool]) -> Vec<Other> {
+        let run = self.run.clone().enumerate().map(|(place, stage)| Other {
+            stage,
+            mean_s: self.mean_s[place],
+            accepted: stage,
+            local: Vec::new(),
+            services: vec![(stage + 1, self.rates[place])],
+        });
+        self.others.iter().cloned().chain(run).filter(|other| set[other.stage]).collect()
+    }
+
+    /// The stages of a set, and all that follow before a service.
+    pub fn reached(&self, mut set: Vec<bool>) -> Vec<bool> {
+        // Arrivals may lead back: each stage is added once at the most.
+        for _ in 0..set.len() {
+            for other in self.others.iter().filter(|other| set[other.stage]).collect::<Vec<_>>() {
+                set[other.accepted] = true;
+                other.local.iter().for_each(|(to, _)| set[*to] = true);
+            }
+        }
+        set
+    }
 }
 
 impl Rates {
@@ -39,9 +122,11 @@ impl Rates {
         };
         let chain = phases.expand(&Chain { down: paced(&chain.down), last: paced(&chain.last), ..chain.clone() });
         let arrival = Some(arrival_pps);
+        let middle = Level::new(&chain, &chain.local, &chain.down, arrival, false);
         Self {
             bottom: Level::new(&chain, &chain.nothing, &[], arrival, true),
-            middle: Level::new(&chain, &chain.local, &chain.down, arrival, false),
+            between: Between::new(&middle, &chain.down, chain.accepted),
+            middle,
             top: Level::full(&chain, &chain.down, arrival_pps),
             down: chain.down,
             last: chain.last,
@@ -55,6 +140,11 @@ impl Rates {
             _ if packets == places => &self.top,
             _ => &self.middle,
         }
+    }
+
+    /// The level, where it is neither one of the lowest two nor that of a full ring, and its jumps have an order.
+    pub fn between(&self, packets: usize, places: usize) -> Option<&Between> {
+        self.between.as_ref().filter(|_| packets > 1 && packets < places)
     }
 
     /// Services with so many packets present.

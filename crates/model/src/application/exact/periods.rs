@@ -1,12 +1,17 @@
 //! The ring's free periods as a whole: what the application does in them, and the excursions that end them.
 
 use super::budget::Budget;
-use super::free::Waited;
+use super::free::{PacketWaits, Wait, Waited};
 use super::socket::{Cycle, Idle, Socket};
 use super::sweep::Begun;
+use crate::queue::wide::sum;
 
 /// Waits begun and ends of waits rarer than this are left out.
 const LEFT_OUT: f64 = 1e-18;
+/// Stages of waits with less time than this share of the idle time are left out.
+const RARE: f64 = 1e-22;
+/// Operations a stage of waits takes for a number of packets waiting.
+const FIELD: f64 = 8.0;
 /// Operations a sum over a slice takes an entry: several at once.
 const ENTRY: f64 = 0.3;
 
@@ -30,6 +35,136 @@ pub struct Free {
     pub begun: Begun,
 }
 
+/// Rates of a wait of an exponential time.
+struct Rates {
+    arrival_pps: f64,
+    ends_per_s: f64,
+}
+
+/// One stage of such waits: as many packets in the ring.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stage {
+    /// Time (s).
+    time: f64,
+    /// Integral of the time since the stage began [s2].
+    own: f64,
+    /// Integral of the time from the first packet to that beginning [s2].
+    gathered: f64,
+}
+
+impl Stage {
+    fn plus(&self, other: &Self) -> Self {
+        Self { time: self.time + other.time, own: self.own + other.own, gathered: self.gathered + other.gathered }
+    }
+
+    /// From the stage before to the next; `falls`: what comes to the stage otherwise.
+    fn next(&mut self, rates: &Rates, is_full: bool, falls: &Self) {
+        let stays_s = 1.0 / (rates.ends_per_s + if is_full { 0.0 } else { rates.arrival_pps });
+        let gathered = rates.arrival_pps * (self.gathered + self.own) + falls.gathered;
+        self.time = (rates.arrival_pps * self.time + falls.time) * stays_s;
+        self.own = (self.time + falls.own) * stays_s;
+        self.gathered = gathered * stays_s;
+    }
+}
+
+/// One stage of the waits of an application that is awake and reads at one pace, by packets waiting.
+struct Field {
+    read_pps: f64,
+    switch_per_s: f64,
+    working: Vec<f64>,
+    switching: Vec<f64>,
+    /// Of working and switching, from `tight` packets on: see [`Stage`].
+    of_working: Vec<[f64; 2]>,
+    of_switching: Vec<[f64; 2]>,
+    /// Packets waiting from which on `of_working` and `of_switching` are.
+    tight: usize,
+    /// Packets waiting of the lowest and the highest with any time.
+    low: usize,
+    high: usize,
+    /// Time below this counts as none.
+    rare: f64,
+}
+
+impl Field {
+    /// Before the first stage: the idle time that arrivals end. None: there is none.
+    fn new(mut working: Vec<f64>, mut switching: Vec<f64>, socket: &Socket, node: usize, tight: usize) -> Option<Self> {
+        let rare = RARE * (sum(&working) + sum(&switching));
+        let heavy = |weight: &f64| *weight > rare;
+        let both = [&working, &switching];
+        let high = both.iter().filter_map(|of| of.iter().rposition(heavy)).max()?;
+        let low = both.iter().filter_map(|of| of.iter().position(heavy)).min()?;
+        for of in [&mut working, &mut switching] {
+            of[..low].fill(0.0);
+            of[high + 1..].fill(0.0);
+        }
+        let none = vec![[0.0; 2]; working.len().saturating_sub(tight)];
+        let (read_pps, switch_per_s) = (socket.read_pps[node], socket.switch_per_s.unwrap_or(0.0));
+        let (of_working, of_switching) = (none.clone(), none);
+        Some(Self { read_pps, switch_per_s, working, switching, of_working, of_switching, tight, low, high, rare })
+    }
+
+    /// From the stage before to the next.
+    fn next(&mut self, rates: &Rates, is_full: bool) {
+        let Rates { arrival_pps, ends_per_s } = *rates;
+        let out = ends_per_s + if is_full { 0.0 } else { arrival_pps };
+        let (switch_stays_s, stays_s) = (1.0 / (out + self.switch_per_s), 1.0 / (out + self.read_pps));
+        let high = self.high;
+        // Another stage: what is known of its times.
+        for waiting in (self.tight.max(self.low)..=high).rev() {
+            let [own, gathered] = &mut self.of_switching[waiting - self.tight];
+            *gathered = arrival_pps * (*gathered + *own) * switch_stays_s;
+        }
+        let moved = arrival_pps * switch_stays_s;
+        self.switching[self.low..=high].iter_mut().for_each(|time| *time *= moved);
+        for waiting in self.tight.max(self.low)..=high {
+            self.of_switching[waiting - self.tight][0] = self.switching[waiting] * switch_stays_s;
+        }
+        let (arrived, read, switched) = (arrival_pps * stays_s, self.read_pps * stays_s, self.switch_per_s * stays_s);
+        let (mut above, mut switching_above) = (0.0, 0.0);
+        let mut waiting = high;
+        loop {
+            let switching = self.switching[waiting];
+            above = self.working[waiting] * arrived + switching_above * switched + above * read;
+            self.working[waiting] = above;
+            switching_above = switching;
+            if waiting == 0 {
+                break;
+            }
+            if waiting <= self.low {
+                if above + switching < self.rare {
+                    break;
+                }
+                self.low = waiting - 1;
+            }
+            waiting -= 1;
+        }
+        let (mut above, mut switching_above) = ([0.0; 2], [0.0; 2]);
+        for waiting in (self.tight.max(self.low)..=high).rev() {
+            let time = self.working[waiting];
+            let [own, gathered] = &mut self.of_working[waiting - self.tight];
+            *gathered = arrived * (*gathered + *own) + read * above[1] + switched * switching_above[1];
+            *own = time * stays_s + read * above[0] + switched * switching_above[0];
+            above = [*own, *gathered];
+            switching_above = self.of_switching[waiting - self.tight];
+        }
+    }
+
+    fn own(&self, waiting: usize) -> f64 {
+        self.of_working[waiting - self.tight][0] + self.of_switching[waiting - self.tight][0]
+    }
+
+    fn gathered(&self, waiting: usize) -> f64 {
+        self.of_working[waiting - self.tight][1] + self.of_switching[waiting - self.tight][1]
+    }
+
+    /// What falls asleep a second.
+    fn falls(&self) -> Stage {
+        let [own, gathered] = if self.tight == 0 { self.of_working[0] } else { [0.0; 2] };
+        let [time, own, gathered] = [self.working[0], own, gathered].map(|value| value * self.read_pps);
+        Stage { time, own, gathered }
+    }
+}
+
 /// Waits begun, and what the application does meanwhile.
 struct Doing<'a> {
     waited: &'a Waited,
@@ -47,8 +182,15 @@ enum First {
 }
 
 impl Free {
-    /// None where the budget does not last.
-    pub fn new(socket: &Socket, cycle: &Cycle, idle: &Idle, arrival_pps: f64, budget: &Budget) -> Option<Self> {
+    /// Of waits in a ring of `places`. None where the budget does not last.
+    pub fn new(
+        socket: &Socket,
+        cycle: &Cycle,
+        idle: &Idle,
+        (wait, places): (Wait, usize),
+        arrival_pps: f64,
+        budget: &Budget,
+    ) -> Option<Self> {
         let most = socket.most;
         let begun = Begun {
             awake: cycle.packets.iter().map(|packets| (*packets, vec![0.0; most + 1])).collect(),
@@ -64,6 +206,11 @@ impl Free {
             full_s: 0.0,
             begun,
         };
+        if let Wait::Exponential { mean_s } = wait {
+            let rates = Rates { arrival_pps, ends_per_s: 1.0 / mean_s };
+            free.add_exponential(socket, cycle, idle, &rates, places, budget)?;
+            return Some(free);
+        }
         let rates = [idle.asleep * arrival_pps];
         free.add(cycle, most, &Doing { waited: &cycle.asleep, rates: &rates, first: First::Asleep }, budget)?;
         for node in &cycle.nodes {
@@ -81,6 +228,84 @@ impl Free {
             free.add(cycle, most, &switching, budget)?;
         }
         Some(free)
+    }
+
+    /// Waits of an exponential time: stage by stage, one for each number of packets in the ring, all packets waiting together.
+    fn add_exponential(
+        &mut self,
+        socket: &Socket,
+        cycle: &Cycle,
+        idle: &Idle,
+        rates: &Rates,
+        places: usize,
+        budget: &Budget,
+    ) -> Option<()> {
+        let most = socket.most;
+        let longest = cycle.packets.last().copied().unwrap_or(0);
+        // With less room than this some packets of a wait may find none.
+        let tight = most - longest.min(most);
+        let share = |waiting: usize, node: usize| -> f64 {
+            let nodes = cycle.blend(waiting);
+            nodes.iter().filter(|(one, _)| one.waiting == cycle.nodes[node].waiting).map(|(_, share)| share).sum()
+        };
+        let part = |weights: &[f64], node: usize| -> Vec<f64> {
+            weights
+                .iter()
+                .enumerate()
+                .map(|(waiting, weight)| if *weight > 0.0 { weight * share(waiting, node) } else { 0.0 })
+                .collect()
+        };
+        let mut fields: Vec<Field> = Vec::new();
+        for (node, at) in cycle.nodes.iter().enumerate() {
+            let (working, switching) = (part(&idle.working, node), part(&idle.switching, node));
+            fields.extend(Field::new(working, switching, socket, at.waiting, tight));
+        }
+        let mut asleep = Stage { time: idle.asleep, ..Stage::default() };
+        for packets in 1..=longest {
+            let Some(place) = cycle.place(packets) else { continue };
+            let is_full = packets == places;
+            let mut falls = Stage::default();
+            let mut time_s = 0.0;
+            for field in &mut fields {
+                budget.take(FIELD * (field.high - field.low + 1) as f64)?;
+                field.next(rates, is_full);
+                let (low, high) = (field.low, field.high);
+                let (working, switching) = (&field.working[low..=high], &field.switching[low..=high]);
+                let [works_s, switches_s] = [sum(working), sum(switching)];
+                self.working_s += works_s;
+                self.switching_s += switches_s;
+                time_s += works_s + switches_s;
+                // Packets waiting here, and the room that this leaves.
+                let rooms = &mut self.begun.awake[place].1[most - high..=most - low];
+                let both = working.iter().zip(switching);
+                for ((waiting, room), (works, switches)) in (low..=high).zip(rooms.iter_mut().rev()).zip(both) {
+                    let time = works + switches;
+                    self.waiting_area += waiting as f64 * time;
+                    *room += rates.ends_per_s * time;
+                }
+                for waiting in field.tight..=high {
+                    let room = most - waiting;
+                    let (gathering_s, after_s) = (field.gathered(waiting), field.own(waiting));
+                    let waits = PacketWaits { packets, gathering_s, after_s };
+                    if room < packets {
+                        self.taken_area -= rates.ends_per_s * (waits.of_first(packets) - waits.of_first(room));
+                    }
+                }
+                falls = falls.plus(&field.falls());
+            }
+            asleep.next(rates, is_full, &falls);
+            self.asleep_s += asleep.time;
+            time_s += asleep.time;
+            self.begun.asleep[place].1 += rates.ends_per_s * asleep.time;
+            if most < packets {
+                let waits = PacketWaits { packets, gathering_s: asleep.gathered, after_s: asleep.own };
+                self.taken_area -= rates.ends_per_s * (waits.of_first(packets) - waits.of_first(most));
+            }
+            self.area += packets as f64 * time_s;
+            self.full_s += if is_full { time_s } else { 0.0 };
+        }
+        self.taken_area = (self.taken_area + self.area).max(0.0);
+        Some(())
     }
 
     fn add(&mut self, cycle: &Cycle, most: usize, doing: &Doing<'_>, budget: &Budget) -> Option<()> {

@@ -9,6 +9,7 @@ use super::band::Band;
 use super::budget::Budget;
 use super::free::{Pace, Wait, Waited};
 use super::laws::Served;
+use crate::queue::wide::product;
 
 /// The application and its socket.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +76,12 @@ impl Cycle {
         [(low, 1.0 - share), (high, share)]
     }
 
+    /// Services that no excursion exceeds, but for those too rare to be kept.
+    pub fn longest(&self) -> usize {
+        let laws = self.nodes.iter().flat_map(|node| &node.served).chain(&self.woken);
+        laws.map(|law| law.equal.len()).max().unwrap_or(0)
+    }
+
     /// The place of a number of packets in [`Cycle::packets`].
     pub fn place(&self, packets: usize) -> Option<usize> {
         self.packets.binary_search(&packets).ok()
@@ -82,11 +89,6 @@ impl Cycle {
 }
 
 impl Socket {
-    /// States of the application that is awake, by packets waiting: working, and switching where that takes time.
-    pub fn kinds(&self) -> usize {
-        if self.switch_per_s.is_some() { 2 } else { 1 }
-    }
-
     /// Progress is counted up to here: every packet read, and asleep.
     fn most_progress(&self) -> usize {
         self.most + 1
@@ -113,35 +115,45 @@ impl Socket {
         if wait != Wait::Nothing {
             return Band::new(self, cycle, arrival_pps, budget)?.stationary(budget);
         }
-        budget.take((self.most as f64).powi(2) * if cycle.nodes.len() > 1 { 4.0 } else { 1.0 })?;
+        let longest = cycle.nodes.iter().map(|node| node.served[0].equal.len()).max().unwrap_or(0);
+        budget.take((self.most * longest * cycle.nodes.len()) as f64)?;
         Some(self.by_cuts(cycle, arrival_pps))
     }
 
     fn by_cuts(&self, cycle: &Cycle, arrival_pps: f64) -> Idle {
         let most = self.most;
         let woken = &cycle.woken[0];
-        // P(n packets or more, or exactly n) follow on `from` waiting.
-        let at_least = |from: usize, n: usize| -> f64 {
-            cycle.blend(from).iter().map(|(node, share)| share * node.served[0].at_least[n]).sum()
-        };
-        let equal = |from: usize, n: usize| -> f64 {
-            cycle.blend(from).iter().map(|(node, share)| share * node.served[0].equal[n]).sum()
+        let woken_tails = woken.at_least();
+        let backwards = |law: &[f64]| law.iter().rev().copied().collect::<Vec<f64>>();
+        let tails: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].at_least())).collect();
+        let laws: Vec<Vec<f64>> = cycle.nodes.iter().map(|node| backwards(&node.served[0].equal)).collect();
+        let node = |node: &Node| cycle.nodes.partition_point(|other| other.waiting < node.waiting);
+        // Weights by packets waiting, as much of them as each node has.
+        let mut switching = vec![vec![0.0; most + 1]; tails.len()];
+        let mut working = switching.clone();
+        let put = |of: &mut Vec<Vec<f64>>, waiting: usize, weight: f64| {
+            cycle.blend(waiting).iter().for_each(|(one, share)| of[node(one)][waiting] += share * weight);
         };
         let mut idle = Idle { asleep: 1.0, switching: vec![0.0; most + 1], working: vec![0.0; most + 1] };
         // switched[w]: rate at which a context switch ends with w packets waiting.
         let mut switched = vec![0.0];
         for waiting in 1..=most {
             // Batches of `waiting - w` more packets; the fullest socket takes all larger ones, too.
-            let by =
-                |from: usize| if waiting == most { at_least(from, most - from) } else { equal(from, waiting - from) };
-            let first = arrival_pps * if waiting == most { woken.at_least[most] } else { woken.equal[waiting] };
+            let last = waiting == most;
+            let law = if last { &woken_tails } else { &woken.equal };
+            let first = arrival_pps * law.get(waiting).copied().unwrap_or(0.0);
             let Some(switch_per_s) = self.switch_per_s else {
                 switched.push(first);
                 continue;
             };
-            let more: f64 = (1..waiting).map(|from| idle.switching[from] * by(from)).sum();
-            let out = switch_per_s + if waiting == most { 0.0 } else { arrival_pps };
+            let more: f64 = switching
+                .iter()
+                .zip(if last { &tails } else { &laws })
+                .map(|(from, law)| come(&from[..waiting], law))
+                .sum();
+            let out = switch_per_s + if last { 0.0 } else { arrival_pps };
             idle.switching[waiting] = (first + arrival_pps * more) / out;
+            put(&mut switching, waiting, idle.switching[waiting]);
             switched.push(idle.switching[waiting] * switch_per_s);
         }
         switched.push(0.0);
@@ -149,16 +161,23 @@ impl Socket {
             switched[waiting] += switched[waiting + 1];
         }
         for waiting in 0..=most {
-            let more: f64 = (0..waiting).map(|from| idle.working[from] * at_least(from, waiting - from)).sum();
+            let more: f64 = working.iter().zip(&tails).map(|(from, law)| come(&from[..waiting], law)).sum();
             idle.working[waiting] = (switched[waiting + 1] + arrival_pps * more) / self.read_pps[waiting];
+            put(&mut working, waiting, idle.working[waiting]);
             if idle.working[waiting] > 1e250 {
                 let all = idle.switching.iter_mut().chain(&mut idle.working).chain(&mut switched);
-                all.for_each(|weight| *weight *= 1e-250);
+                all.chain(working.iter_mut().flatten()).for_each(|weight| *weight *= 1e-250);
                 idle.asleep *= 1e-250;
             }
         }
         idle.normalised()
     }
+}
+
+/// What comes to a number of packets from each smaller one, whose weights are given, by batches of this law (backwards).
+fn come(weights: &[f64], law: &[f64]) -> f64 {
+    let reach = weights.len().min(law.len().saturating_sub(1));
+    product(&law[law.len() - 1 - reach..law.len() - 1], &weights[weights.len() - reach..])
 }
 
 impl Idle {

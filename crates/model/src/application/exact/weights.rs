@@ -1,7 +1,9 @@
 //! Weights over (packets in the ring, stage).
 
+use crate::queue::wide::sum;
+
 /// Weights below this, of a whole of 1, are left out.
-pub const LEFT_OUT: f64 = 1e-26;
+pub const LEFT_OUT: f64 = 1e-15;
 
 /// Weights from the level `low` up, level by level.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +24,24 @@ impl Weights {
 
     /// All of it.
     pub fn total(&self) -> f64 {
-        self.at.iter().sum()
+        sum(&self.at)
+    }
+
+    /// Adds a weight at one place.
+    pub fn add_one(&mut self, stages: usize, packets: usize, stage: usize, weight: f64) {
+        if self.at.is_empty() {
+            self.low = packets;
+        }
+        if packets < self.low {
+            let lacking = (self.low - packets) * stages;
+            self.at.splice(0..0, std::iter::repeat_n(0.0, lacking));
+            self.low = packets;
+        }
+        let place = (packets - self.low) * stages;
+        if self.at.len() < place + stages {
+            self.at.resize(place + stages, 0.0);
+        }
+        self.at[place + stage] += weight;
     }
 
     /// Adds `factor` times another.
@@ -47,7 +66,7 @@ impl Weights {
 
     /// Leaves out levels of no weight at either end.
     pub fn trim(&mut self, stages: usize) {
-        let heavy = |level: &[f64]| level.iter().sum::<f64>() > LEFT_OUT;
+        let heavy = |level: &[f64]| sum(level) > LEFT_OUT;
         let last = self.at.chunks(stages).rposition(heavy).map_or(0, |last| last + 1);
         self.at.truncate(last * stages);
         let first = self.at.chunks(stages).position(heavy).unwrap_or(0);

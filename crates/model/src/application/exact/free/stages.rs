@@ -2,6 +2,7 @@
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
+use netcliff_core::math;
 
 /// A wait made of exponential stages, one for each number of packets.
 pub struct Stages {
@@ -13,6 +14,8 @@ pub struct Stages {
     pub places: usize,
 }
 
+/// The chance of more progress than is counted.
+const NEVER: f64 = 1e-15;
 /// Vectors over the progress that a stage takes from one to the next.
 const VECTORS: usize = 3;
 /// Operations an entry of them takes.
@@ -20,6 +23,7 @@ const ENTRY: usize = 8;
 
 impl Stages {
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
+        let most = most.min(self.furthest(pace));
         let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
         let mut entry = vec![0.0; most + 1];
         entry[0] = 1.0;
@@ -56,6 +60,22 @@ impl Stages {
             }
         }
         Some(waited)
+    }
+}
+
+impl Stages {
+    /// Progress that is as good as never exceeded, at least 1.
+    fn furthest(&self, pace: Pace) -> usize {
+        if pace.others == 0.0 {
+            return 1;
+        }
+        if self.ends_per_s == 0.0 {
+            return usize::MAX;
+        }
+        // The logarithm of the chance that one more is done before the wait ends.
+        let more = -math::ln_1p(self.ends_per_s / pace.others);
+        // No more than a usize holds: a float that is larger becomes its largest.
+        ((math::ln(NEVER) / more).ceil() as usize).saturating_add(2)
     }
 }
 

@@ -1,0 +1,80 @@
+//! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|cliff|livelock [LOAD ...]`, CPU time of this process.
+//! `bench/model/run.sh` calls it.
+
+use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported};
+use netcliff_model::{ModelEngine, cliff, livelock_index};
+
+/// CPU time of this process so far (s).
+fn cpu_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    text.split_whitespace()
+        .next()
+        .and_then(|nanoseconds| nanoseconds.parse::<f64>().ok())
+        .map_or(f64::NAN, |all| all * 1e-9)
+}
+
+/// The model, which prints the loads that it is asked for.
+struct Traced(ModelEngine);
+
+impl Engine for Traced {
+    fn kind(&self) -> EngineKind {
+        self.0.kind()
+    }
+
+    fn supports(&self, point: &Point) -> Result<(), Unsupported> {
+        self.0.supports(point)
+    }
+
+    #[expect(clippy::print_stdout, reason = "what a search takes")]
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+        let start = cpu_s();
+        let outcome = self.0.answer(point)?;
+        let value = |figure: Option<netcliff_core::Figure>| figure.map_or(f64::NAN, |figure| figure.value);
+        let (pps, loss, read_pps) =
+            (point.traffic.rate_pps(), value(outcome.loss_fraction), value(outcome.throughput_pps));
+        println!("  {pps:.1?} pps: loss {loss:.4e} read {read_pps:.1} in {:.4} s", cpu_s() - start);
+        Ok(outcome)
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "its result")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [path, scheme, what, loads @ ..] = arguments.as_slice() else {
+        return Err("HOST.toml SCHEME WHAT [LOAD ...]".into());
+    };
+    let host = Host::from_toml(path, &std::fs::read_to_string(path)?)?;
+    let scheme: Scheme = scheme.parse()?;
+    let engine = ModelEngine::new(Fidelity::Exact);
+    let traced = Traced(engine.without_quantiles());
+    let point = |pps: f64| Point { host: host.clone(), scheme: scheme.clone(), traffic: Traffic::poisson(pps) };
+    let start = cpu_s();
+    match what.as_str() {
+        "cliff" => {
+            let found = cliff(&traced, &host, &scheme, &Traffic::poisson(1.0), 1e-4)?;
+            println!("{found:?} {:.4} s", cpu_s() - start);
+        }
+        "livelock" => {
+            let cliff_pps: f64 = loads[0].parse()?;
+            let found = livelock_index(&traced, &host, &scheme, &Traffic::poisson(1.0), cliff_pps)?;
+            println!("{found} {:.4} s", cpu_s() - start);
+        }
+        _ => {
+            for load in loads {
+                let start = cpu_s();
+                let outcome = engine.evaluate(&point(load.parse()?))?;
+                let took_s = cpu_s() - start;
+                let value = |figure: Option<netcliff_core::Figure>| figure.map_or(f64::NAN, |figure| figure.value);
+                println!(
+                    "{load} {took_s:.4} s: read {:.12e} loss {:.12e} latency {:.12e} available {:.12e} notes {}",
+                    value(outcome.throughput_pps),
+                    value(outcome.loss_fraction),
+                    value(outcome.latency_s.and_then(|latency| latency.mean)),
+                    value(outcome.cpu.and_then(|cpu| cpu.available)),
+                    outcome.notes.iter().any(|note| note.contains("two-moment")),
+                );
+            }
+        }
+    }
+    Ok(())
+}
