@@ -3,19 +3,15 @@
 mod advise;
 mod agent;
 mod bed;
-mod choice;
 mod compare;
 mod compute;
 mod drops;
 mod far;
 mod find;
-mod guest;
 mod headroom;
 mod inspect;
 mod limits;
-mod metrics;
 mod numbers;
-mod repeats;
 mod rfc2544;
 mod rr;
 mod run;
@@ -287,4 +283,116 @@ fn seed(text: &str) -> Result<u64, String> {
 fn loss(text: &str) -> Result<f64, String> {
     let share = netcliff_core::units::parse_share(text).ok().filter(|share| *share > 0.0 && *share < 1.0);
     share.ok_or_else(|| "expected a fraction above 0 and below 1, such as 1e-4".into())
+}
+
+mod choice {
+    //! Options whose values are a domain's enum, by the rows of its [`Choice`].
+
+    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+    use netcliff_core::Choice;
+
+    /// Reads one of the values that the rows of `T` name.
+    pub fn one_of<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+        let rows = T::CHOICES.iter().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
+        // Only names of rows come through.
+        PossibleValuesParser::new(rows).try_map(|name| T::named(&name).ok_or("no such value"))
+    }
+}
+
+mod guest {
+    //! Options of a guest.
+
+    use std::path::PathBuf;
+
+    use clap::Args;
+    use netcliff_host::testbed::vm::{Model, VmOptions};
+
+    /// What a guest of QEMU is made of.
+    #[derive(Debug, Args)]
+    pub struct GuestArgs {
+        /// Kernel of a guest, a bzImage [default: the newest in /boot]
+        #[arg(long, value_name = "FILE", help_heading = "Testbed", hide_short_help = true)]
+        pub vm_kernel: Option<PathBuf>,
+        /// Directory of its modules [default: next to it, or /lib/modules/RELEASE]
+        #[arg(long, value_name = "DIR", help_heading = "Testbed", hide_short_help = true)]
+        pub vm_modules: Option<PathBuf>,
+        /// QEMU's program, or a script that runs it [default: qemu-system-x86_64 of the PATH]
+        #[arg(long, value_name = "PROGRAM", help_heading = "Testbed", hide_short_help = true)]
+        pub vm_qemu: Option<PathBuf>,
+    }
+
+    impl GuestArgs {
+        /// A guest of one CPU with this NIC.
+        pub fn of(&self, model: Model) -> VmOptions {
+            VmOptions {
+                model,
+                qemu: self.vm_qemu.clone(),
+                monitor: None,
+                kernel: self.vm_kernel.clone(),
+                modules: self.vm_modules.clone(),
+                parameters: String::new(),
+                cpus: 1,
+                sender_cpu: None,
+            }
+        }
+    }
+}
+
+mod metrics {
+    //! `--metrics`, of `watch` and `agent`.
+
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use clap::Args;
+
+    /// Where a monitoring system asks.
+    #[derive(Debug, Clone, Default, Args)]
+    pub struct MetricsArgs {
+        /// Answer GET /metrics here, in OpenMetrics or Prometheus' text: a port (of 127.0.0.1), or an address with one. Whoever reaches it
+        /// can read the host's load
+        #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
+        pub metrics: Option<SocketAddr>,
+    }
+
+    fn address(text: &str) -> Result<SocketAddr, String> {
+        let port = text.parse::<u16>().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        port.or_else(|_| text.parse())
+            .map_err(|_| "expected a port such as 9942, or an address such as 192.0.2.7:9942 or [::1]:9942".into())
+    }
+}
+
+mod repeats {
+    //! How often a configuration is measured.
+
+    use clap::Args;
+    use netcliff_core::experiment::Share;
+    use netcliff_core::repeats::Repeats;
+
+    use super::numbers::whole;
+    use crate::output;
+
+    /// Repeats, and what ends them.
+    #[derive(Debug, Args)]
+    pub struct RepeatArgs {
+        /// Repeats of each configuration; with --precision the least
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Measurement")]
+        pub repeats: u32,
+        /// Repeat until the mean is known to this relative half width (95 % interval), or say that it is not
+        #[arg(long, value_name = "2%", allow_hyphen_values = true, help_heading = "Measurement")]
+        pub precision: Option<Share>,
+        /// The most repeats with --precision [default: 5 times --repeats]
+        #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, requires = "precision", allow_negative_numbers = true, help_heading = "Measurement", hide_short_help = true)]
+        pub max_repeats: Option<u32>,
+    }
+
+    impl RepeatArgs {
+        /// As the measuring side takes it.
+        pub fn repeats(&self) -> anyhow::Result<Repeats> {
+            let precision = self.precision.map(|share| share.0);
+            Repeats::new(self.repeats, precision, self.max_repeats).map_err(|said| {
+                let option = if self.max_repeats.is_some() { "--max-repeats" } else { "--repeats" };
+                output::usage(format!("{option}: {said}"))
+            })
+        }
+    }
 }

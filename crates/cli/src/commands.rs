@@ -7,12 +7,9 @@ pub mod compute;
 pub mod drops;
 pub mod far;
 pub mod find;
-pub mod guest;
-pub mod headroom;
 pub mod inspect;
 pub mod limits;
 pub mod linux_only;
-pub mod live;
 pub mod metrics;
 pub mod refused;
 pub mod results;
@@ -20,7 +17,6 @@ pub mod rfc2544;
 pub mod rr;
 pub mod run;
 pub mod serve;
-pub mod shell;
 pub mod simulate;
 pub mod stream;
 pub mod tune;
@@ -311,5 +307,182 @@ impl Meter {
             Self::Procfs => Preference::Only(Method::Procfs),
             Self::Soaker => Preference::Only(Method::Soaker),
         }
+    }
+}
+
+pub mod guest {
+    //! What this program does as the only one of a guest: it serves the `find` that booted it, and powers off.
+
+    use std::process::ExitCode;
+
+    use clap::Parser;
+    use netcliff_host::testbed::vm::guest;
+
+    use super::agent;
+    use crate::args::{Cli, Command};
+    use crate::output;
+
+    /// A guest that is emulated is silent for seconds where its CPU is busy.
+    const AGENT: [&str; 6] = ["netcliff", "agent", "--stdio", "--silence=30s", "--longest=86400s", "--clients=1"];
+
+    /// Serves one client; does not return.
+    pub fn run() -> anyhow::Result<ExitCode> {
+        if !guest::is_first_process() {
+            return Err(output::usage(
+                "guest is for the first process of a guest: `netcliff find --testbed vm:e1000e` boots one",
+            ));
+        }
+        if let Err(error) = serve() {
+            output::say(format!("netcliff: {error:#}"));
+        }
+        guest::power_off();
+        Ok(ExitCode::FAILURE)
+    }
+
+    fn serve() -> anyhow::Result<()> {
+        let control = guest::prepare().map_err(anyhow::Error::msg)?;
+        let Command::Agent(args) = Cli::try_parse_from(AGENT)?.command else { unreachable!("it is the agent") };
+        agent::serve_one(&args, &control, &control)
+    }
+}
+
+pub mod headroom {
+    //! `netcliff headroom`.
+
+    use std::process::ExitCode;
+    use std::time::Duration;
+
+    use anyhow::Context;
+    use netcliff_host::inspect::{Inspection, Port};
+    use netcliff_host::inventory::Inventory;
+    use netcliff_host::watch::Look;
+    use netcliff_lab::{costs, find, headroom};
+    use netcliff_report as report;
+
+    use super::{now_unix_s, store_path};
+    use crate::args::{HeadroomArgs, StoreArgs};
+    use crate::output;
+
+    /// Counts for a while and holds it against the calibrated cliff.
+    pub fn run(args: &HeadroomArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+        super::refuse_name(store, false, "headroom keeps nothing")?;
+        let path = store_path(store)?;
+        let found = costs::cliff_of(args.host.as_deref(), || Ok(path.clone())).map_err(|why| match &args.host {
+            Some(_) => output::usage(why),
+            None => {
+                output::usage(format!("no calibrated cliff in {}: {why}; `netcliff find` measures it", path.display()))
+            }
+        })?;
+        let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
+        let ports = ports(&args.interfaces, &host)?;
+        let before = Look::now(&ports)?;
+        std::thread::sleep(args.interval);
+        let moment = before.until(&before.next(&ports)?, &ports);
+        let kernel = find::kernel_name(&Inventory::of_this_host());
+        let now = headroom::headroom(&moment, &found, now_unix_s(), &kernel).map_err(anyhow::Error::msg)?;
+        if let Some(caution) = super::caution(&found) {
+            output::say(format!("netcliff: {caution}"));
+        }
+        if args.json {
+            output::json_line(&now)?;
+        } else {
+            output::page(&report::terminal::headroom(&now, output::style()))?;
+        }
+        let failed = args.fail_above.is_some_and(|most| now.share > most || now.lost_per_s > 0.0);
+        Ok(ExitCode::from(u8::from(failed)))
+    }
+
+    /// The named ports, or the main ones.
+    pub(super) fn ports<'a>(interfaces: &[String], host: &'a Inspection) -> anyhow::Result<Vec<&'a Port>> {
+        if interfaces.is_empty() {
+            return Ok(host.main_ports());
+        }
+        let find = |name: &String| {
+            host.port(name)
+                .ok_or_else(|| output::usage(format!("--if {name}: there is no such interface; `ip link` lists them")))
+        };
+        interfaces.iter().map(find).collect()
+    }
+}
+
+pub mod live {
+    //! Lines while a measurement runs (`-i`), made by a thread of their own, so that neither words nor a reader delay the measurement.
+
+    use std::sync::mpsc;
+    use std::thread::{self, JoinHandle};
+
+    use anyhow::Context;
+    use netcliff_report::format;
+
+    use crate::output;
+
+    /// Makes lines until all senders are dropped.
+    pub struct Lines {
+        thread: JoinHandle<()>,
+    }
+
+    impl Lines {
+        /// The sender for reports, and the thread, which makes lines of them by `text`. They go to stdout as iperf3's do, to stderr if
+        /// stdout is one JSON object; what their reader does not take is dropped and counted.
+        pub fn start<T: Send + 'static>(
+            json: bool,
+            mut text: impl FnMut(&T) -> String + Send + 'static,
+        ) -> anyhow::Result<(mpsc::Sender<T>, Self)> {
+            let (to, heard) = mpsc::channel::<T>();
+            let write = move || {
+                for told in heard {
+                    let text = format::printable(&text(&told));
+                    if !text.is_empty() {
+                        output::line(json, text, output::missing);
+                    }
+                }
+            };
+            let thread = thread::Builder::new().name("lines".into()).spawn(write);
+            Ok((to, Self { thread: thread.context("cannot start a thread that makes lines")? }))
+        }
+
+        /// Waits until all lines are made; all senders must be dropped before.
+        pub fn end(self) {
+            // The page matters more than lines that could not be made.
+            let _ = self.thread.join();
+        }
+    }
+}
+
+pub mod shell {
+    //! Completions and manual pages, generated from the command line's own definition.
+
+    use std::path::Path;
+    use std::process::ExitCode;
+
+    use anyhow::Context;
+    use clap::CommandFactory;
+
+    use crate::args::Cli;
+    use crate::output;
+
+    /// Prints a completion script.
+    pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "netcliff", &mut script);
+        output::data(&String::from_utf8(script)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints the main manual page, or writes all of them into `dir`.
+    pub fn man(dir: Option<&Path>) -> anyhow::Result<ExitCode> {
+        match dir {
+            Some(dir) => {
+                std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+                clap_mangen::generate_to(Cli::command(), dir)
+                    .with_context(|| format!("cannot write manual pages into {}", dir.display()))?;
+            }
+            None => {
+                let mut page = Vec::new();
+                clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+                output::data(&String::from_utf8(page)?)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }

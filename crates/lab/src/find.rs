@@ -24,9 +24,6 @@ mod plan;
 mod reading;
 mod recorder;
 mod replayed;
-mod rough;
-mod round_trips;
-mod scheme;
 mod stages;
 mod suggest;
 mod sureness;
@@ -420,5 +417,178 @@ fn missing(finding: &mut Finding, figure: &str, why: impl Into<String>) {
     // Each load of a sweep says the same.
     if !finding.missing.contains(&missing) {
         finding.missing.push(missing);
+    }
+}
+
+mod rough {
+    //! A rough estimate of where the host loses much and of what it serves: start of calibration and search.
+
+    use netcliff_wire::verdict::Void;
+
+    use crate::bench::Bench;
+    use crate::rfc2544::search::Goal;
+    use crate::rfc2544::search::mlr::{self, Mlr};
+    use crate::rfc2544::trial::{Answer, Range, Trial};
+    use crate::trial::{TrialError, TrialSpec};
+
+    /// One short trial judges a load, and what it loses is far past any noise.
+    const GOAL: Goal = Goal {
+        final_trial_s: 0.15,
+        initial_trial_s: 0.15,
+        duration_sum_s: 0.15,
+        loss_ratio: 0.02,
+        exceed_ratio: 0.5,
+        width: 0.2,
+    };
+    /// Load before the first trial (s): a host that did nothing is slow at first, by its clock and caches, or by an emulator that translates code when
+    /// it runs for the first time.
+    pub const WARM_UP_S: f64 = 2.0;
+    /// Trial time after which the search ends with what it has (s).
+    const AT_MOST_S: f64 = 4.0;
+
+    /// Estimates from a few short trials.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Rough {
+        /// Where loss becomes gross (pps), to a fifth.
+        pub cliff_pps: f64,
+        /// Most that was delivered (pps).
+        pub capacity_pps: f64,
+    }
+
+    /// Searches these loads.
+    pub fn search(bench: &mut dyn Bench, base: &TrialSpec, range: Range) -> Result<Rough, TrialError> {
+        bench.observe(&TrialSpec { seconds: WARM_UP_S, rate_pps: range.max_pps, ..base.clone() }, false)?;
+        let mut number = 0;
+        let mut ask = |seconds: f64, rate_pps: f64| -> Result<Answer, TrialError> {
+            number += 1;
+            let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
+            let observation = bench.observe(&spec, false)?;
+            // Only a starting point: a sender that was held up does not void it, one that did not reach the load does.
+            let trial =
+                Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
+            let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
+            Ok(Answer::of(trial, too_slow.as_ref()))
+        };
+        let mlr = Mlr { goals: vec![GOAL], range, start_pps: None, at_most_s: Some(AT_MOST_S) };
+        let searched = mlr::search(&mlr, &mut ask)?;
+        let (lower, upper) = searched.found.first().map_or((None, None), |found| (found.lower_pps, found.upper_pps));
+        let cliff_pps = match (lower, upper) {
+            (Some(lower), Some(upper)) => (lower * upper).sqrt(),
+            (Some(bound), None) | (None, Some(bound)) => bound,
+            (None, None) => searched.trials.last().map_or(range.min_pps, |trial| trial.forwarding_pps()),
+        };
+        let served = searched.trials.iter().map(|trial| trial.forwarding_pps());
+        Ok(Rough { cliff_pps, capacity_pps: served.fold(cliff_pps, f64::max) })
+    }
+}
+
+mod round_trips {
+    //! Round trips between two hosts, in trials of their own, because an answer costs the host under test time.
+
+    use netcliff_core::finding::RoundTripsAt;
+
+    use super::plan::{ROUND_TRIP_S, ROUND_TRIP_SHARES};
+    use super::stages::Run;
+    use super::{Halt, base, missing};
+    use crate::bench::{Bench, RoundTrips};
+    use crate::trial::{TrialError, TrialSpec};
+
+    impl Run<'_, '_> {
+        /// Measures them around this cliff (pps), at loads up to the highest (pps), where the load comes from another host.
+        pub(super) fn round_trips(&mut self, centre_pps: f64, highest_pps: f64) -> Result<(), Halt> {
+            if self.options.rig.between.is_none() {
+                return Ok(());
+            }
+            self.stage("measuring round trips");
+            let base = base(self.options, self.plan);
+            for (share, number) in ROUND_TRIP_SHARES.into_iter().zip(80_000..) {
+                let rate_pps = share * centre_pps;
+                if rate_pps > highest_pps {
+                    break;
+                }
+                let (seconds, seed) = (base.seconds.max(ROUND_TRIP_S), base.seed + number);
+                match self.bench.round_trips(&TrialSpec { rate_pps, seconds, seed, ..base.clone() }) {
+                    Ok(seen) => match seen.and_then(|seen| at(share, rate_pps, &seen)) {
+                        Some(told) => self.finding.round_trips.push(told),
+                        None => {
+                            let why = "no answer of the application came, or a clock was set during the trial";
+                            missing(self.finding, "round_trips", why);
+                        }
+                    },
+                    Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
+                    Err(error) => {
+                        missing(self.finding, "round_trips", error.to_string());
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn at(share: f64, load_pps: f64, seen: &RoundTrips) -> Option<RoundTripsAt> {
+        let times = seen.times?;
+        Some(RoundTripsAt {
+            share,
+            load_pps,
+            answers: seen.answers,
+            samples: times.count,
+            min_s: times.min_s,
+            p50_s: times.p50_s,
+            p90_s: times.p90_s,
+            p99_s: times.p99_s,
+            max_s: times.max_s,
+        })
+    }
+}
+
+mod scheme {
+    //! The scheme of what is under test, as its kernel and its device are set.
+
+    use netcliff_core::Scheme;
+    use netcliff_host::inventory::Inventory;
+    use netcliff_host::nic::Nic;
+    use netcliff_host::nic::moderation::Word;
+    use netcliff_host::nic::scheme::AsNapi;
+
+    use crate::rig::Between;
+
+    /// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
+    pub fn of_kernel(inventory: &Inventory, backlog: bool) -> Scheme {
+        Scheme::Napi(inventory.napi(backlog))
+    }
+
+    /// The scheme of reception by a device, its moderation included, and what is to be known of it, a sentence each. `frame_bytes`: of all frames, where they have
+    /// one length, to which a word of `rx-usecs` may come.
+    pub(super) fn of_device(
+        inventory: &Inventory,
+        device: &Nic,
+        backlog: bool,
+        frame_bytes: Option<u32>,
+    ) -> (Scheme, Vec<String>) {
+        let AsNapi { napi, lacks, beside } = under(device, frame_bytes).napi_scheme(&inventory.napi(backlog));
+        let word = frame_bytes.filter(|_| !backlog).and_then(|bytes| word_of(device, bytes));
+        let lacks = lacks.map(|why| format!("the scheme lacks a setting of {}: {why}", device.name));
+        let beside = beside.map(|what| format!("the scheme of {} leaves out {what}", device.name));
+        (Scheme::Napi(napi), word.into_iter().chain(lacks).chain(beside).collect())
+    }
+
+    /// Whether the scheme has all that the device does before it interrupts.
+    pub(super) fn has_known_moderation(between: &Between, frame_bytes: Option<u32>) -> bool {
+        !between.is_backlog() && under(between.nic(), frame_bytes).napi_moderation().is_ok()
+    }
+
+    /// The device with the figure to which a word of `rx-usecs` comes under these frames.
+    pub(super) fn under(nic: &Nic, frame_bytes: Option<u32>) -> Nic {
+        frame_bytes.map_or_else(|| nic.clone(), |bytes| nic.under(bytes))
+    }
+
+    /// What a word of `rx-usecs` comes to under frames of this length.
+    fn word_of(device: &Nic, frame_bytes: u32) -> Option<String> {
+        let Word { word, usecs } = device.word_under(frame_bytes)?;
+        let driver = device.driver.as_deref().unwrap_or("its driver");
+        Some(format!(
+            "rx-usecs {word} is {driver}'s word for a gap that it chooses: where all frames have {frame_bytes} bytes it comes to rx-usecs {usecs}, which the scheme has"
+        ))
     }
 }

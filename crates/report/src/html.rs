@@ -6,11 +6,8 @@ mod experiment;
 mod figure;
 mod figures;
 mod forwarding;
-mod of_file;
 mod rfc2544;
-mod stack;
 mod tables;
-mod text;
 mod transfers;
 mod what_if;
 
@@ -242,5 +239,154 @@ fn raw(finding: &Finding) -> Markup {
             }
             script type="application/json" id="finding" { (PreEscaped(embedded)) }
         }
+    }
+}
+
+mod of_file {
+    //! [`of_file`]: what the pages of measurements that a file describes have in common.
+
+    use maud::{Markup, html};
+
+    use super::experiment::titled;
+    use super::page;
+    use super::tables::facts;
+    use crate::drawing::Drawing;
+    use crate::format;
+
+    /// Notes of a measurement beside its figures.
+    pub(super) struct Lists<'a> {
+        /// What was requested and is missing.
+        pub not_had: &'a [String],
+        /// Warnings: what limits the figures.
+        pub warnings: &'a [String],
+    }
+
+    /// A whole page: title, whether it is complete, the `answers`, what was not measured, the configuration, the file. A file without a
+    /// title is shown by its `kind`.
+    pub(super) fn of_file(
+        kind: &str,
+        drawing: &Drawing,
+        partial: bool,
+        asked: &[(String, String)],
+        lists: &Lists<'_>,
+        answers: &Markup,
+    ) -> String {
+        let provenance = &drawing.provenance;
+        let title = if drawing.title.is_empty() { format!("An experiment of {kind}") } else { drawing.title.clone() };
+        let body = html! {
+            header {
+                p.kicker { "netcliff run · " (format::date_utc(provenance.started_unix_s)) }
+                h1 { (title) }
+                @if partial {
+                    p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. Results up to then are shown." }
+                }
+            }
+            main {
+                (answers)
+                @for (heading, lines) in [("Not measured", lists.not_had), ("Warnings", lists.warnings)] {
+                    @if !lines.is_empty() {
+                        section { h2 { (heading) } ul { @for line in lines { li { (line) } } } }
+                    }
+                }
+                section #asked {
+                    h2 { "Configuration" }
+                    (facts(asked.iter().map(|(name, fact)| (name.as_str(), fact.clone()))))
+                    p { code { (provenance.command) } }
+                }
+                @if !drawing.source.is_empty() {
+                    section #file { h2 { "The file" } pre { code { (drawing.source) } } }
+                }
+            }
+        };
+        page(&titled(&title, "netcliff run"), &body)
+    }
+}
+
+mod stack {
+    //! [`stack`]: a table whose rows become cards on a phone, where each value carries its column's name.
+
+    use maud::{Markup, html};
+
+    /// A cell and whether it may be broken into lines.
+    pub enum Cell {
+        /// A figure, kept on one line where there is room.
+        Figure(Markup),
+        /// Words, in as many lines as they need.
+        Words(Markup),
+    }
+
+    /// A figure as it is written.
+    pub fn figure(text: impl AsRef<str>) -> Cell {
+        Cell::Figure(html! { (text.as_ref()) })
+    }
+
+    /// Words as they are.
+    pub fn words(text: impl AsRef<str>) -> Cell {
+        Cell::Words(html! { (text.as_ref()) })
+    }
+
+    /// A table with its columns' names; the first cell of a row names the row.
+    pub fn stack<'a>(heads: &[impl AsRef<str>], rows: impl IntoIterator<Item = Vec<Cell>> + 'a) -> Markup {
+        html! {
+            div.scroll {
+                table.stack {
+                    thead { tr { @for head in heads { th scope="col" { (head.as_ref()) } } } }
+                    tbody { @for row in rows { (line(heads, row)) } }
+                }
+            }
+        }
+    }
+
+    /// The same where it may be wider than any screen: it is scrolled by keys too, and has a name.
+    pub fn wide_stack<'a>(
+        name: &str,
+        heads: &[impl AsRef<str>],
+        rows: impl IntoIterator<Item = Vec<Cell>> + 'a,
+    ) -> Markup {
+        html! { div.wide-table tabindex="0" role="region" aria-label=(name) { (stack(heads, rows)) } }
+    }
+
+    fn line(heads: &[impl AsRef<str>], row: Vec<Cell>) -> Markup {
+        html! {
+            tr {
+                @for (at, cell) in row.into_iter().enumerate() {
+                    @let head = heads.get(at).map_or("", AsRef::as_ref);
+                    @match (at, cell) {
+                        (0, Cell::Figure(content) | Cell::Words(content)) => th scope="row" { (content) },
+                        (_, Cell::Figure(content)) => td data-label=(head) { (content) },
+                        (_, Cell::Words(content)) => td.words data-label=(head) { (content) },
+                    }
+                }
+            }
+        }
+    }
+}
+
+mod text {
+    //! [`text`]: the page of a run as the terminal has it, with a figure where its kind has one.
+
+    use maud::html;
+    use netcliff_core::Provenance;
+
+    use super::figure::figure;
+    use super::page;
+    use crate::drawing::Drawing;
+    use crate::{format, svg};
+
+    /// The figure, if it has curves, the terminal's page as it is, and where it comes from.
+    pub fn text(title: &str, terminal_page: &str, drawing: Option<&Drawing>, provenance: &Provenance) -> String {
+        let drawing = drawing.filter(|drawing| !drawing.curves.is_empty());
+        let body = html! {
+            header {
+                p.kicker { "netcliff · " (format::date_utc(provenance.started_unix_s)) }
+                h1 { (title) }
+            }
+            main {
+                @if let Some(drawing) = drawing { (figure(&svg::experiment::plot(drawing, "figure"), false)) }
+                section #page { pre tabindex="0" { (terminal_page) } }
+                section #asked { h2 { "Command" } p { code { (provenance.command) } } }
+            }
+        };
+        page(title, &body)
     }
 }

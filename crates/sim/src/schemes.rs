@@ -4,8 +4,6 @@ mod coalesce;
 pub(crate) mod dim;
 mod disable_enable;
 pub(crate) mod hybrid;
-mod ideal;
-mod interrupt;
 mod linux;
 mod napi_2007;
 mod polling;
@@ -192,5 +190,77 @@ pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W
         Scheme::Coalesce(scheme) => drive(machine, &mut coalesce::Coalesce::new(scheme, clock, machine)),
         Scheme::Hybrid(scheme) => drive(machine, &mut hybrid::Hybrid::new(scheme, clock, machine)),
         Scheme::Dim(scheme) => drive(machine, &mut dim::Dim::new(*scheme, clock, machine)),
+    }
+}
+
+mod ideal {
+    //! `ideal`: packets are served as they arrive, at no other cost.
+
+    use super::Policy;
+    use crate::machine::{Machine, Watch};
+    use crate::tally::Account;
+
+    /// The scheme needs no state except the ring.
+    pub(super) struct Ideal;
+
+    impl<W: Watch> Policy<W> for Ideal {
+        #[inline]
+        fn event(&mut self, machine: &mut Machine<W>) {
+            machine.take_arrival();
+        }
+
+        #[inline]
+        fn ready(&self, machine: &Machine<W>) -> bool {
+            !machine.ring_is_empty()
+        }
+
+        #[inline]
+        fn serve(&mut self, machine: &mut Machine<W>) {
+            let work = machine.protocol_work();
+            machine.spend(Account::Protocol, work);
+            machine.finish_packet();
+        }
+    }
+}
+
+mod interrupt {
+    //! `interrupt`: every arrival interrupts, unless an interrupt is being handled.
+
+    use super::{Policy, preemptible};
+    use crate::machine::{Arrival, Machine, Watch};
+    use crate::tally::Account;
+
+    /// The scheme has no state: the interrupt handler runs within the event that starts it.
+    pub(super) struct Interrupt {
+        /// Whether a packet dropped at a full ring interrupts as well.
+        pub(super) drops_interrupt: bool,
+    }
+
+    impl<W: Watch> Policy<W> for Interrupt {
+        #[inline]
+        fn event(&mut self, machine: &mut Machine<W>) {
+            let interrupts = match machine.take_arrival() {
+                Arrival::Accepted => true,
+                Arrival::Dropped => self.drops_interrupt,
+                Arrival::Completion | Arrival::Elsewhere | Arrival::Ended => false,
+            };
+            if interrupts {
+                machine.counts.interrupts += 1;
+                let handling = machine.times.interrupt.next();
+                machine.spend(Account::Interrupt, handling);
+            }
+        }
+
+        #[inline]
+        fn ready(&self, machine: &Machine<W>) -> bool {
+            !machine.ring_is_empty()
+        }
+
+        #[inline]
+        fn serve(&mut self, machine: &mut Machine<W>) {
+            let work = machine.protocol_work();
+            preemptible(machine, self, Account::Protocol, work);
+            machine.finish_packet();
+        }
     }
 }

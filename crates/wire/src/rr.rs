@@ -15,7 +15,6 @@
 //! | [`report`] | the results |
 
 mod closed;
-mod connect;
 mod flow;
 mod live;
 pub mod near;
@@ -26,6 +25,59 @@ pub mod report;
 pub mod server;
 pub mod settings;
 mod socket;
+
+mod connect {
+    //! Connects a flow of the near end and proves the token.
+
+    use std::io::Write;
+    use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+    use std::os::fd::OwnedFd;
+    use std::time::{Duration, Instant};
+
+    use crate::control::key::{Proven, Purpose, Token};
+    use crate::error::WireError;
+
+    /// Time limit for a connection.
+    const CONNECT: Duration = Duration::from_secs(5);
+    /// Time between two attempts to join over UDP.
+    const RETRY: Duration = Duration::from_millis(100);
+
+    /// The proof that a flow's connection sends first. `number` counts the connections of the flow.
+    pub(super) fn greeting(token: &Token, flow: u32, number: u64) -> [u8; Token::PROOF_BYTES] {
+        token.proof(Purpose::Join, Proven { flow, number })
+    }
+
+    pub(super) fn tcp(address: SocketAddr, shown: &[u8]) -> Result<OwnedFd, WireError> {
+        let failed = |e| WireError::system(format!("connect to {address}"), e);
+        let mut stream = TcpStream::connect_timeout(&address, CONNECT).map_err(failed)?;
+        stream.set_nodelay(true).and_then(|()| stream.write_all(shown)).map_err(failed)?;
+        Ok(stream.into())
+    }
+
+    /// Sends the proof until the far end answers with its own: either datagram can be lost.
+    pub(super) fn udp(address: SocketAddr, token: &Token, flow: u32) -> Result<OwnedFd, WireError> {
+        let failed = |e| WireError::system(format!("send datagrams to {address}"), e);
+        let any: IpAddr = match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
+        socket.connect(address).and_then(|()| socket.set_read_timeout(Some(RETRY))).map_err(failed)?;
+        let deadline = Instant::now() + CONNECT;
+        let mut last = std::io::Error::from(std::io::ErrorKind::TimedOut);
+        let shown = greeting(token, flow, 0);
+        let mut answer = [0; Token::PROOF_BYTES];
+        while Instant::now() < deadline {
+            match socket.send(&shown).and_then(|_| socket.recv(&mut answer)) {
+                Ok(bytes) if token.proven(Purpose::Answer, &answer[..bytes]).is_some() => return Ok(socket.into()),
+                Ok(_) => {}
+                Err(e) => last = e,
+            }
+        }
+        Err(failed(last))
+    }
+}
+
 #[cfg(test)]
 mod tests;
 

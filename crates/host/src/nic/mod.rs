@@ -15,12 +15,10 @@ pub mod neighbour;
 pub mod netdev;
 mod numbered;
 pub mod own_counts;
-pub mod parameters;
 pub mod path;
 pub mod phc;
 pub mod queues;
 pub mod scheme;
-pub mod slot;
 pub mod stamping;
 mod sysfs;
 pub mod vlan;
@@ -269,4 +267,111 @@ pub fn has_made_up_speed(driver: &str) -> bool {
 /// A device that a hypervisor made up: its speed and its slot move nothing.
 pub(crate) fn is_paravirtual(driver: &str) -> bool {
     driver::named(driver).line == driver::Line::Hypervisor
+}
+
+pub mod parameters {
+    //! Parameters that this process gave a driver's module: e1000 and e1000e report theirs nowhere.
+
+    use std::collections::BTreeMap;
+    use std::sync::OnceLock;
+
+    static GIVEN: OnceLock<(String, String)> = OnceLock::new();
+
+    /// Remembers the parameters, as modprobe takes them, of a module that was loaded; the first only.
+    pub fn given(module: &str, parameters: &str) {
+        let _ = GIVEN.set((module.to_owned(), parameters.to_owned()));
+    }
+
+    /// Those of a driver that are numbers; of several values the first, which is for the first device.
+    pub(super) fn of(driver: &str) -> BTreeMap<String, u32> {
+        match GIVEN.get() {
+            Some((module, parameters)) if module == driver => read(parameters),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    fn read(parameters: &str) -> BTreeMap<String, u32> {
+        let one = |item: &str| {
+            let (name, value) = item.split_once('=')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        // modprobe takes blanks between parameters, and commas between values of one.
+        parameters.split([' ', ',']).filter_map(one).collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn parameters_as_modprobe_takes_them() {
+            let read = read("RxIntDelay=32 RxAbsIntDelay=128,64 debug=y");
+            assert_eq!(
+                read.into_iter().collect::<Vec<_>>(),
+                [("RxAbsIntDelay".to_owned(), 128), ("RxIntDelay".to_owned(), 32)]
+            );
+        }
+    }
+}
+
+pub mod slot {
+    //! [`slot`]: the PCI Express link that a NIC has, from sysfs.
+
+    use serde::{Deserialize, Serialize};
+    use std::path::Path;
+
+    /// A PCI Express link.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    pub struct Slot {
+        /// 1 to 6.
+        pub generation: u32,
+        /// Lanes in use.
+        pub lanes: u32,
+    }
+
+    /// The link of an interface's device; None for a device without one (veth, virtio, a NIC on another bus). `sys` is where
+    /// sysfs is mounted.
+    pub fn slot(name: &str, sys: &Path) -> Option<Slot> {
+        let device = sys.join("class/net").join(name).join("device");
+        link(&device, "current")
+    }
+
+    /// The widest and fastest link that an interface's device can have.
+    pub fn widest(name: &str, sys: &Path) -> Option<Slot> {
+        let device = sys.join("class/net").join(name).join("device");
+        link(&device, "max")
+    }
+
+    fn link(device: &Path, which: &str) -> Option<Slot> {
+        let read = |file: &str| std::fs::read_to_string(device.join(format!("{which}_link_{file}"))).ok();
+        parse(&read("speed")?, &read("width")?)
+    }
+
+    /// `8.0 GT/s PCIe` and `8`, as drivers/pci/pci-sysfs.c prints them; older kernels print `8 GT/s`.
+    fn parse(speed: &str, width: &str) -> Option<Slot> {
+        let transfers: f64 = speed.split_ascii_whitespace().next()?.parse().ok()?;
+        const SPEEDS: [f64; 6] = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];
+        let place = SPEEDS.iter().position(|known| *known == transfers)?;
+        let lanes = width.trim().parse().ok().filter(|lanes| *lanes > 0)?;
+        Some(Slot { generation: place as u32 + 1, lanes })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn links_of_sysfs() {
+            let root = tempfile::tempdir().unwrap();
+            let device = root.path().join("class/net/eth0/device");
+            std::fs::create_dir_all(&device).unwrap();
+            std::fs::write(device.join("current_link_speed"), "8.0 GT/s PCIe\n").unwrap();
+            std::fs::write(device.join("current_link_width"), "4\n").unwrap();
+            assert_eq!(slot("eth0", root.path()), Some(Slot { generation: 3, lanes: 4 }));
+            assert_eq!(slot("eth1", root.path()), None);
+            assert_eq!(parse("Unknown", "8"), None);
+            assert_eq!(parse("2.5 GT/s", "0"), None);
+        }
+    }
 }

@@ -6,9 +6,7 @@
 //! limits its results.
 
 pub mod forward;
-pub mod kept;
 pub mod link;
-pub mod loopback;
 mod namespace;
 pub mod netns;
 pub mod offloads;
@@ -133,5 +131,76 @@ fn check_cpus(wanted: &[u32]) -> Result<(), TestbedError> {
     match wanted.iter().find(|cpu| !online.contains(cpu)) {
         Some(&cpu) => Err(TestbedError::NoSuchCpu { cpu, online: list() }),
         None => Ok(()),
+    }
+}
+
+pub mod kept {
+    //! Offloads that the kernel switches off for what a measurement attaches, and leaves off afterwards.
+
+    use std::path::Path;
+
+    use crate::{
+        journal::{HostLock, Journal, JournalError},
+        nic,
+        setting::{Group, Setting},
+    };
+
+    /// Frames merged by the device: switched off for good wherever an XDP program is attached (generic_xdp_install in net/core/dev.c;
+    /// vmxnet3_xdp_set).
+    pub const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
+
+    /// Offloads that are switched on again when this is dropped, or at the next start where the run is killed.
+    #[derive(Debug)]
+    pub struct KeptOffloads {
+        /// None: nothing is on.
+        _journal: Option<Journal>,
+    }
+
+    impl KeptOffloads {
+        /// Records which of these offloads, by the kernel's names, are on at interfaces of the thread's network namespace.
+        ///
+        /// # Errors
+        /// The undo journal cannot be used.
+        pub fn hold(lock: &HostLock, interfaces: &[&str], offloads: &[&str]) -> Result<Self, JournalError> {
+            let mut journal = None;
+            for interface in interfaces {
+                // One that has gone has none.
+                let Ok(nic) = nic::read(interface, Path::new("/sys")) else { continue };
+                let on = offloads.iter().filter(|name| nic.feature(name) == Some(true));
+                let setting = |name: &&str| Setting::Ethtool {
+                    interface: (*interface).to_owned(),
+                    group: Group::Features,
+                    key: (*name).to_owned(),
+                };
+                let settings: Vec<_> = on.map(|name| (setting(name), "on".to_owned())).collect();
+                if !settings.is_empty() {
+                    Journal::record_at_risk(&mut journal, lock.state(), interface, settings)?;
+                }
+            }
+            Ok(Self { _journal: journal })
+        }
+    }
+}
+
+pub mod loopback {
+    //! The fallback where namespaces are forbidden: sender and receiver on 127.0.0.1.
+
+    use crate::inventory::Limitation;
+    use std::net::Ipv4Addr;
+
+    /// Sender and receiver in one network stack. Nothing is changed on the host.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Loopback;
+
+    impl Loopback {
+        /// Where the sender sends from.
+        pub const SENDER: Ipv4Addr = Ipv4Addr::LOCALHOST;
+        /// Where the receiver listens.
+        pub const HOST_UNDER_TEST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+        /// How this testbed limits results.
+        pub fn limits(&self) -> Vec<Limitation> {
+            vec![Limitation::Loopback]
+        }
     }
 }

@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-mod emptying;
 mod faults;
-mod live;
 mod threads;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -511,4 +509,87 @@ fn a_worker_follows_its_packets() {
     assert_eq!(cpus.len() > 1, followed.cpu != followed.incoming_cpu, "{followed:?} of {cpus:?}");
     let sender = flow.sender.followed.expect("acknowledgements came in on some CPU");
     assert_eq!(sender.cpu, sender.incoming_cpu);
+}
+
+mod emptying {
+    //! Data under way after the windows do not count, and the ends wait only a bounded time for them.
+
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// The kernel paces the connection at 1 Mbit/s, so that a block of 1 MiB takes 8 s.
+    fn slow() -> Settings {
+        let mut settings = settings(tcp(), 1 << 20);
+        settings.options.pacing_bps = Some(1_000_000);
+        settings.stall_s = 20.0;
+        settings
+    }
+
+    #[test]
+    fn buffers_are_not_emptied_for_ever() {
+        for threads in [None, Some(1)] {
+            let (mut settings, begin) = (slow(), Instant::now());
+            (settings.flows, settings.threads) = (2, threads);
+            let transfer = made(&settings);
+            assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
+            assert_eq!(transfer.cut_short, None);
+            // Bytes that had not arrived by then do not count as received.
+            let left = |flow: &Flow| flow.sender.total_bytes > flow.receiver.total_bytes;
+            assert!(transfer.flows.iter().all(left), "{transfer:?}");
+        }
+    }
+
+    /// TCP_INFO of each flow is sampled, even while its sender is in a call that lasts for the whole window.
+    #[test]
+    fn every_flow_is_asked_while_its_sender_waits() {
+        let transfer = made(&Settings { flows: 3, interval_s: Some(0.05), ..slow() });
+        for flow in &transfer.flows {
+            // Sampling in the sender's own thread would give one sample, after the call. A busy host may skip some.
+            assert!((2..=7).contains(&flow.tcp.len()), "{:?}", flow.tcp);
+            assert!(flow.tcp[0].at_s < 0.2 && flow.tcp.iter().all(|told| told.at_s < 0.5), "{:?}", flow.tcp);
+        }
+    }
+}
+
+mod live {
+    //! Interim reports of a running transfer.
+
+    use super::*;
+
+    /// Watch that stores all intervals.
+    struct Heard(Vec<Interval>);
+
+    impl Watch for Heard {
+        fn interval(&self) -> Option<Duration> {
+            Some(Duration::from_millis(50))
+        }
+
+        fn passed(&mut self, interval: &Interval) {
+            self.0.push(*interval);
+        }
+    }
+
+    /// The intervals cover the windows without gaps, and contain no more bytes than were moved, both with one thread per
+    /// flow and with shared threads.
+    #[test]
+    fn intervals_cover_the_windows() {
+        for (channel, flows, threads) in [(tcp(), 1, None), (tcp(), 4, Some(2)), (udp(DatagramPath::Batch), 1, None)] {
+            let asked = Settings { flows, threads, amount: Amount::Seconds(0.4), ..settings(channel, 1400) };
+            let mut heard = Heard(Vec::new());
+            let transfer = run(&asked, &mut heard).expect("both ends work");
+            let total = |end: fn(&Flow) -> &End| transfer.flows.iter().map(|flow| end(flow).total_bytes).sum::<u64>();
+            let heard = heard.0;
+            assert!((2..=10).contains(&heard.len()), "{heard:?}");
+            assert!(heard[0].from_s == 0.0 && heard.windows(2).all(|pair| pair[0].to_s == pair[1].from_s), "{heard:?}");
+            assert!(heard.last().is_some_and(|last| last.to_s >= 0.38), "{heard:?}");
+            let sum = |count: fn(&Interval) -> Option<u64>| heard.iter().filter_map(count).sum::<u64>();
+            let (sent, received) = (sum(|interval| interval.sent_bytes), sum(|interval| interval.received_bytes));
+            assert!(sent > 0 && sent <= total(|flow| &flow.sender), "{heard:?}");
+            assert!(received > 0 && received <= total(|flow| &flow.receiver), "{heard:?}");
+            let tcp = matches!(asked.channel, Channel::Tcp { .. });
+            assert_eq!(heard.last().and_then(|last| last.retransmissions).is_some(), tcp, "{heard:?}");
+            assert_eq!(heard.last().and_then(|last| last.rtt_s).is_some(), tcp, "{heard:?}");
+        }
+    }
 }
