@@ -28,7 +28,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use netcliff_core::quote::shell;
 use netcliff_core::units::print_pps;
 use netcliff_core::warning::PREFIX;
 use netcliff_host::files::{self, Form};
@@ -44,6 +43,7 @@ use netcliff_report as report;
 
 use crate::args::{Meter, StoreArgs};
 use crate::output;
+pub use crate::output::{command_line, now_unix_s, write, write_as, write_temporary, write_told};
 
 /// Opens the store that the options name.
 pub fn open_store(args: &StoreArgs) -> anyhow::Result<Store> {
@@ -150,15 +150,6 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes a new file in the temporary directory, readable by this user only: under a name that cannot have been taken or linked before.
-pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<PathBuf> {
-    use std::hash::{BuildHasher, Hasher};
-    let number = std::hash::RandomState::new().build_hasher().finish();
-    let path = std::env::temp_dir().join(format!("{stem}-{number:016x}.{ending}"));
-    write_as(&path, text, Form { mode: Some(0o600), is_new: true, ..Form::default() })?;
-    Ok(path)
-}
-
 /// The CPU of a testbed's end: reception is steered to the first of several.
 fn first_cpu(cpus: &[usize]) -> Option<u32> {
     cpus.first().and_then(|cpu| u32::try_from(*cpu).ok())
@@ -167,22 +158,6 @@ fn first_cpu(cpus: &[usize]) -> Option<u32> {
 /// The list of CPUs if it has several, else empty: one alone is the CPU of all threads.
 fn several(cpus: &[usize]) -> Vec<usize> {
     if cpus.len() > 1 { cpus.to_vec() } else { Vec::new() }
-}
-
-/// The command line as typed, quoted for a shell.
-pub fn command_line() -> String {
-    let mut words: Vec<String> = std::env::args_os().map(|word| shell(&word.to_string_lossy()).into_owned()).collect();
-    if let Some(program) = words.first_mut() {
-        "netcliff".clone_into(program);
-    }
-    words.join(" ")
-}
-
-/// Seconds since the epoch (UTC); below 0 where the clock is before it.
-pub fn now_unix_s() -> f64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or_else(|before| -before.duration().as_secs_f64(), |since| since.as_secs_f64())
 }
 
 /// Without the host's root, namespaces need a user namespace; the page says how that limits the result.
@@ -272,29 +247,12 @@ pub fn warn_of_captures<'a>(traffic: impl IntoIterator<Item = &'a netcliff_core:
     }
 }
 
-/// Writes a file that the user named, in a form: its characters are those that a terminal shows.
-pub fn write_as(path: &Path, text: &str, form: Form) -> std::io::Result<()> {
-    files::write(path, report::format::printable(text).as_bytes(), form, &output::ends)
-}
-
 /// Writes a file of ours in a directory that the user named.
 pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result<PathBuf> {
     let path = dir.join(name);
     let form = Form { mode: Some(mode), is_own_name: true, ..Form::default() };
     write_as(&path, text, form).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
-}
-
-/// Writes a file that the user named.
-pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    write_as(path, text, Form::default()).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// The same, and says what was written where.
-pub fn write_told(what: &str, path: &Path, text: &str) -> anyhow::Result<()> {
-    write(path, text)?;
-    output::say(format!("netcliff: {what} written to {}", path.display()));
-    Ok(())
 }
 
 impl Meter {

@@ -11,8 +11,8 @@ use netcliff_report::format;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::commands::now_unix_s;
 use crate::output;
+use crate::output::now_unix_s;
 
 /// Version of the lines' schema (docs/json.md): it rises when a key changes its meaning or goes.
 const SCHEMA: u32 = 1;
@@ -34,7 +34,7 @@ pub fn start(asked: bool, to_stderr: bool, command: &str) -> anyhow::Result<()> 
     let _ = LIVE.set(Live { began: Instant::now(), to_stderr, result: Mutex::default() });
     tell(
         "begin",
-        || json!({"schema": SCHEMA, "command": command, "version": env!("CARGO_PKG_VERSION"), "command_line": crate::commands::command_line()}),
+        || json!({"schema": SCHEMA, "command": command, "version": env!("CARGO_PKG_VERSION"), "command_line": crate::output::command_line()}),
     );
     Ok(())
 }

@@ -8,6 +8,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, TermLike};
+use netcliff_core::quote::shell;
+use netcliff_host::files::{self, Form};
 use netcliff_report::{Style, format};
 
 use crate::live;
@@ -123,7 +125,7 @@ fn put(text: String) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            let rescued = crate::commands::write_temporary("netcliff-stdout", "txt", &text);
+            let rescued = write_temporary("netcliff-stdout", "txt", &text);
             let place = rescued.map_or(String::new(), |path| format!("; what it was to read is in {}", path.display()));
             Err(anyhow::anyhow!("cannot write to stdout: {error}{place}"))
         }
@@ -179,7 +181,7 @@ pub fn csv_file(csv: &Option<Option<PathBuf>>) -> Option<&Path> {
 /// Writes the rows to the file of `--csv=FILE`, if there is one.
 #[expect(clippy::ref_option, reason = "the field of the options")]
 pub fn csv(csv: &Option<Option<PathBuf>>, rows: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<()> {
-    csv_file(csv).map_or(Ok(()), |path| crate::commands::write_told("CSV", path, &rows()?))
+    csv_file(csv).map_or(Ok(()), |path| write_told("CSV", path, &rows()?))
 }
 
 /// Sentences to stdout, wrapped at the terminal's width if it is one: what a program reads stays on one line.
@@ -377,4 +379,45 @@ pub fn style() -> Style {
         .is_none_or(|value| value.to_lowercase().contains("utf") || value == "C.UTF-8");
     let width = columns(&std::io::stdout()).map_or(Style::default().width, |columns| columns.min(WIDEST));
     Style { colour: terminal && !no_colour, unicode: utf8, width }
+}
+/// Writes a file that the user named, in a form: its characters are those that a terminal shows.
+pub fn write_as(path: &Path, text: &str, form: Form) -> std::io::Result<()> {
+    files::write(path, format::printable(text).as_bytes(), form, &ends)
+}
+
+/// Writes a new file in the temporary directory, readable by this user only: under a name that cannot have been taken or linked before.
+pub fn write_temporary(stem: &str, ending: &str, text: &str) -> std::io::Result<PathBuf> {
+    use std::hash::{BuildHasher, Hasher};
+    let number = std::hash::RandomState::new().build_hasher().finish();
+    let path = std::env::temp_dir().join(format!("{stem}-{number:016x}.{ending}"));
+    write_as(&path, text, Form { mode: Some(0o600), is_new: true, ..Form::default() })?;
+    Ok(path)
+}
+
+/// The command line as typed, quoted for a shell.
+pub fn command_line() -> String {
+    let mut words: Vec<String> = std::env::args_os().map(|word| shell(&word.to_string_lossy()).into_owned()).collect();
+    if let Some(program) = words.first_mut() {
+        "netcliff".clone_into(program);
+    }
+    words.join(" ")
+}
+
+/// Seconds since the epoch (UTC); below 0 where the clock is before it.
+pub fn now_unix_s() -> f64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or_else(|before| -before.duration().as_secs_f64(), |since| since.as_secs_f64())
+}
+
+/// Writes a file that the user named.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_as(path, text, Form::default()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes a file that the user named, and says what was written where.
+pub fn write_told(what: &str, path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, text)?;
+    say(format!("netcliff: {what} written to {}", path.display()));
+    Ok(())
 }
