@@ -145,7 +145,7 @@ pub struct Loads {
 const SHORT: Duration = Duration::from_secs(2);
 
 impl Loads {
-    /// Progress of some work over about so many loads.
+    /// Progress of some work over about `expected` loads.
     pub fn new(what: &'static str, expected: usize) -> Self {
         Self { what, expected, done: 0, started: std::time::Instant::now(), said: None, bar: None }
     }

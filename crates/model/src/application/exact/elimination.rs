@@ -202,10 +202,10 @@ fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     found
 }
 
-/// Halvings of the largest entry that are told apart; smaller ones are never left out.
+/// Halvings of the largest entry that are kept apart; smaller entries are never left out.
 const HALVINGS: usize = 64;
 
-/// How often `most` can be halved before it is below `least`, rounded up; [`HALVINGS`] at the most.
+/// How often `most` can be halved before it is below `least`, rounded up, no more than [`HALVINGS`].
 #[inline(always)]
 fn halvings(least: f64, most: f64) -> usize {
     if least <= 0.0 || most >= least * 1e19 {
