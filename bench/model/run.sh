@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BEFORE AFTER [HOST.toml ...]: CPU time (user and system) of predictions for calibrated hosts by two programs, in turns: medians of five (RUNS=5).
-# Hosts: those of hosts/ beside this script; their scheme is in the second line of each. No root, no network, a store of its own.
+# Hosts: those of hosts/ in this folder; their scheme is in the second line of each. No root, no network, a store of its own.
 set -u
 cd "$(dirname "$0")" || exit 2
 [ $# -ge 2 ] || { echo "usage: run.sh BEFORE AFTER [HOST.toml ...]: two netcliff programs" >&2; exit 2; }

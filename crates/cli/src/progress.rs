@@ -130,6 +130,62 @@ impl Points {
     }
 }
 
+/// The progress of predictions and simulations on stderr: loads done of those expected, once it takes longer than a reader waits without a word.
+pub struct Loads {
+    what: &'static str,
+    expected: usize,
+    done: usize,
+    started: std::time::Instant,
+    said: Option<std::time::Instant>,
+    bar: Option<ProgressBar>,
+}
+
+/// Work that takes no longer says nothing.
+const SHORT: Duration = Duration::from_secs(2);
+
+impl Loads {
+    /// Progress of some work over about `expected` loads.
+    pub fn new(what: &'static str, expected: usize) -> Self {
+        Self { what, expected, done: 0, started: std::time::Instant::now(), said: None, bar: None }
+    }
+
+    /// Counts one more load as done.
+    pub fn one_more(&mut self) {
+        self.done += 1;
+        // A search may take more loads than expected.
+        self.expected = self.expected.max(self.done);
+        let elapsed = self.started.elapsed();
+        if elapsed < SHORT || self.done == self.expected {
+            return;
+        }
+        let left_s = (elapsed.as_secs_f64() * (self.expected - self.done) as f64 / self.done as f64).max(1.0);
+        let text = format!("{}: {} of about {} loads, about {left_s:.0} s left", self.what, self.done, self.expected);
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| {
+                let bar = output::bar(self.expected as u64);
+                if let Ok(style) = ProgressStyle::with_template("{bar:30} {wide_msg}") {
+                    bar.set_style(style.progress_chars("=> "));
+                }
+                bar
+            });
+            bar.set_length(self.expected as u64);
+            bar.set_position(self.done as u64);
+            bar.set_message(text);
+        } else if self.said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+            self.said = Some(std::time::Instant::now());
+            output::say(format!("netcliff: {text}"));
+        }
+    }
+}
+
+impl Drop for Loads {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// The progress of `advise` on stderr: stages, and packets of those allowed.
 pub struct Search {
     bar: ProgressBar,

@@ -13,7 +13,7 @@ const NEAR_STEP: f64 = 1.05;
 const STEEPER: f64 = 0.65;
 /// Steps down along a straight line, and the least of them as a share of the load.
 const STRAIGHT: usize = 3;
-const BESIDE: f64 = 2e-3;
+const LEAST_STEP_DOWN: f64 = 2e-3;
 /// Loads searched (pps).
 const LOWEST_PPS: f64 = 1e-6;
 const HIGHEST_PPS: f64 = 1e13;
@@ -132,7 +132,7 @@ impl<'a> Losses<'a> {
             // The excess of no loss, on the straight line of overload.
             let straight = next.0 - (next.1 - (turn - 1.0)).max(0.0) / slope;
             high = next;
-            pps = straight.min(next.0 * (1.0 - BESIDE)).max(0.25 * next.0);
+            pps = straight.min(next.0 * (1.0 - LEAST_STEP_DOWN)).max(0.25 * next.0);
         }
         self.cliff(high, 2.0, width)
     }
@@ -274,7 +274,7 @@ pub fn livelock_index(
         if high.0 - low.0 <= 1e-6 * high.0 || expected.is_some_and(|(_, value)| value - best.1 <= PEAK_GAIN * best.1) {
             break;
         }
-        // Into the wider side where the parabola's peak is too near to what is known, or is none.
+        // Into the wider side where the parabola's peak is too near to what is known, or does not exist.
         let aside = 0.05 * (high.0 - low.0);
         let golden = 0.5 * (3.0 - 5_f64.sqrt());
         let wider = if high.0 - best.0 > best.0 - low.0 {

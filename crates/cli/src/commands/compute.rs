@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::warning::PREFIX;
 use netcliff_core::{
-    Analysis, Arrivals, Engine, EngineFailure, Finding, FrameSizes, Load, Napi, Point, Provenance, Record, Scheme,
-    Traffic,
+    Analysis, Arrivals, Engine, EngineFailure, EngineKind, Finding, FrameSizes, Load, Napi, Outcome, Point, Provenance,
+    Record, Scheme, Traffic, Unsupported,
 };
 use netcliff_lab::costs::{Costs, Found, Origin};
 use netcliff_lab::inputs;
@@ -18,6 +19,7 @@ use netcliff_report as report;
 use super::{command_line, costs, now_unix_s, open_store, preset_caution};
 use crate::args::{ComputeArgs, PredictArgs, QueuesArg, StoreArgs};
 use crate::output;
+use crate::progress::Loads;
 
 /// By the model.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
@@ -28,6 +30,32 @@ pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode
     }
     answer(&engine, "predict", &args.compute, &provenance(None, settings), store)
 }
+
+/// An engine that shows how many loads it has answered.
+struct Counted<'a> {
+    engine: &'a dyn Engine,
+    loads: Mutex<Loads>,
+}
+
+impl Engine for Counted<'_> {
+    fn kind(&self) -> EngineKind {
+        self.engine.kind()
+    }
+
+    fn supports(&self, point: &Point) -> Result<(), Unsupported> {
+        self.engine.supports(point)
+    }
+
+    fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
+        let outcome = self.engine.answer(point)?;
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner).one_more();
+        Ok(outcome)
+    }
+}
+
+/// Loads that a search for a cliff and for the peak takes, about; and what sensitivities add, four for each cost.
+const OF_A_CLIFF: usize = 18;
+const OF_SENSITIVITIES: usize = 50;
 
 /// A record with the analysis around it, as one object.
 #[derive(serde::Serialize)]
@@ -49,9 +77,12 @@ fn analyse(
     // Any load serves to check the rest.
     let (point, origin) = point_and_origin(&args.compute, Some(args.compute.rate.unwrap_or(Load::Pps(1.0))), store)?;
     let Point { host, scheme, traffic } = &point;
+    let loads = OF_A_CLIFF + if args.sensitivities { OF_SENSITIVITIES } else { 0 };
+    let loads = Mutex::new(Loads::new("searching the cliff", loads));
+    let counted = Counted { engine: &engine.without_quantiles(), loads };
     let (point, analysis) =
-        netcliff_model::analyse(&engine.without_quantiles(), host, scheme, traffic, args.compute.rate, question)
-            .map_err(explain)?;
+        netcliff_model::analyse(&counted, host, scheme, traffic, args.compute.rate, question).map_err(explain)?;
+    drop(counted);
     let asked = origin.run().map(|found| otherwise(&point, &found.finding, args)).unwrap_or_default();
     let records = recorded(engine, "predict", vec![point], &args.compute, provenance, store, false)?;
     if args.compute.json {
@@ -153,6 +184,7 @@ fn evaluate(
     json: bool,
 ) -> anyhow::Result<Vec<Record>> {
     let (mut records, mut warned) = (Vec::new(), Vec::new());
+    let mut loads = Loads::new("computing", points.len());
     for point in points {
         let started = std::time::Instant::now();
         let outcome = engine.evaluate(&point).map_err(explain)?;
@@ -174,6 +206,7 @@ fn evaluate(
         } else {
             records.push(record);
         }
+        loads.one_more();
     }
     Ok(records)
 }

@@ -54,7 +54,7 @@ fn the_figures_of_the_program_before() {
                 assert!(wanted.is_nan(), "{line}: no {name}");
                 continue;
             };
-            // Packets are read a second, shares of them are not: next to none is so many.
+            // Next to nothing, in packets a second or as a share.
             let none = if name == "read_pps" { NONE * point.traffic.rate_pps().unwrap() } else { NONE };
             let far = (found - wanted).abs();
             assert!(far <= NEAR * wanted.abs() || (name != "latency_s" && far <= none), "{line}: {name} {found:e}");

@@ -30,7 +30,7 @@ const ALIKE: f64 = 1e-12;
 const MIDDLE: usize = 24;
 /// A share of the weights that is as good as none.
 const NOTHING: f64 = 1e-16;
-/// Packets of a middle at the least, besides what batches and progress reach.
+/// Least packets of a middle, added to what batches and progress reach.
 const FREE_OF_BOTH: usize = 160;
 /// Logarithm of the weight of all beyond a socket that is as good as one without a bound.
 const NEGLIGIBLE: f64 = 40.0;
@@ -50,7 +50,7 @@ struct Moves {
     brings: f64,
     /// [end of the wait][j]: rate of ends with progress of j or more.
     tails: Vec<Vec<f64>>,
-    /// [j]: the same of all ends.
+    /// [j]: rate of all ends with progress of j or more.
     asleep: Vec<f64>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Band<'a> {
         let progress = longest_progress(all).min(socket.most);
         let (mut working, mut switching) = (Vec::new(), Vec::new());
         for (place, node) in cycle.nodes.iter().enumerate() {
-            // With so many packets waiting at the least something depends on the node.
+            // The fewest packets waiting with which something depends on the node.
             let least = if place == 0 { 0 } else { cycle.nodes[place - 1].waiting };
             let moves = |waited: &Waited, with_still: bool| {
                 Moves::new(waited, &node.served, cycle, (progress, largest, least), arrival_pps, with_still, budget)
@@ -376,7 +376,7 @@ impl<'a> Band<'a> {
         nodes.map(move |(node, share)| (place(node), share))
     }
 
-    /// Rates of an application at work from so many packets waiting to `down` fewer .. `up` more; the rate to being asleep at the end of a
+    /// Rates of an application at work from this number of packets waiting to `down` fewer .. `up` more; the rate to being asleep at the end of a
     /// wait.
     fn row(&self, waiting: usize, most: usize, (down, up): (usize, usize), row: &mut [f64]) -> f64 {
         let read_pps = self.socket.read_pps[waiting];
@@ -537,7 +537,7 @@ impl Moves {
         Some(Self { still, least, change, changes, brings, tails, asleep })
     }
 
-    /// The place of the changes of so many packets waiting.
+    /// The place of the changes of this number of packets waiting.
     fn place(&self, waiting: usize) -> usize {
         waiting.saturating_sub(self.least).min(self.change.len() - 1)
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// Operations of one solution at the most, multiplications with their additions: some tenths of a second, since a search for a cliff
+/// Most operations of one solution, multiplications with their additions: some tenths of a second, since a search for a cliff
 /// and a sweep (`netcliff find`) take some forty solutions. A ring of 1000, a socket of 2500 packets and polls of 64 take 1e8 at the cliff, 4e8 at twice its load.
 pub const MOST_OPERATIONS: f64 = 8e8;
 

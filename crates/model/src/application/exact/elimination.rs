@@ -115,29 +115,21 @@ impl wide::Work for Eliminate<'_> {
                     part[place.min(down)..].copy_from_slice(&own[..kept]);
                 }
             }
+            let through = through(&found, lowest, count);
             // How far down each factor reaches: columns before the first of these halves of the largest entry matter less.
             let first_above = first_above(&block);
             let largest = block.iter().flatten().copied().fold(0.0, f64::max);
             for below in (last_touched..lowest).rev() {
                 let row = &mut rows[below % ring * width..][..width];
+                // Rates into the block, those within reach.
+                let nearest = lowest - below;
+                let reach = count.min(up + 1 - nearest);
                 let mut factors = [0.0; TOGETHER];
-                for place in (0..count).rev() {
-                    let state = lowest + place;
-                    let apart = state - below;
-                    if apart > up || found.leaving[state] < NEVER {
-                        continue;
-                    }
-                    let mut rate = row[down + apart];
-                    for (higher, factor) in factors.iter().enumerate().take(count).skip(place + 1) {
-                        // From a state of the block to one below it in the block.
-                        let step = higher - place;
-                        if step <= down {
-                            rate += factor * found.lower[(lowest + higher) * down + down - step];
-                        }
-                    }
-                    let factor = rate / found.leaving[state];
-                    factors[place] = factor;
-                    found.inflows[state * up + up - apart] = factor;
+                for (rate, each) in row[down + nearest..down + nearest + reach].iter().zip(&through) {
+                    factors.iter_mut().zip(each).for_each(|(sum, share)| *sum += rate * share);
+                }
+                for (place, factor) in factors.iter().enumerate().take(reach) {
+                    found.inflows[(lowest + place) * up + up - nearest - place] = *factor;
                 }
                 if factors == [0.0; TOGETHER] {
                     continue;
@@ -145,16 +137,50 @@ impl wide::Work for Eliminate<'_> {
                 let most = factors.iter().copied().fold(0.0, f64::max) * largest;
                 let first = first_above[halvings(LEFT_OUT * own[below], most)];
                 let into = &mut row[lowest - below + first..][..down - first];
-                let parts: [&[f64]; TOGETHER] = std::array::from_fn(|place| &block[place][first..][..into.len()]);
-                for place in 0..into.len() {
-                    let [a, b, c, d, e, f, g, h] = std::array::from_fn(|state| factors[state] * parts[state][place]);
-                    into[place] += ((a + b) + (c + d)) + ((e + f) + (g + h));
-                }
+                let [a, b, c, d, e, f, g, h] = std::array::from_fn(|place| &block[place][first..]);
+                add_four(into, &factors[..4], a, b, c, d);
+                add_four(into, &factors[4..], e, f, g, h);
                 to_base[below] += (0..count).map(|place| factors[place] * to_base[lowest + place]).sum::<f64>();
             }
             top = lowest;
         }
         found
+    }
+}
+
+/// [state of the block from `lowest` on]: what a rate into it comes to as visits of each state of the block, over its own rate out.
+#[inline(always)]
+fn through(found: &Eliminated, lowest: usize, count: usize) -> [[f64; TOGETHER]; TOGETHER] {
+    let Eliminated { down, lower, leaving, .. } = found;
+    let mut all = [[0.0; TOGETHER]; TOGETHER];
+    for (entered, visits) in all.iter_mut().enumerate().take(count) {
+        for place in (0..=entered).rev() {
+            let state = lowest + place;
+            if leaving[state] < NEVER {
+                continue;
+            }
+            let mut rate = f64::from(place == entered);
+            for higher in place + 1..=entered {
+                // From a state of the block to one below it in the block.
+                let step = higher - place;
+                if step <= *down {
+                    rate += visits[higher] * lower[(lowest + higher) * down + down - step];
+                }
+            }
+            visits[place] = rate / leaving[state];
+        }
+    }
+    all
+}
+
+/// Adds four rows, each times its factor. (Slices are arguments of their own, so that the compiler knows them to be apart.)
+#[inline(always)]
+fn add_four(into: &mut [f64], factors: &[f64], a: &[f64], b: &[f64], c: &[f64], d: &[f64]) {
+    let length = into.len();
+    let (a, b, c, d) = (&a[..length], &b[..length], &c[..length], &d[..length]);
+    let [fa, fb, fc, fd] = [factors[0], factors[1], factors[2], factors[3]];
+    for place in 0..length {
+        into[place] += (fa * a[place] + fb * b[place]) + (fc * c[place] + fd * d[place]);
     }
 }
 
@@ -176,10 +202,10 @@ fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     found
 }
 
-/// Halvings of the largest entry that are told apart; smaller ones are never left out.
+/// Halvings of the largest entry that are kept apart; smaller entries are never left out.
 const HALVINGS: usize = 64;
 
-/// How often `most` can be halved before it is below `least`, rounded up; [`HALVINGS`] at the most.
+/// How often `most` can be halved before it is below `least`, rounded up, no more than [`HALVINGS`].
 #[inline(always)]
 fn halvings(least: f64, most: f64) -> usize {
     if least <= 0.0 || most >= least * 1e19 {

@@ -9,7 +9,7 @@ use crate::queue::wide::sum;
 /// Services of one excursion, counted up to a most.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Served {
-    /// P(so many), the entry of the most: that many or more; those after the last entry are too rare to be kept.
+    /// P(n services) by n, the entry of the most: that many or more; those after the last entry are too rare to be kept.
     pub equal: Vec<f64>,
 }
 
@@ -29,7 +29,7 @@ pub struct Laws<'a> {
 
 /// Operations a (packets, stage) pair takes, about.
 const PAIR: f64 = 2.0;
-/// What a law of excursions that wake the application takes, besides, as a share of the same: it follows the first stages only.
+/// What a law of excursions that wake the application takes, as a share of one of those that do not: it follows the first stages only.
 const ASLEEP: f64 = 0.5;
 /// Rings and services rarer than this are left out.
 const LEFT_OUT: f64 = 1e-14;
@@ -137,7 +137,7 @@ impl Served {
         self.equal.iter().enumerate().map(|(services, share)| services as f64 * share).sum()
     }
 
-    /// P(so many or more).
+    /// P(n services or more) by n.
     pub fn at_least(&self) -> Vec<f64> {
         let mut tails = self.equal.clone();
         for place in (1..tails.len()).rev() {

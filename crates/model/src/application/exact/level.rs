@@ -99,7 +99,7 @@ impl Between {
 
     /// The stages of a set, and all that follow before a service.
     pub fn reached(&self, mut set: Vec<bool>) -> Vec<bool> {
-        // Arrivals may lead back: each stage is added once at the most.
+        // Arrivals may lead back: no stage is added twice.
         for _ in 0..set.len() {
             for other in self.others.iter().filter(|other| set[other.stage]).collect::<Vec<_>>() {
                 set[other.accepted] = true;

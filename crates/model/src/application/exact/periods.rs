@@ -86,7 +86,7 @@ struct Field {
 }
 
 impl Field {
-    /// Before the first stage: the idle time that arrivals end. None: there is none.
+    /// Before the first stage: the idle time that arrivals end. `None` if there is no such time.
     fn new(mut working: Vec<f64>, mut switching: Vec<f64>, socket: &Socket, node: usize, tight: usize) -> Option<Self> {
         let rare = RARE * (sum(&working) + sum(&switching));
         let heavy = |weight: &f64| *weight > rare;

@@ -226,7 +226,7 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Books times at a rate, with so much room in the socket, of which the first packets of the ring will be taken, and so many packets in it.
+    /// Books times at a rate; `socket`: its room, for which the first packets of the ring will be taken, and the packets in it.
     fn note(&self, times: &Weights, rate: f64, socket: (usize, f64), totals: &mut Totals) -> Option<()> {
         self.budget.take(PAIR * times.at.len() as f64)?;
         wide::run(Note { sweep: self, times, rate, socket, totals });
