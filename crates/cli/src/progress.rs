@@ -1,5 +1,6 @@
 //! Progress on stderr: of `find`, with the records it keeps on the way, and of `run`.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
