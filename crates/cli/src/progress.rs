@@ -1,6 +1,5 @@
 //! Progress on stderr: of `find`, with the records it keeps on the way, and of `run`.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -161,7 +160,7 @@ impl Loads {
         }
         let left_s = (elapsed.as_secs_f64() * (self.expected - self.done) as f64 / self.done as f64).max(1.0);
         let text = format!("{}: {} of about {} loads, about {left_s:.0} s left", self.what, self.done, self.expected);
-        if std::io::stderr().is_terminal() {
+        if output::has_bars() {
             let bar = self.bar.get_or_insert_with(|| {
                 let bar = output::bar(self.expected as u64);
                 if let Ok(style) = ProgressStyle::with_template("{bar:30} {wide_msg}") {
