@@ -1,7 +1,10 @@
 //! [`Finding`]: the one page of `netcliff find`: a host's cliff predicted, simulated and measured.
 
+mod cpu;
+mod device;
 mod disturbance;
 mod generator;
+mod round_trips;
 
 use serde::{Deserialize, Serialize};
 
@@ -605,124 +608,6 @@ impl Finding {
                 "The page's cliff ({page}) includes {before}{last}; this one is for the undisturbed host as calibrated."
             )
         })
-    }
-}
-
-mod cpu {
-    //! How a measured CPU split is brought to the rows of model and simulation.
-
-    use serde::{Deserialize, Serialize};
-
-    use crate::outcome::Figure;
-
-    /// What was moved between the rows of the measured split, and what it has beside them.
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-    pub struct CpuMeasured {
-        /// Time of each interrupt that was moved to the interrupt row from the application or idle time it hit (s).
-        pub hidden_s: f64,
-        /// Time of each interrupt that was moved there from the softirq it hit (s); None: a finding of before 27 November 2026.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub hidden_softirq_s: Option<f64>,
-        /// Time of each poll that was moved to the poll row from NET_RX softirqs (s).
-        pub poll_s: f64,
-        /// By rising load.
-        pub besides: Vec<CpuBesides>,
-    }
-
-    /// Shares of one CPU that no row of model and simulation has.
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-    pub struct CpuBesides {
-        /// Offered load (pps).
-        pub load_pps: f64,
-        /// Other tasks, other softirqs than NET_RX, behind a NIC also the interrupts of the timer and of other CPUs.
-        pub other: Figure,
-        /// The meter itself, contained in the other rows; None: not measured.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub meter: Option<Figure>,
-    }
-
-    impl CpuMeasured {
-        /// At one load.
-        pub fn at(&self, load_pps: f64) -> Option<&CpuBesides> {
-            self.besides.iter().find(|besides| (besides.load_pps / load_pps - 1.0).abs() < 1e-6)
-        }
-    }
-}
-
-mod device {
-    //! What the interface under test counted over a run.
-
-    use serde::{Deserialize, Serialize};
-
-    /// What the device under test counted while trials ran.
-    #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-    pub struct DeviceAccount {
-        /// The device.
-        pub interface: String,
-        /// Packets of all trials that it received.
-        pub received: u64,
-        /// The driver's counters of loss that rose, by ethtool's names.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pub losses: Vec<DeviceLoss>,
-        /// Its interrupts, one entry a vector that rose.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pub vectors: Vec<DeviceVector>,
-    }
-
-    /// One counter of loss.
-    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-    pub struct DeviceLoss {
-        /// Its name: `rx_missed_errors`.
-        pub counter: String,
-        /// By how much it rose.
-        pub packets: u64,
-        /// What it means: `no room`, `waited for a buffer`, `dropped by XDP`, `beyond the cloud's allowance` or `other`.
-        pub cause: String,
-    }
-
-    /// One interrupt of the device.
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-    pub struct DeviceVector {
-        /// Its number in /proc/interrupts.
-        pub irq: u32,
-        /// How often it came while trials ran, their time before and after the measured window included.
-        pub interrupts: u64,
-    }
-}
-
-mod round_trips {
-    //! Round trips between two hosts.
-
-    use serde::{Deserialize, Serialize};
-
-    /// Round trips at one load, in a trial of their own: from the intended send time of a frame to the kernel's receive timestamp of the application's answer, both by
-    /// the clock of the host that sends.
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-    pub struct RoundTripsAt {
-        /// Share of the measured (or else simulated) cliff: 0.1, 0.5, 0.9.
-        pub share: f64,
-        /// That load (pps).
-        pub load_pps: f64,
-        /// Answers that the application sent, warm-up included.
-        pub answers: u64,
-        /// Those to frames of the measured window that arrived: the sample.
-        pub samples: u64,
-        /// Shortest (s).
-        pub min_s: f64,
-        /// Median (s).
-        pub p50_s: f64,
-        /// 90th percentile (s).
-        pub p90_s: f64,
-        /// 99th percentile (s).
-        pub p99_s: f64,
-        /// Longest (s).
-        pub max_s: f64,
     }
 }
 

@@ -1,5 +1,5 @@
 //! Error bounds of approximate answers, figure by figure: one table for the notes that state them and for the tests that
-//! check them (`scripts/nightly/scan.sh`, `crates/lab/tests/application_bounds.rs`).
+//! check them (`scripts/nightly/scan.sh`, `crates/lab/tests/lab/application_bounds.rs`).
 
 use netcliff_core::{Host, Outcome, Scheme};
 

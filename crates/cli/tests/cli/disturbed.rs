@@ -84,7 +84,7 @@ fn a_file_of_a_disturbed_find_says_so_too() {
         let output = home.netcliff(["predict", "--rate", "1kpps", "--host", host]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         let begins = format!("netcliff: Caution: {file}: no cliff was measured: {WHY}; 11 of 20");
-        assert!(output.status.success() && said.starts_with(&begins) == cautioned, "{said}");
+        assert!(output.status.success() && said.contains(&begins) == cautioned, "{said}");
     }
 }
 

@@ -207,7 +207,7 @@ fn flows_reach_the_queues_asked_for_by_the_method_asked_for() {
         &near,
         &key,
         &["--queues", "2"],
-        &["--queues 2: packets of near0 reach 1 (CPU backlogs)", "rps_cpus"],
+        &["--queues 2: packets of near0 reach at most 1 (CPU backlogs)", "rps_cpus"],
     );
     refused(&bed, &near, &key, &["--vlan", "5"], &["far0 leads to the host under test", "type vlan id 5"]);
     steer(&bed, &near, 0, "3");

@@ -46,7 +46,7 @@ fn a_reading_grows_to_a_later_one() {
     let grown = reading(10, 10).until(&reading(30, 110));
     assert_eq!(grown.sites[&Site { location: 1, reason: 2 }], Tally { drops: 20, packets: 20, bytes: 1200 });
     assert_eq!(grown.factor(), 5.0);
-    assert!(grown.limits()[0].contains("one in 5.0"), "{:?}", grown.limits());
+    assert!(grown.limits()[0].contains("20 of 100 were looked at"), "{:?}", grown.limits());
     let full = Reading { full_places: 3, full_details: 4, full_stacks: 5, nested: 6, ..reading(1, 1) };
     let limits = full.limits();
     assert_eq!(limits.len(), 4, "{limits:?}");

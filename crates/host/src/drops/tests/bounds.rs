@@ -31,7 +31,10 @@ fn above_the_bound_some_are_looked_at_and_rows_are_scaled() {
     let grown = before.until(&after);
     assert!(grown.seen >= SENT && grown.looked_at < grown.seen / 2, "{grown:?}");
     let drops = tracer.drops(&ask, &before, &after, &Symbols::default());
-    assert!(drops.sampling_factor > 2.0 && drops.limits.iter().any(|limit| limit.contains("one in")), "{drops:?}");
+    assert!(
+        drops.sampling_factor > 2.0 && drops.limits.iter().any(|limit| limit.contains("were looked at")),
+        "{drops:?}"
+    );
     // A factor holds for the drops after those that it was found from: the sum wavers with the rate.
     let told: u64 = drops.rows.iter().map(|row| row.drops).sum();
     assert!((SENT / 2..SENT * 2).contains(&told), "{told} of {SENT}: {drops:?}");

@@ -1,7 +1,7 @@
 //! Problems of a host's configuration: [`check`].
 //!
 //! A rule is a pure function from an [`Inspection`] and an [`Aim`] to remarks. Rules on one topic share a file; each has
-//! a test that triggers it and one that does not (crates/host/tests/rules.rs). docs/inspect.md lists them.
+//! a test that triggers it and one that does not (crates/host/tests/host/inspect/rules.rs). docs/inspect.md lists them.
 
 mod cpu;
 mod drops;

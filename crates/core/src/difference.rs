@@ -1,0 +1,30 @@
+//! [`Difference`]: one figure of two schemes that served the same packets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Figure;
+
+/// A figure under two schemes and what lies between them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Difference {
+    /// The figure's name in the JSON outcome, such as `throughput_pps` or `latency_s.p99`.
+    pub figure: String,
+    /// Under the first scheme, in the figure's unit.
+    pub first: Figure,
+    /// Under the second.
+    pub second: Figure,
+    /// Second minus first, with the paired-t interval.
+    pub difference: Figure,
+    /// Variance of the difference had the two been simulated apart, over its variance with the same packets; None if the
+    /// latter is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variance_reduction: Option<f64>,
+}
+
+impl Difference {
+    /// True if the interval leaves 0 out.
+    pub fn is_significant(&self) -> bool {
+        self.difference.interval.is_some_and(|ends| ends.low > 0.0 || ends.high < 0.0)
+    }
+}
