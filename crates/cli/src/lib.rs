@@ -61,7 +61,7 @@ fn logged() -> Targets {
         return errors();
     }
     wanted.parse().unwrap_or_else(|_| {
-        output::say(&format!("NETCLIFF_LOG is {wanted:?}: expected off, error, warn, info, debug or trace, or TARGET=LEVEL; only errors are logged"));
+        output::say(format!("NETCLIFF_LOG is {wanted:?}: expected off, error, warn, info, debug or trace, or TARGET=LEVEL; only errors are logged"));
         errors()
     })
 }

@@ -34,20 +34,20 @@
 //! # How `find` answers
 //!
 //! 4. `lab::find` runs the stages: sender alone, rough search, calibration (its trials drawn anew:
-//!   `calibrate/resample.rs`, through the model: `find/sureness.rs`), predicted and simulated cliff, measured cliffs
-//!   (searches by MLRsearch, behind a NIC from the lowest load that loses: `find/cliff/climb.rs`; each trial read
-//!   with and without disturbances; `find/recorder.rs` keeps what disturbed each trial and how fast the machine
-//!   was), model and simulation once more for the speed of each part in those trials (`calibrate/present.rs`) and
-//!   for what disturbances leave behind (`find/fluid.rs`), sweep past twice the cliff, the same loads on the other
-//!   engines, conclusions, suggestions; then, on testbeds of their own (`find/later.rs`), other set-ups (`check.rs`)
-//!   and the best suggestion (`tried.rs`). What could not be measured goes to `Finding::missing` with the reason.
-//!   Where another host is under test, its agent runs the stages, and the client that sends the load computes, too
-//!   (`find/elsewhere.rs`). `lab::costs` gives other commands the costs of a stored finding.
+//!    `calibrate/resample.rs`, through the model: `find/sureness.rs`), predicted and simulated cliff, measured cliffs
+//!    (searches by MLRsearch, behind a NIC from the lowest load that loses: `find/cliff/climb.rs`; each trial read
+//!    with and without disturbances; `find/recorder.rs` keeps what disturbed each trial and how fast the machine
+//!    was), model and simulation once more for the speed of each part in those trials (`calibrate/present.rs`) and
+//!    for what disturbances leave behind (`find/fluid.rs`), sweep past twice the cliff, the same loads on the other
+//!    engines, conclusions, suggestions; then, on testbeds of their own (`find/later.rs`), other set-ups (`check.rs`)
+//!    and the best suggestion (`tried.rs`). What could not be measured goes to `Finding::missing` with the reason.
+//!    Where another host is under test, its agent runs the stages, and the client that sends the load computes, too
+//!    (`find/elsewhere.rs`). `lab::costs` gives other commands the costs of a stored finding.
 //!
 //! 5. `lab::store` keeps each record as it comes (SQLite, one transaction each) and the `Finding` at the end.
-//!   `netcliff run` takes points from a file instead: `core::experiment` expands it to tasks, `lab::run` answers
-//!   them on all cores, each record goes to the store under its task, so that a run that was killed goes on
-//!   (`store/experiments.rs`).
+//!    `netcliff run` takes points from a file instead: `core::experiment` expands it to tasks, `lab::run` answers
+//!    them on all cores, each record goes to the store under its task, so that a run that was killed goes on
+//!    (`store/experiments.rs`).
 //!
 //! # Forwarding
 //!

@@ -21,14 +21,14 @@ pub(crate) struct Pauses {
     /// Start of the next pause [ticks].
     next: u64,
     /// None: the CPU is never taken away.
-    coming: Option<Box<Coming>>,
+    coming: Option<Coming>,
 }
 
 /// Pauses to come.
 #[derive(Debug)]
 enum Coming {
     /// Lengths, and times from an end to the next start.
-    Drawn(Draw, Draw),
+    Drawn(Box<(Draw, Draw)>),
     /// Start and length of each, the next one last [ticks].
     Recorded(Vec<(u64, u64)>),
 }
@@ -42,13 +42,13 @@ impl Pauses {
             let ticks = |(from_s, length_s): &(f64, f64)| (clock.whole(*from_s), clock.whole(*length_s).max(1));
             let spans: Vec<(u64, u64)> = recorded.spans_s.iter().rev().map(ticks).collect();
             let next = spans.last().map_or(NEVER, |(from, _)| *from);
-            return Self { next, coming: Some(Box::new(Coming::Recorded(spans))), ..none };
+            return Self { next, coming: Some(Coming::Recorded(spans)), ..none };
         }
         let (every, mean) = (clock.ticks(pauses.every_s), clock.ticks(pauses.mean_s));
         let length = Draw::new(seed, Purpose::Pause, replication, &pauses.times.shape(), mean);
         let mut up = Draw::new(seed, Purpose::Up, replication, &Service::Exponential, every);
         let next = up.next();
-        Self { next, coming: Some(Box::new(Coming::Drawn(length, up))), ..none }
+        Self { next, coming: Some(Coming::Drawn(Box::new((length, up)))), ..none }
     }
 
     /// Whether the CPU is away at `now`.
@@ -79,8 +79,9 @@ impl Pauses {
     pub(crate) fn start(&mut self) {
         let Some(coming) = &mut self.coming else { return };
         self.began = self.next;
-        match &mut **coming {
-            Coming::Drawn(length, up) => {
+        match coming {
+            Coming::Drawn(draws) => {
+                let (length, up) = &mut **draws;
                 self.ends = self.began.saturating_add(length.next());
                 self.next = self.ends.saturating_add(up.next().max(1));
             }
