@@ -1,4 +1,4 @@
-//! Network namespaces: their names ([`Spaces`]), their devices ([`Spaces::devices`]), work inside of one ([`inside`]).
+//! Network namespaces: their names ([`Spaces`]), their devices (`Spaces::devices`), work inside of one (`inside`).
 
 use crate::{
     process, procfs,

@@ -262,7 +262,7 @@ pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
     scheme
 }
 
-/// Where the engines compute: in this process, or at the client of a desk ([`super::elsewhere`]).
+/// Where the engines compute: in this process, or at the client of a desk (`super::elsewhere`).
 #[derive(Debug, Clone, Default)]
 pub struct Elsewhere(Option<Arc<OrderQueue>>);
 
