@@ -37,5 +37,5 @@ env \
     LIBBPF_SYS_EXTRA_CFLAGS="-I$c/include -O2" \
     NETCLIFF_REQUIRE_BPF=1 \
     PATH="$(auditable_bin):$PATH" \
-    "${CARGO:-cargo}" "${command[@]}" --release --locked --target "$target" -p netcliff
-install -m 755 "$build/$target/release/netcliff" "$out"
+    "${CARGO:-cargo}" "${command[@]}" --profile dist --locked --target "$target" -p netcliff
+install -m 755 "$build/$target/dist/netcliff" "$out"
