@@ -26,7 +26,7 @@ export interface Opening {
   host: string;
   here: boolean;
   cliff_pps: Figure | null;
-  /** Why it is this run and not the newest, or why there is none. */
+  /** Why the page opens on this run and not on the newest, or why no run can be opened. */
   why: string | null;
 }
 

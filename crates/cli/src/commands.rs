@@ -211,7 +211,7 @@ pub fn refuse_unwritable(path: Option<&Path>) -> anyhow::Result<()> {
     })
 }
 
-/// The same of several: two that are one file are refused, of which only the last would be left.
+/// Like [`refuse_unwritable`], for several files. Refuses two paths to one file, since only the last output would remain.
 pub fn refuse_unwritable_files<'a>(paths: impl IntoIterator<Item = Option<&'a Path>>) -> anyhow::Result<()> {
     let mut files: Vec<PathBuf> = Vec::new();
     for path in paths.into_iter().flatten() {
@@ -388,8 +388,8 @@ pub mod live {
         ) -> anyhow::Result<(mpsc::Sender<T>, Self)> {
             let (to, heard) = mpsc::channel::<T>();
             let write = move || {
-                for told in heard {
-                    let text = format::printable(&text(&told));
+                for interval in heard {
+                    let text = format::printable(&text(&interval));
                     if !text.is_empty() {
                         output::line(json, text, output::missing);
                     }

@@ -25,6 +25,7 @@
 //! | [`ledger`] | [`ledger::Ledger`]: where the packets of a trial went |
 //! | [`mod@watch`] | what `netcliff watch` shows of a moment, and its bottleneck |
 //! | [`warning`] | what works but is probably a mistake |
+//! | [`wide`] | loops compiled for wider vectors, selected at run time |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
 //! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
 //! | [`capture`] | [`Capture`]: recorded packets |
@@ -96,6 +97,7 @@ pub mod tuning;
 pub mod units;
 pub mod warning;
 pub mod watch;
+pub mod wide;
 
 pub use advice::Advice;
 pub use analysis::Analysis;

@@ -36,14 +36,14 @@ pub enum Scheme {
     Polling {
         /// T_poll (s).
         period_s: f64,
-        /// Q: packets a cycle at the most.
+        /// Q: at most this many packets a cycle.
         quota: u64,
     },
     /// The paper's NAPI: interrupt, mask, poll at once; over quota the next poll waits for a tick.
     Napi2007 {
         /// T_poll (s).
         period_s: f64,
-        /// Q: packets a cycle at the most.
+        /// Q: at most this many packets a cycle.
         quota: u64,
     },
     /// Linux NAPI.
@@ -61,7 +61,7 @@ parameter::parameters! {
 /// next round, up to ten of them, then ksoftirqd.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Napi {
-    /// Packets a poll at the most (dev_weight, 64).
+    /// Largest number of packets a poll takes (dev_weight, 64).
     pub weight: u64 = 64 => Count("weight", always),
     /// Packets after which a round takes no further instance (netdev_budget, 300). With one instance next to nothing depends on it.
     pub budget: u64 = 300 => Count("budget", always),

@@ -48,7 +48,7 @@
 //! the same walk for tests). `host::drops::ledger` puts reasons, counters and what the ends know together as a
 //! `core::ledger::Ledger`; `lab::ledger` makes the trial that has it, for `find` (`wire_bench::ledger`), `rfc2544`
 //! (`rfc2544::kernel::ledger`; the tester's namespaces count as far as the tap of a device, where the sink takes
-//! frames) and datagrams of `stream` (`stream::ledger`). Beside the program a ledger reads perf's count of the same
+//! frames) and datagrams of `stream` (`stream::ledger`). In addition a ledger reads perf's count of the same
 //! tracepoint (`drops::witness`, `perf`): what a kernel does not show to programs is named.
 //!
 //! # Changes during a measurement

@@ -92,7 +92,7 @@ impl Spaces {
     /// A namespace by its name below /run/netns, a process or a file; its inode number.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No namespace has that name.
     pub fn find(&mut self, name: &str) -> Result<u64, String> {
         let path = match name {
             name if name.contains('/') => PathBuf::from(name),
@@ -230,7 +230,7 @@ pub(crate) struct Counted {
     pub(crate) tx_dropped: u64,
 }
 
-/// Why namespaces that have names cannot be looked into; `None`: they can, or there are none.
+/// Why named namespaces cannot be entered. `None` if they can, or if no namespace has a name.
 pub fn refusal() -> Option<String> {
     let first = procfs::names(NAMED).into_iter().next()?;
     let error = inside(&Path::new(NAMED).join(&first), || ()).err()?;
@@ -280,7 +280,7 @@ pub(crate) fn inside<T: Send + 'static>(path: &Path, work: impl FnOnce() -> T + 
         Ok(work())
     };
     let thread = thread::Builder::new().name("namespace".into()).spawn(enter)?;
-    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that looked into it ended early")))
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that entered it ended early")))
 }
 
 /// The number that the calling thread's namespace has for another one. Source: net/core/net_namespace.c, rtnl_net_getid.
@@ -327,7 +327,7 @@ fn space_number(_: &Path) -> Option<i32> {
     None
 }
 
-/// The devices of a table of /proc/net/dev; a loopback device that nothing went over is none.
+/// The devices of a table of /proc/net/dev, without a loopback device that carried nothing.
 fn parsed(table: &str) -> Vec<Counted> {
     let device = |line: &str| {
         let (name, columns) = line.split_once(':')?;

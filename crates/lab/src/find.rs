@@ -463,7 +463,7 @@ mod rough {
             number += 1;
             let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
             let observation = bench.observe(&spec, false)?;
-            // Only a starting point: a sender that was held up does not void it, one that did not reach the load does.
+            // Only a starting point: a delayed sender does not void it, one that did not reach the load does.
             let trial =
                 Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
             let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));

@@ -253,7 +253,7 @@ mod of_file {
     use crate::drawing::Drawing;
     use crate::format;
 
-    /// Notes of a measurement beside its figures.
+    /// The notes of a measurement, next to its figures.
     pub(super) struct Lists<'a> {
         /// What was requested and is missing.
         pub not_had: &'a [String],

@@ -3,12 +3,10 @@
 //! The generator is xoshiro256++ in [`LANES`] independent lanes. Logarithm and cosine are plain IEEE arithmetic, so a
 //! stream is the same on every machine, whatever instructions the compiler chose.
 
-mod wide;
-
 use netcliff_core::math::{self, SplitMix64, ln_of_normal as ln};
+use netcliff_core::wide::{Width, Work};
 
 use crate::draw::{SHORT_TICKS, to_short_ticks, to_ticks};
-use wide::{Width, Work};
 
 /// Number of independent generators side by side.
 pub(crate) const LANES: usize = 8;
@@ -152,6 +150,8 @@ struct Exponentials<'a> {
 }
 
 impl Work for Exponentials<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run(self) {
         for chunk in self.out.as_chunks_mut::<LANES>().0 {
@@ -167,6 +167,8 @@ struct ExponentialTicks<'a> {
 }
 
 impl Work for ExponentialTicks<'_> {
+    type Output = ();
+
     #[inline(always)]
     fn run(self) {
         // No exponential exceeds 52 ln 2 = 36.04, so below this mean the short conversion works for all.

@@ -1,8 +1,8 @@
 //! [`Counts`]: counts up to an instant, in whole packets and ticks. [`Histogram`]: latencies in ticks.
 
-use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, PoisonError};
 
-use crate::spare::Spare;
+use serde::{Deserialize, Serialize};
 
 /// The activities of the CPU, in the order of [`Counts::cpu`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -353,6 +353,33 @@ impl Pool {
             seen += *count as f64;
         }
         Some(found)
+    }
+}
+
+/// Unused lists of one kind, from any thread, so that one replication reuses the memory of another. Their number is limited. Fresh pages for each
+/// replication take a noticeable part of a short one's time (measured on figure 7 as a whole: tests/sim/speed.rs).
+#[derive(Debug)]
+pub(crate) struct Spare<T> {
+    kept: Mutex<Vec<Vec<T>>>,
+    most: usize,
+}
+
+impl<T> Spare<T> {
+    pub(crate) const fn new(most: usize) -> Self {
+        Self { kept: Mutex::new(Vec::new()), most }
+    }
+
+    /// Takes a list with the content that it was left with.
+    pub(crate) fn take(&self) -> Option<Vec<T>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Leaves a list with the content that the next user expects.
+    pub(crate) fn keep(&self, list: Vec<T>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < self.most {
+            kept.push(list);
+        }
     }
 }
 

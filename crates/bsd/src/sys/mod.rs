@@ -122,7 +122,7 @@ pub mod statfs {
     pub const TMPFS_MAGIC: FsType = FsType(-1);
     pub const HUGETLBFS_MAGIC: FsType = FsType(-1);
 
-    /// A file system: none is told.
+    /// The type of a file system: never reported here.
     #[derive(Debug, Clone, Copy)]
     pub struct Statfs(Infallible);
 

@@ -379,7 +379,7 @@ fn link(text: &str) -> Result<f64, String> {
     if bps > 0.0 { Ok(bps) } else { Err("expected more than 0, such as 10Gbit/s".into()) }
 }
 
-/// A pace; `None` for 0, which is none, as iperf3 has it.
+/// A pace. `None` for 0, which means unpaced, as in iperf3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace(pub Option<u64>);
 

@@ -25,7 +25,7 @@ parameter::parameters! {
 struct Polled {
     /// T_poll: time between polls (s).
     pub period_s: f64 = PERIOD_S => Time("period", always),
-    /// Q: packets a poll at the most.
+    /// Q: at most this many packets a poll.
     pub quota: u64 = QUOTA => Count("quota", always),
 }
 }

@@ -25,7 +25,7 @@ pub enum FrameSizes {
     File(String),
     /// (bytes, weight): what a file turns into.
     Mixture(Vec<(u32, f64)>),
-    /// The same of a capture.
+    /// The sizes of a capture's packets.
     Captured(Arc<CapturedSizes>),
 }
 

@@ -239,7 +239,7 @@ pub mod scheme {
         /// Settings in force that no scheme holds, or that the driver does not report.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub why: Option<String>,
-        /// What the device may do beside the scheme, where its driver does not report that.
+        /// What the device may do besides the scheme, if its driver does not report that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub beside: Option<String>,
     }

@@ -122,7 +122,7 @@ pub(super) const UNREAD: Driver = Driver {
     queue_counters: &[],
 };
 
-/// A word's times (us): at the most, under the smallest frames.
+/// A word's times (us): the longest, under the smallest frames.
 const fn word(value: u32, most_us: u32, small_frames_us: u32, one_length: Option<OneLength>) -> AdaptiveWord {
     AdaptiveWord { value, most_us, small_frames_us, one_length }
 }

@@ -216,10 +216,10 @@ impl Predictor {
     }
 }
 
-/// Times (s) by the loads (pps) of the trials that told them.
+/// Times (s) estimated from trials, by the load (pps) of the trial.
 pub type ByLoad = Vec<(f64, f64)>;
 
-/// What trials told of when interrupts come.
+/// When interrupts come, as estimated from trials.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Interrupt latencies; empty: the host's at every load.
@@ -231,7 +231,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Adds what further trials told.
+    /// Adds the estimates of further trials.
     pub fn extend(&mut self, further: Self) {
         self.latencies.extend(further.latencies);
         self.gap_lates.extend(further.gap_lates);

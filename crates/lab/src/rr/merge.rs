@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::several;
 use super::{Cost, HostCost, HostCpus, HostTicks, OneWay, Receive, Report, ThreadCost};
-use crate::cpus;
 use crate::hosts::{BUSY, STEAL};
+use crate::repeats;
 
 /// One repeat's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -157,22 +157,22 @@ fn each(repeats: &[Report], figure: impl Fn(&Cost) -> Option<f64>) -> Option<f64
 pub(super) fn host_cpus(repeats: &[Report]) -> HostCpus {
     let exact = |host: fn(&Cost) -> Option<&HostCost>| {
         let splits = repeats.iter().filter_map(|report| host(&report.cost)).flat_map(|host| &host.split);
-        cpus::exactly(splits.filter(|split: &&CpuSplit| split.method == Method::Ebpf))
+        repeats::exactly(splits.filter(|split: &&CpuSplit| split.method == Method::Ebpf))
     };
     let found = HostCpus {
-        system: cpus::by_ticks(repeats.iter().flat_map(|report| &report.ticks.near)),
-        far_system: cpus::by_ticks(repeats.iter().flat_map(|report| &report.ticks.far)),
+        system: repeats::by_ticks(repeats.iter().flat_map(|report| &report.ticks.near)),
+        far_system: repeats::by_ticks(repeats.iter().flat_map(|report| &report.ticks.far)),
         exact: exact(|cost| cost.client_host.as_ref()),
         far_exact: exact(|cost| cost.server_exact.as_ref()),
         cpu_methods: Vec::new(),
     };
     let had = [
-        (cpus::SYSTEM, !found.system.is_empty()),
-        (cpus::FAR_SYSTEM, !found.far_system.is_empty()),
-        (cpus::EXACT, !found.exact.is_empty()),
-        (cpus::FAR_EXACT, !found.far_exact.is_empty()),
+        (repeats::SYSTEM, !found.system.is_empty()),
+        (repeats::FAR_SYSTEM, !found.far_system.is_empty()),
+        (repeats::EXACT, !found.exact.is_empty()),
+        (repeats::FAR_EXACT, !found.far_exact.is_empty()),
     ];
-    let methods = had.into_iter().filter(|(_, had)| *had).map(|(method, _)| cpus::told(method));
+    let methods = had.into_iter().filter(|(_, had)| *had).map(|(method, _)| repeats::method(method));
     HostCpus { cpu_methods: methods.collect(), ..found }
 }
 

@@ -14,8 +14,8 @@ use netcliff_core::{Fingerprint, units};
 use netcliff_host::cpu::Method as CpuMethod;
 use netcliff_wire::transfer::{End, Flow, Followed, Window, hardware};
 
-use crate::cpus;
 use crate::hosts::Fingerprints;
+use crate::repeats;
 use crate::repeats::known;
 
 use super::many;
@@ -91,15 +91,15 @@ fn cpu_methods(options: &StreamOptions, far: &Far<'_>, meters: &Meters, configs:
     if options.template.shared_threads().is_some() {
         ends += "; a thread's time is divided evenly among its flows with an open window";
     }
-    let mut methods = vec![("ends".to_owned(), ends), cpus::told(cpus::SYSTEM)];
+    let mut methods = vec![("ends".to_owned(), ends), repeats::method(repeats::SYSTEM)];
     if !far.is_this_host() {
-        methods.push(cpus::told(cpus::FAR_SYSTEM));
+        methods.push(repeats::method(repeats::FAR_SYSTEM));
     }
     if meters.method() == Some(CpuMethod::Ebpf) {
-        methods.push(cpus::told(cpus::EXACT));
+        methods.push(repeats::method(repeats::EXACT));
     }
     if configs.iter().flat_map(|config| &config.repeats).any(|repeat| !far_splits(repeat).is_empty()) {
-        methods.push(cpus::told(cpus::FAR_EXACT));
+        methods.push(repeats::method(repeats::FAR_EXACT));
     }
     methods
 }

@@ -2,7 +2,7 @@
 //!
 //! Every trial is exact: no packet is unexplained. Some kernels do not run the tracer's program at each drop
 //! (docs/accuracy.md); those drops are a row of their own, and where a counter of the router knows the place, it has to
-//! agree with that row to the packet. `NETCLIFF_PROVOKED_TRIALS=60` makes so many of each kind and prints what was
+//! agree with that row to the packet. `NETCLIFF_PROVOKED_TRIALS=60` makes 60 of each kind and prints what was
 //! counted; `NETCLIFF_PROVOKED_ONLY="no route"` only the kinds whose name has these words.
 
 use std::io::Write as _;

@@ -1,43 +1,11 @@
-//! The same loops compiled for wider vectors, chosen at run time. Rust never fuses multiplication and addition by itself, and sums keep their order, so
-//! that every version gives the same bits; a test compares them. (`netcliff-sim` has the same for its random numbers.)
+//! Sums of the chains' rows, eight values at once, for [`netcliff_core::wide`].
 
-/// Work that gains from wide vectors; `run` and what it calls in its loops must be `#[inline(always)]`.
-pub trait Work {
-    /// What it gives.
-    type Output;
-    /// Does it.
-    fn run(self) -> Self::Output;
-}
+use netcliff_core::wide::Width;
+pub use netcliff_core::wide::Work;
 
 /// Does the work with the widest vectors of this machine.
 pub fn run<W: Work>(work: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-        {
-            // SAFETY: this machine has the features.
-            return unsafe { run_avx512(work) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
-            return unsafe { run_avx2(work) };
-        }
-    }
-    work.run()
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn run_avx2<W: Work>(work: W) -> W::Output {
-    work.run()
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-fn run_avx512<W: Work>(work: W) -> W::Output {
-    work.run()
+    Width::detect().run(work)
 }
 
 /// The sum, eight at once.
@@ -85,11 +53,8 @@ mod tests {
         let values: Vec<f64> = (1..300).map(|at| 1.0 / f64::from(at)).collect();
         for length in 0..values.len() {
             let both = || Both(&values[..length], &values[values.len() - length..]);
-            assert_eq!(run(both()), both().run(), "{length}");
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: this machine has the features.
-                assert_eq!(unsafe { run_avx2(both()) }, both().run(), "{length}");
+            for width in Width::all() {
+                assert_eq!(width.run(both()), both().run(), "{length} {width:?}");
             }
         }
     }

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::SocketCounts;
-use crate::spare::Spare;
-use crate::tally::{Counts, Histogram};
+use crate::tally::{Counts, Histogram, Spare};
 
 /// Number of cells of a replication, which have equal numbers of arrivals. There is a mark before the first cell,
 /// between cells, and after the last. Each cell is an observation for MSER-5, which so has a hundred batches whatever

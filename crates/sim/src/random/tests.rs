@@ -81,3 +81,38 @@ fn exponentials_and_normals_have_their_moments() {
     assert!((sum / n).abs() < 4.0 / n.sqrt());
     assert!((square / n - 1.0).abs() < 4.0 * (2.0 / n).sqrt());
 }
+
+/// Fills 1000 blocks of a stream with each instruction set of this machine, and compares their bits with those of
+/// the base version.
+fn same_bits(fill: impl Fn(&mut Stream, &mut [u64; BLOCK])) {
+    let of = |width| {
+        let mut stream = Stream { width, ..Stream::new(3, Purpose::Gap, 0) };
+        let mut block = [0; BLOCK];
+        let mut bits = Vec::new();
+        for _ in 0..1000 {
+            fill(&mut stream, &mut block);
+            bits.extend(block);
+        }
+        bits
+    };
+    let base = of(Width::BASE);
+    for width in Width::all() {
+        assert!(of(width) == base, "{width:?}");
+    }
+}
+
+#[test]
+fn exponentials_have_the_same_bits_at_all_widths() {
+    same_bits(|stream, bits| {
+        let mut block = [0.0; BLOCK];
+        stream.exponential(&mut block);
+        *bits = block.map(f64::to_bits);
+    });
+}
+
+#[test]
+fn ticks_are_the_same_at_all_widths() {
+    for mean in [0.3, 5e6, 1e13, 1e17] {
+        same_bits(|stream, ticks| stream.exponential_ticks(mean, ticks));
+    }
+}

@@ -131,7 +131,7 @@ struct Opening {
     /// Whether it is of this machine.
     here: bool,
     cliff_pps: Option<Figure>,
-    /// Why it is this run and not the newest, or why there is none.
+    /// Why the page opens on this run and not on the newest, or why no run can be opened.
     why: Option<String>,
 }
 

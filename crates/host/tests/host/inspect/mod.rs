@@ -22,7 +22,7 @@ mod live {
     };
     use netcliff_testkit::{Need, has};
 
-    /// A veth with two queues in a namespace of its own; None, told on the terminal, without the rights.
+    /// A veth with two queues in a namespace of its own; `None`, reported on the terminal, without the rights.
     pub fn bed() -> Option<(tempfile::TempDir, HostLock, Testbed)> {
         if !has(Need::Netns) {
             return None;

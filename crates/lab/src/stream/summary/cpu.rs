@@ -9,7 +9,7 @@ use netcliff_wire::transfer::hardware::Hardware;
 use netcliff_wire::transfer::{End, Flow, Window};
 
 use super::{Repeat, summed};
-use crate::cpus;
+use crate::repeats;
 
 pub(super) fn end_cpu(repeats: &[Repeat], end: fn(&Flow) -> &End) -> EndCpu {
     let used_s = |window: &Window| window.cpu.user_s + window.cpu.system_s;
@@ -65,7 +65,7 @@ fn us_per_kib_of(repeat: &Repeat, ticks: Ticks) -> Option<f64> {
 }
 
 pub(super) fn system(repeats: &[Repeat], ticks: Ticks) -> Vec<CpuRow> {
-    cpus::by_ticks(repeats.iter().flat_map(ticks))
+    repeats::by_ticks(repeats.iter().flat_map(ticks))
 }
 
 /// The exact split of a host in one repeat.
@@ -80,5 +80,5 @@ pub(super) fn far_splits(repeat: &Repeat) -> &[CpuSplit] {
 }
 
 pub(super) fn exact(repeats: &[Repeat], splits: Splits) -> Vec<ExactRow> {
-    cpus::exactly(repeats.iter().flat_map(splits))
+    repeats::exactly(repeats.iter().flat_map(splits))
 }

@@ -38,7 +38,7 @@ const COMING_DOWN: usize = 16;
 
 impl<'a> Laws<'a> {
     /// `packets`: the most that an excursion begins with; `laws`: how many will be asked for; `beyond`: operations that the solution takes
-    /// besides where an excursion has so many services. None as soon as the budget cannot last for both.
+    /// also if an excursion has that number of services. `None` as soon as the budget cannot last for both.
     pub fn new(
         excursion: &'a Excursion,
         stage: usize,

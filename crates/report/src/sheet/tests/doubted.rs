@@ -182,7 +182,7 @@ fn the_ledgers_trial_goes_before_the_simulation() {
         said.starts_with("Receive livelock: at twice the cliff 21.7 %") && said.contains("112 ns a drop"),
         "{said}"
     );
-    // The row beside the sentence has the same share, of results of earlier versions too; so has JSON of a run of this one.
+    // The row next to the sentence has the same share, of results of earlier versions too; so has JSON of a run of this one.
     assert_eq!(at_twice(&one)[0].cells[2].as_ref().unwrap().value, "21.7 %");
     assert!(!not_had(&one).iter().any(|group| group.figures.iter().any(|figure| figure == "livelock.wire")));
     one.livelock.wire = one.delivered_in_ledger();

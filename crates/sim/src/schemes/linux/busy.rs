@@ -7,7 +7,7 @@ use crate::machine::{Machine, Watch};
 
 /// BUSY_POLL_BUDGET: largest number of packets per busy poll.
 const BUDGET: u64 = 8;
-/// Number of idle busy polls before an arrival that are simulated. After so many, the start of the first no longer
+/// Number of idle busy polls before an arrival that are simulated. After that number, the start of the first no longer
 /// matters, unless their times are all multiples of one value. Constant times are computed exactly.
 const KEPT: u64 = 100;
 /// Skipping fewer polls than this is not worth it, and would change the random numbers of every run.

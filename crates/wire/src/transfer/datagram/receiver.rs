@@ -17,7 +17,7 @@ use crate::transfer::uring::Multishot;
 
 /// Number of sequence numbers remembered.
 const TRACKED: usize = 1 << 20;
-/// A number at or above this does not count datagrams: no flow sends so many. It belongs to a repeated proof of the
+/// A number at or above this does not count datagrams: no flow sends that many. It belongs to a repeated proof of the
 /// token.
 const MOST_SEQUENCE: u64 = 1 << 48;
 /// Time that a receiver waits before it checks whether the sender has finished (ns).
