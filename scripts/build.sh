@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target="${CARGO_TARGET_DIR:-target}"
 [[ ! -e "$target/release/netcliff" ]] || exec scripts/cargo.sh build --release -p netcliff
 
-echo "build: compiling netcliff and its libraries; about 5 minutes on two CPUs" >&2
+echo "build: compiling netcliff and its libraries; about 4 minutes on two CPUs" >&2
 # A terminal has cargo's own progress bar; a log has a line each half minute.
 if [[ ! -t 2 ]]; then
     (

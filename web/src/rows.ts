@@ -46,14 +46,14 @@ export const SCHEME_PARAMETERS = {
   },
   polling: {
     period: { kind: "time", value: "20us", help: "time between polls" },
-    quota: { kind: "count", value: "3", help: "packets a poll at the most" },
+    quota: { kind: "count", value: "3", help: "at most this many packets a poll" },
   },
   "napi-2007": {
     period: { kind: "time", value: "20us", help: "time between polls" },
-    quota: { kind: "count", value: "3", help: "packets a poll at the most" },
+    quota: { kind: "count", value: "3", help: "at most this many packets a poll" },
   },
   napi: {
-    weight: { kind: "count", value: "64", help: "packets a poll at the most (dev_weight, 64)" },
+    weight: { kind: "count", value: "64", help: "largest number of packets a poll takes (dev_weight, 64)" },
     budget: { kind: "count", value: "300", help: "packets after which a round takes no further instance (netdev_budget, 300). With one instance next to nothing depends on it" },
     budget_time: { kind: "time", value: "2ms", help: "time after which a round takes no further instance (netdev_budget_usecs). As `budget`" },
     gro_normal_batch: { kind: "count", value: "1", help: "packets that a device's poll gathers before the protocols have them, at the most (net.core.gro_normal_batch, 8): what is left is handed on when the poll completes, after its last look at the ring (`gro_normal_one`, `napi_complete_done`). 1: each at once" },
