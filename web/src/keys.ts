@@ -87,7 +87,7 @@ const SLIDERS: Record<string, Record<string, [string, number, number, string?]>>
   coalesce: { frames: ["Frames", 1, 256], usecs: ["usecs", 1e-6, 10e-3] },
   hybrid: {
     period: ["Period", 1e-6, 10e-3, "time between polls, above the rate at which polling starts"],
-    quota: ["Quota", 1, 1024, "packets a poll at the most"],
+    quota: ["Quota", 1, 1024, "at most this many packets a poll"],
   },
 };
 
