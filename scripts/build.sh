@@ -9,7 +9,8 @@ echo "build: compiling netcliff and its libraries; about 4 minutes on two CPUs" 
 # A terminal has cargo's own progress bar; a log has a line each half minute.
 if [[ ! -t 2 ]]; then
     (
-        while sleep 30; do
+        # The pause outlives this script: it must not hold the log open.
+        while sleep 30 >/dev/null 2>&1; do
             printf 'build: %s libraries compiled after %s s\n' \
                 "$(find "$target/release/deps" -name '*.rlib' 2>/dev/null | wc -l)" "$SECONDS" >&2
         done

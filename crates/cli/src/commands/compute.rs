@@ -238,7 +238,7 @@ pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -
     point_and_origin(args, rate, store).map(|(point, _)| point)
 }
 
-/// The same with where its costs are from.
+/// Like [`point`], with the origin of its costs.
 fn point_and_origin(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<(Point, Origin)> {
     let for_people = !(args.json || output::to_stdout(&args.csv));
     let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people)?;
