@@ -3,8 +3,8 @@
 # tree stands in scripts/measured.txt; --record writes it (make measure does, when all of it passed).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-parts=(crates/wire crates/host/src/cpu crates/host/src/testbed crates/host/bpf crates/lab/src/find crates/lab/src/calibrate crates/lab/src/rfc2544 crates/lab/src/rig
-    crates/lab/src/trial crates/cli/tests/cli/find.rs crates/cli/tests/cli/rfc2544.rs)
+parts=(crates/packets crates/remote crates/trial crates/find crates/mlrsearch crates/rfc2544 crates/transfer crates/host/src/cpu crates/host/src/testbed crates/host/bpf
+    crates/cli/tests/cli/find.rs crates/cli/tests/cli/rfc2544.rs)
 hash="$(git ls-files -s -- "${parts[@]}" | sha256sum | cut -d' ' -f1)"
 if [[ "${1:-}" == --record ]]; then
     echo "$hash" >scripts/measured.txt

@@ -13,5 +13,5 @@ NETCLIFF_PROVOKED_TRIALS=${TRIALS:-50} scripts/cargo.sh test -p netcliff-host --
     | grep -E 'trials,|test result' | tee "$into/provoked.txt"
 
 # shellcheck disable=SC2086 # several loads
-scripts/cargo.sh run --release -p netcliff-lab --example ledger_cost -- "${PAIRS:-30}" "${SECONDS_A_TRIAL:-1}" ${LOADS:-300000 900000} \
+scripts/cargo.sh run --release -p netcliff-trial --example ledger_cost -- "${PAIRS:-30}" "${SECONDS_A_TRIAL:-1}" ${LOADS:-300000 900000} \
     | tee "$into/cost.csv"

@@ -1,6 +1,6 @@
 """Compares MLRsearch decisions with those of the PyPI package MLRsearch 1.2.1 on the same recorded trials.
 
-    cargo run -p netcliff-lab --example searches trials > trials.jsonl
+    cargo run -p netcliff-mlrsearch --example searches trials > trials.jsonl
     python3 -m venv venv && venv/bin/pip install MLRsearch==1.2.1
     venv/bin/python decisions.py trials.jsonl
 

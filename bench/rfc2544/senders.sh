@@ -14,7 +14,7 @@ set -eu
 rounds=${1:-3}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 if [ -z "${FLAT_OUT:-}" ]; then
-    (cd "$here/../.." && cargo build --release --locked -p netcliff-wire --example flat_out) >&2
+    (cd "$here/../.." && cargo build --release --locked -p netcliff-rfc2544 --example flat_out) >&2
     FLAT_OUT=${CARGO_TARGET_DIR:-$here/../../target}/release/examples/flat_out
 fi
 work=$(mktemp -d)

@@ -14,11 +14,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use libfuzzer_sys::fuzz_target;
-use netcliff_wire::control::Limits;
-use netcliff_wire::control::agent::{Event, Log, Settings, serve_pipes};
-use netcliff_wire::control::far::{Context, FarEnd, Kind};
-use netcliff_wire::control::key::Key;
-use netcliff_wire::control::stream::Stream;
+use netcliff_remote::control::Limits;
+use netcliff_remote::control::agent::{Event, Log, Settings, serve_pipes};
+use netcliff_remote::control::far::{Context, FarEnd, Kind};
+use netcliff_remote::control::key::Key;
+use netcliff_remote::control::stream::Stream;
 use serde_json::Value;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);

@@ -2,14 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use netcliff_lab::find::far::FindKind;
-use netcliff_wire::control::far::{Context, Kind};
-use netcliff_wire::control::key::Token;
-use netcliff_wire::generator::RateLimits;
-use netcliff_wire::load::{LoadKind, Permission};
-use netcliff_wire::rr::RrKind;
-use netcliff_wire::thread::Priority;
-use netcliff_wire::transfer::TransferKind;
+use netcliff_find::far::FindKind;
+use netcliff_packets::generator::RateLimits;
+use netcliff_packets::thread::Priority;
+use netcliff_remote::control::far::{Context, Kind};
+use netcliff_remote::control::key::Token;
+use netcliff_remote::load::{LoadKind, Permission};
+use netcliff_transfer::bulk::TransferKind;
+use netcliff_transfer::exchange::RrKind;
 use serde_json::{Value, json};
 
 use crate::bytes::Bytes;

@@ -11,16 +11,24 @@ find_cargo
 declare -A may_use=(
     [netcliff-bsd]=""
     [netcliff-core]=""
+    [netcliff-stats]="netcliff-core"
+    [netcliff-mlrsearch]="netcliff-core netcliff-stats"
     [netcliff-model]="netcliff-core"
     [netcliff-sim]="netcliff-core"
     [netcliff-host]="netcliff-core netcliff-bsd"
-    [netcliff-wire]="netcliff-core netcliff-host netcliff-bsd"
-    [netcliff-lab]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire netcliff-bsd"
-    [netcliff-report]="netcliff-core netcliff-lab"
-    [netcliff]="netcliff-core netcliff-model netcliff-sim netcliff-host netcliff-wire netcliff-lab netcliff-report netcliff-bsd"
+    [netcliff-packets]="netcliff-core netcliff-host netcliff-bsd"
+    [netcliff-remote]="netcliff-core netcliff-host netcliff-packets netcliff-bsd"
+    [netcliff-trial]="netcliff-core netcliff-stats netcliff-host netcliff-packets netcliff-remote netcliff-bsd"
+    [netcliff-find]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-bsd"
+    [netcliff-rfc2544]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-host netcliff-packets netcliff-trial netcliff-find netcliff-bsd"
+    [netcliff-transfer]="netcliff-core netcliff-stats netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-bsd"
+    [netcliff-lab]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-bsd"
+    [netcliff-care]="netcliff-core netcliff-stats netcliff-model netcliff-sim netcliff-host netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab"
+    [netcliff-report]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-rfc2544 netcliff-transfer netcliff-lab"
     [netcliff-testkit]=""
     [netcliff-wasm]="netcliff-core netcliff-model netcliff-sim"
     [netcliff-python]="netcliff-core netcliff-model netcliff-sim netcliff-lab"
+    [netcliff]="netcliff-bsd netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab netcliff-care netcliff-report"
 )
 
 # arrows EDGE_KINDS: prints "user used" for each direct use of one workspace crate by another, and "crate -" for

@@ -37,9 +37,9 @@ use netcliff_host::process;
 use netcliff_host::testbed::{self, Permission};
 use netcliff_lab::costs::{self, Costs, Found, Origin};
 use netcliff_lab::inputs;
-use netcliff_lab::rig::LEAST_MOST_PPS;
 use netcliff_lab::store::{self, Store};
 use netcliff_report as report;
+use netcliff_trial::rig::LEAST_MOST_PPS;
 
 use crate::args::{Meter, StoreArgs};
 use crate::output;
@@ -311,10 +311,12 @@ pub mod headroom {
     use std::time::Duration;
 
     use anyhow::Context;
+    use netcliff_care::headroom;
+    use netcliff_find as find;
     use netcliff_host::inspect::{Inspection, Port};
     use netcliff_host::inventory::Inventory;
     use netcliff_host::watch::Look;
-    use netcliff_lab::{costs, find, headroom};
+    use netcliff_lab::costs;
     use netcliff_report as report;
 
     use super::{now_unix_s, store_path};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use netcliff_core::{Record, units};
-use netcliff_lab::find::Observer;
+use netcliff_find::Observer;
 use netcliff_lab::store::Store;
 use serde_json::json;
 

@@ -95,6 +95,7 @@ pub mod stream;
 pub mod traffic;
 pub mod tuning;
 pub mod units;
+pub mod verdict;
 pub mod warning;
 pub mod watch;
 pub mod wide;

@@ -197,6 +197,24 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!items.is_empty()).then(|| joined(items))
 }
 
+/// More facts than these are not named one by one.
+const NAMED: usize = 5;
+
+/// A sentence if a run continues under other conditions than it began under; None if they are the same.
+pub fn changed_meanwhile(before: &Fingerprint, now: &Fingerprint) -> Option<String> {
+    let changed = before.diff(now);
+    let shown = |(name, from, to): &(&str, Option<&str>, Option<&str>)| {
+        format!("{name}: {} -> {}", from.unwrap_or("none"), to.unwrap_or("none"))
+    };
+    let named: Vec<String> = changed.iter().take(NAMED).map(shown).collect();
+    let more = match changed.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let why = "the host is not as it was when the run began, so that its repeats may differ";
+    (!changed.is_empty()).then(|| format!("{why}: {}{more}", named.join("; ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,5 +279,24 @@ mod tests {
         nic.index = 99;
         nic.mac = Some("02:00:00:00:00:01".into());
         assert_eq!(of_host(&host(), &[veth()]), of_host(&other, &[nic]));
+    }
+
+    fn facts(pairs: &[(&str, &str)]) -> Fingerprint {
+        Fingerprint { facts: pairs.iter().map(|(name, fact)| ((*name).to_owned(), (*fact).to_owned())).collect() }
+    }
+
+    #[test]
+    fn what_changed_meanwhile_is_named() {
+        let before = facts(&[("kernel.release", "6.1"), ("cpu.governor", "powersave")]);
+        assert_eq!(changed_meanwhile(&before, &before), None);
+        let said = changed_meanwhile(&before, &facts(&[("kernel.release", "6.18")])).expect("two facts");
+        assert!(
+            said.contains("kernel.release: 6.1 -> 6.18") && said.contains("cpu.governor: powersave -> none"),
+            "{said}"
+        );
+        let names: Vec<String> = (0..NAMED + 2).map(|fact| format!("sysctl.{fact}")).collect();
+        let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1")).collect();
+        let said = changed_meanwhile(&facts(&[]), &facts(&many)).expect("seven facts");
+        assert!(said.ends_with("and 2 more"), "{said}");
     }
 }

@@ -32,7 +32,7 @@
 //! thread and always says which.
 //!
 //! `host::testbed::vm` boots a guest of QEMU with a NIC that a real driver drives; this program is its only one and
-//! serves as `netcliff agent --stdio` by a virtio port (`cli::commands::guest`), and `lab::find::of` drives it as
+//! serves as `netcliff agent --stdio` by a virtio port (`cli::commands::guest`), and `find::of` drives it as
 //! any other host. The NIC's wire is a tap in an anonymous namespace. QEMU gets its initramfs, tap and sockets as
 //! descriptors and dies with the thread that started it, so that no name stays. Experiments with `[[device]]`
 //! (`cli::commands::run::device`) and `advise --try` ask such a guest for settings and loads as checks of one `find`
@@ -46,7 +46,7 @@
 //! kernel's BTF and places from its symbols, and has the rules of what to do. A filter (`core::filter`, tcpdump's
 //! language, pure) is compiled to steps that the programs walk over the words of a header (`bpf/skb.h`; `core` has
 //! the same walk for tests). `host::drops::ledger` puts reasons, counters and what the ends know together as a
-//! `core::ledger::Ledger`; `lab::ledger` makes the trial that has it, for `find` (`wire_bench::ledger`), `rfc2544`
+//! `core::ledger::Ledger`; `trial::ledger` makes the trial that has it, for `find` (`wire_bench::ledger`), `rfc2544`
 //! (`rfc2544::kernel::ledger`; the tester's namespaces count as far as the tap of a device, where the sink takes
 //! frames) and datagrams of `stream` (`stream::ledger`). In addition a ledger reads perf's count of the same
 //! tracepoint (`drops::witness`, `perf`): what a kernel does not show to programs is named.
@@ -54,10 +54,10 @@
 //! # Changes during a measurement
 //!
 //! `host::ground` hears from the kernel (rtnetlink, device events) when a device, an address or a CPU changes;
-//! `lab::stand` asks it after each transfer, test and trial, together with the threads that were moved off their CPU
-//! (`wire::thread::astray`). A change makes the result partial and is named. In the end the devices and addresses
+//! `trial::stand` asks it after each transfer, test and trial, together with the threads that were moved off their CPU
+//! (`packets::thread::astray`). A change makes the result partial and is named. In the end the devices and addresses
 //! are also read as they are, under the kernel's lock of all devices, so that a change is not missed because the
-//! kernel had not reported it yet. An agent watches its own host for its client (`wire::ground`, a service that an
+//! kernel had not reported it yet. An agent watches its own host for its client (`remote::ground`, a service that an
 //! older one does not offer: the report then says that the far end was not watched).
 
 // Names of Linux that another system lacks, each refused there.

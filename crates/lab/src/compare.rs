@@ -3,7 +3,7 @@
 //! `read` turns whatever netcliff wrote (a run of the store, or a file of its JSON) into a [`Measured`]: points, each with
 //! the figures its kind of run has (`kinds`). [`compare`] is pure: two of them in, a [`Comparison`] out: `rows` tests the
 //! figures that both have, `context` says what else differs. The statistics and why they are these:
-//! [`crate::stats::contrast`].
+//! [`netcliff_stats::contrast`].
 
 mod context;
 mod gate;
@@ -18,7 +18,7 @@ mod tests;
 use netcliff_core::Provenance;
 use serde::Serialize;
 
-use crate::stats::CONFIDENCE;
+use netcliff_stats::CONFIDENCE;
 
 pub use context::Change;
 pub use gate::{Gate, Outcome, Standing};

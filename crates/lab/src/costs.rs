@@ -13,8 +13,9 @@ use netcliff_core::{EngineKind, Figure, Finding, Host, Latency, Napi, Scheme, Tr
 use netcliff_host::inventory::Inventory;
 use netcliff_model::ModelEngine;
 
+use crate::inputs;
 use crate::store::{Store, StoreError};
-use crate::{find, inputs};
+use netcliff_find as find;
 
 pub use choice::{unfit, unusual};
 
@@ -47,7 +48,7 @@ pub struct Found {
     /// The whole finding, with what speaks against relying on it.
     pub finding: Box<Finding>,
     /// The model's latencies by step of the load, as `headroom` computes them.
-    pub(crate) latencies: Arc<Mutex<BTreeMap<i32, Option<Latency>>>>,
+    pub latencies: Arc<Mutex<BTreeMap<i32, Option<Latency>>>>,
 }
 
 impl Found {
@@ -75,9 +76,11 @@ impl Found {
         })
     }
 
-    /// Of 64-byte frames, with nothing measured but its costs.
-    #[cfg(test)]
-    pub(crate) fn bare(run: i64, calibration: Calibration) -> Self {
+    /// A finding of 64-byte frames with nothing measured but its costs: for tests.
+    ///
+    /// # Panics
+    /// `calibration` has no costs.
+    pub fn bare(run: i64, calibration: Calibration) -> Self {
         let finding = blank(calibration, netcliff_core::Scheme::Ideal);
         Self::of_run(run, &finding).expect("it has costs")
     }

@@ -6,11 +6,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::forwarding::ForwardingReport;
-use crate::rfc2544::report::Rfc2544Report;
-use crate::rr::{RrRecord, RrRun};
 use crate::store::{RunSummary, Store, StoreError, has_records};
-use crate::transfers::TransferReport;
+use netcliff_rfc2544::forwarding::ForwardingReport;
+use netcliff_rfc2544::report::Rfc2544Report;
+use netcliff_transfer::experiments::TransferReport;
+use netcliff_transfer::rr::{RrRecord, RrRun};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq)]

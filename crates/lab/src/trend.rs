@@ -12,8 +12,8 @@ use netcliff_core::Fingerprint;
 use serde::Serialize;
 
 use crate::compare::{Better, Class, Measured, Quantity, ReadError, Source};
-use crate::stats::CONFIDENCE;
 use crate::store::{RunSummary, Store, StoreError};
+use netcliff_stats::CONFIDENCE;
 
 /// Runs below which no change can be shown at the usual level: of 8 values 2 of 70 divisions are as clear as the clearest.
 pub const FEWEST_RUNS: usize = 8;

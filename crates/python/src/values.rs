@@ -4,7 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use netcliff_core as core;
 use netcliff_core::{Arrivals, Flows, FrameSizes, Load, units};
-use netcliff_lab::{costs, inputs, store};
+use netcliff_lab::costs;
+use netcliff_lab::inputs;
+use netcliff_lab::store;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

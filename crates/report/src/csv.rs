@@ -5,8 +5,8 @@ mod rfc2544;
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::roofline::{PARTS, Roofline};
 use netcliff_core::{Record, Slice, measure};
-use netcliff_lab::forwarding::{Bound, ForwardingReport};
-use netcliff_lab::transfers::TransferReport;
+use netcliff_rfc2544::forwarding::{Bound, ForwardingReport};
+use netcliff_transfer::experiments::TransferReport;
 
 use crate::format;
 

@@ -12,7 +12,7 @@ pub(crate) mod experiment;
 mod finding;
 
 use netcliff_core::Finding;
-use netcliff_lab::transfers::TransferReport;
+use netcliff_transfer::experiments::TransferReport;
 
 use crate::plot::{Bars, Plot};
 

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use netcliff_host::testbed::netns;
-use netcliff_lab::rig::LinkOptions;
+use netcliff_trial::rig::LinkOptions;
 
 use super::numbers::whole;
 use crate::output;

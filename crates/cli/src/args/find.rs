@@ -8,10 +8,10 @@ use super::numbers;
 use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::{Choice, units};
+use netcliff_find::{CheckSetup, Idle};
 use netcliff_host::testbed::vm::Model;
-use netcliff_lab::find::{CheckSetup, Idle};
-use netcliff_lab::rig::{MOST_QUEUES, Place};
-use netcliff_wire::schedule::Arrivals;
+use netcliff_packets::schedule::Arrivals;
+use netcliff_trial::rig::{MOST_QUEUES, Place};
 
 /// `netcliff find`.
 #[derive(Debug, Args)]

@@ -8,10 +8,10 @@ use super::wait::WaitArgs;
 use clap::{Args, ValueEnum};
 use netcliff_core::{Choice, units};
 use netcliff_host::testbed::forward::Forwarding;
-use netcliff_lab::rfc2544::search::asked::Asked;
-use netcliff_lab::rfc2544::settings::{FrameSize, MOST_SEARCHES, SearchBy};
-use netcliff_wire::forward::port::{ReceiveBy, SendBy};
-use netcliff_wire::forward::stamps::Stamps;
+use netcliff_mlrsearch::asked::Asked;
+use netcliff_packets::port::{ReceiveBy, SendBy};
+use netcliff_rfc2544::settings::{FrameSize, MOST_SEARCHES, SearchBy};
+use netcliff_rfc2544::tester::stamps::Stamps;
 
 /// `netcliff rfc2544`.
 #[derive(Debug, Args)]

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use netcliff_core::{Choice, units};
-use netcliff_lab::rig::Place;
-use netcliff_wire::rr::{MOST_RATE_PER_S, Transport};
-use netcliff_wire::schedule::Arrivals;
+use netcliff_packets::schedule::Arrivals;
+use netcliff_transfer::exchange::{MOST_RATE_PER_S, Transport};
+use netcliff_trial::rig::Place;
 
 use super::choice::one_of;
 use super::numbers::{self, cpu_lists, whole};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use netcliff_core::experiment::Share;
 use netcliff_core::{Choice, EngineKind, FrameSizes};
-use netcliff_lab::rig::Place;
+use netcliff_trial::rig::Place;
 
 use super::FarArgs;
 use super::choice::one_of;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
-use netcliff_lab::rig::Place;
-use netcliff_lab::stream::Method;
-use netcliff_wire::transfer::MOST_FLOWS;
+use netcliff_transfer::bulk::MOST_FLOWS;
+use netcliff_transfer::stream::Method;
+use netcliff_trial::rig::Place;
 
 use super::choice::one_of;
 use super::numbers::{self, whole};
@@ -333,7 +333,7 @@ pub struct Blocks(pub Vec<usize>);
 
 fn blocks(text: &str) -> Result<Blocks, String> {
     let size = |text: &str| {
-        let largest = netcliff_wire::transfer::LARGEST_BLOCK_BYTES;
+        let largest = netcliff_transfer::bulk::LARGEST_BLOCK_BYTES;
         let bytes = numbers::bytes(text).map_err(|error| format!("{error}; from 1B to 16MiB"))?;
         let fits = usize::try_from(bytes).ok().filter(|bytes| (1..=largest).contains(bytes));
         fits.ok_or(format!("{text}: expected 1B to 16MiB"))

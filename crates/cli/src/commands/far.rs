@@ -10,11 +10,13 @@ use std::path::Path;
 
 use anyhow::Context;
 use netcliff_core::Fingerprint;
-use netcliff_wire::WireError;
-use netcliff_wire::control::client::Session;
-use netcliff_wire::control::key::Key;
-use netcliff_wire::control::{ControlError, Limits, PORT};
-use netcliff_wire::load::{Carrier, LoadProgress, LoadReady, LoadReport, LoadRequest};
+use netcliff_packets::WireError;
+use netcliff_packets::error::ControlError;
+use netcliff_remote::control::Limits;
+use netcliff_remote::control::PORT;
+use netcliff_remote::control::client::Session;
+use netcliff_remote::control::key::Key;
+use netcliff_remote::load::{Carrier, LoadProgress, LoadReady, LoadReport, LoadRequest};
 
 use crate::args::FarArgs;
 use crate::output;

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use netcliff_core::{Capture, Finding};
+use netcliff_find::of::{NearEnd, find_of};
+use netcliff_find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;
-use netcliff_lab::find::of::{NearEnd, find_of};
-use netcliff_lab::find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
 use netcliff_lab::inputs;
-use netcliff_lab::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 use netcliff_lab::store::Store;
+use netcliff_packets::thread::Priority;
+use netcliff_packets::transmit::Method;
 use netcliff_report as report;
-use netcliff_wire::thread::Priority;
-use netcliff_wire::transmit::Method;
+use netcliff_trial::rig::{BetweenOptions, Place, RigError, RigOptions, Sending, SharedCarrier};
 
 use super::far::{FarSession, Guest};
 use super::{

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use netcliff_care::limits::{
+    Described, Interrupts, System, USUAL_SIZES_BYTES, curves, describe, measured_cliff, roofline,
+};
 use netcliff_core::parts::{Memory, bus};
 use netcliff_core::{Bus, Provenance, Roofline, units};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::{memory, nic};
 use netcliff_lab::costs::{self, Costs, Found};
-use netcliff_lab::limits::{
-    Described, Interrupts, System, USUAL_SIZES_BYTES, curves, describe, measured_cliff, roofline,
-};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
 

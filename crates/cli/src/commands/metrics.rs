@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use netcliff_care::monitor::{Calibration, Monitor};
 use netcliff_core::metrics::AgentCounters;
 use netcliff_host::inspect::Inspection;
-use netcliff_lab::monitor::{Calibration, Monitor};
+use netcliff_remote::scrape::{Format, Scrapes, Source};
 use netcliff_report::metrics::{Told, metrics};
-use netcliff_wire::scrape::{Format, Scrapes, Source};
 
 use super::{now_unix_s, stop_on_signal, store_path};
 use crate::args::{StoreArgs, WatchArgs};

@@ -1,8 +1,8 @@
 //! Refused settings under the names of the command line: a user who typed `--time` does not know `time_s`.
 
 use netcliff_core::units;
-use netcliff_wire::WireError;
-use netcliff_wire::control::ControlError;
+use netcliff_packets::WireError;
+use netcliff_packets::error::ControlError;
 
 use crate::output;
 

@@ -13,16 +13,16 @@ use netcliff_host::testbed::forward::{Forwarding, RULES_BY_DEFAULT};
 use netcliff_host::testbed::ports::PortError;
 use netcliff_host::testbed::stamping::StampingError;
 use netcliff_lab::inputs;
-use netcliff_lab::rfc2544::kernel::{DeviceError, Place};
-use netcliff_lab::rfc2544::procedures::LossCurve;
-use netcliff_lab::rfc2544::report::{Rfc2544Report, SizeReport};
-use netcliff_lab::rfc2544::search::Goal;
-use netcliff_lab::rfc2544::settings::{FrameSize, Pcap, STANDARD_BYTES, SearchBy, Settings, Tests};
-use netcliff_lab::rfc2544::{self};
 use netcliff_lab::store::Store;
+use netcliff_mlrsearch::Goal;
+use netcliff_packets::WireError;
 use netcliff_report as report;
-use netcliff_wire::WireError;
-use netcliff_wire::forward::frame::least_bytes;
+use netcliff_rfc2544::kernel::{DeviceError, Place};
+use netcliff_rfc2544::procedures::LossCurve;
+use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
+use netcliff_rfc2544::settings::{FrameSize, Pcap, STANDARD_BYTES, SearchBy, Settings, Tests};
+use netcliff_rfc2544::tester::frame::least_bytes;
+use netcliff_rfc2544::{self as rfc2544};
 
 use super::{
     command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable, stop_on_signal,

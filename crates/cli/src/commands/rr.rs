@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::Context;
 use netcliff_core::Provenance;
 use netcliff_host::inventory::Inventory;
-use netcliff_lab::companion::Companion;
-use netcliff_lab::hosts::Fingerprints;
-use netcliff_lab::rig::{Place, Rig, RigOptions};
-use netcliff_lab::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRun, Settings, Sweep};
-use netcliff_lab::stream::Agent;
+use netcliff_packets::schedule::Arrivals;
 use netcliff_report as report;
 use netcliff_report::terminal::live::RrLines;
-use netcliff_wire::rr::Transport;
-use netcliff_wire::schedule::Arrivals;
+use netcliff_transfer::companion::Companion;
+use netcliff_transfer::exchange::Transport;
+use netcliff_transfer::hosts::Fingerprints;
+use netcliff_transfer::rr::{self, Interval, Intervals, Receive, Report, RrError, RrRun, Settings, Sweep};
+use netcliff_transfer::stream::Agent;
+use netcliff_trial::rig::{Place, Rig, RigOptions};
 use serde_json::json;
 
 use super::far::FarSession;
@@ -59,7 +59,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     // own.
     let cpus = args.cpu.clone().unwrap_or_default();
     let own = if local { [cpus.0, cpus.1].concat() } else { cpus.0 };
-    netcliff_wire::thread::check_cpus(own).map_err(|error| refused::explained(error, refused::RR))?;
+    netcliff_packets::thread::check_cpus(own).map_err(|error| refused::explained(error, refused::RR))?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if local && !matches!(args.testbed, Place::Loopback) { enter_user_namespace() } else { None };
     let stop = stop_on_signal()?;

@@ -17,10 +17,10 @@ use netcliff_core::{EngineKind, Provenance, Record};
 use netcliff_host::cpu::Preference;
 use netcliff_host::inventory::Inventory;
 use netcliff_lab::inputs::{self, experiments};
-use netcliff_lab::rig::{Rig, RigOptions};
 use netcliff_lab::run::{Answer, Changes, Plan, compute, measure};
 use netcliff_lab::store::{Held, RunState, Store};
-use netcliff_lab::wire_bench::WireBench;
+use netcliff_trial::rig::{Rig, RigOptions};
+use netcliff_trial::wire_bench::WireBench;
 use serde_json::json;
 
 use super::{

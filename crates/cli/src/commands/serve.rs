@@ -17,8 +17,8 @@ use anyhow::Context;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use netcliff_wire::control::agent::give_back_to_the_kernel;
-use netcliff_wire::control::key::Key;
+use netcliff_remote::control::agent::give_back_to_the_kernel;
+use netcliff_remote::control::key::Key;
 
 use super::{stop_on_signal, store_path, write_temporary};
 use crate::args::{ServeArgs, StoreArgs};

@@ -12,12 +12,14 @@ use std::time::Duration;
 use anyhow::Context;
 use netcliff_core::stream::StreamReport;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
-use netcliff_lab::rig::{Place, Rig, RigError, RigOptions};
-use netcliff_lab::stream::{self, Agent, Burst, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, Told};
+use netcliff_packets::thread;
 use netcliff_report as report;
 use netcliff_report::terminal::live::StreamLines;
-use netcliff_wire::thread;
-use netcliff_wire::transfer::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
+use netcliff_transfer::bulk::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
+use netcliff_transfer::stream::{
+    self, Agent, Burst, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, Told,
+};
+use netcliff_trial::rig::{Place, Rig, RigError, RigOptions};
 use serde_json::json;
 
 use super::far::{FarEnding, FarSession};

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use netcliff_care::tuning;
 use netcliff_core::inspection::Objective;
 use netcliff_core::quote::is_unseen;
 use netcliff_core::tuning::{PlanSheet, in_short};
@@ -17,7 +18,7 @@ use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, ReplayReport, StateDir, UndoOutcome};
 use netcliff_host::tune::apply::{self, Applied, Session};
 use netcliff_host::tune::{Plan, PlanError, Wish, permanent, plan};
-use netcliff_lab::{costs, tuning};
+use netcliff_lab::costs;
 use netcliff_report as report;
 
 use super::store_path;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use crate::common::orders::{AgentRequest, RequestOutcome, carry_out, orders, session, stream};
 use crate::common::running::{Running, agent};
 use crate::common::{Home, bed, say};
+use netcliff_remote::control::Limits;
+use netcliff_remote::control::client::Session;
+use netcliff_remote::control::key::Key;
 use netcliff_testkit::{Need, has, has_program};
-use netcliff_wire::control::Limits;
-use netcliff_wire::control::client::Session;
-use netcliff_wire::control::key::Key;
 use serde_json::json;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

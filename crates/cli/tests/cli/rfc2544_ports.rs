@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::common::Home;
 use crate::schema::printed;
 use netcliff_host::xdp::{Facts, Mode, ToSockets};
+use netcliff_packets::thread::Placement;
 use netcliff_testkit::{Need, has, skip};
-use netcliff_wire::thread::Placement;
 
 /// The router's port towards the generator.
 const ROUTER_MAC: &str = "02:00:00:00:0a:01";

@@ -3,7 +3,7 @@
 use netcliff_core::advice::{Candidate, CandidateStatus, Judged, Standing};
 use netcliff_core::{Constraint, Interval, Measure, Scheme};
 
-use crate::stats;
+use netcliff_stats as stats;
 
 /// Judges a constraint at `confidence` by its figure in each replication of `packets_each` arrivals.
 pub(super) fn judge(constraint: Constraint, values: &[f64], packets_each: u64, confidence: f64) -> Judged {

@@ -13,7 +13,7 @@
 //! samples has doubled, the n-th time with t at 1 - (alpha/2)/(2^n (k - 1)), so that all looks together err no more
 //! than alpha/2 (Bonferroni). The other half is KN's.
 
-use crate::stats::student_at;
+use netcliff_stats::student_at;
 
 /// Parameters of the procedure.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,7 +6,7 @@ use netcliff_core::{Engine, EngineFailure, Figure, Measure, Point, Scheme, Unsup
 use netcliff_sim::{Replica, SimEngine};
 
 use super::{Observer, Question, judge, point};
-use crate::stats;
+use netcliff_stats as stats;
 
 /// Simulates single replications. Replications with the same number offer every candidate the same packets.
 pub trait Sampler: Sync {

@@ -7,8 +7,8 @@
 use serde::Serialize;
 
 use super::{Better, Class, Measured, Row};
-use crate::stats::CONFIDENCE;
-use crate::stats::contrast::{Estimate, detectable_share, holm, p_at_least, p_at_most};
+use netcliff_stats::CONFIDENCE;
+use netcliff_stats::contrast::{Estimate, detectable_share, holm, p_at_least, p_at_most};
 
 /// Power: probability with which a change of the smallest detectable size is shown.
 const POWER: f64 = 0.8;

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use netcliff_core::finding::{ByEngine, Cost};
 use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
 use netcliff_core::{EngineKind, Figure, Finding, Fingerprint, Record, units};
-use netcliff_wire::thread::print_cpus;
+use netcliff_packets::thread::print_cpus;
 
 use super::quantity::{
     CLIENT_US, CLIFF, DELIVERED_WIRE, GOODPUT, HOST_US, LATENCY_MEAN, LATENCY_P50, LATENCY_P99, LIVELOCK, PEAK,
     Quantity, RATE, RECEIVER_US_PER_KIB, SENDER_US_PER_KIB, SERVER_US, SYSTEM_US_PER_KIB, THROUGHPUT, WIRE, drawn,
 };
 use super::{Calibrated, Measured, MeasuredPoint, Reading};
-use crate::rr::{Arrivals, Receive, Report, RrRecord, RrRun, RrSample, Settings, Transport};
-use crate::transfers::TransferReport;
+use netcliff_transfer::experiments::TransferReport;
+use netcliff_transfer::rr::{Arrivals, Receive, Report, RrRecord, RrRun, RrSample, Settings, Transport};
 
 pub use forwarding::{forwarding, rfc2544};
 

@@ -3,7 +3,7 @@
 use netcliff_core::{Figure, Fingerprint, Provenance, units};
 
 use super::Quantity;
-use crate::stats::contrast::Estimate;
+use netcliff_stats::contrast::Estimate;
 
 /// A run, as a comparison needs it.
 #[derive(Debug, Clone, PartialEq)]

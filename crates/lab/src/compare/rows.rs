@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::gate::Standing;
 use super::{Better, Class, Measured, MeasuredPoint, Quantity, Reading};
-use crate::stats::CONFIDENCE;
-use crate::stats::contrast::{holm, p_same, relative_change};
+use netcliff_stats::CONFIDENCE;
+use netcliff_stats::contrast::{holm, p_same, relative_change};
 
 /// Verdict on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

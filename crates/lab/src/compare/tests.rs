@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::quantity::{GOODPUT, LATENCY_P99, SYSTEM_US_PER_KIB};
 use super::*;
-use crate::chance::Chance;
+use netcliff_stats::chance::Chance;
 
 fn run(name: &str, points: &[(&str, &[f64])]) -> Measured {
     let point = |(name, values): &(&str, &[f64])| {

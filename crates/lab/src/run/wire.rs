@@ -8,8 +8,8 @@ use netcliff_core::{
 };
 
 use super::{Answer, Plan};
-use crate::bench::Bench;
-use crate::trial::{TrialError, TrialSpec};
+use netcliff_trial::bench::Bench;
+use netcliff_trial::trial::{TrialError, TrialSpec};
 
 /// Length of a measured window (s): as `find` takes without --quick.
 const TRIAL_S: f64 = 1.0;
@@ -64,8 +64,8 @@ fn spec(task: &Task, seed: u64) -> Result<TrialSpec, Unsupported> {
         )));
     }
     let arrivals = match &traffic.arrivals {
-        Arrivals::Poisson => netcliff_wire::schedule::Arrivals::Poisson,
-        Arrivals::Constant => netcliff_wire::schedule::Arrivals::Constant,
+        Arrivals::Poisson => netcliff_packets::schedule::Arrivals::Poisson,
+        Arrivals::Constant => netcliff_packets::schedule::Arrivals::Constant,
         other => return Err(decline(format!("the sender offers poisson and constant arrivals, not {other}"))),
     };
     let frame_bytes = match traffic.size {

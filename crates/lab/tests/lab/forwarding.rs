@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netcliff_host::testbed::forward::Forwarding;
-use netcliff_lab::rfc2544::conduct::Device;
-use netcliff_lab::rfc2544::kernel::{Kernel, Place};
-use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
-use netcliff_lab::rfc2544::trial::Answer;
+use netcliff_mlrsearch::trial::Answer;
+use netcliff_packets::port::{ReceiveBy, Receiving};
+use netcliff_rfc2544::conduct::Device;
+use netcliff_rfc2544::kernel::{Kernel, Place};
+use netcliff_rfc2544::settings::{FrameSize, Settings};
 use netcliff_testkit::{Need, Shared, built, has, turn};
-use netcliff_wire::forward::port::{ReceiveBy, Receiving};
 
 /// A line for whoever reads the test's output.
 fn say(text: &str) {
@@ -169,7 +169,7 @@ fn a_sink_that_goes_down_mid_trial_ends_it_with_its_name() {
     let sink = device.netns_path(1).expect("it is made of namespaces");
     let down = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        netcliff_wire::thread::Placement { netns: Some(sink), ..Default::default() }.enter().expect("it is there");
+        netcliff_packets::thread::Placement { netns: Some(sink), ..Default::default() }.enter().expect("it is there");
         std::process::Command::new("ip").args(["link", "set", "tst1", "down"]).status()
     });
     let ended = device.trial(1.0, 2000.0);

@@ -16,14 +16,14 @@ use netcliff_core::repeats::Repeats;
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_host::testbed::forward::Forwarding;
 use netcliff_host::testbed::netns::Side;
-use netcliff_lab::rfc2544::conduct::Device as _;
-use netcliff_lab::rfc2544::kernel::{Kernel, Place};
-use netcliff_lab::rfc2544::settings::{FrameSize, Settings};
-use netcliff_lab::rig::{self, Rig, RigOptions};
-use netcliff_lab::stream::{self, Method, Path as Way, StreamOptions};
+use netcliff_packets::thread::in_netns;
+use netcliff_rfc2544::conduct::Device as _;
+use netcliff_rfc2544::kernel::{Kernel, Place};
+use netcliff_rfc2544::settings::{FrameSize, Settings};
 use netcliff_testkit::{Need, Shared, built, has, has_namespaces, has_program, skip, turn};
-use netcliff_wire::thread::in_netns;
-use netcliff_wire::transfer::{self, Channel, DatagramPath};
+use netcliff_transfer::bulk::{self, Channel, DatagramPath};
+use netcliff_transfer::stream::{self, Method, Path as Way, StreamOptions};
+use netcliff_trial::rig::{self, Rig, RigOptions};
 
 fn may() -> bool {
     has(Need::Cpus) && has_namespaces() && has(Need::Root) && has(Need::Ebpf) && has_program("ip")
@@ -136,7 +136,7 @@ fn every_frame_through_a_router_is_accounted_for() {
 fn options(rig: &Rig, path: DatagramPath) -> StreamOptions {
     let address = rig.host_address();
     StreamOptions {
-        template: transfer::Settings::new(Channel::Udp { address, path }),
+        template: bulk::Settings::new(Channel::Udp { address, path }),
         method: Method::Default,
         blocks_bytes: vec![1000],
         read_bytes: None,

@@ -9,3 +9,4 @@ mod ledgers;
 mod model_against_sim;
 mod pauses;
 mod scan;
+mod wire;

@@ -1,7 +1,7 @@
 //! [`rfc2544`]: RFC 2544's tables in long form.
 
-use netcliff_lab::rfc2544::procedures::{BackToBack, Latency, LossCurve};
-use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SearchTurn, SizeReport};
+use netcliff_rfc2544::procedures::{BackToBack, Latency, LossCurve};
+use netcliff_rfc2544::report::{Limit, Rfc2544Report, SearchTurn, SizeReport};
 
 use super::{line, number};
 

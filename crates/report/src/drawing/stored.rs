@@ -2,9 +2,9 @@
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Scale};
 use netcliff_core::{Dimension, Fidelity, Figure, Provenance, Record};
-use netcliff_lab::forwarding::ForwardingReport;
-use netcliff_lab::rr::{RrRecord, RrRun};
-use netcliff_lab::transfers::TransferReport;
+use netcliff_rfc2544::forwarding::ForwardingReport;
+use netcliff_transfer::experiments::TransferReport;
+use netcliff_transfer::rr::{RrRecord, RrRun};
 
 use super::Drawing;
 

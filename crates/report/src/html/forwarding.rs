@@ -4,8 +4,8 @@
 use maud::{Markup, html};
 use netcliff_core::experiment::{Axes, Axis, Curve, Scale};
 use netcliff_core::measure::Dimension;
-use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow};
-use netcliff_lab::rfc2544::conduct::LINES_BPS;
+use netcliff_rfc2544::conduct::LINES_BPS;
+use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow};
 
 use super::figure::figure;
 use super::of_file::{Lists, of_file};

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use netcliff_core::experiment::{Axes, Curve, Dot, Scale};
 use netcliff_core::measure::Dimension;
 use netcliff_core::{Figure, units};
-use netcliff_lab::rfc2544::report::{Rfc2544Report, SearchTurn, SizeReport};
-use netcliff_lab::rfc2544::settings::FrameSize;
+use netcliff_rfc2544::report::{Rfc2544Report, SearchTurn, SizeReport};
+use netcliff_rfc2544::settings::FrameSize;
 
 use super::figure::figure as drawn;
 use super::page;
@@ -215,7 +215,7 @@ fn latency(report: &Rfc2544Report) -> Option<Drawing> {
 fn loss(report: &Rfc2544Report) -> Option<Drawing> {
     let curves = report.sizes.iter().filter_map(|size| {
         let trials = &size.loss.as_ref()?.trials;
-        let dot = |trial: &netcliff_lab::rfc2544::trial::Trial| Dot {
+        let dot = |trial: &netcliff_mlrsearch::trial::Trial| Dot {
             x: trial.load_pps / size.max_pps,
             y: Figure::exact(trial.loss_ratio()),
         };

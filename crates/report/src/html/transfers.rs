@@ -1,7 +1,7 @@
 //! [`transfers`]: the page of an experiment of transfers.
 
 use maud::{Markup, html};
-use netcliff_lab::transfers::{Effect, TransferReport, TransferRow};
+use netcliff_transfer::experiments::{Effect, TransferReport, TransferRow};
 
 use super::figure;
 use super::of_file::{Lists, of_file};

@@ -1,7 +1,7 @@
 //! What each setting of a design does, as bars with intervals.
 
 use netcliff_core::experiment::TransferMeasure;
-use netcliff_lab::transfers::{Effect, TransferReport};
+use netcliff_transfer::experiments::{Effect, TransferReport};
 
 use crate::format::{self, Unit};
 use crate::plot::Bars;

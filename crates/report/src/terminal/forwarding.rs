@@ -1,6 +1,6 @@
 //! [`forwarding`]: what `netcliff run` prints of an experiment of forwarding.
 
-use netcliff_lab::forwarding::{Bound, ForwardingReport, ForwardingRow, GainLimit, SetUpReport};
+use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow, GainLimit, SetUpReport};
 
 use super::Style;
 use super::comparison;

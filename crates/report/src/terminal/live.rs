@@ -1,8 +1,8 @@
 //! Lines while a measurement runs, an interval each, as iperf3 has them: [`StreamLines`], [`RrLines`].
 
 use netcliff_core::units;
-use netcliff_lab::rr;
-use netcliff_lab::stream::{Interval, Told};
+use netcliff_transfer::rr;
+use netcliff_transfer::stream::{Interval, Told};
 
 use crate::format::{self, Unit};
 

@@ -3,9 +3,9 @@
 pub mod brief;
 
 use netcliff_core::stream::Spread;
-use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
-use netcliff_lab::rfc2544::settings::{SearchBy, Settings};
-use netcliff_lab::rfc2544::trial::Trial;
+use netcliff_mlrsearch::trial::Trial;
+use netcliff_rfc2544::report::{Limit, Rfc2544Report, SizeReport};
+use netcliff_rfc2544::settings::{SearchBy, Settings};
 
 use super::Style;
 use super::page::Page;

@@ -1,7 +1,7 @@
 //! [`rr`]: what `netcliff rr` prints.
 
 use netcliff_core::Figure;
-use netcliff_lab::rr::{
+use netcliff_transfer::rr::{
     Arrivals, Cost, HostCost, HostCpus, OneWay, Receive, RrRecord, RrRun, RrSample, Settings, ThreadCost, Transport,
 };
 
@@ -68,7 +68,7 @@ fn overview(page: &mut Page, run: &RrRun) {
 
 fn over_repeats(record: &RrRecord, pick: fn(&RrSample) -> Option<f64>) -> Option<Figure> {
     let values: Vec<f64> = record.repeats.iter().filter_map(pick).collect();
-    netcliff_lab::stats::mean(&values).map(Figure::not_negative)
+    netcliff_stats::mean(&values).map(Figure::not_negative)
 }
 
 fn head(page: &mut Page, record: &RrRecord) {
@@ -236,7 +236,7 @@ fn hosts(page: &mut Page, cpus: &HostCpus) {
 mod agents {
     //! Several agents: each one's share.
 
-    use netcliff_lab::rr::RrRecord;
+    use netcliff_transfer::rr::RrRecord;
 
     use super::{Page, Tone};
     use crate::format::{self, Unit};

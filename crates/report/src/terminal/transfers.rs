@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use netcliff_core::experiment::TransferMeasure;
-use netcliff_lab::transfers::{Effect, FactorLevels, TransferReport, TransferRow};
+use netcliff_transfer::experiments::{Effect, FactorLevels, TransferReport, TransferRow};
 
 use super::Style;
 use super::comparison;

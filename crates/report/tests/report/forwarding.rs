@@ -1,7 +1,7 @@
 //! The page of an experiment of forwarding.
 
-use netcliff_lab::forwarding::GainLimit;
 use netcliff_report::{Style, csv, html, terminal};
+use netcliff_rfc2544::forwarding::GainLimit;
 
 use crate::routers::{drawing, report};
 

@@ -2,10 +2,10 @@
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Mark, Scale};
 use netcliff_core::{Dimension, EngineKind, Fidelity, Figure, Provenance};
-use netcliff_lab::rfc2544::report::Rfc2544Report;
-use netcliff_lab::transfers::TransferReport;
 use netcliff_report::drawing::{Drawing, NotHad};
 use netcliff_report::html;
+use netcliff_rfc2544::report::Rfc2544Report;
+use netcliff_transfer::experiments::TransferReport;
 
 use crate::{fixture, routers};
 

@@ -1,8 +1,8 @@
 //! `netcliff rfc2544`'s outputs from an exact fake.
 
-use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report};
-use netcliff_lab::rfc2544::search::End;
+use netcliff_mlrsearch::End;
 use netcliff_report::{Style, csv, html, terminal};
+use netcliff_rfc2544::report::{Limit, Rfc2544Report};
 
 fn report() -> Rfc2544Report {
     let text = r#"{

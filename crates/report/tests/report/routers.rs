@@ -3,8 +3,8 @@
 use netcliff_core::Figure;
 use netcliff_core::experiment::Experiment;
 use netcliff_lab::compare::{Comparison, Measured, compare};
-use netcliff_lab::forwarding::{ForwardingReport, ForwardingRow};
 use netcliff_report::drawing::Drawing;
+use netcliff_rfc2544::forwarding::{ForwardingReport, ForwardingRow};
 
 const FILE: &str = "kind = \"forwarding\"\ntitle = \"A router\"\nsizes = [\"64B\", \"1518B\"]\n[[set-up]]\nname = \"plain\"\n\
                     [[set-up]]\nname = \"tuned\"\ntune = \"throughput\"\n";

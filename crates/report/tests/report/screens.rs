@@ -1,8 +1,8 @@
 //! What `limits` and `compare` print without `-v`: the answer first, on a screen of 40 lines, at 80 and at 120 columns.
 
+use netcliff_care::limits::{Interrupts, System, USUAL_SIZES_BYTES, curves, roofline};
 use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Host, Provenance};
-use netcliff_lab::limits::{Interrupts, System, USUAL_SIZES_BYTES, curves, roofline};
 use netcliff_report::drawing::Drawing;
 use netcliff_report::{Style, terminal};
 

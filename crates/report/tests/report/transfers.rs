@@ -2,8 +2,8 @@
 
 use netcliff_core::Provenance;
 use netcliff_core::stream::StreamReport;
-use netcliff_lab::rr::{RrRun, Settings};
 use netcliff_report::{Style, terminal};
+use netcliff_transfer::rr::{RrRun, Settings};
 use serde_json::{Value, json};
 
 const PLAIN: Style = Style { width: 80, colour: false, unicode: true };

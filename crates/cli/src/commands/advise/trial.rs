@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use netcliff_core::measure::{self, Measure};
 use netcliff_core::{Advice, EngineKind, Figure, Finding, Moderation, Napi, Outcome, Scheme, units};
+use netcliff_find::of::find_of;
+use netcliff_find::{CheckSetup, Observer};
 use netcliff_host::testbed::vm::Model;
-use netcliff_lab::find::of::find_of;
-use netcliff_lab::find::{CheckSetup, Observer};
 use netcliff_report as report;
 use serde::Serialize;
 

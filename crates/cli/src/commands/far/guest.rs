@@ -1,12 +1,13 @@
 //! An agent that is the only program of a guest.
 
+use netcliff_find::of::{NearEnd, OfError};
 use netcliff_host::testbed::vm::{Acceleration, Vm, VmError, VmOptions};
-use netcliff_lab::find::of::{NearEnd, OfError};
-use netcliff_lab::rig::Sending;
-use netcliff_wire::control::client::Session;
-use netcliff_wire::control::stream::Stream;
-use netcliff_wire::control::{ControlError, Limits};
-use netcliff_wire::thread::Priority;
+use netcliff_packets::error::ControlError;
+use netcliff_packets::thread::Priority;
+use netcliff_remote::control::Limits;
+use netcliff_remote::control::client::Session;
+use netcliff_remote::control::stream::Stream;
+use netcliff_trial::rig::Sending;
 
 use crate::output;
 

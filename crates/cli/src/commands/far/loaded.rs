@@ -1,10 +1,10 @@
 //! A run of `find` that loads a guest in given settings at given loads.
 
 use netcliff_core::{Arrivals, FrameSizes, Provenance, Traffic};
+use netcliff_find::{CheckSetup, Elsewhere, FindOptions, Idle};
 use netcliff_host::cpu::Preference;
-use netcliff_lab::find::{CheckSetup, Elsewhere, FindOptions, Idle};
-use netcliff_lab::rig::{Place, RigOptions};
-use netcliff_wire::schedule;
+use netcliff_packets::schedule;
+use netcliff_trial::rig::{Place, RigOptions};
 
 /// Receive buffer of the application (bytes): as `find` asks for by default.
 const RECEIVE_BUFFER_BYTES: u64 = 1 << 20;

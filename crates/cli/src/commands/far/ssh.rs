@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use netcliff_core::quote::shell;
-use netcliff_wire::control::ControlError;
-use netcliff_wire::control::stream::Stream;
+use netcliff_packets::error::ControlError;
+use netcliff_remote::control::stream::Stream;
 
 use crate::output;
 

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use netcliff_lab::rfc2544::conduct::Step;
-use netcliff_lab::rfc2544::settings::Settings;
-use netcliff_lab::rfc2544::trial::Answer;
+use netcliff_mlrsearch::trial::Answer;
 use netcliff_report::format::{Unit, loss, quantity};
+use netcliff_rfc2544::conduct::Step;
+use netcliff_rfc2544::settings::Settings;
 use serde_json::json;
 
 use crate::live;

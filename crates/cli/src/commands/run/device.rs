@@ -3,9 +3,9 @@
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
 use netcliff_core::finding::{SetupCheck, SweepPoint};
 use netcliff_core::{Finding, Host, Load, Point, Provenance, Record, Traffic};
+use netcliff_find::of::find_of;
+use netcliff_find::{CheckSetup, Observer};
 use netcliff_host::testbed::vm::VmOptions;
-use netcliff_lab::find::of::find_of;
-use netcliff_lab::find::{CheckSetup, Observer};
 use netcliff_lab::run::Answer;
 
 use super::Run;

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Forwarding, OneOrMore};
-use netcliff_lab::forwarding::{self, ForwardingError, ForwardingReport, Stage};
 use netcliff_lab::inputs;
-use netcliff_lab::rfc2544::conduct::Step;
 use netcliff_lab::store::Store;
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
+use netcliff_rfc2544::conduct::Step;
+use netcliff_rfc2544::forwarding::{self, ForwardingError, ForwardingReport, Stage};
 
 use super::kept::{Kept, Known};
 use super::show::files;

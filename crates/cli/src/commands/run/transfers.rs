@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::Provenance;
 use netcliff_core::experiment::{Experiment, Setting, Transfers};
 use netcliff_lab::inputs;
-use netcliff_lab::rig::{self, LinkOptions, Rig, RigOptions};
 use netcliff_lab::store::Store;
-use netcliff_lab::transfers::{self, Place, TransferReport, TransfersError};
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
-use netcliff_wire::transfer::LONGEST_TIME_S;
+use netcliff_transfer::bulk::LONGEST_TIME_S;
+use netcliff_transfer::experiments::{self, Place, TransferReport, TransfersError};
+use netcliff_trial::rig::{self, LinkOptions, Rig, RigOptions};
 
 use super::kept::{Kept, Known};
 use super::show::files;
@@ -63,12 +63,12 @@ fn measured(
     let file = (path.as_str(), text);
     if !args.far.is_asked() {
         let rig = rig(args, experiment, stop)?;
-        return transfers::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
+        return experiments::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
     }
     let mut agent = FarSession::open_changing(&args.far, &args.devices)?;
     let device = args.devices.first().cloned();
     let mut place = Place::Agent { session: &mut agent.session, address: agent.address, device, stop };
-    let found = transfers::run(experiment, file, &mut place, provenance, kept);
+    let found = experiments::run(experiment, file, &mut place, provenance, kept);
     agent.close()?;
     found.map_err(explain)
 }
@@ -96,14 +96,14 @@ fn take_up<'a>(
     if !args.devices.is_empty() {
         place += &format!(" {:?}", args.devices);
     }
-    let id = transfers::identifier(experiment, text, &place);
+    let id = experiments::identifier(experiment, text, &place);
     Kept::take_up(store, args.resume, &Known { kind: "transfer", id: &id }, provenance, |before| {
         let rows = before.iter().flat_map(|report: &&TransferReport| &report.rows);
         format!("{} repeats", rows.map(|row| row.samples.len()).sum::<usize>())
     })
 }
 
-impl transfers::Watch for Kept<'_, TransferReport> {
+impl experiments::Watch for Kept<'_, TransferReport> {
     fn said(&mut self, stage: &str) {
         output::say(format!("netcliff: {stage}"));
     }

@@ -1,10 +1,10 @@
 //! Options that exclude each other: each refused with a sentence before anything is measured.
 
-use netcliff_lab::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
-use netcliff_wire::thread;
-use netcliff_wire::transfer::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
+use netcliff_packets::thread;
+use netcliff_transfer::bulk::{Channel, Direction, LONGEST_FAR_STALL_S, Settings};
+use netcliff_transfer::stream::{LMBENCH2_BLOCK_BYTES, Method, Path};
 
-use netcliff_lab::rig::Place;
+use netcliff_trial::rig::Place;
 
 use crate::args::{Carrier, Meter, PacedBy, PathName, ReceiveName, StreamArgs};
 use crate::commands::refused;

@@ -6,12 +6,12 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
+use netcliff_care::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_core::experiment::Experiment;
 use netcliff_host::journal::HostLock;
 use netcliff_host::tune::Plan;
 use netcliff_host::tune::apply::Session;
 use netcliff_lab::inputs;
-use netcliff_lab::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_report::format;
 
 use super::measured::{Ended, printed};

@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use netcliff_wire::control::Limits;
-use netcliff_wire::control::client::Session;
-use netcliff_wire::control::key::{Key, Proven, Purpose, Token};
+use netcliff_remote::control::Limits;
+use netcliff_remote::control::client::Session;
+use netcliff_remote::control::key::{Key, Proven, Purpose, Token};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

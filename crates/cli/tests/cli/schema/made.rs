@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use netcliff_care::tuning::{Trial, Verdict};
 use netcliff_core::drops::{Drops, Path};
 use netcliff_core::experiment::{Forwarding, Grid, Mlfrr, Roofline as RooflineFile, Transfers};
 use netcliff_core::{Advice, Analysis, Detail, Difference, Finding, Host, Point, Provenance, Record, Roofline};
@@ -11,13 +12,12 @@ use netcliff_host::inspect::{Inspection, scheme::PortScheme};
 use netcliff_host::journal::UndoOutcome;
 use netcliff_host::tune::{Plan, apply::Applied};
 use netcliff_lab::compare::Comparison;
-use netcliff_lab::forwarding::ForwardingReport;
-use netcliff_lab::rfc2544::report::Rfc2544Report;
-use netcliff_lab::rr::RrRecord;
 use netcliff_lab::store::RunSummary;
-use netcliff_lab::transfers::TransferReport;
 use netcliff_lab::trend::Trend;
-use netcliff_lab::tuning::{Trial, Verdict};
+use netcliff_rfc2544::forwarding::ForwardingReport;
+use netcliff_rfc2544::report::Rfc2544Report;
+use netcliff_transfer::experiments::TransferReport;
+use netcliff_transfer::rr::RrRecord;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};

@@ -1,16 +1,16 @@
 //! Forwarding: an experiment's set-ups, a device's tests.
 
 use netcliff_core::Fingerprint;
-use netcliff_wire::forward::stamps::Stamps;
+use netcliff_rfc2544::tester::stamps::Stamps;
 use serde_json::Value;
 
 use super::super::quantity::{
     BURST, LATENCY_P50, LATENCY_P999, LATENCY_TAGGED, LATENCY_TAGGED_HARDWARE, LATENCY_TAGGED_KERNEL, THROUGHPUT,
 };
 use super::super::{Measured, MeasuredPoint, Reading};
-use crate::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUpReport};
-use crate::rfc2544::procedures::LatencyRepeat;
-use crate::rfc2544::report::{Rfc2544Report, SizeReport};
+use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow, SetUpReport};
+use netcliff_rfc2544::procedures::LatencyRepeat;
+use netcliff_rfc2544::report::{Rfc2544Report, SizeReport};
 
 /// An experiment of forwarding: a point a set-up and frame size, a repeat a round.
 pub fn forwarding(name: String, report: ForwardingReport) -> Measured {

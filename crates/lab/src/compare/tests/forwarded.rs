@@ -1,12 +1,12 @@
 //! Experiments of forwarding and tests of a device.
 
-use netcliff_wire::forward::stamps::Stamps;
+use netcliff_rfc2544::tester::stamps::Stamps;
 use serde_json::json;
 
 use super::*;
-use crate::rfc2544::procedures::{Latency, LatencyRepeat, latency};
-use crate::rfc2544::report::SizeReport;
-use crate::rfc2544::settings::{FrameSize, Settings};
+use netcliff_rfc2544::procedures::{Latency, LatencyRepeat, latency};
+use netcliff_rfc2544::report::SizeReport;
+use netcliff_rfc2544::settings::{FrameSize, Settings};
 
 /// A report of forwarding with these rounds of one set-up, as `run --json` prints it.
 fn forwarded(release: &str, throughputs_pps: &[f64], rps: &str) -> String {

@@ -1,6 +1,6 @@
 //! The answer in a line, and a line a frame size and test.
 
-use netcliff_lab::rfc2544::report::{Limit, Rfc2544Report, SizeReport};
+use netcliff_rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
 use super::{
     Tables, between, bursts, ended_early, goals, latency, lost, missing, notes, pps, searched, table, throughput,

@@ -1,6 +1,6 @@
 //! [`rr_brief`]: what `netcliff rr` prints without `-v`: the answer, the figures to act on, and doubts.
 
-use netcliff_lab::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by};
+use netcliff_transfer::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by};
 
 use super::{Page, Style, Tone, asked, load, over_repeats, overview};
 use crate::format::{self, Unit};

@@ -3,7 +3,7 @@
 use netcliff_core::Figure;
 use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
 use netcliff_lab::lasting;
-use netcliff_lab::stats;
+use netcliff_stats as stats;
 
 use super::wire::lost_at;
 use super::{Page, Style, Tone, median, name};

@@ -1,0 +1,201 @@
+//! [`headroom`]: the load of a [`Moment`] against the cliff of a `find`.
+//!
+//! A cliff is of one CPU: the packets/s past which it loses some. A CPU's distance to it is the largest of three shares: its packets/s over
+//! the cliff; its time in interrupts and softirqs over that time at the cliff; and its time that is not idle. The first is exact for packets
+//! like the calibrated ones; the second rises with packets that cost more (longer frames, a firewall, decryption), for which the calibrated
+//! cliff is too high; the third has the programs that read the packets. A thread cannot have more than one CPU: where the busiest thread of a
+//! program with sockets has more of one than its CPU is busy (it moves between CPUs), that is the share. /proc/stat counts most kernels'
+//! softirq time by ticks: over a second it is right to a few hundredths.
+//!
+//! The first two are of other packets than the present ones, and a cliff is where losses begin: while nothing is lost they say at most 1.
+
+use std::sync::PoisonError;
+
+use netcliff_core::headroom::{CpuHeadroom, Headroom, Nearest, QueueHeadroom};
+use netcliff_core::watch::{CpuMoment, InterfaceMoment, Moment, ProgramMoment, QueueMoment};
+use netcliff_core::{CpuShares, Engine, EngineKind, Figure, Latency, Point};
+use netcliff_model::ModelEngine;
+
+use netcliff_lab::costs::{Found, unfit, unusual};
+
+/// CPUs whose latency is computed, the most loaded ones: a chain takes milliseconds.
+const MOST_PREDICTED: usize = 8;
+/// Relative step of the loads that latencies are computed for and kept: a scrape a few seconds later finds most of them.
+const STEP: f64 = 0.01;
+/// Loads that are kept.
+const MOST_KNOWN: usize = 1024;
+/// Age from which a calibration is said to be old (s): 30 days.
+const OLD_S: f64 = 30.0 * 86_400.0;
+/// Difference of shares within which CPUs are alike, by the granularity of the kernel's ticks.
+const ALIKE: f64 = 0.05;
+
+/// Engines in the order of trust.
+const ENGINES: [EngineKind; 3] = [EngineKind::Wire, EngineKind::Sim, EngineKind::Model];
+
+/// The cliff that loads are held against, and who answered for it.
+pub fn cliff(found: &Found) -> Option<(EngineKind, Figure)> {
+    let cliff = &found.finding.cliff_pps;
+    let of = |engine: EngineKind| Some((engine, *cliff.get(engine).filter(|cliff| cliff.value > 0.0)?));
+    ENGINES.into_iter().find_map(of)
+}
+
+/// Share of the CPU that interrupts, polls and protocol take at the cliff.
+fn softirq_at_cliff(found: &Found) -> Option<f64> {
+    let shares = ENGINES.into_iter().find_map(|engine| found.finding.cpu_at_cliff.get(engine))?;
+    let CpuShares { interrupt, poll, protocol, .. } = shares;
+    let sum: f64 = [interrupt, poll, protocol].into_iter().flatten().map(|figure| figure.value).sum();
+    (protocol.is_some() && sum > 0.0).then_some(sum)
+}
+
+/// How near a host was to its cliff in a moment. `now_unix_s` and `kernel` are the present time and kernel, as a finding writes it.
+///
+/// # Errors
+/// The finding has no cliff, or no CPU was counted: a sentence.
+pub fn headroom(moment: &Moment, found: &Found, now_unix_s: f64, kernel: &str) -> Result<Headroom, String> {
+    let Some((engine, cliff_pps)) = cliff(found) else {
+        return Err(format!("{} found no cliff: repeat `netcliff find`", found.name));
+    };
+    let at_cliff = softirq_at_cliff(found);
+    let loses = moment.lost_per_s() > 0.0;
+    let of = |cpu: &CpuMoment| {
+        let softirq = cpu.irq + cpu.softirq;
+        let busy = (1.0 - cpu.idle - cpu.niced).clamp(0.0, 1.0);
+        let programs = busiest_thread(moment, cpu.cpu).max(busy);
+        let most = if loses { f64::INFINITY } else { 1.0 };
+        let by_packets = (cpu.packets_per_s / cliff_pps.value).min(most);
+        let by_softirq = at_cliff.map_or(0.0, |at_cliff| softirq / at_cliff).min(most);
+        let shares = [(by_packets, Nearest::Packets), (by_softirq, Nearest::Softirq), (programs, Nearest::Programs)];
+        let (share, by) = shares.into_iter().fold(shares[0], |best, one| if one.0 > best.0 { one } else { best });
+        CpuHeadroom {
+            cpu: cpu.cpu,
+            packets_per_s: cpu.packets_per_s,
+            softirq,
+            busy,
+            share,
+            by,
+            dropped_per_s: cpu.dropped_per_s,
+            latency_s: None,
+        }
+    };
+    let mut cpus: Vec<CpuHeadroom> = moment.cpus.iter().map(of).collect();
+    let Some(nearest) = nearest(&cpus, moment) else { return Err("no CPU was counted".to_owned()) };
+    let (share, cpu) = (nearest.share, nearest.cpu);
+    predict(&mut cpus, found);
+    let queue = |interface: &InterfaceMoment, queue: &QueueMoment| QueueHeadroom {
+        interface: interface.whole_name(),
+        queue: queue.queue,
+        packets_per_s: queue.packets_per_s,
+        share: queue.packets_per_s / cliff_pps.value,
+        cpu: taker(moment, &interface.name, queue.queue).filter(|_| interface.namespace.is_none()),
+        dropped_per_s: queue.dropped_per_s,
+    };
+    let of_interface =
+        |one| InterfaceMoment::receive_queues(one).map(move |each| queue(one, each)).collect::<Vec<QueueHeadroom>>();
+    let cautions = cautions(found, engine, now_unix_s, kernel);
+    Ok(Headroom {
+        seconds: moment.seconds,
+        run: found.run,
+        cliff_of: found.name.clone(),
+        cliff_why: found.why.clone(),
+        cliff_valid: cautions.is_empty() && unfit(&found.finding, &found.finding.host.cpu).is_none(),
+        calibrated_unix_s: found.finding.provenance.started_unix_s,
+        cliff_pps,
+        engine,
+        frame_bytes: found.frame_bytes,
+        softirq_at_cliff: at_cliff,
+        share,
+        cpu,
+        cpus,
+        queues: moment.interfaces.iter().flat_map(of_interface).collect(),
+        lost_per_s: moment.lost_per_s(),
+        lost: moment.lost(),
+        unclaimed: moment.unclaimed(),
+        losses: moment.losses.clone(),
+        programs: moment.programs.clone(),
+        cautions,
+    })
+}
+
+/// Share of one CPU that the busiest thread of a program with sockets had, which ran on this CPU last; 0 if there is none.
+fn busiest_thread(moment: &Moment, cpu: u32) -> f64 {
+    let serving = moment.programs_of(cpu).filter(|program| program.serves());
+    serving.map(|program| program.busiest_thread).fold(0.0, f64::max)
+}
+
+/// The CPU with the largest share; of several that are alike one whose first program has sockets in this network namespace.
+fn nearest<'a>(cpus: &'a [CpuHeadroom], moment: &Moment) -> Option<&'a CpuHeadroom> {
+    let largest = cpus.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let serves = |cpu: u32| moment.programs_of(cpu).next().is_some_and(ProgramMoment::serves);
+    let alike = cpus.iter().filter(|cpu| cpu.share >= largest.share - ALIKE && serves(cpu.cpu));
+    Some(alike.max_by(|a, b| a.share.total_cmp(&b.share)).unwrap_or(largest))
+}
+
+/// The CPU that took the interrupt of a queue, by the number at the end of its name (`eth0-rx-3`, `virtio0-input.3`); None where no name
+/// or several fit.
+fn taker(moment: &Moment, interface: &str, queue: u32) -> Option<u32> {
+    let sends = |name: &str| name.contains("output") || name.contains("tx") && !name.to_lowercase().contains("txrx");
+    let ends_with = |name: &str| {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        name[name.len() - digits..].parse() == Ok(queue)
+    };
+    let mut fit = moment
+        .interrupts
+        .iter()
+        .filter(|irq| irq.interface == interface && ends_with(&irq.name) && !sends(&irq.name.to_lowercase()));
+    let one = fit.next()?;
+    if fit.next().is_some() { None } else { one.cpu }
+}
+
+/// Latencies by the model of the most loaded CPUs.
+fn predict(cpus: &mut [CpuHeadroom], found: &Found) {
+    let finding = &found.finding;
+    let host = finding.searched_host.as_ref().unwrap_or(&found.calibration.host);
+    let mut order: Vec<usize> = (0..cpus.len()).filter(|&at| cpus[at].packets_per_s >= 1.0).collect();
+    order.sort_by(|&a, &b| cpus[b].packets_per_s.total_cmp(&cpus[a].packets_per_s));
+    for at in order.into_iter().take(MOST_PREDICTED) {
+        let step = (cpus[at].packets_per_s.ln() / STEP).round() as i32;
+        let mut known = found.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        cpus[at].latency_s = *known.entry(step).or_insert_with(|| {
+            let traffic = finding.setup.traffic.at_pps((f64::from(step) * STEP).exp());
+            latency(&Point { host: host.clone(), scheme: finding.setup.scheme.clone(), traffic })
+        });
+    }
+}
+
+fn latency(point: &Point) -> Option<Latency> {
+    let engine = ModelEngine::default();
+    engine.supports(point).ok()?;
+    engine.evaluate(point).ok()?.latency_s
+}
+
+fn cautions(found: &Found, engine: EngineKind, now_unix_s: f64, kernel: &str) -> Vec<String> {
+    let mut said = Vec::new();
+    let finding = &found.finding;
+    if found.run.is_some()
+        && let Some(why) = unfit(finding, &finding.host.cpu).or_else(|| unusual(finding))
+    {
+        said.push(format!("{} would not be chosen by itself: {why}.", found.name));
+    }
+    if engine != EngineKind::Wire {
+        said.push(format!("The cliff was not measured: it is that of the {engine}."));
+    }
+    let then = &found.finding.host.kernel;
+    if !then.is_empty() && !kernel.is_empty() && then != kernel {
+        said.push(format!("The cliff was measured under {then}; this is {kernel}: repeat `netcliff find`."));
+    }
+    // Costs that were given have no date.
+    let age_s = now_unix_s - found.finding.provenance.started_unix_s;
+    if age_s > OLD_S && found.finding.provenance.started_unix_s > 0.0 {
+        said.push(format!("The cliff was measured {:.0} days ago: repeat `netcliff find`.", age_s / 86_400.0));
+    }
+    if found.finding.partial {
+        said.push("That `find` was cut short.".to_owned());
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! [`Monitor`]: what a monitoring system is told: counters of this moment, and the load since the reading before against the cliff.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use netcliff_core::headroom::Headroom;
+use netcliff_core::metrics::Counters;
+use netcliff_core::watch::Moment;
+use netcliff_host::cpu::MeterError;
+use netcliff_host::inspect::{Inspection, Port};
+use netcliff_host::inventory::Inventory;
+use netcliff_host::watch::Look;
+
+use crate::headroom::headroom;
+use netcliff_find::kernel_name;
+use netcliff_lab::costs::{self, Found};
+
+/// Shortest time that shares are of: below, ticks make them coarse.
+const LEAST: Duration = Duration::from_secs(1);
+/// How often the store is asked for a newer calibration.
+const CALIBRATION_AGE: Duration = Duration::from_secs(300);
+
+/// One reading.
+#[derive(Debug, Clone, Default)]
+pub struct Read {
+    /// Counters of this moment.
+    pub counters: Counters,
+    /// The last whole second or more; None: nothing to hold the first reading against.
+    pub moment: Option<Moment>,
+    /// The same against the cliff; None: no `find` of this machine is kept where it was looked for.
+    pub headroom: Option<Headroom>,
+}
+
+/// Which cliff loads are held against.
+#[derive(Debug, Clone, Default)]
+pub struct Calibration {
+    /// What `--host` names; `None`: this host's calibration.
+    pub named: Option<String>,
+    /// The store.
+    pub store: Option<PathBuf>,
+}
+
+impl Calibration {
+    /// The cliff as it is now: another run may have been made or named since.
+    ///
+    /// # Errors
+    /// There is none: a sentence.
+    pub fn read(&self) -> Result<Found, String> {
+        let store = || self.store.clone().ok_or_else(|| "no directory for a store is known".to_owned());
+        costs::cliff_of(self.named.as_deref(), store)
+    }
+}
+
+/// Reads this host for as long as it lives.
+pub struct Monitor {
+    host: Inspection,
+    /// The interfaces that are read, by name; empty: the main ones.
+    interfaces: Vec<String>,
+    calibration: Calibration,
+    kernel: String,
+    state: Mutex<State>,
+}
+
+struct State {
+    before: Look,
+    at: Instant,
+    moment: Option<Moment>,
+    headroom: Option<Headroom>,
+    found: Option<Found>,
+    asked: Instant,
+}
+
+impl Monitor {
+    /// Of these interfaces (empty: the main ones) against a cliff that was read; `None`: there is none yet.
+    ///
+    /// # Errors
+    /// /proc/stat cannot be read or has another form.
+    pub fn new(
+        host: Inspection,
+        interfaces: Vec<String>,
+        calibration: Calibration,
+        found: Option<Found>,
+    ) -> Result<Self, MeterError> {
+        let before = Look::now(&ports(&host, &interfaces))?;
+        let (at, kernel) = (Instant::now(), kernel_name(&Inventory::of_this_host()));
+        let state = State { before, at, moment: None, headroom: None, found, asked: at };
+        Ok(Self { host, interfaces, calibration, kernel, state: Mutex::new(state) })
+    }
+
+    /// Whether there is a cliff to hold loads against.
+    pub fn is_calibrated(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).found.is_some()
+    }
+
+    /// A reading; the time is that of the caller (s since the epoch).
+    ///
+    /// # Errors
+    /// /proc/stat cannot be read or has another form.
+    pub fn read(&self, now_unix_s: f64) -> Result<Read, MeterError> {
+        let ports = ports(&self.host, &self.interfaces);
+        // One reading at a time: the next one finds what this one computed.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = state.before.next(&ports)?;
+        let counters = now.counters();
+        if state.asked.elapsed() >= CALIBRATION_AGE {
+            state.asked = Instant::now();
+            if let Ok(found) = self.calibration.read() {
+                state.found = Some(found);
+            }
+        }
+        if state.at.elapsed() >= LEAST {
+            let moment = state.before.until(&now, &ports);
+            let against = |found: &Found| headroom(&moment, found, now_unix_s, &self.kernel).ok();
+            state.headroom = state.found.as_ref().and_then(against);
+            (state.moment, state.before, state.at) = (Some(moment), now, Instant::now());
+        }
+        Ok(Read { counters, moment: state.moment.clone(), headroom: state.headroom.clone() })
+    }
+}
+
+/// Ports by name; those that are gone are left out.
+fn ports<'a>(host: &'a Inspection, names: &[String]) -> Vec<&'a Port> {
+    match names {
+        [] => host.main_ports(),
+        names => names.iter().filter_map(|name| host.port(name)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_come_at_once_and_shares_after_a_second() {
+        let host = Inspection::of_this_host(Duration::ZERO).expect("this host");
+        let monitor = Monitor::new(host, Vec::new(), Calibration::default(), None).expect("a monitor");
+        let first = monitor.read(0.0).expect("a reading");
+        assert!(!first.counters.cpus.is_empty() && first.moment.is_none() && !monitor.is_calibrated());
+        std::thread::sleep(LEAST);
+        let second = monitor.read(1.0).expect("a reading");
+        let moment = second.moment.expect("a second has passed");
+        assert!(moment.seconds >= 1.0 && moment.cpus.len() == first.counters.cpus.len(), "{moment:?}");
+        let idle = |read: &Counters| read.cpus.iter().flat_map(|cpu| &cpu.seconds).map(|(_, s)| s).sum::<f64>();
+        assert!(idle(&second.counters) > idle(&first.counters), "time passes on some CPU");
+    }
+}

@@ -1,0 +1,191 @@
+//! [`effects`]: what each step of a plan is expected to change. One file a kind of step: [`schemes`], what the engines have as a
+//! scheme; [`spread`], how many queues get flows; [`placing`], on which CPUs; [`room`], how much is held; [`segments`], bytes a packet;
+//! [`power`], sleep and frequency. What none of them answers is "not predicted", with the reason ([`why_not`]).
+
+mod placing;
+mod power;
+mod room;
+mod schemes;
+mod segments;
+mod spread;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use netcliff_core::finding::Calibration;
+use netcliff_core::{Host, Outcome};
+use netcliff_host::inspect::{Inspection, Port};
+use netcliff_host::nic::netdev::NapiKey;
+use netcliff_host::setting::{Group, Setting};
+use netcliff_host::tune::{Plan, Step};
+
+use netcliff_lab::costs::Found;
+
+/// Size of the frames that packet rates are reported for (bytes with FCS).
+const FRAME_BYTES: f64 = 64.0;
+
+/// Fills in what each step is expected to change on `host`, by the costs that were found. What the plan says
+/// itself stays.
+pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
+    let run = &found.name;
+    let costs = costs(&found.calibration);
+    let packets_per_interrupt = found.packets_per_interrupt().unwrap_or(f64::INFINITY);
+    let known = Known { host, steps: &plan.steps, costs, packets_per_interrupt, run };
+    let told: Vec<String> = plan.steps.iter().map(|step| known.effect(step)).collect();
+    for (step, told) in plan.steps.iter_mut().zip(told) {
+        step.proposal.effect.get_or_insert(told);
+    }
+}
+
+/// What effects are computed from.
+struct Known<'a> {
+    /// As it is before the plan.
+    host: &'a Inspection,
+    /// Of the whole plan: some mean something only together.
+    steps: &'a [Step],
+    /// The calibrated costs, then those with every cost at the low and at the high end of its interval.
+    costs: [Host; 3],
+    /// Measured near the cliff; infinite where it was not: interrupts are then not charged.
+    packets_per_interrupt: f64,
+    /// Where they come from.
+    run: &'a str,
+}
+
+impl Known<'_> {
+    fn effect(&self, step: &Step) -> String {
+        let answers = [schemes::effect, spread::effect, placing::effect, room::effect, segments::effect, power::effect];
+        let told = answers.iter().find_map(|answer| answer(self, step));
+        told.unwrap_or_else(|| format!("not predicted: {}", why_not(step)))
+    }
+
+    /// The interface that a step is about.
+    fn port(&self, step: &Step) -> Option<&Port> {
+        self.host.port(step.setting.interface()?)
+    }
+
+    /// Load that one CPU serves at the most (pps).
+    fn one_cpu_pps(&self, host: &Host) -> f64 {
+        1.0 / (packet_s(host) + (host.interrupt_s + host.mask_s) / self.packets_per_interrupt)
+    }
+
+    /// A figure that follows from the costs.
+    fn range(&self, of: impl Fn(&Host) -> f64) -> Range {
+        Range::over(self.costs.iter().map(of))
+    }
+}
+
+/// CPU time of a packet, its protocol work and its reader's together (s).
+fn packet_s(host: &Host) -> f64 {
+    host.service_s(FRAME_BYTES) + host.application_s.unwrap_or(0.0)
+}
+
+/// A figure at the calibrated costs, with the least and the most that their intervals (and what else is open) leave.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    /// The range of values: the first is the figure, all together give the ends.
+    fn over(values: impl IntoIterator<Item = f64>) -> Range {
+        let mut values = values.into_iter();
+        let value = values.next().unwrap_or(f64::NAN);
+        values.fold(Range { value, low: value, high: value }, |range, next| Range {
+            low: range.low.min(next),
+            high: range.high.max(next),
+            ..range
+        })
+    }
+
+    /// One figure of outcomes, each with its own interval.
+    fn of_outcomes(outcomes: &[Outcome], read: fn(&Outcome) -> Option<netcliff_core::Figure>) -> Option<Range> {
+        let figures: Vec<_> = outcomes.iter().map(read).collect::<Option<_>>()?;
+        let ends = figures.iter().flat_map(|figure| {
+            let interval = figure.interval.map(|interval| [interval.low, interval.high]);
+            [figure.value].into_iter().chain(interval.into_iter().flatten())
+        });
+        Some(Range::over(ends))
+    }
+
+    /// In another unit (`factor` above 0).
+    fn times(self, factor: f64) -> Range {
+        Range { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+}
+
+/// `12.3 (11.0 to 13.1)`, with as many decimals as requested (default 0).
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(0);
+        write!(f, "{:.digits$}", self.value)?;
+        if self.high - self.low < 0.5 * 10_f64.powi(-(digits as i32)) {
+            return Ok(());
+        }
+        write!(f, " ({:.digits$} to {:.digits$})", self.low, self.high)
+    }
+}
+
+/// The calibrated host, and the same with every cost at the low and at the high end of its interval.
+fn costs(calibration: &Calibration) -> [Host; 3] {
+    let end = |pick: fn(&netcliff_core::Interval) -> f64| {
+        let mut host = calibration.host.clone();
+        for cost in calibration.costs.iter().filter(|cost| matches!(cost.unit.as_str(), "s" | "s/B")) {
+            if let Some(interval) = &cost.figure.interval {
+                // What is no key of a host (a cost shown for itself) changes nothing.
+                let _ = host.set(&format!("{}={}s", cost.key, pick(interval).max(0.0)));
+            }
+        }
+        host
+    };
+    [calibration.host.clone(), end(|interval| interval.low), end(|interval| interval.high)]
+}
+
+/// The last part of a file's name, of a setting that is one.
+fn file_name(setting: &Setting) -> Option<&str> {
+    match setting {
+        Setting::File { path } => path.file_name()?.to_str(),
+        _ => None,
+    }
+}
+
+/// Why a step is not predicted.
+fn why_not(step: &Step) -> &'static str {
+    const SENDING: &str = "`netcliff find` measures what receiving costs, not sending";
+    const NO_RECEPTION: &str =
+        "no receive queue is known to be behind it, and `netcliff find` measures what receiving costs, not sending";
+    const SUSPENSION: &str =
+        "interrupts are suspended only for an application that asks for it (busy polling by epoll)";
+    let file = file_name(&step.setting).unwrap_or_default();
+    match &step.setting {
+        Setting::Ethtool { group: Group::Coalesce, key, .. } if key.starts_with("adaptive") => {
+            "which delays the driver chose while it adapted is not known"
+        }
+        Setting::Ethtool { group: Group::Features, key, .. } if key == "rx-lro" => {
+            "how much the device merged depends on the flows; forwarding needs it off whatever it costs"
+        }
+        Setting::Ethtool { group: Group::Features, .. } => SENDING,
+        Setting::Ethtool { group: Group::Channels, key, .. } if key == "tx" => SENDING,
+        Setting::Ethtool { group: Group::Rings, .. } => "the link does not report its speed, or nothing delays a poll",
+        Setting::RssTable { .. } => "over which queues the driver spreads by itself is not known",
+        Setting::Napi { key: NapiKey::IrqSuspendTimeout, .. } => SUSPENSION,
+        Setting::Napi { key: NapiKey::DeferHardIrqs | NapiKey::GroFlushTimeout, .. } => ALONE,
+        Setting::Interrupt { .. } => NO_RECEPTION,
+        _ => match file {
+            "napi_defer_hard_irqs" | "gro_flush_timeout" => ALONE,
+            "xps_cpus" => SENDING,
+            "smp_affinity_list" => NO_RECEPTION,
+            "rps_cpus" => "on which CPUs its packets are worked on is not known: no interrupt is reported for a queue",
+            "netdev_max_backlog" => "how long the bursts were that it had no room for is not known",
+            "busy_poll" => "it serves poll() and select(); what it does to read() stands at net.core.busy_read",
+            "scaling_governor" => "this kernel does not report the frequencies that it may choose",
+            "disable" => "the kernel does not report how long the state takes to leave",
+            _ => "neither model nor simulator has this setting",
+        },
+    }
+}
+
+/// Deferral is two settings.
+const ALONE: &str = "deferral is two settings, and the value of the other is not in the plan";

@@ -1,0 +1,180 @@
+use netcliff_core::finding::{Calibration, Cost};
+use netcliff_core::inspection::Objective;
+use netcliff_host::inspect::Inspection;
+use netcliff_host::tune::Step;
+
+use netcliff_host::setting::{Group, Setting};
+use netcliff_host::tune::Plan;
+
+use super::*;
+use netcliff_lab::costs::Found;
+
+fn calibration() -> Calibration {
+    let host = netcliff_lab::inputs::host("pentium4-2530mhz").unwrap();
+    let figure = Figure::sampled(host.protocol_s, 0.1 * host.protocol_s, 0.95);
+    let cost = Cost { key: "protocol".into(), figure, unit: "s".into(), how: "a test".into() };
+    Calibration { costs: vec![cost], host, cpu_method: "none".into(), r_squared: None, correlated: Vec::new() }
+}
+
+fn found() -> Found {
+    Found::bare(3, calibration())
+}
+
+fn plan(old: &str, new: &str) -> Plan {
+    let setting = |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Coalesce, key: key.into() };
+    let steps = vec![
+        Step::new(setting("rx-usecs"), old, new, "a test", "none"),
+        Step::new(setting("adaptive-rx"), "1", "0", "a test", "none"),
+    ];
+    Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() }
+}
+
+/// Waiting longer for the interrupt costs latency and leaves CPU: the sign is theory's, the figures the model's.
+#[test]
+fn effects_of_a_longer_delay() {
+    let mut plan = plan("0", "100");
+    effects(&mut plan, &Inspection::default(), &found());
+    let told = plan.steps[0].proposal.effect.clone().unwrap();
+    assert!(told.contains("find run 3") && told.contains(" to "), "{told}");
+    let numbers: Vec<f64> = told.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
+    // kpps; wait before (low to high) -> after (low to high); CPU likewise.
+    let [_, wait, wait_low, ..] = numbers[..] else { panic!("{told}") };
+    assert!(wait_low < wait, "{told}");
+    let sides: Vec<&str> = told.split("->").collect();
+    let first = |text: &str| text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();
+    assert!(first(sides[1]) > wait, "{told}");
+    let adaptive = plan.steps[1].proposal.effect.clone().unwrap();
+    assert!(adaptive.starts_with("not predicted"), "neither engine knows it: {adaptive}");
+}
+
+/// The first number after a figure's name, before and after.
+fn sides(told: &str, name: &str) -> (f64, f64) {
+    let text = told.split(name).nth(1).unwrap_or_else(|| panic!("{name} is not in {told}"));
+    let first = |text: &str| text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();
+    let (before, after) = text.split_once("->").unwrap();
+    (first(before), first(after))
+}
+
+/// What the model lacks is simulated: signs are theory's.
+#[test]
+fn effects_that_are_simulated() {
+    let file = |name: &str| Setting::file(format!("/sys/class/net/eth0/{name}"));
+    let steps = vec![
+        Step::new(file("napi_defer_hard_irqs"), "0", "2", "a test", "none"),
+        Step::new(file("gro_flush_timeout"), "0", "50000", "a test", "none"),
+        Step::new(Setting::sysctl("net.core.netdev_budget"), "300", "600", "a test", "none"),
+        Step::new(file("threaded"), "1", "0", "a test", "none"),
+        Step::new(Setting::sysctl("net.core.rmem_max"), "1", "2", "a test", "none"),
+    ];
+    let mut plan = Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() };
+    effects(&mut plan, &Inspection::default(), &found());
+    let told: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
+    // A timer instead of an interrupt a packet: more wait, more CPU left. Both steps report the effect of the pair.
+    assert_eq!(told[0], told[1]);
+    let (before, after) = sides(&told[0], "mean wait");
+    assert!(after > before && told[0].contains("simulated"), "{told:#?}");
+    let (before, after) = sides(&told[0], "CPU left");
+    assert!(after > before, "{told:#?}");
+    assert!(told[2].contains("delivered"), "{told:#?}");
+    assert!(told[3].contains("mean wait"), "{told:#?}");
+    assert!(told[4].starts_with("not predicted"), "{told:#?}");
+    // Alone it means nothing.
+    plan.steps.truncate(1);
+    plan.steps[0].proposal.effect = None;
+    effects(&mut plan, &Inspection::default(), &found());
+    assert!(plan.steps[0].proposal.effect.as_ref().unwrap().starts_with("not predicted"));
+}
+
+/// A queue with half of the entries is full at twice the load of one with all of them; the uncertainty of the costs is reported.
+#[test]
+fn effects_of_dealing_anew() {
+    let steps = |setting: Setting, old: &str, new: &str| {
+        let mut plan = Plan {
+            objective: Objective::Throughput,
+            machine: Default::default(),
+            steps: vec![Step::new(setting, old, new, "a test", "none")],
+            notes: Vec::new(),
+        };
+        effects(&mut plan, &Inspection::default(), &found());
+        plan.steps[0].proposal.effect.clone().unwrap()
+    };
+    let table = || Setting::RssTable { interface: "eth0".into() };
+    let channels = |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Channels, key: key.into() };
+    let full_kpps = |told: &str| -> Vec<f64> {
+        let tail = told.split("full at ").nth(1).unwrap();
+        tail.split([' ', '(', ')']).filter_map(|word| word.parse().ok()).collect()
+    };
+    let told = steps(table(), "0,0,0,0", "0,1,0,1");
+    assert!(told.contains("100.0 % of the packets -> 50.0 %"), "{told}");
+    let [before, low, high, after, ..] = full_kpps(&told)[..] else { panic!("{told}") };
+    assert!((after / before - 2.0).abs() < 0.02 && low < before && before < high, "{told}");
+    let told = steps(channels("combined"), "1", "4");
+    assert!(told.contains("100.0 % of the packets -> 25.0 %"), "{told}");
+    for (setting, old, new) in [(table(), "0,1", "default"), (channels("tx"), "1", "4"), (channels("rx"), "0", "4")] {
+        assert!(steps(setting, old, new).contains("not predicted"), "{old} -> {new}");
+    }
+}
+
+fn lower(figure: &str) -> Yardstick {
+    Yardstick { figure: figure.to_owned(), higher_is_better: false }
+}
+
+fn higher(figure: &str) -> Yardstick {
+    Yardstick { higher_is_better: true, ..lower(figure) }
+}
+
+#[test]
+fn rounds_alternate_and_drift_cancels() {
+    let mut clock = 0.0;
+    let mut order = Vec::new();
+    let trials = rounds(8, &[lower("")], |tuned| {
+        clock += 1.0;
+        order.push(tuned);
+        // Drifts upwards by 1 a measurement; tuning takes 5 off, give or take.
+        Ok::<_, String>(vec![100.0 + clock - if tuned { 5.0 } else { 0.0 } + 0.01 * (clock % 3.0)])
+    });
+    let trials = trials.unwrap();
+    assert_eq!((trials.len(), &order[..4]), (1, &[false, true, true, false][..]));
+    assert!(trials[0].difference.covers(-5.0), "{trials:?}");
+    assert_eq!(trials[0].verdict, Verdict::Better);
+    let same = rounds(6, &[lower("")], |_| Ok::<_, String>(vec![1.0])).unwrap();
+    assert_eq!(same[0].verdict, Verdict::NotDecided);
+    let worse = rounds(4, &[higher("")], |tuned| Ok::<_, String>(vec![if tuned { 1.0 } else { 2.0 }])).unwrap();
+    assert_eq!(worse[0].verdict, Verdict::Worse);
+    assert_eq!(rounds(4, &[lower("")], |_| Err::<Vec<f64>, _>("gone")), Err("gone"));
+}
+
+/// Several figures at once: the intervals are wider, and what is better here and worse there is mixed.
+#[test]
+fn figures_are_decided_together() {
+    let noise = [0.3, -0.4, 0.1, 0.2, -0.3, 0.4, -0.1, -0.2, 0.0, 0.1];
+    let measure = |yardsticks: &[Yardstick], shifts: &[f64]| {
+        let mut turn = 0;
+        let trials = rounds(5, yardsticks, |tuned| {
+            turn += 1;
+            let value = |shift: &f64| 10.0 + noise[turn - 1] + if tuned { *shift } else { 0.0 };
+            Ok::<_, String>(shifts.iter().map(value).collect())
+        });
+        trials.unwrap()
+    };
+    let (one, two) = ([higher("a")], [higher("a"), higher("b")]);
+    let width = |trials: Vec<Trial>| trials[0].difference.interval.map_or(0.0, |ends| ends.high - ends.low);
+    let three = [higher("a"), higher("b"), higher("c")];
+    assert!(width(measure(&three, &[0.6, 0.0, 0.0])) > 1.3 * width(measure(&one, &[0.6])));
+    assert_eq!(Verdict::of_all(&measure(&two, &[5.0, 0.0])), Verdict::Better);
+    assert_eq!(Verdict::of_all(&measure(&two, &[-5.0, 0.0])), Verdict::Worse);
+    assert_eq!(Verdict::of_all(&measure(&two, &[5.0, -5.0])), Verdict::Mixed);
+    assert_eq!(Verdict::of_all(&measure(&two, &[0.0, 0.0])), Verdict::NotDecided);
+    // Each has its own good side.
+    assert_eq!(Verdict::of_all(&measure(&[higher("a"), lower("b")], &[5.0, -5.0])), Verdict::Better);
+}
+
+#[test]
+fn figures_of_a_command() {
+    assert_eq!(figure("took 12 ms, 3.5\n", None), Ok(3.5));
+    assert_eq!(figure("noise\n{\"a\": {\"p99_s\": 2e-5}}\n", Some("/a/p99_s")), Ok(2e-5));
+    assert_eq!(figure("{\"a\": {\"value\": 7, \"low\": 6}}", Some("/a")), Ok(7.0));
+    assert!(figure("none here", None).unwrap_err().contains("--metric"));
+    assert!(figure("{}", Some("/x")).unwrap_err().contains("/x"));
+    assert!(figure("NaN", None).is_err());
+}

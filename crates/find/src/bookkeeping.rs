@@ -1,0 +1,143 @@
+//! The measured CPU split in the bookkeeping of model and simulation, row for row.
+//!
+//! The meter sees where the CPU was, the engines know what for. What an interrupt costs whom it hits beyond its handler (leaving
+//! and entering a virtual machine, cold caches) the meter finds in the application, in softirqs or in idle time; the engines' interrupt row has it. A
+//! NET_RX softirq is to the meter one thing; to the engines it is polls and packets. So the calibrated hidden cost of each counted
+//! interrupt is moved to the interrupt row, from where it hit, and the calibrated cost of each counted poll to the poll row. The sum stays
+//! what it was. What the engines do not have (other tasks, other softirqs, behind a NIC the timer's interrupts) is reported beside.
+
+use netcliff_core::finding::{CpuBesides, CpuMeasured};
+use netcliff_core::{CpuShares, Figure};
+
+use crate::calibrate::Costs;
+use netcliff_stats as stats;
+use netcliff_trial::bench::{Counts, Observation};
+
+/// Calibrated costs that the meter alone cannot separate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seams {
+    /// What an interrupt adds to the application it hits, beyond its handler (s).
+    pub hidden_s: f64,
+    /// What one adds to the poll that it hits (s).
+    pub hidden_polling_s: f64,
+    /// A poll without its packets (s).
+    pub poll_s: f64,
+}
+
+impl Seams {
+    /// From calibrated costs. Behind a NIC the engines, too, have what an application pays when it goes on in its own row (`interrupt_resume`).
+    pub fn of(costs: &Costs) -> Self {
+        let hidden_s = if costs.backlog { costs.hidden_s } else { 0.0 };
+        Self { hidden_s, hidden_polling_s: costs.hidden_polling_s, poll_s: costs.poll_s }
+    }
+}
+
+/// The CPU shares of a trial in the engines' rows.
+pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
+    let share = |time_s: f64| Figure::exact(time_s / counts.elapsed_s);
+    let busy = counts.busy_interrupts.min(counts.interrupts);
+    let softirq_interrupts = counts.softirq_interrupts.min(counts.interrupts - busy);
+    let hidden = |each_s: f64, interrupts: f64, of_s: f64| (each_s * interrupts).clamp(0.0, of_s.max(0.0));
+    let on_application_s = hidden(seams.hidden_s, busy, counts.application_s);
+    let on_softirq_s = hidden(seams.hidden_polling_s, softirq_interrupts, counts.protocol_s);
+    let on_idle_s = hidden(seams.hidden_s, counts.interrupts - busy - softirq_interrupts, counts.idle_s);
+    let own_protocol_s = counts.protocol_s - on_softirq_s;
+    let poll_s = (seams.poll_s * counts.polls).clamp(0.0, own_protocol_s);
+    CpuShares {
+        interrupt: Some(share(counts.handlers().time_s + on_application_s + on_softirq_s + on_idle_s)),
+        poll: Some(share(poll_s)),
+        protocol: Some(share(own_protocol_s - poll_s)),
+        application: Some(share(counts.application_s - on_application_s)),
+        paused: None,
+        available: Some(share(counts.idle_s - on_idle_s)),
+    }
+}
+
+/// Rewrites the splits of trials; those without counts keep theirs.
+pub fn rewrite(observations: &mut [Observation], seams: Seams) {
+    for observation in observations {
+        if let Some(counts) = &observation.counts {
+            observation.outcome.cpu = Some(like_engines(counts, seams));
+        }
+    }
+}
+
+/// Measured CPU shares at a load that the engines have no row for; None without a metered trial.
+pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBesides> {
+    let counts = || observations.iter().filter_map(|observation| observation.counts.as_ref());
+    let shares =
+        |of: fn(&Counts) -> Option<f64>| -> Vec<f64> { counts().filter_map(|c| Some(of(c)? / c.elapsed_s)).collect() };
+    Some(CpuBesides {
+        load_pps,
+        other: stats::mean(&shares(|c| Some(c.elsewhere_s())))?.as_share(),
+        meter: stats::mean(&shares(|c| c.meter_s)).map(Figure::as_share),
+    })
+}
+
+/// The same at all loads of the sweep, void trials left out.
+pub fn measured(swept: &[Observation], seams: Seams) -> Option<CpuMeasured> {
+    let mut loads: Vec<f64> = swept.iter().map(|observation| observation.spec.rate_pps).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    let at = |load_pps: f64| {
+        let here = |o: &&Observation| o.spec.rate_pps == load_pps && o.void().is_none();
+        besides(&swept.iter().filter(here).collect::<Vec<_>>(), load_pps)
+    };
+    let besides: Vec<CpuBesides> = loads.into_iter().filter_map(at).collect();
+    let Seams { hidden_s, hidden_polling_s, poll_s } = seams;
+    (!besides.is_empty()).then_some(CpuMeasured { hidden_s, hidden_softirq_s: Some(hidden_polling_s), poll_s, besides })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host that spends 0.4 s of a second in NET_RX, 0.3 s in the application, 0.05 s in handlers, 0.2 s idle and 0.05 s elsewhere.
+    fn counts() -> Counts {
+        Counts {
+            elapsed_s: 1.0,
+            protocol_s: 0.4,
+            interrupt_s: 0.05,
+            application_s: 0.3,
+            idle_s: 0.2,
+            other_s: 0.05,
+            meter_s: Some(0.02),
+            polls: 1e5,
+            interrupts: 8e4,
+            busy_interrupts: 6e4,
+            softirq_interrupts: 5e3,
+            ..Counts::default()
+        }
+    }
+
+    fn values(cpu: CpuShares) -> [f64; 5] {
+        [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.available].map(|figure| figure.unwrap().value)
+    }
+
+    #[test]
+    fn what_is_moved_between_rows_keeps_the_sum() {
+        let seams = Seams { hidden_s: 1e-6, hidden_polling_s: 2e-6, poll_s: 5e-7 };
+        let rows = values(like_engines(&counts(), seams));
+        let expected = [0.05 + 0.085, 0.05, 0.4 - 0.05 - 0.01, 0.3 - 0.06, 0.2 - 0.015];
+        for (found, expected) in rows.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{rows:?}");
+        }
+        assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "all but other work: {rows:?}");
+    }
+
+    /// Behind a NIC nothing is moved from the application, as the simulator has it there.
+    #[test]
+    fn what_an_application_pays_behind_a_nic_is_its_own() {
+        let costs = Costs { hidden_s: 1e-6, hidden_polling_s: 2e-6, poll_s: 5e-7, ..crate::calibrate::tests::COSTS };
+        let rows = |backlog| values(like_engines(&counts(), Seams::of(&Costs { backlog, ..costs })));
+        assert!((rows(true)[3] - 0.24).abs() < 1e-12 && (rows(false)[3] - 0.3).abs() < 1e-12);
+        assert!((rows(false)[4] - 0.2).abs() < 1e-12, "nor from idle time");
+    }
+
+    #[test]
+    fn no_row_gives_more_than_it_has() {
+        let rows = values(like_engines(&counts(), Seams { hidden_s: 1e-3, hidden_polling_s: 1e-3, poll_s: 1e-3 }));
+        assert_eq!([rows[2], rows[3], rows[4]], [0.0; 3]);
+        assert!((rows.iter().sum::<f64>() - 0.95).abs() < 1e-12, "{rows:?}");
+    }
+}

@@ -1,0 +1,300 @@
+//! The regressions of calibration.
+
+use netcliff_core::Figure;
+use netcliff_core::host::MOST_DROP_COST;
+
+use super::reading::{self, Reading};
+use super::{CalibrationError, Costs, LARGE_FRAME_BYTES, Seen, latency_s, variation};
+use netcliff_stats as stats;
+use netcliff_trial::bench::{Counts, taken_from_polls_s};
+use netcliff_trial::trial::TrialSpec;
+
+/// Fewest polls of a size that count, and the largest size: longer polls are mostly those that were held up.
+const FEWEST_POLLS: f64 = 20.0;
+pub(super) const LARGEST_POLL: f64 = 32.0;
+
+/// Result of the regressions; each figure in seconds.
+pub struct Fits {
+    /// A packet.
+    pub protocol: Figure,
+    /// Standard deviation of that over its mean; None: too few polls to fit it.
+    pub variation: Option<Figure>,
+    /// A poll, what follows it in the softirq included.
+    pub poll: Figure,
+    /// Waking the application.
+    pub wakeup: Figure,
+    /// An interrupt, its hidden part included; None: none were counted.
+    pub interrupt: Option<Figure>,
+    /// Its handler alone; None: none were counted.
+    pub handled: Option<Figure>,
+    /// What one takes from a poll that it hits, beyond its handler (s): told by such polls, or else taken to be `hidden`.
+    pub hidden_polling_s: f64,
+    /// What an interrupt costs the application that it hits, beyond its handler; contained in `interrupt`.
+    pub hidden: Option<Figure>,
+    /// What a poll does after its first look at the ring, as far as an interrupt costs as much; contained in `poll` and, for masking, in
+    /// `interrupt`. None: not known.
+    pub mask: Option<Figure>,
+    /// From an interrupt's cause to its handler.
+    pub latency: Option<Figure>,
+    /// A packet in the application.
+    pub application: Figure,
+    /// A switch to the application.
+    pub context_switch: Figure,
+    /// A byte in protocol processing, and in the application.
+    pub per_byte: Option<Figure>,
+    application_per_byte: Option<Figure>,
+    /// What a full socket adds to a packet's protocol and application time.
+    pub cold_protocol: Option<Figure>,
+    /// See `cold_protocol`.
+    pub cold_application: Option<Figure>,
+    /// Protocol time of a dropped packet as a share of a delivered one's.
+    pub socket_drop_cost: Option<f64>,
+    /// Share of the variance of softirq time over the trials that protocol, poll and wake-up explain.
+    pub r_squared: f64,
+    /// These three follow from the trials' softirq time, not from polls by packets.
+    pub by_totals: bool,
+    /// As [`Costs::backlog`].
+    backlog: bool,
+}
+
+impl Fits {
+    /// Fits everything to what was seen.
+    pub fn of(seen: &Seen, base: &TrialSpec) -> Result<Self, CalibrationError> {
+        let hidden = reading::hidden(seen, base)?;
+        let hidden_s = hidden.map_or(0.0, |figure| figure.value);
+        let interrupted: Vec<Counts> = seen.plain.iter().chain(&seen.blocked).cloned().collect();
+        let hidden_polling_s = taken_from_polls_s(&interrupted).unwrap_or(hidden_s);
+        let softirq = Softirq::of(seen, hidden_polling_s)?;
+        let Reading { application, context_switch } = Reading::of(seen, hidden_s, softirq.by_totals)?;
+        let handlers: Vec<f64> = seen.explained().into_iter().filter_map(Counts::handler_s).collect();
+        let handled = stats::median(&handlers);
+        let interrupt = handled.map(|figure| hidden.map_or(figure, |hidden| sum(figure, hidden)));
+        let mut fits = Self {
+            protocol: softirq.protocol,
+            variation: variation::of(&seen.plain, softirq.protocol.value),
+            poll: softirq.poll,
+            wakeup: softirq.wakeup,
+            interrupt,
+            handled,
+            hidden_polling_s,
+            hidden,
+            mask: None,
+            latency: None,
+            application,
+            context_switch,
+            per_byte: None,
+            application_per_byte: None,
+            cold_protocol: None,
+            cold_application: None,
+            socket_drop_cost: None,
+            r_squared: 1.0 - softirq.unexplained(&seen.plain.iter().collect::<Vec<_>>(), hidden_polling_s),
+            by_totals: softirq.by_totals,
+            backlog: seen.backlog,
+        };
+        fits.mask = fits.masking(&seen.plain);
+        fits.latency = fits.delivery_latency(&seen.plain);
+        fits.socket_drop_cost = fits.drop_cost(&seen.blocked);
+        fits.per_byte = slope(&seen.sizes, base, &|c| fits.softirq_left(c) / c.packets);
+        fits.application_per_byte = slope(&seen.sizes, base, &|c| fits.application_left(c, hidden_s) / c.delivered);
+        (fits.cold_protocol, fits.cold_application) = fits.cold(&seen.full);
+        Ok(fits)
+    }
+
+    /// The fitted costs for the calibrated frame and work.
+    pub fn costs(&self) -> Costs {
+        Costs {
+            protocol_s: self.protocol.value,
+            poll_s: self.poll.value,
+            wakeup_s: self.wakeup.value,
+            context_switch_s: self.context_switch.value,
+            application_s: self.application.value,
+            hidden_s: self.hidden.map_or(0.0, |figure| figure.value),
+            hidden_polling_s: self.hidden_polling_s,
+            socket_drop_cost: self.socket_drop_cost.unwrap_or(1.0),
+            cold_protocol_s: self.cold_protocol.map_or(0.0, |figure| figure.value),
+            cold_application_s: self.cold_application.map_or(0.0, |figure| figure.value),
+            backlog: self.backlog,
+        }
+    }
+
+    /// Application time a byte (s).
+    pub fn application_per_byte_s(&self) -> f64 {
+        self.application_per_byte.map_or(0.0, |figure| figure.value)
+    }
+
+    /// Softirq time that polls, packets, wake-ups and interrupts do not explain (s).
+    fn softirq_left(&self, c: &Counts) -> f64 {
+        c.own_protocol_s(self.hidden_polling_s)
+            - self.protocol.value * c.packets
+            - self.poll.value * c.polls
+            - self.wakeup.value * c.wakeups
+    }
+
+    /// Application time that packets, wake-ups and interrupts do not explain (s).
+    fn application_left(&self, c: &Counts, hidden_s: f64) -> f64 {
+        c.application_s
+            - self.application.value * c.delivered
+            - self.context_switch.value * c.wakeups
+            - hidden_s * c.busy_interrupts
+    }
+
+    /// What is left of a poll when it has found its first packet: completing, and unmasking the NIC. Packets that come meanwhile interrupt. Masking
+    /// takes as long at the most.
+    fn masking(&self, all: &[Counts]) -> Option<Figure> {
+        let each: Vec<f64> = all.iter().filter_map(Counts::own_look_s).collect();
+        let look = stats::median(&each)?;
+        let most_s = self.interrupt.map_or(0.0, |figure| figure.value);
+        let mask = self.poll.mapped(|poll_s| (poll_s - look.value).clamp(0.0, most_s));
+        (mask.value > 0.0).then_some(mask)
+    }
+
+    /// L from the packets a poll takes, median over the trials (s); None where it is not above zero, or does not follow.
+    fn delivery_latency(&self, all: &[Counts]) -> Option<Figure> {
+        if !self.backlog {
+            return None;
+        }
+        let interrupt_s = self.interrupt.map_or(0.0, |figure| figure.value);
+        let latency = |c: &Counts| {
+            let service_s = self.protocol.value + self.wakeup.value * c.wakeups / c.packets;
+            latency_s(c, service_s, interrupt_s + self.poll.value)
+        };
+        let latencies: Vec<f64> = all.iter().filter_map(latency).collect();
+        stats::median(&latencies).filter(|figure| figure.value > 0.0)
+    }
+
+    fn drop_cost(&self, blocked: &[Counts]) -> Option<f64> {
+        let share = |c: &Counts| {
+            (c.own_protocol_s(self.hidden_polling_s) - self.poll.value * c.polls) / c.packets / self.protocol.value
+        };
+        let shares: Vec<f64> = blocked.iter().map(share).collect();
+        stats::median(&shares).map(|figure| figure.value.clamp(0.0, MOST_DROP_COST))
+    }
+
+    /// What a full socket adds to a packet, median over the pairs. Behind a NIC to one of the fit: the highest load is often one at which packets are cold.
+    fn cold(&self, pairs: &[(Counts, Counts)]) -> (Option<Figure>, Option<Figure>) {
+        let costs = self.costs();
+        let figure = |of: &dyn Fn(&Counts) -> f64, warm_s: f64| {
+            let more_s = |(plain, full): &(Counts, Counts)| of(full) - if self.backlog { of(plain) } else { warm_s };
+            let values: Vec<f64> = pairs.iter().map(more_s).collect();
+            stats::median(&values).filter(|figure| figure.value > 0.0)
+        };
+        (
+            figure(&|c| costs.protocol_of_s(c, 1.0), costs.protocol_s),
+            figure(&|c| costs.application_of_s(c, 1.0), costs.application_s),
+        )
+    }
+}
+
+/// What large frames cost more, a byte, median over the pairs (s/B); not below zero. `left_s` takes out what polls,
+/// wake-ups and interrupts explain, of which the two of a pair may have had different numbers.
+fn slope(pairs: &[(Counts, Counts)], base: &TrialSpec, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
+    let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
+    let slopes: Vec<f64> = pairs.iter().map(|(plain, large)| (left_s(large) - left_s(plain)) / more_bytes).collect();
+    stats::median(&slopes).map(|figure| Figure { value: figure.value.max(0.0), ..figure })
+}
+
+/// The costs inside a softirq.
+struct Softirq {
+    protocol: Figure,
+    poll: Figure,
+    wakeup: Figure,
+    by_totals: bool,
+}
+
+impl Softirq {
+    /// Without the `taken_s` (s) that interrupts took from polls. From polls by packets, which one trial alone tells apart; from the trials' whole time where those
+    /// say less of it than its mean does, behind a NIC where they say less of it than that.
+    fn of(seen: &Seen, taken_s: f64) -> Result<Self, CalibrationError> {
+        let trials = seen.plain.as_slice();
+        let undetermined =
+            || CalibrationError::Undetermined { what: "protocol, poll and wake-up cost", trials: trials.len() };
+        let asked = seen.explained();
+        let unexplained = |of: &Self| of.unexplained(&asked, taken_s);
+        // Behind a NIC interrupts hit polls, the more the longer these are.
+        let least = if seen.backlog { 1.0 } else { 0.0 };
+        match (Self::by_polls(trials), Self::by_totals(seen, taken_s)) {
+            (Some(polls), Some(totals)) if unexplained(&polls) > unexplained(&totals).max(least) => Ok(totals),
+            (Some(polls), _) => Ok(polls),
+            (None, totals) => totals.ok_or_else(undetermined),
+        }
+    }
+
+    /// Regression of the softirq time of trials on their packets, polls and wake-ups. A poll that something holds up takes the packets that
+    /// come meanwhile, so that on a host whose packets take very different times, such as an emulated guest, the polls of many packets
+    /// are those that were held up, and a packet seems to cost too much; over whole trials the load alone decides how many packets there are.
+    fn by_totals(seen: &Seen, taken_s: f64) -> Option<Self> {
+        let trials = seen.delivering();
+        let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
+        let fit = super::by_speed(seen, &trials, |slowness| {
+            let own_s = |(c, slow): (&&Counts, &f64)| c.own_protocol_s(slow * taken_s) / slow;
+            let y: Vec<f64> = trials.iter().zip(slowness).map(own_s).collect();
+            // A trial's time is uncertain by a share of it.
+            let weight: Vec<f64> =
+                trials.iter().zip(slowness).map(|(c, slow)| (c.protocol_s / slow).powi(-2)).collect();
+            // A packet takes some time.
+            stats::fit_non_negative_robust(&rows, &y, &weight).filter(|fit| fit.coefficients[0].value > 0.0)
+        })?;
+        let [protocol, poll, wakeup] = fit.coefficients.try_into().ok()?;
+        Some(Self { protocol, poll, wakeup, by_totals: true })
+    }
+
+    /// Means over the trials of each trial's own fit.
+    fn by_polls(trials: &[Counts]) -> Option<Self> {
+        let fits: Vec<[f64; 3]> = trials.iter().filter_map(poll_fit).collect();
+        let mean = |which: usize| {
+            let values: Vec<f64> = fits.iter().map(|fit| fit[which]).collect();
+            stats::mean(&values)
+        };
+        Some(Self { protocol: mean(0)?, poll: mean(1)?, wakeup: mean(2)?, by_totals: false })
+    }
+
+    /// Residual over total sum of squares of softirq time a second.
+    fn unexplained(&self, trials: &[&Counts], taken_s: f64) -> f64 {
+        let share = |c: &Counts| c.own_protocol_s(taken_s) / c.elapsed_s;
+        let predicted = |c: &Counts| {
+            (self.protocol.value * c.packets + self.poll.value * c.polls + self.wakeup.value * c.wakeups) / c.elapsed_s
+        };
+        let mean = trials.iter().map(|c| share(c)).sum::<f64>() / trials.len() as f64;
+        let total: f64 = trials.iter().map(|c| (share(c) - mean).powi(2)).sum();
+        let residual: f64 = trials.iter().map(|c| (share(c) - predicted(c)).powi(2)).sum();
+        if total > 0.0 { residual / total } else { 0.0 }
+    }
+}
+
+/// [packet, poll, wake-up] of one trial (s): the mean times of polls by packets, weighted by their certainty; what
+/// a softirq does after its polls is added to the poll.
+fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
+    poll_line(&trial.poll_times, trial.polls, trial.tail_s)
+}
+
+/// [packet, poll, wake-up] (s) from the times of polls, of which there were `polls`, and the time (s) in softirqs behind
+/// their last poll. None where they are too few or too much alike.
+pub fn poll_line(times: &[netcliff_trial::bench::PollTime], polls: f64, tail_s: f64) -> Option<[f64; 3]> {
+    let cells: Vec<_> =
+        times.iter().filter(|cell| cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL).collect();
+    let woken = cells.iter().any(|cell| cell.from_idle) && cells.iter().any(|cell| !cell.from_idle);
+    let row = |cell: &&&netcliff_trial::bench::PollTime| {
+        let mut row = vec![cell.packets, 1.0];
+        // With polls of one kind only, waking cannot be separated from polling.
+        if woken {
+            row.push(f64::from(u8::from(cell.from_idle)));
+        }
+        row
+    };
+    let rows: Vec<Vec<f64>> = cells.iter().map(|cell| row(&cell)).collect();
+    let y: Vec<f64> = cells.iter().map(|cell| cell.mean_s).collect();
+    // A floor on the variance: no cell is so certain that it alone decides.
+    let weight: Vec<f64> =
+        cells.iter().map(|cell| cell.polls / cell.variance_s2.max((0.1 * cell.mean_s).powi(2))).collect();
+    let fit = stats::fit_non_negative(&rows, &y, &weight)?;
+    let value = |which: usize| fit.coefficients.get(which).map_or(0.0, |figure| figure.value);
+    let tail_s = if polls > 0.0 { tail_s / polls } else { 0.0 };
+    Some([value(0), value(1) + tail_s, value(2)])
+}
+
+/// The sum of two independent figures: half widths add as squares.
+fn sum(a: Figure, b: Figure) -> Figure {
+    let half = |figure: Figure| figure.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
+    let confidence = a.interval.or(b.interval).map_or(stats::CONFIDENCE, |interval| interval.confidence);
+    Figure::sampled(a.value + b.value, half(a).hypot(half(b)), confidence)
+}

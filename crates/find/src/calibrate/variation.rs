@@ -1,0 +1,126 @@
+//! How a packet's protocol time varies, from polls that took the same number of packets.
+//!
+//! If packets take independent times, the variance of a poll's time rises with its packets by that of one packet. A pause within a
+//! poll makes the variance of its kind many times as large; pauses are costs of their own, so that the slope is the median of those
+//! between all pairs of kinds (Theil 1950, Sen 1968), which a few such kinds do not move, and then the median over trials.
+
+use netcliff_core::{Figure, Service};
+
+use netcliff_stats as stats;
+use netcliff_trial::bench::{Counts, PollTime};
+
+/// Fewest polls of a kind for a usable variance.
+const FEWEST_POLLS: f64 = 30.0;
+/// Fewest kinds of polls: a kind that contains a pause must not decide.
+const FEWEST_KINDS: usize = 4;
+/// Polls of more packets are counted together with others.
+const LARGEST_POLL: f64 = 64.0;
+/// Times of more Erlang stages are drawn as constant ones.
+const MOST_STAGES: f64 = 64.0;
+/// Up to this coefficient of variation times are exponential.
+const LITTLE_ABOVE_ONE: f64 = 1.1;
+
+/// Standard deviation of a packet's protocol time over its mean `protocol_s` (s); None if there are too few polls.
+pub fn of(trials: &[Counts], protocol_s: f64) -> Option<Figure> {
+    let each: Vec<f64> =
+        trials.iter().filter_map(|trial| Some(packet_s2(&trial.poll_times)?.sqrt() / protocol_s)).collect();
+    stats::median(&each)
+}
+
+/// A distribution of this coefficient of variation that is drawn in little time: Erlang below 1, hyperexponential above. The cliff hardly depends on
+/// it (docs/theory/application.md), and lognormal times take the simulator five times as long.
+pub fn times(variation: f64) -> Service {
+    let stages = (1.0 / variation.powi(2)).round();
+    if stages > MOST_STAGES {
+        Service::Deterministic
+    } else if stages > 1.0 {
+        Service::Erlang { stages: stages as u32 }
+    } else if variation > LITTLE_ABOVE_ONE {
+        Service::Hyperexponential { cv: variation }
+    } else {
+        Service::Exponential
+    }
+}
+
+/// The variation `packet` of the times of packets as one of a poll of several and what it takes besides (`protocol_s` a packet, `poll_s`), which is what all times are
+/// drawn with: where a packet takes little of a poll, its own would have that take many times its mean now and then.
+pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
+    packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
+}
+
+/// Packets of such a poll: a batch of `gro_normal_batch`.
+const POLL_PACKETS: f64 = 8.0;
+
+/// Variance of a packet's time (s^2).
+fn packet_s2(times: &[PollTime]) -> Option<f64> {
+    let tells = |cell: &&PollTime| !cell.from_idle && cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL;
+    let kinds: Vec<&PollTime> = times.iter().filter(tells).collect();
+    if kinds.len() < FEWEST_KINDS {
+        return None;
+    }
+    let mut slopes = Vec::new();
+    for (place, a) in kinds.iter().enumerate() {
+        for b in &kinds[place + 1..] {
+            slopes.push((b.variance_s2 - a.variance_s2) / (b.packets - a.packets));
+        }
+    }
+    stats::median(&slopes).map(|slope| slope.value.max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netcliff_stats::chance::Chance;
+
+    /// Polls of `1..=kinds` packets, 400 each, whose packets take 1 us with this coefficient of variation (gamma by sums of exponentials),
+    /// after 0.5 us for the poll; in every sixth kind one of them also met a pause of 200 us.
+    fn trial(stages: u32, kinds: u32, chance: &mut Chance) -> Counts {
+        let mut kind = |packets: u32| {
+            let mut time_s = || {
+                let stages = packets * stages;
+                0.5e-6
+                    - (0..stages).map(|_| (1.0 - chance.uniform()).ln()).sum::<f64>() * 1e-6 * f64::from(packets)
+                        / f64::from(stages)
+            };
+            let mut times: Vec<f64> = (0..400).map(|_| time_s()).collect();
+            if packets.is_multiple_of(6) {
+                times[0] += 200e-6;
+            }
+            let mean_s = times.iter().sum::<f64>() / 400.0;
+            let variance_s2 = times.iter().map(|time_s| (time_s - mean_s).powi(2)).sum::<f64>() / 400.0;
+            PollTime { packets: f64::from(packets), polls: 400.0, mean_s, variance_s2, from_idle: false }
+        };
+        Counts { poll_times: (1..=kinds).map(&mut kind).collect(), ..Counts::default() }
+    }
+
+    #[test]
+    fn the_variation_of_a_packet_is_found_beside_pauses() {
+        for stages in [1, 4, 16] {
+            let mut chance = Chance::new(u64::from(stages));
+            let trials: Vec<Counts> = (0..20).map(|_| trial(stages, 12, &mut chance)).collect();
+            let truth = 1.0 / f64::from(stages).sqrt();
+            let found = of(&trials, 1e-6).expect("polls of twelve sizes").value;
+            assert!((found / truth - 1.0).abs() < 0.1, "{found} where packets have {truth}");
+        }
+    }
+
+    #[test]
+    fn polls_of_few_sizes_tell_nothing() {
+        let trials: Vec<Counts> = (0..20).map(|_| trial(4, 3, &mut Chance::new(1))).collect();
+        assert_eq!(of(&trials, 1e-6), None);
+    }
+
+    #[test]
+    fn each_variation_has_a_distribution_of_its_own() {
+        for (variation, service) in [
+            (0.0, Service::Deterministic),
+            (0.1, Service::Deterministic),
+            (0.25, Service::Erlang { stages: 16 }),
+            (0.5, Service::Erlang { stages: 4 }),
+            (1.0, Service::Exponential),
+            (1.6, Service::Hyperexponential { cv: 1.6 }),
+        ] {
+            assert_eq!(times(variation), service, "{variation}");
+        }
+    }
+}

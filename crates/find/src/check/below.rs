@@ -1,0 +1,108 @@
+//! Loads below the cliff of a check of the device: what it does there, and what the engines say.
+//!
+//! The speed of a host can change from one minute to the next: a packet took an emulated CPU 19 us at three quarters of a cliff that it had with 9.5
+//! (docs/accuracy.md). So each load is computed at the speed that its own trials show: with the times of packets,
+//! polls, interrupts and the application over those that calibration gives for as many of each. How often the device
+//! interrupts, and what polls find, is left to the engines.
+
+use netcliff_core::EngineKind;
+use netcliff_core::finding::SweepPoint;
+
+use super::super::conclude::{self, Merged};
+use super::super::delivery::{self, AtSpeed, Timing};
+use super::super::engines::Predictor;
+use super::super::plan::BELOW_SHARES;
+use super::{Asked, at, repeated};
+use crate::calibrate::is_warm;
+use netcliff_trial::bench::{Bench, Counts, Observation};
+use netcliff_trial::trial::{TrialError, TrialSpec};
+
+/// Most loss of a trial that tells that, or the speed of the host: polls of a full ring find what they find whenever they come.
+const TELLING_LOSS: f64 = 0.01;
+
+/// Why the latency behind a NIC is not compared with what engines compute.
+const FROM_STAMP: &str = "latency from the kernel's receive timestamp, which a poll takes: the time in the NIC's ring is not in it, as it is in what is \
+                          computed";
+
+/// What the engines compute with, and the same at the speed of some trials, if they tell one.
+pub(super) struct Predicted<'a> {
+    pub(super) computed: &'a Predictor,
+    pub(super) at_speed_of: AtSpeed<'a>,
+}
+
+impl Predicted<'_> {
+    /// What the engines that have an answer say of a load at the speed of its own trials.
+    fn points(&self, load_pps: f64, seen: &[Observation], asked: &Asked<'_>) -> Vec<SweepPoint> {
+        let trials: Vec<Counts> = seen.iter().filter_map(telling).collect();
+        let own = (self.at_speed_of)(&trials);
+        let computed = own.as_ref().unwrap_or(self.computed);
+        let slower = own.as_ref().map(|own| own.host.protocol_s / self.computed.host.protocol_s);
+        let note = slower.map(|factor| {
+            format!("computed at the speed of its own trials: a packet takes softirqs {factor:.2} times what it did near the cliff")
+        });
+        let point = |(engine, mut outcome): (EngineKind, netcliff_core::Outcome)| {
+            outcome.notes.extend(note.clone());
+            SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome }
+        };
+        at(computed, load_pps, asked.stop).into_iter().map(point).collect()
+    }
+}
+
+/// The counts of a trial that tells when interrupts come and how fast the host is.
+fn telling(seen: &Observation) -> Option<Counts> {
+    seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TELLING_LOSS)
+}
+
+/// A load, and the trials of it.
+pub(super) type Observed = (f64, Vec<Observation>);
+
+/// The device at the loads asked for, or else below its cliff.
+pub(super) fn observed(
+    bench: &mut dyn Bench,
+    spec: &TrialSpec,
+    cliff_pps: f64,
+    asked: &Asked<'_>,
+) -> Result<Vec<Observed>, TrialError> {
+    let mut loads_pps = asked.options.check_loads_pps.clone();
+    if loads_pps.is_empty() {
+        loads_pps.extend(BELOW_SHARES.map(|share| share * cliff_pps));
+    }
+    // Metered, as calibration was: how often it interrupts and polls is what is asked.
+    let observe = |load_pps| Ok((load_pps, repeated(bench, spec, load_pps, asked.plan, true)?));
+    loads_pps.into_iter().map(observe).collect()
+}
+
+/// What the device and the engines do at these loads. Measured ones that the sender did not keep up with are left out.
+pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, asked: &Asked<'_>) -> Vec<SweepPoint> {
+    let mut points = Vec::new();
+    for (load_pps, seen) in observed {
+        points.extend(predicted.into_iter().flat_map(|predicted| predicted.points(*load_pps, seen, asked)));
+        if let Some(merged) = conclude::merge(seen).filter(Merged::was_offered) {
+            let mut measured = merged.into_point(*load_pps);
+            measured.outcome.notes.push(FROM_STAMP.to_owned());
+            points.push(measured);
+        }
+    }
+    points
+}
+
+/// Says at which load below the cliff more than `target` of the packets were lost: the climb that looks for the lowest cliff tries some loads only.
+pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Option<String> {
+    let loss = |point: &SweepPoint| point.outcome.loss_fraction.map_or(0.0, |loss| loss.value);
+    let measured = points.iter().filter(|point| point.engine == EngineKind::Wire && point.load_pps < cliff_pps);
+    let worst = measured.max_by(|a, b| loss(a).total_cmp(&loss(b))).filter(|worst| loss(worst) > target)?;
+    Some(format!(
+        "{:.1} % were lost at {:.1} kpps, below the cliff that the search found: this set-up has more than one, or the machine changed",
+        100.0 * loss(worst),
+        worst.load_pps / 1e3
+    ))
+}
+
+/// What trials of this set-up tell of when interrupts come; where they tell nothing, what calibration's did, behind another moderation.
+pub(super) fn timing(predicted: &Predicted<'_>, trials: &[Observation], asked: &Asked<'_>) -> Timing {
+    let Predicted { computed, at_speed_of } = predicted;
+    // Each takes as long to ask as a trial: half of them tell as much.
+    let trials: Vec<Counts> = trials.iter().filter_map(telling).filter(is_warm).step_by(2).collect();
+    let own = delivery::of_trials(computed, &trials, at_speed_of, asked.stop).unwrap_or_default();
+    if own.latencies.is_empty() { asked.basis.timing.clone() } else { own }
+}

@@ -1,0 +1,245 @@
+//! One check: predicted with the calibrated costs, measured, and computed at the speed that the machine had meanwhile.
+
+use netcliff_core::finding::{SetupCheck, SweepPoint};
+use netcliff_core::{EngineKind, Finding};
+
+use super::device::Device;
+use super::setup::{CheckSetup, Predicted};
+use super::{Asked, below, blank, found, measured, past, predict, reference, told};
+use crate::calibrate::Calibrated;
+use crate::cliff::{self, Cliffs, Climb, Question};
+use crate::delivery::{self, Timing};
+use crate::engines::Predictor;
+use crate::later::highest;
+use crate::recorder::{Recorder, Stage};
+use crate::sureness::{Assessed, Sureness};
+use crate::{base, experienced};
+use netcliff_trial::bench::{Bench, Counts, Observation};
+use netcliff_trial::trial::TrialSpec;
+
+/// Why an engine predicted nothing.
+type Reasons = Vec<(EngineKind, String)>;
+
+/// The check, and why an engine predicted nothing.
+pub(super) fn one(
+    setup: &CheckSetup,
+    asked: &Asked<'_>,
+    bench: &mut Recorder<'_>,
+    device: Option<&Device<'_>>,
+    finding: &Finding,
+) -> Result<(SetupCheck, Reasons), String> {
+    let Asked { options, plan, basis, stop } = *asked;
+    let Predicted { mut computed, notes, unpredicted } =
+        setup.predicted(options, plan, &basis.calibrated, finding, device);
+    let spec = setup.spec(options, plan);
+    // Larger frames take more of the socket's bytes: how many it holds is counted, not predicted.
+    if let Some(held) = bench.socket_capacity(&spec).map_err(told)? {
+        computed.host.socket_buffer = held.round() as u64;
+    }
+    let mut check = blank(setup, &computed, &spec, notes);
+    let (is_predicted, socket_buffer) = (unpredicted.is_none(), computed.host.socket_buffer);
+    // Predicted before it is measured.
+    let mut reasons = match unpredicted {
+        Some(why) => [EngineKind::Model, EngineKind::Sim].map(|engine| (engine, why.clone())).to_vec(),
+        None => predict(&computed, stop, &mut check),
+    };
+    let expected_pps = expected_pps(asked, finding, &check, is_predicted)?;
+    let one = One { setup, asked, device, finding, spec, is_predicted, socket_buffer, expected_pps };
+    let mut question = one.question();
+    let mut timing = Timing::default();
+    bench.calibrated(basis.calibrated.costs, base(options, plan));
+    if device.is_some() {
+        bench.enter(Stage::Below);
+        let climb = Climb::of(bench, &question).map_err(told)?;
+        timing = one.timing(&computed, &climb.trials);
+        question = climb.narrowed(question);
+    }
+    bench.enter(Stage::Search);
+    let cliffs = cliff::search(bench, &question).map_err(told)?;
+    let cliff_pps = one.cliff_pps(&cliffs)?;
+    let observed = one.observed_below(bench, cliff_pps.unwrap_or(expected_pps))?;
+    let (present, timing) = one.present(bench, timing);
+    computed.timing = delivery::curved(&timing);
+    check.scheme = computed.sim_point(expected_pps).scheme;
+    if let Some(present) = &present {
+        computed = Predictor { timing: computed.timing, ..one.computed_with(present) };
+        check.host = computed.host.clone();
+    }
+    let is_known_better = present.is_some() || computed.timing != Timing::default();
+    if is_predicted && is_known_better {
+        reasons = predict(&computed, stop, &mut check);
+    }
+    let calibrated = present.as_ref().unwrap_or(&basis.calibrated);
+    // The run's own prediction says why there is no interval; here it is just left out.
+    if let Assessed::Sure(sure) = Sureness::unless(stop, &computed, &check.cliff_pps, calibrated) {
+        sure.widen(&mut check.cliff_pps);
+    }
+    one.conclude(&cliffs, &computed, bench, &mut check, &mut reasons);
+    check.below = one.below(&computed, calibrated, &observed);
+    check.notes.extend(cliff_pps.and_then(|cliff_pps| below::losing(&check.below, cliff_pps, options.loss)));
+    if let Some(cliff_pps) = cliff_pps {
+        one.past(&computed, bench, cliff_pps, &mut check)?;
+    }
+    Ok((check, reasons))
+}
+
+/// Where the cliff is expected (pps): as predicted; where nothing is, at that of the calibrated set-up.
+fn expected_pps(asked: &Asked<'_>, finding: &Finding, check: &SetupCheck, is_predicted: bool) -> Result<f64, String> {
+    let predicted = check.cliff_pps.sim.or(check.cliff_pps.model);
+    let near = predicted.or_else(|| found(finding).filter(|_| !is_predicted)).map(|cliff| cliff.value);
+    let near = near.or_else(|| (!asked.options.check_loads_pps.is_empty()).then_some(asked.basis.capacity_pps));
+    near.ok_or_else(|| "neither model nor simulator answers it".to_owned())
+}
+
+/// A check under way.
+struct One<'a> {
+    setup: &'a CheckSetup,
+    asked: &'a Asked<'a>,
+    device: Option<&'a Device<'a>>,
+    finding: &'a Finding,
+    spec: TrialSpec,
+    is_predicted: bool,
+    /// Packets that the socket was counted to hold.
+    socket_buffer: u64,
+    expected_pps: f64,
+}
+
+impl One<'_> {
+    /// Of the capacity of this set-up only the prediction is known.
+    fn capacity_pps(&self) -> f64 {
+        self.asked.basis.capacity_pps.min(1.05 * self.expected_pps)
+    }
+
+    /// The engines with these costs.
+    fn computed_with(&self, calibrated: &Calibrated) -> Predictor {
+        let Asked { options, plan, .. } = *self.asked;
+        let mut computed = self.setup.predicted(options, plan, calibrated, self.finding, self.device).computed;
+        computed.host.socket_buffer = self.socket_buffer;
+        computed
+    }
+
+    /// The costs at the speed of these trials. They are known of the calibrated frame and work.
+    fn at_speed(&self, trials: &[Counts]) -> Option<Calibrated> {
+        let options = self.asked.options;
+        let tells = (self.spec.frame_bytes, self.spec.work_s) == (options.frame_bytes, options.work_s);
+        self.asked.basis.calibrated.at_speed_of(trials, options.work_s).filter(|_| tells)
+    }
+
+    fn computed_at_speed(&self, trials: &[Counts]) -> Option<Predictor> {
+        self.at_speed(trials).map(|own| self.computed_with(&own))
+    }
+
+    /// When a device interrupts is asked; a CPU's backlog has no interrupts of its own.
+    fn is_timed(&self) -> bool {
+        self.is_predicted && self.device.is_some_and(|device| !device.backlog)
+    }
+
+    /// What trials below the cliff tell of when interrupts come, or else those of calibration.
+    fn timing(&self, computed: &Predictor, below: &[Observation]) -> Timing {
+        if !self.is_timed() {
+            return Timing::default();
+        }
+        let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
+        let predicted = below::Predicted { computed, at_speed_of: &at_speed_of };
+        below::timing(&predicted, below, self.asked)
+    }
+
+    /// What is searched, where it is expected.
+    fn question(&self) -> Question {
+        let Asked { options, plan, .. } = *self.asked;
+        let highest = highest(self.finding);
+        let question = plan.question(self.spec.clone(), highest, self.expected_pps, self.capacity_pps());
+        Question { reference: reference(options, plan, self.finding), ..question }
+    }
+
+    /// The costs at the speed of the search, where that differs, and all that is known of when interrupts come.
+    fn present(&self, bench: &Recorder<'_>, mut timing: Timing) -> (Option<Calibrated>, Timing) {
+        let Asked { options, basis, stop, .. } = *self.asked;
+        let near = bench.at_present();
+        let trials = if self.is_timed() { bench.near_and_below() } else { near.clone() };
+        let present = basis.calibrated.at_present(&trials, options.work_s, options.seed);
+        if !self.is_timed() {
+            return (present, timing);
+        }
+        // What trials below the cliff are compared in is not taken from them.
+        let computed = |own: &Calibrated| Predictor { timing: timing.clone(), ..self.computed_with(own) };
+        let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
+        let (present, told) = delivery::told(&basis.calibrated, present, &near.empty, stop, computed, &at_speed_of);
+        timing.extend(told);
+        (present, timing)
+    }
+
+    /// The host's own cliff, or else the one as experienced, which is what a host has whose CPU is often away, such as a guest under TCG (pps).
+    ///
+    /// # Errors
+    /// There is neither, and there is no device, whose loads tell something without.
+    fn cliff_pps(&self, cliffs: &Cliffs) -> Result<Option<f64>, String> {
+        match cliffs.own().or_else(|why| cliffs.experienced().map_err(|_| why)) {
+            Ok(cliff) => Ok(Some(cliff.value)),
+            Err(why) if self.device.is_none() => Err(why),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The measured cliffs, and the engines' as experienced.
+    fn conclude(
+        &self,
+        cliffs: &Cliffs,
+        computed: &Predictor,
+        bench: &Recorder<'_>,
+        check: &mut SetupCheck,
+        reasons: &mut Reasons,
+    ) {
+        let Asked { plan, stop, .. } = *self.asked;
+        check.cliff_pps.wire = cliffs.own().map_err(|why| reasons.push((EngineKind::Wire, why))).ok();
+        if let Some(measured) = bench.in_searches(plan.goal.final_trial_s).filter(|_| self.is_predicted) {
+            check.cliff_experienced_pps =
+                experienced::by_engines(computed, &check.cliff_pps, &measured, &plan.goal, stop).0;
+            experienced::disturbed(computed, &mut check.cliff_pps, &measured, &plan.goal, self.capacity_pps());
+        }
+        check.cliff_experienced_pps.wire = cliffs.experienced().ok();
+    }
+
+    /// A device at loads below `cliff_pps`.
+    fn observed_below(&self, bench: &mut Recorder<'_>, cliff_pps: f64) -> Result<Vec<below::Observed>, String> {
+        if self.device.is_none() {
+            return Ok(Vec::new());
+        }
+        bench.enter(Stage::Below);
+        let observed = below::observed(bench, &self.spec, cliff_pps, self.asked).map_err(told);
+        bench.enter(Stage::Search);
+        observed
+    }
+
+    /// What it and the engines do there.
+    fn below(&self, computed: &Predictor, calibrated: &Calibrated, observed: &[below::Observed]) -> Vec<SweepPoint> {
+        let at_speed_of = |trials: &[Counts]| {
+            let own = self.at_speed(trials)?.with_full_socket_of(calibrated);
+            Some(Predictor { timing: computed.timing.clone(), ..self.computed_with(&own) })
+        };
+        let predicted = below::Predicted { computed, at_speed_of: &at_speed_of };
+        below::points(observed, self.is_predicted.then_some(&predicted), self.asked)
+    }
+
+    /// What is delivered past the cliff.
+    fn past(
+        &self,
+        computed: &Predictor,
+        bench: &mut Recorder<'_>,
+        cliff_pps: f64,
+        check: &mut SetupCheck,
+    ) -> Result<(), String> {
+        let Asked { plan, stop, .. } = *self.asked;
+        let highest_pps = highest(self.finding).pps();
+        for (multiple, delivered) in [(1.5, &mut check.delivered_at_1_5_pps), (2.0, &mut check.delivered_at_2_pps)] {
+            let load_pps = multiple * cliff_pps;
+            if self.is_predicted {
+                past(computed, load_pps, stop, delivered);
+            }
+            if load_pps < highest_pps {
+                delivered.wire = measured(bench, &self.spec, load_pps, plan).map_err(told)?;
+            }
+        }
+        Ok(())
+    }
+}

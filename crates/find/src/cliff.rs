@@ -1,0 +1,327 @@
+//! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff as experienced.
+//!
+//! Searches begin at dithered loads, so that they share no grid. The two cliffs of a search share its trials: the second
+//! asks for the same loads first and takes what was measured there, and measures only where pauses made the two differ.
+
+mod climb;
+mod open;
+
+use std::collections::{BTreeMap, HashMap};
+
+use netcliff_core::Figure;
+use netcliff_core::finding::{CliffBounds, CliffSearches, SearchBounds, VoidTrials};
+
+use super::reading::{self, Reading};
+pub(super) use climb::Climb;
+use netcliff_core::verdict::VoidReason;
+use netcliff_mlrsearch::mlr::{self, Mlr};
+use netcliff_mlrsearch::trial::{Answer, Range};
+use netcliff_mlrsearch::{End, Found, Goal, Searched};
+use netcliff_stats::{self as stats, Bracketed, quantile};
+use netcliff_trial::bench::{Bench, Observation};
+use netcliff_trial::trial::{TrialError, TrialSpec};
+use open::{end, open};
+
+/// Starts lie within this factor below and above the load where the cliff is expected: some steps of a search, so that each begins
+/// elsewhere, and little enough that all need few trials.
+const DITHER: f64 = 1.15;
+/// Fractional part of the golden ratio: multiples of it modulo 1 are spread evenly, however many there are.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+/// Reference trials at a time: with the fewest searches there are eight, of which five are enough.
+const REFERENCES: u32 = 2;
+/// Searches that are made whatever the number of trials.
+const LEAST_SEARCHES: u32 = 3;
+/// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
+const MOST_LOADS: f64 = 12.0;
+
+/// What to search, and where.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The trial; its rate, length and seed are replaced.
+    pub base: TrialSpec,
+    /// What a cliff is.
+    pub goal: Goal,
+    /// Loads that may be tried.
+    pub range: Range,
+    /// Whether `--max-rate`, and not the sender, is what bounds them.
+    pub limited: bool,
+    /// Where the cliff is expected (pps).
+    pub near_pps: f64,
+    /// What the host serves (pps), for the time that queues take to drain.
+    pub capacity_pps: f64,
+    /// Searches wanted.
+    pub searches: u32,
+    /// A trial that is made twice before each search and after the last, to measure the machine's speed; None: the searches' own do.
+    pub reference: Option<TrialSpec>,
+    /// No search begins after so many trials, but [`LEAST_SEARCHES`] are made.
+    pub most_trials: u32,
+    /// Trials at the highest load that were made before, and count in every search.
+    pub known: Vec<Observation>,
+}
+
+/// What was measured.
+#[derive(Debug, Default)]
+pub struct Cliffs {
+    own: Vec<Search>,
+    experienced: Vec<Search>,
+    void: BTreeMap<VoidReason, u32>,
+    goal: Option<Goal>,
+    /// Highest load of the question (pps): the sender's ceiling.
+    ceiling_pps: f64,
+    /// Whether `--max-rate` is what it is.
+    limited: bool,
+    /// Every trial with its reading.
+    pub trials: Vec<(Observation, Reading)>,
+    /// True: the user ended it; what was found until then is here.
+    pub stopped: bool,
+}
+
+/// One search for one of the cliffs.
+#[derive(Debug, PartialEq)]
+struct Search {
+    /// Where it began (pps).
+    start_pps: f64,
+    searched: Searched,
+    /// Service demand in its trials, median (s); None: not metered.
+    demand_s: Option<f64>,
+    /// Its trials, and the void ones by reason.
+    trials: usize,
+    void: BTreeMap<VoidReason, u32>,
+}
+
+/// Searches.
+///
+/// # Errors
+/// A trial failed. A stop is no error: what was found until then is kept.
+pub fn search(bench: &mut dyn Bench, question: &Question) -> Result<Cliffs, TrialError> {
+    let mut cliffs = Cliffs {
+        goal: Some(question.goal),
+        ceiling_pps: question.range.max_pps,
+        limited: question.limited,
+        ..Cliffs::default()
+    };
+    for number in 0..question.searches {
+        if number >= LEAST_SEARCHES && cliffs.trials.len() as u32 >= question.most_trials {
+            break;
+        }
+        match refer(bench, question, number).and_then(|()| one(bench, question, number, &mut cliffs)) {
+            Ok(()) => {}
+            Err(TrialError::Stopped) => {
+                cliffs.stopped = true;
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match refer(bench, question, question.searches) {
+        Err(TrialError::Stopped) => cliffs.stopped = true,
+        outcome => outcome?,
+    }
+    Ok(cliffs)
+}
+
+/// Makes the reference trials, if there is one.
+fn refer(bench: &mut dyn Bench, question: &Question, number: u32) -> Result<(), TrialError> {
+    let Some(reference) = &question.reference else { return Ok(()) };
+    for trial in 0..REFERENCES {
+        let seed = reference.seed + u64::from(REFERENCES * number + trial);
+        bench.observe(&TrialSpec { seed, ..reference.clone() }, true)?;
+    }
+    Ok(())
+}
+
+fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cliffs) -> Result<(), TrialError> {
+    let start_pps = start_pps(question, number);
+    let mlr = Mlr {
+        goals: vec![question.goal],
+        range: question.range,
+        start_pps: Some(start_pps),
+        at_most_s: Some(MOST_LOADS * question.goal.duration_sum_s),
+    };
+    let first = cliffs.trials.len();
+    let mut memory: HashMap<(u64, u64), Vec<Reading>> = HashMap::new();
+    for seen in &question.known {
+        memory
+            .entry(key(seen.spec.seconds, seen.spec.rate_pps))
+            .or_default()
+            .push(reading::read(seen, question.capacity_pps));
+    }
+    let mut trials = Trials { bench, question, number, made: 0, memory, taken: HashMap::new(), cliffs };
+    let own = mlr::search(&mlr, &mut |length_s, load_pps| trials.ask(length_s, load_pps).map(|read| read.own))?;
+    trials.taken.clear();
+    let experienced =
+        mlr::search(&mlr, &mut |length_s, load_pps| trials.ask(length_s, load_pps).map(|read| read.experienced))?;
+    let demands_s: Vec<f64> =
+        cliffs.trials[first..].iter().filter_map(|(trial, _)| trial.counts.as_ref()?.demand_s()).collect();
+    let demand_s = stats::median(&demands_s).map(|figure| figure.value);
+    let void = |of: fn(&Reading) -> &Answer| {
+        let mut void: BTreeMap<VoidReason, u32> = BTreeMap::new();
+        for (_, reading) in &cliffs.trials[first..] {
+            if let Answer::Void { why, .. } = of(reading) {
+                *void.entry(*why).or_default() += 1;
+            }
+        }
+        void
+    };
+    let (void_own, void_experienced) = (void(|reading| &reading.own), void(|reading| &reading.experienced));
+    let trials = cliffs.trials.len() - first;
+    cliffs.own.push(Search { start_pps, searched: own, demand_s, trials, void: void_own });
+    cliffs.experienced.push(Search { start_pps, searched: experienced, demand_s, trials, void: void_experienced });
+    Ok(())
+}
+
+/// Where a search begins (pps).
+fn start_pps(question: &Question, number: u32) -> f64 {
+    // The seed moves all starts alike.
+    let offset = (question.base.seed as f64 * GOLDEN).fract();
+    let place = (offset + f64::from(number + 1) * GOLDEN).fract();
+    question.near_pps * DITHER.powf(2.0 * place - 1.0)
+}
+
+/// By which readings are remembered: length and load.
+fn key(length_s: f64, load_pps: f64) -> (u64, u64) {
+    (length_s.to_bits(), load_pps.to_bits())
+}
+
+/// The trials of one search, made once and read by both cliffs.
+struct Trials<'a> {
+    bench: &'a mut dyn Bench,
+    question: &'a Question,
+    number: u32,
+    made: u64,
+    /// Readings by length and load, in the order they were made.
+    memory: HashMap<(u64, u64), Vec<Reading>>,
+    /// How many of them the present cliff has taken.
+    taken: HashMap<(u64, u64), usize>,
+    cliffs: &'a mut Cliffs,
+}
+
+impl Trials<'_> {
+    fn ask(&mut self, length_s: f64, load_pps: f64) -> Result<Reading, TrialError> {
+        let key = key(length_s, load_pps);
+        let taken = self.taken.entry(key).or_default();
+        *taken += 1;
+        if let Some(known) = self.memory.get(&key).and_then(|made| made.get(*taken - 1)) {
+            return Ok(known.clone());
+        }
+        self.made += 1;
+        let base = &self.question.base;
+        let seed = base.seed + 20_000 + 9_973 * u64::from(self.number) + self.made;
+        let spec = TrialSpec { rate_pps: load_pps, seconds: length_s, seed, ..base.clone() };
+        // The meter reports the pauses of the host's CPU.
+        let observation = self.bench.observe(&spec, true)?;
+        let reading = reading::read(&observation, self.question.capacity_pps);
+        let void = [&reading.own, &reading.experienced].into_iter().find_map(|answer| match answer {
+            Answer::Void { why, .. } => Some(*why),
+            Answer::Valid(_) => None,
+        });
+        if let Some(why) = void {
+            *self.cliffs.void.entry(why).or_default() += 1;
+        }
+        self.memory.entry(key).or_default().push(reading.clone());
+        self.cliffs.trials.push((observation, reading.clone()));
+        Ok(reading)
+    }
+}
+
+impl Cliffs {
+    /// The host's own cliff with its interval (pps), or why there is none.
+    pub fn own(&self) -> Result<Figure, String> {
+        figure(&self.own, over(&self.own), (self.ceiling_pps, self.limited))
+    }
+
+    /// The cliff as experienced, likewise.
+    pub fn experienced(&self) -> Result<Figure, String> {
+        figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
+    }
+
+    /// Share of the slots of all trials that the host's own cliff leaves out.
+    pub fn left_out(&self) -> f64 {
+        let out: f64 = self.trials.iter().map(|(_, reading)| reading.left_out).sum();
+        out / self.trials.len().max(1) as f64
+    }
+
+    /// Bounds, searches and void trials for the page; None before a search was finished.
+    pub fn summary(&self) -> Option<CliffSearches> {
+        let void = self.void.iter().map(|(why, trials)| VoidTrials { why: why.to_string(), trials: *trials });
+        Some(CliffSearches {
+            own: bounds(&self.own, &over(&self.own)?, self.ceiling_pps),
+            experienced: bounds(&self.experienced, &self.over_experienced()?, self.ceiling_pps),
+            trials: self.trials.len() as u32,
+            void: void.collect(),
+        })
+    }
+
+    /// The interval over the searches, where pauses made them differ from those of the host's own cliff widened to that of the likelihood of
+    /// all trials, with the middle moved into the latter: pauses make passing a matter of chance over a wide range of loads, and
+    /// searches then end near where they began. No confidence is known for it (0): the likelihood's curve is a logistic one, that of
+    /// pauses is not.
+    fn over_experienced(&self) -> Option<Bracketed> {
+        let over = over(&self.experienced)?;
+        if self.experienced == self.own {
+            return Some(over);
+        }
+        let goal = self.goal?;
+        let valid: Vec<(f64, bool)> = self
+            .trials
+            .iter()
+            .filter_map(|(_, reading)| match reading.experienced {
+                Answer::Valid(trial) => Some((trial.load_pps, trial.loss_ratio() > goal.loss_ratio)),
+                Answer::Void { .. } => None,
+            })
+            .collect();
+        let likely = quantile::of(&valid, goal.exceed_ratio, over.confidence);
+        let Some(likely) = likely else { return Some(Bracketed { confidence: 0.0, ..over }) };
+        let wider = |a: Option<f64>, b: Option<f64>, of: fn(f64, f64) -> f64| Some(of(a?, b?));
+        let into = |value: f64| value.max(likely.low.unwrap_or(0.0)).min(likely.high.unwrap_or(f64::INFINITY));
+        Some(Bracketed {
+            value: over.value.map(into),
+            low: wider(over.low, likely.low, f64::min),
+            high: wider(over.high, likely.high, f64::max),
+            confidence: 0.0,
+        })
+    }
+}
+
+fn over(searches: &[Search]) -> Option<Bracketed> {
+    let brackets: Vec<_> = searches.iter().map(|search| bracket(&search.searched)).collect();
+    stats::bracketed(&brackets)
+}
+
+fn of(searched: &Searched) -> Option<Found> {
+    searched.found.first().copied()
+}
+
+/// The bounds that a search established. If the sender was too slow there are none.
+fn bracket(searched: &Searched) -> (Option<f64>, Option<f64>) {
+    match of(searched) {
+        Some(found) if found.end == End::SenderTooSlow => (None, None),
+        Some(found) => (found.lower_pps, found.upper_pps),
+        None => (None, None),
+    }
+}
+
+fn bounds(searches: &[Search], over: &Bracketed, ceiling_pps: f64) -> CliffBounds {
+    let search = |search: &Search| {
+        let (lower_pps, upper_pps) = bracket(&search.searched);
+        let end = end(search, ceiling_pps).map_or(String::new(), |end| end.to_string());
+        SearchBounds { start_pps: search.start_pps, lower_pps, upper_pps, end, demand_s: search.demand_s }
+    };
+    CliffBounds {
+        lower_pps: over.low,
+        upper_pps: over.high,
+        confidence: over.confidence,
+        searches: searches.iter().map(search).collect(),
+    }
+}
+
+fn figure(searches: &[Search], over: Option<Bracketed>, highest: (f64, bool)) -> Result<Figure, String> {
+    let over = over.ok_or("stopped before a search was finished")?;
+    let Bracketed { value, low, high, confidence } = over;
+    match (value, low, high) {
+        (Some(value), Some(low), Some(high)) => Ok(Figure::between(value, low, high, confidence)),
+        // An end that no trial bounds is no number: `searches` has the other one.
+        (Some(value), ..) => Ok(Figure::exact(value)),
+        (None, low, high) => Err(open(searches, low, high, highest)),
+    }
+}

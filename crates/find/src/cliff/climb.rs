@@ -1,0 +1,75 @@
+//! Where a search for the lowest load that loses begins. Loss need not rise with the load: behind a NIC an application can starve beside softirqs that run
+//! on interrupts, and lose nothing at a higher load, where ksoftirqd polls on. A search that begins there skips the loads below that lose, which RFC 9971
+//! asks for.
+
+use super::Question;
+use crate::reading;
+use netcliff_mlrsearch::trial::{Answer, Range};
+use netcliff_trial::bench::{Bench, Observation};
+use netcliff_trial::trial::{TrialError, TrialSpec};
+
+/// The first load and the bound of the last, over the expected cliff, and each over the one before.
+const FIRST: f64 = 0.2;
+const LAST: f64 = 4.0;
+const STEP: f64 = 1.2;
+/// A load loses if so many trials in a row do: one may have been disturbed. So many that are void are made again.
+const TRIALS: u32 = 2;
+const VOID_REPEATS: u32 = 2;
+
+/// Trials at rising loads.
+#[derive(Debug)]
+pub struct Climb {
+    /// The lowest load that loses more than the target; None: none does (pps).
+    pub losing_pps: Option<f64>,
+    pub trials: Vec<Observation>,
+}
+
+impl Climb {
+    /// Climbs to the first load that loses.
+    ///
+    /// # Errors
+    /// A trial failed.
+    pub fn of(bench: &mut dyn Bench, question: &Question) -> Result<Self, TrialError> {
+        let range = question.range;
+        let mut climb = Self { losing_pps: None, trials: Vec::new() };
+        let mut load_pps = (FIRST * question.near_pps).max(range.min_pps);
+        while load_pps <= range.max_pps.min(LAST * question.near_pps) {
+            if climb.loses(bench, question, load_pps)? {
+                climb.losing_pps = Some(load_pps);
+                break;
+            }
+            load_pps *= STEP;
+        }
+        Ok(climb)
+    }
+
+    /// What is to be searched after it: from the middle between that load and the one before, and not above it. Where a host loses in one trial and not in the next, a
+    /// search that went on from a trial that passed would end at a cliff above. As asked where no load loses.
+    #[must_use]
+    pub fn narrowed(&self, question: Question) -> Question {
+        let Some(losing_pps) = self.losing_pps.filter(|pps| *pps > question.range.min_pps) else { return question };
+        Question {
+            near_pps: losing_pps / STEP.sqrt(),
+            range: Range { max_pps: losing_pps, ..question.range },
+            known: self.trials.iter().filter(|seen| seen.spec.rate_pps == losing_pps).cloned().collect(),
+            ..question
+        }
+    }
+
+    /// True if the trials of a load lose more than the target.
+    fn loses(&mut self, bench: &mut dyn Bench, question: &Question, rate_pps: f64) -> Result<bool, TrialError> {
+        let (mut lost, mut void) = (0, 0);
+        while lost < TRIALS && void <= VOID_REPEATS {
+            let seed = question.base.seed + 30_000 + self.trials.len() as u64;
+            let seen = bench.observe(&TrialSpec { rate_pps, seed, ..question.base.clone() }, true)?;
+            let answer = reading::read(&seen, question.capacity_pps).own;
+            self.trials.push(seen);
+            match answer {
+                Answer::Valid(trial) if trial.loss_ratio() <= question.goal.loss_ratio => return Ok(false),
+                Answer::Valid(_) => lost += 1,
+                Answer::Void { .. } => void += 1,
+            }
+        }
+        Ok(lost == TRIALS)
+    }
+}

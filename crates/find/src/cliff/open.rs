@@ -1,0 +1,70 @@
+//! [`open()`]: why searches have no bound on one side, in words.
+
+use netcliff_core::units;
+
+use super::{Search, bracket, of};
+use netcliff_mlrsearch::End;
+
+/// A sender that reaches this share of the highest load is at its ceiling: that was measured alone, and beside a working host it reaches
+/// a little less; one that other programs or a hypervisor hold up stops anywhere.
+const AT_CEILING: f64 = 0.8;
+
+/// How a search ended. Where the sender fell behind far below its ceiling, that was not its limit: the trials above were void.
+pub(super) fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
+    let found = of(&search.searched)?;
+    let at_ceiling = found.lower_pps.is_some_and(|lower_pps| lower_pps >= AT_CEILING * ceiling_pps);
+    Some(match found.end {
+        End::AboveSender if !at_ceiling => End::AboveVoid,
+        end => end,
+    })
+}
+
+/// The bound that there is, and why half of the searches or more are open on one side: each reason with how many searches have it. Every page
+/// and message has a missing cliff in these words. `highest` is the highest load of the question (pps), and whether `--max-rate` is what it is.
+pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, highest: (f64, bool)) -> String {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for search in searches {
+        let Some(why) = why_open(search, highest) else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let all = searches.len();
+    let each: Vec<String> = reasons.iter().map(|(why, count)| format!("in {count} of {all} searches {why}")).collect();
+    // Three digits: a bound is no better known.
+    let pps = |pps: f64| units::print_pps(units::three_digits(pps));
+    let bound = match (low, high) {
+        (Some(low), _) => format!("it is >= {}: ", pps(low)),
+        (None, Some(high)) => format!("it is <= {}: ", pps(high)),
+        (None, None) => String::new(),
+    };
+    format!("{bound}{}", each.join("; "))
+}
+
+/// Why a search has no bound on one side; None: it has both.
+fn why_open(search: &Search, (ceiling_pps, limited): (f64, bool)) -> Option<String> {
+    if let (Some(_), Some(_)) = bracket(&search.searched) {
+        return None;
+    }
+    let void: u32 = search.void.values().sum();
+    let most = search.void.iter().max_by_key(|(_, count)| **count).map(|(why, _)| why);
+    // Three digits: a ceiling is no better known.
+    let ceiling = units::print_pps(units::three_digits(ceiling_pps));
+    Some(match (end(search, ceiling_pps)?, most) {
+        (End::AboveMaximum | End::AboveSender, _) if limited => {
+            format!("the highest load that --max-rate allows, {ceiling}, was upheld")
+        }
+        (End::AboveMaximum | End::AboveSender, _) => {
+            format!("the highest load that the sender paces, {ceiling}, was upheld")
+        }
+        (End::AboveVoid, Some(why)) => format!("all trials at higher loads were void: {why}"),
+        (End::SenderTooSlow, _) => "the sender did not reach the lowest load".to_owned(),
+        (End::BelowMinimum, _) => "not even the lowest load was upheld".to_owned(),
+        (_, Some(why)) if 2 * void as usize > search.trials => {
+            format!("most trials were void, and the time was over before there was a bound on both sides: {why}")
+        }
+        _ => "the time was over before there was a bound on both sides: loads passed and failed by chance".to_owned(),
+    })
+}

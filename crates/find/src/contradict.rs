@@ -1,0 +1,135 @@
+//! Loads of the sweep on the wrong side of the measured cliff, and why.
+
+use netcliff_core::Finding;
+use netcliff_core::finding::{CliffBounds, Contradiction};
+
+use super::reading::{self, Reading};
+use netcliff_mlrsearch::Goal;
+use netcliff_mlrsearch::trial::Answer;
+use netcliff_trial::bench::Observation;
+
+/// Trials of the searches within this factor of a load show how often it passes.
+const NEIGHBOURS: f64 = 1.1;
+/// If the share of such trials that lose more than the target lies between this and its complement, the result is due to chance.
+const CHANCE: f64 = 0.1;
+
+/// A load up to the cliff that loses more than this many times the target does not fit the cliff, whatever its interval.
+const FAR_MISSED: f64 = 100.0;
+
+/// The trials at a load.
+struct At<'a> {
+    load_pps: f64,
+    /// Valid trials: observation, reading and loss of the host's own.
+    trials: Vec<(&'a Observation, Reading, f64)>,
+}
+
+/// Each measured load below the interval of the host's own cliff where most trials lost more than the target, or above it where most
+/// did not; and each up to the cliff itself that lost far more.
+pub fn all(
+    swept: &[Observation],
+    searched: &[(Observation, Reading)],
+    finding: &Finding,
+    goal: &Goal,
+    capacity_pps: f64,
+) -> Vec<Contradiction> {
+    let Some(bounds) = finding.searches.as_ref().map(|searches| &searches.own) else { return Vec::new() };
+    let cliff_pps = finding.cliff_pps.wire.map(|cliff| cliff.value);
+    by_load(swept, capacity_pps)
+        .iter()
+        .filter_map(|at| contradiction(at, (bounds, cliff_pps), searched, goal))
+        .collect()
+}
+
+fn by_load(swept: &[Observation], capacity_pps: f64) -> Vec<At<'_>> {
+    let mut all: Vec<At<'_>> = Vec::new();
+    for observation in swept {
+        let reading = reading::read(observation, capacity_pps);
+        let Some(loss) = loss(&reading.own) else { continue };
+        let load_pps = observation.spec.rate_pps;
+        match all.iter_mut().find(|at| at.load_pps == load_pps) {
+            Some(at) => at.trials.push((observation, reading, loss)),
+            None => all.push(At { load_pps, trials: vec![(observation, reading, loss)] }),
+        }
+    }
+    all
+}
+
+fn loss(answer: &Answer) -> Option<f64> {
+    match answer {
+        Answer::Valid(trial) => Some(trial.loss_ratio()),
+        Answer::Void { .. } => None,
+    }
+}
+
+fn contradiction(
+    at: &At<'_>,
+    (bounds, cliff_pps): (&CliffBounds, Option<f64>),
+    searched: &[(Observation, Reading)],
+    goal: &Goal,
+) -> Option<Contradiction> {
+    let lost = at.trials.iter().filter(|(.., loss)| *loss > goal.loss_ratio).count() as f64;
+    let failed = lost > goal.exceed_ratio * at.trials.len() as f64;
+    let is_below = bounds.lower_pps.is_some_and(|lower| at.load_pps < lower);
+    let is_above = bounds.upper_pps.is_some_and(|upper| at.load_pps > upper);
+    let mean = at.trials.iter().map(|(.., loss)| loss).sum::<f64>() / at.trials.len() as f64;
+    // Near the cliff chance decides whether the target is kept, but not by how much it is missed.
+    let far_missed = failed && mean > FAR_MISSED * goal.loss_ratio.max(1e-5);
+    let is_at = cliff_pps.is_some_and(|cliff_pps| at.load_pps <= cliff_pps * (1.0 + 1e-6));
+    let by_chance = chance(at, searched, goal).is_some();
+    if !(is_below && failed || is_above && !failed || is_at && far_missed && !by_chance) {
+        return None;
+    }
+    Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
+}
+
+/// Trials of the searches near this load that lost more than the target, and all of them, where both kinds are so frequent that one trial of
+/// the sweep is chance.
+fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Option<(usize, usize)> {
+    let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
+    let neighbours: Vec<f64> = searched
+        .iter()
+        .filter(|(observation, _)| near(observation.spec.rate_pps))
+        .filter_map(|(_, reading)| loss(&reading.own))
+        .collect();
+    let exceeding = neighbours.iter().filter(|loss| **loss > goal.loss_ratio).count();
+    let share = exceeding as f64 / neighbours.len().max(1) as f64;
+    (CHANCE..=1.0 - CHANCE).contains(&share).then_some((exceeding, neighbours.len()))
+}
+
+/// The first of these that the measurements support.
+fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &Goal) -> String {
+    if let Some((exceeding, all)) = chance(at, searched, goal) {
+        return format!(
+            "{exceeding} of {all} trials of the searches within 10 % of this load lost more than the target: the host differs from trial to \
+             trial, and the sweep has {} here",
+            at.trials.len()
+        );
+    }
+    if failed && at.trials.iter().any(|(observation, ..)| observation.slots.host_pauses.is_none()) {
+        return "pauses of the host's CPU were not measured in this run and may have caused it; the searches' trials near this load did \
+                not lose as much"
+            .to_owned();
+    }
+    let speeds = [per_packet_s(at.trials.iter().map(|(o, ..)| *o)), per_packet_s(searched.iter().map(|(o, _)| o))];
+    if let [Some(here_s), Some(there_s)] = speeds {
+        let slower = here_s / there_s - 1.0;
+        let direction = if slower > 0.0 { "more" } else { "less" };
+        if (slower > 0.0) == failed && slower.abs() > 0.05 {
+            return format!(
+                "a packet's protocol work took {:.0} % {direction} time in this trial than in the searches: the machine's speed changed",
+                100.0 * slower.abs()
+            );
+        }
+    }
+    "no pause, stall or change of speed was measured that explains it: the host was in another state than in the searches".to_owned()
+}
+
+/// Protocol time a packet (s); None if not metered.
+fn per_packet_s<'a>(observations: impl Iterator<Item = &'a Observation>) -> Option<f64> {
+    let (mut time_s, mut packets) = (0.0, 0.0);
+    for counts in observations.filter_map(|observation| observation.counts.as_ref()) {
+        time_s += counts.protocol_s;
+        packets += counts.packets;
+    }
+    (packets > 0.0).then(|| time_s / packets)
+}

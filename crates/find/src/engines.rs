@@ -1,0 +1,376 @@
+//! The cliff and the curve by model and simulation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use netcliff_core::scheme::Gap;
+use netcliff_core::units::print_short_time_s;
+use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
+use netcliff_remote::load::OrderQueue;
+use netcliff_sim::{Effort, SimEngine, cliff_sim_unless};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Interval at which a caller that waits for an answer checks for a stop.
+const ASKED: Duration = Duration::from_millis(20);
+/// Relative width at which the search for the model's cliff ends.
+const WIDTH: f64 = 1e-4;
+
+/// Model and simulator with the point that they predict.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Predictor {
+    /// Costs and sizes.
+    pub host: Host,
+    /// The distribution of its times, as measured.
+    pub times: Service,
+    /// Scheme.
+    pub scheme: Scheme,
+    /// Traffic; its load is replaced.
+    pub traffic: Traffic,
+    /// Loss fraction that defines the cliff.
+    pub loss: f64,
+    /// Seed of the simulator.
+    pub seed: u64,
+    /// Arrivals simulated a load.
+    pub packets: u64,
+    /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the engines, which take up to a second each.
+    pub near_pps: Option<f64>,
+    /// What trials told of when interrupts come, by rising load ([`super::delivery`]).
+    #[serde(default)]
+    pub timing: Timing,
+    /// Where it computes.
+    #[serde(skip)]
+    pub elsewhere: Elsewhere,
+}
+
+impl Predictor {
+    /// The point at a load, for the model: its times as measured where the model has an answer for them, else exponential.
+    pub fn point(&self, load_pps: f64) -> Point {
+        let measured = self.sim_point(load_pps);
+        match ModelEngine::new(Fidelity::Exact).supports(&measured) {
+            Ok(()) => measured,
+            Err(_) => Point { host: Host { service: Service::Exponential, ..measured.host }, ..measured },
+        }
+    }
+
+    /// The same for the simulator, which draws any times.
+    pub fn sim_point(&self, load_pps: f64) -> Point {
+        let host = Host { service: self.times.clone(), ..self.host.clone() };
+        let scheme = with_gap_late(&self.scheme, at(&self.timing.gap_lates, load_pps));
+        Point { host, scheme, traffic: self.traffic.at_pps(load_pps) }
+    }
+
+    /// Mean size of a frame (bytes); that of the smallest where the traffic has none.
+    pub fn frame_bytes(&self) -> f64 {
+        match &self.traffic.size {
+            netcliff_core::FrameSizes::Fixed(bytes) => f64::from(*bytes),
+            _ => 64.0,
+        }
+    }
+
+    fn sim(&self) -> SimEngine {
+        SimEngine { confidence: netcliff_stats::CONFIDENCE, ..SimEngine::with_packets(self.seed, self.packets) }
+    }
+
+    /// Starts a computation in a thread of its own: one run of either engine can take seconds, and a stop does not wait for it.
+    /// `compute` gets a flag that is set when its answer is no longer wanted.
+    pub fn begin<T: Send + 'static>(&self, compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static) -> Begun<T> {
+        let (asked, unwanted) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let (told, answer) = channel();
+        let told_off = Arc::clone(&unwanted);
+        let thread = std::thread::spawn(move || {
+            // After a stop the receiver is gone.
+            let _ = told.send(compute(&asked, &told_off));
+        });
+        Begun { answer, unwanted, thread }
+    }
+
+    /// Result of `compute`; None once `stop` is set.
+    pub fn unless_stopped<T: Send + 'static>(
+        &self,
+        stop: &AtomicBool,
+        compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.begin(compute).unless(stop)
+    }
+
+    /// The predicted cliff (pps).
+    ///
+    /// # Errors
+    /// The model does not support the point.
+    pub fn model_cliff(&self) -> Result<Figure, EngineFailure> {
+        if let Some(answer) = self.elsewhere.ask(|| Job::ModelCliff(self.boxed())) {
+            return answer;
+        }
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let (search, point) = (CliffSearch { near_pps: self.near_pps, width: WIDTH }, self.point(1.0));
+        let cliff = search.cliff(&engine, &point.host, &point.scheme, &self.traffic, self.loss)?;
+        Ok(Figure::exact(cliff.pps))
+    }
+
+    fn boxed(&self) -> Box<Self> {
+        Box::new(self.clone())
+    }
+
+    /// Predicted shares lost, of several points at once.
+    ///
+    /// # Errors
+    /// The model does not support one of them.
+    pub fn losses(&self, points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
+        let answer = self.elsewhere.ask(|| Job::Losses(points.to_vec()));
+        answer.unwrap_or_else(|| Self::losses_here(points))
+    }
+
+    pub(super) fn losses_here(points: &[Point]) -> Result<Vec<f64>, EngineFailure> {
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));
+        points.par_iter().map(loss).collect()
+    }
+
+    /// The cliff in simulation (pps); None if `stop` was set meanwhile.
+    ///
+    /// # Errors
+    /// The simulator does not support the point.
+    pub fn sim_cliff(&self, stop: &AtomicBool) -> Result<Option<Figure>, EngineFailure> {
+        if let Some(answer) = self.elsewhere.ask(|| Job::SimCliff(self.boxed())) {
+            return answer;
+        }
+        let stopped = || stop.load(Ordering::Relaxed);
+        let engine = SimEngine { effort: Effort::Exactly(self.packets), ..self.sim() };
+        let point_at = |load_pps| self.at_its_latency(load_pps).sim_point(load_pps);
+        let found = cliff_sim_unless(&engine, &point_at, self.loss, self.near_pps, &stopped)?;
+        Ok(found.map(|cliff| cliff.load_pps))
+    }
+
+    /// One load by the model.
+    ///
+    /// # Errors
+    /// The model does not support the point.
+    pub fn model_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
+        let answer = self.elsewhere.ask(|| Job::ModelAt(self.boxed(), load_pps));
+        answer.unwrap_or_else(|| {
+            self.with_its_latency(load_pps, |own| ModelEngine::new(Fidelity::Exact).evaluate(&own.point(load_pps)))
+        })
+    }
+
+    /// One load in simulation.
+    ///
+    /// # Errors
+    /// The simulator does not support the point.
+    pub fn sim_at(&self, load_pps: f64) -> Result<Outcome, EngineFailure> {
+        let answer = self.elsewhere.ask(|| Job::SimAt(self.boxed(), load_pps));
+        answer.unwrap_or_else(|| self.with_its_latency(load_pps, |own| own.sim().evaluate(&own.sim_point(load_pps))))
+    }
+
+    /// With the interrupt latency of this load.
+    fn at_its_latency(&self, load_pps: f64) -> Self {
+        let mut own = self.clone();
+        let told_s = at(&self.timing.latencies, load_pps);
+        own.host.interrupt_latency_s = told_s.unwrap_or(self.host.interrupt_latency_s);
+        own
+    }
+
+    /// An answer with that, which is noted.
+    fn with_its_latency(
+        &self,
+        load_pps: f64,
+        answer: impl FnOnce(&Self) -> Result<Outcome, EngineFailure>,
+    ) -> Result<Outcome, EngineFailure> {
+        let Some(latency_s) = at(&self.timing.latencies, load_pps) else { return answer(self) };
+        let mut outcome = answer(&self.at_its_latency(load_pps))?;
+        let latency = print_short_time_s(latency_s);
+        let late_s = at(&self.timing.gap_lates, load_pps);
+        let late = late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
+        let late = late.unwrap_or_default();
+        outcome.notes.push(format!(
+            "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell"
+        ));
+        Ok(outcome)
+    }
+}
+
+#[cfg(test)]
+impl Predictor {
+    /// Poisson arrivals at a host under a scheme, given as its text.
+    pub fn of(host: Host, scheme: &str) -> Self {
+        let scheme = scheme.parse().expect("a scheme");
+        let traffic = Traffic::poisson(1.0);
+        let times = Service::Exponential;
+        Self {
+            host,
+            times,
+            scheme,
+            traffic,
+            loss: 1e-4,
+            seed: 1,
+            packets: 100_000,
+            near_pps: None,
+            timing: Timing::default(),
+            elsewhere: Elsewhere::default(),
+        }
+    }
+}
+
+/// Times (s) estimated from trials, by the load (pps) of the trial.
+pub type ByLoad = Vec<(f64, f64)>;
+
+/// When interrupts come, as estimated from trials.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Interrupt latencies; empty: the host's at every load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: ByLoad,
+    /// How late the NIC ends a gap between interrupts; empty: not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gap_lates: ByLoad,
+}
+
+impl Timing {
+    /// Adds the estimates of further trials.
+    pub fn extend(&mut self, further: Self) {
+        self.latencies.extend(further.latencies);
+        self.gap_lates.extend(further.gap_lates);
+    }
+}
+
+/// The time (s) at a load between those of a curve, or at its nearer end; None without one.
+pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
+    let above = curve.iter().position(|(own_pps, _)| *own_pps >= load_pps);
+    Some(match above {
+        None => curve.last()?.1,
+        Some(0) => curve[0].1,
+        Some(place) => {
+            let ((low_pps, low_s), (high_pps, high_s)) = (curve[place - 1], curve[place]);
+            low_s + (high_s - low_s) * (load_pps - low_pps) / (high_pps - low_pps)
+        }
+    })
+}
+
+/// The scheme with what is known of how late its NIC ends a gap (s).
+pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
+    let mut scheme = scheme.clone();
+    if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
+        && napi.moderation.gap == Gap::Echo
+    {
+        napi.moderation.gap_late_s = late_s;
+    }
+    scheme
+}
+
+/// Where the engines compute: in this process, or at the client of a desk (`super::elsewhere`).
+#[derive(Debug, Clone, Default)]
+pub struct Elsewhere(Option<Arc<OrderQueue>>);
+
+impl Elsewhere {
+    /// With the client of a desk.
+    pub fn client_of(desk: Arc<OrderQueue>) -> Self {
+        Self(Some(desk))
+    }
+
+    /// Sends a computation to the process that computes for this one, and returns its answer; `None` if this process computes itself.
+    pub(super) fn ask<T: DeserializeOwned, J: Serialize>(
+        &self,
+        job: impl FnOnce() -> J,
+    ) -> Option<Result<T, EngineFailure>> {
+        let desk = self.0.as_ref()?;
+        Some(asked(desk, &job()))
+    }
+}
+
+fn asked<T: DeserializeOwned>(desk: &OrderQueue, job: &impl Serialize) -> Result<T, EngineFailure> {
+    let failed = |why: String| EngineFailure::Failed(why.into());
+    let job = serde_json::to_value(job).map_err(|e| failed(e.to_string()))?;
+    let answer = desk.compute(job).map_err(|e| failed(e.to_string()))?;
+    let answer: Answer<T> = serde_json::from_value(answer).map_err(|e| failed(e.to_string()))?;
+    match answer {
+        Answer::Found(found) => Ok(found),
+        Answer::Failed(why) => Err(failed(why)),
+    }
+}
+
+/// A computation of the engines, as it is sent to the process that computes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Job {
+    /// [`Predictor::model_cliff`].
+    ModelCliff(Box<Predictor>),
+    /// [`Predictor::losses`].
+    Losses(Vec<Point>),
+    /// [`Predictor::sim_cliff`].
+    SimCliff(Box<Predictor>),
+    /// [`Predictor::model_at`].
+    ModelAt(Box<Predictor>, f64),
+    /// [`Predictor::sim_at`].
+    SimAt(Box<Predictor>, f64),
+}
+
+/// Its answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer<T> {
+    /// What was computed.
+    Found(T),
+    /// Why nothing was.
+    Failed(String),
+}
+
+/// A computation under way.
+#[derive(Debug)]
+pub struct Begun<T> {
+    answer: Receiver<T>,
+    unwanted: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl<T> Begun<T> {
+    /// The answer; None once `stop` is set. The computation then runs on until it checks its flag, or the process ends.
+    pub fn unless(self, stop: &AtomicBool) -> Option<T> {
+        while !stop.load(Ordering::Relaxed) {
+            match self.answer.recv_timeout(ASKED) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    if let Err(panic) = self.thread.join() {
+                        std::panic::resume_unwind(panic);
+                    }
+                    return None;
+                }
+            }
+        }
+        self.unwanted.store(true, Ordering::Relaxed);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn computed() -> Predictor {
+        let host = Host {
+            interrupt_latency_s: 0.0,
+            application_s: Some(3e-6),
+            ..Host::preset("pentium4-2530mhz").expect("a preset")
+        };
+        Predictor::of(host, "napi:weight=64,budget=300,backlog=true")
+    }
+
+    /// Both engines take the measured variation; the model's chains of pauses, and of other schemes, have exponential times only.
+    #[test]
+    fn the_model_takes_measured_times_where_it_has_an_answer() {
+        let erlang = Service::Erlang { stages: 4 };
+        let varied = Predictor { times: erlang.clone(), ..computed() };
+        assert_eq!(varied.point(1e5).host.service, erlang);
+        let (model, sim) = (varied.model_at(1e5).unwrap(), varied.sim_at(1e5).unwrap());
+        let read = |outcome: &Outcome| outcome.throughput_pps.unwrap().value;
+        assert!((read(&model) / read(&sim) - 1.0).abs() < 0.02, "{} {}", read(&model), read(&sim));
+        let interrupt = Predictor { scheme: "interrupt".parse().unwrap(), ..varied };
+        assert_eq!(interrupt.point(1e5).host.service, Service::Exponential);
+        assert_eq!(interrupt.sim_point(1e5).host.service, erlang);
+    }
+}

@@ -1,0 +1,280 @@
+//! A host whose cliff is known, to test `find` on. All randomness follows from the seed.
+//!
+//! A fluid: frames come at the load, wait in a buffer, and are served at the host's capacity unless its CPU is paused; the sender may
+//! be stalled and then sends at once what became due.
+
+use netcliff_core::verdict::TesterCounts;
+use netcliff_core::{Figure, Loss, Outcome};
+use netcliff_host::cpu::{MeterError, Method};
+
+use crate::calibrate::Costs;
+use netcliff_mlrsearch::simulated::delivered_pps;
+use netcliff_stats::chance::Chance;
+use netcliff_trial::bench::{Bench, Counts, Observation, Outside, SenderCeiling, Slot, Slots, Span};
+use netcliff_trial::trial::{TrialError, TrialSpec};
+
+/// Step of the fluid (s).
+const STEP_S: f64 = 0.25e-3;
+const SLOT_S: f64 = 0.01;
+/// Turns of the loop that keeps it awake, before any drift.
+const TURNS_PER_S: f64 = 3e6;
+
+/// Times at which something happens at random: exponential times between, exponential lengths.
+#[derive(Debug, Clone, Copy)]
+pub struct Random {
+    /// Mean time between the end of one and the start of the next (s).
+    pub every_s: f64,
+    /// Mean length (s).
+    pub mean_s: f64,
+}
+
+/// A host and its sender.
+#[derive(Debug, Clone)]
+pub struct Fake {
+    /// Median capacity (pps).
+    pub capacity_pps: f64,
+    /// Standard deviation of a trial's capacity over the median.
+    pub soft: f64,
+    /// Past its capacity it serves capacity^2 / load.
+    pub livelock: bool,
+    /// Packets its buffer holds.
+    pub buffer: f64,
+    /// Pauses of its CPU, and whether a meter reports them.
+    pub pauses: Option<Random>,
+    pub tells_pauses: bool,
+    /// Stalls of the sender.
+    pub stalls: Option<Random>,
+    /// Change of the capacity from the first trial to the 100th, as a share.
+    pub drift: f64,
+    /// In this share of the trials the capacity is lower by that share.
+    pub low_state: Option<(f64, f64)>,
+    /// Initial costs of its packets, as a meter would report them; None: there is no meter.
+    pub costs: Option<Costs>,
+    /// What the sender reaches (pps).
+    pub ceiling_pps: f64,
+    /// Every trial after so many fails, as if its agent had died.
+    pub dies_after: Option<u32>,
+    /// Trials made.
+    pub trials: u32,
+    /// The random numbers.
+    pub chance: Chance,
+}
+
+impl Fake {
+    /// A sharp cliff at `capacity_pps` without any disturbance.
+    pub fn new(capacity_pps: f64, seed: u64) -> Self {
+        Self {
+            capacity_pps,
+            soft: 0.0,
+            livelock: false,
+            buffer: 1000.0,
+            pauses: None,
+            tells_pauses: true,
+            stalls: None,
+            drift: 0.0,
+            low_state: None,
+            costs: None,
+            ceiling_pps: 2e6,
+            dies_after: None,
+            trials: 0,
+            chance: Chance::new(seed),
+        }
+    }
+
+    /// Where a trial of (s) loses more than `loss` in half of the cases, without pauses and drift (pps).
+    pub fn cliff_pps(&self, trial_s: f64, loss: f64) -> f64 {
+        (self.capacity_pps + self.buffer / trial_s) / (1.0 - loss)
+    }
+
+    /// The share of `trials` trials at a load that lose more than `loss`, all counts.
+    pub fn exceeding(&self, spec: &TrialSpec, loss: f64, trials: u32) -> f64 {
+        let mut fake = self.clone();
+        let lost = (0..trials).filter(|_| fake.observe(spec, false).is_ok_and(|o| o.loss() > loss));
+        lost.count() as f64 / f64::from(trials)
+    }
+
+    fn capacity_now(&mut self) -> f64 {
+        let drifted = self.speed();
+        let low_state = self.low_state;
+        let state = match low_state {
+            Some((share, drop)) if self.chance.uniform() < share => 1.0 - drop,
+            _ => 1.0,
+        };
+        self.trials += 1;
+        let soft = if self.soft > 0.0 { 1.0 + self.soft * self.chance.normal() } else { 1.0 };
+        self.capacity_pps * drifted * state * soft
+    }
+
+    /// Speed of the next trial over that of the first.
+    fn speed(&self) -> f64 {
+        1.0 + self.drift * f64::from(self.trials) / 100.0
+    }
+
+    /// Spans of random times within so many seconds.
+    fn spans(&mut self, random: Option<Random>, seconds: f64) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let Some(Random { every_s, mean_s }) = random else { return spans };
+        let mut at_s = self.chance.exponential() * every_s;
+        while at_s < seconds {
+            let length_s = self.chance.exponential() * mean_s;
+            spans.push(Span { from_s: at_s, length_s });
+            at_s += length_s + self.chance.exponential() * every_s;
+        }
+        spans
+    }
+}
+
+/// The fluid of one trial.
+struct Fluid {
+    load_pps: f64,
+    served_pps: f64,
+    buffer: f64,
+    queue: f64,
+    /// Sent, lost and late, by slots.
+    slots: Vec<[f64; 3]>,
+}
+
+impl Fluid {
+    /// `arrivals` reach the host in a step that serves `served`; those that overflow the buffer were due in `slot`.
+    fn step(&mut self, arrivals: f64, served: f64, slot: usize) {
+        let queue = self.queue + arrivals;
+        let room = self.buffer + served;
+        self.slots[slot][1] += (queue - room).max(0.0);
+        self.queue = (queue.min(room) - served).max(0.0);
+    }
+
+    fn run(&mut self, seconds: f64, pauses: &[Span], stalls: &[Span]) {
+        let steps = (seconds / STEP_S).round() as usize;
+        let (paused, stalled) = (steps_in(pauses, steps), steps_in(stalls, steps));
+        let last = self.slots.len() - 1;
+        let (mut held, mut held_slot) = (0.0, 0);
+        for step in 0..steps {
+            let slot = (((step as f64 + 0.5) * STEP_S / SLOT_S) as usize).min(last);
+            let due = self.load_pps * STEP_S;
+            self.slots[slot][0] += due;
+            let served = if paused[step] { 0.0 } else { self.served_pps * STEP_S };
+            if stalled[step] {
+                held += due;
+                held_slot = slot;
+                self.slots[slot][2] += due;
+                self.step(0.0, served, slot);
+            } else {
+                self.step(std::mem::take(&mut held), 0.0, held_slot);
+                self.step(due, served, slot);
+            }
+        }
+        self.step(held, 0.0, held_slot);
+    }
+}
+
+/// By steps of the fluid: whether its middle lies in a span.
+fn steps_in(spans: &[Span], steps: usize) -> Vec<bool> {
+    let mut within = vec![false; steps];
+    // The first step whose middle is not before it.
+    let first = |at_s: f64| ((at_s / STEP_S - 0.5).ceil().max(0.0) as usize).min(steps);
+    for span in spans {
+        within[first(span.from_s)..first(span.from_s + span.length_s)].fill(true);
+    }
+    within
+}
+
+/// Of a trial with two packets a poll, of which every tenth wakes the application.
+fn counts(costs: Costs, speed: f64, elapsed_s: f64, packets: f64) -> Counts {
+    let (polls, wakeups) = (packets / 2.0, packets / 20.0);
+    Counts {
+        elapsed_s,
+        idle_s: 0.5 * elapsed_s,
+        protocol_s: (costs.protocol_s * packets + costs.poll_s * polls + costs.wakeup_s * wakeups) / speed,
+        application_s: (costs.application_s * packets + costs.context_switch_s * wakeups + costs.hidden_s * polls)
+            / speed,
+        packets,
+        polls,
+        interrupts: polls,
+        delivered: packets,
+        wakeups,
+        busy_interrupts: polls,
+        ..Counts::default()
+    }
+}
+
+impl Bench for Fake {
+    fn observe(&mut self, spec: &TrialSpec, _: bool) -> Result<Observation, TrialError> {
+        if self.dies_after.is_some_and(|trials| self.trials >= trials) {
+            let (method, reason) = (Method::Ebpf, "the agent is gone".to_owned());
+            return Err(MeterError::Unavailable { method, reason }.into());
+        }
+        let load_pps = spec.rate_pps.min(self.ceiling_pps);
+        let speed = self.speed();
+        let turns_per_s = Some(TURNS_PER_S * speed);
+        let capacity = self.capacity_now();
+        // Below its capacity it could serve more than comes.
+        let served_pps = if load_pps > capacity { delivered_pps(load_pps, capacity, self.livelock) } else { capacity };
+        let (pauses, stalls) = (self.spans(self.pauses, spec.seconds), self.spans(self.stalls, spec.seconds));
+        let slots = vec![[0.0; 3]; (spec.seconds / SLOT_S).ceil() as usize];
+        let mut fluid = Fluid { load_pps, served_pps, buffer: self.buffer, queue: 0.0, slots };
+        if pauses.is_empty() && stalls.is_empty() {
+            let count = fluid.slots.len() as f64;
+            let lost = ((load_pps - served_pps) * spec.seconds - self.buffer).max(0.0);
+            fluid.slots.iter_mut().for_each(|slot| *slot = [load_pps * spec.seconds / count, lost / count, 0.0]);
+        } else {
+            fluid.run(spec.seconds, &pauses, &stalls);
+        }
+        let slots: Vec<Slot> = fluid
+            .slots
+            .iter()
+            .map(|[sent, lost, late]| Slot {
+                sent: sent.round() as u64,
+                lost: lost.round() as u64,
+                late: late.round() as u64,
+            })
+            .collect();
+        let sum = |part: usize| fluid.slots.iter().map(|slot| slot[part]).sum::<f64>().round() as u64;
+        let (sent, lost) = (sum(0), sum(1));
+        let share = lost as f64 / sent.max(1) as f64;
+        Ok(Observation {
+            spec: spec.clone(),
+            outcome: Outcome {
+                throughput_pps: Some(Figure::exact(load_pps * (1.0 - share))),
+                loss_fraction: Some(Figure::exact(share)),
+                loss: Some(Loss { ring: Some(Figure::exact(share)), ..Loss::default() }),
+                ..Outcome::default()
+            },
+            sides: TesterCounts {
+                offered_share: load_pps / spec.rate_pps,
+                reached_pps: load_pps,
+                lost,
+                late: sum(2),
+                missed: 0,
+            },
+            sent,
+            slots: Slots {
+                each_s: SLOT_S,
+                slots,
+                sender_stalls: stalls,
+                host_pauses: self.tells_pauses.then_some(pauses),
+                sender_pauses: None,
+                visits: None,
+            },
+            outside: Outside { shortest_pause_s: Some(STEP_S), turns_per_s, ..Outside::default() },
+            lateness_p99_s: None,
+            steal_share: 0.0,
+            counts: self.costs.map(|costs| counts(costs, speed, spec.seconds, (sent - lost.min(sent)) as f64)),
+        })
+    }
+
+    fn ceiling(&mut self, _: u32) -> Result<SenderCeiling, TrialError> {
+        Ok(SenderCeiling { method: "fake".to_owned(), pps: vec![self.ceiling_pps; 3], most_pps: None })
+    }
+
+    fn socket_capacity(&mut self, _: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        Ok(Some(self.buffer))
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        Some(1000)
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        Err("a fake has no CPU".to_owned())
+    }
+}

@@ -1,0 +1,381 @@
+//! `find` of an agent's host: the agent runs it there, and its client, who sits at the generator, sends the load.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use netcliff_core::{Finding, Fingerprint, Record, quote};
+use netcliff_host::cpu::{Method, Preference};
+use netcliff_host::nic::neighbour;
+use netcliff_packets::schedule::Arrivals;
+use netcliff_packets::transmit;
+use netcliff_remote::control::far::{Context, FarEnd, Kind};
+use netcliff_remote::control::message::ClockId;
+use netcliff_remote::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, find};
+use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
+
+/// Name of the kind on the control channel.
+pub const FIND: &str = "find";
+/// What a run holds: the simulator's packets, the meter's tables (bytes).
+const MEMORY_BYTES: u64 = 256 << 20;
+/// Loads of a check that a client may ask for.
+const LOADS_AT_MOST: usize = 1000;
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FindRequest {
+    quick: bool,
+    loss: f64,
+    frame_bytes: u32,
+    arrivals: Arrivals,
+    work_s: f64,
+    receive_buffer_bytes: u64,
+    repeats: Option<u32>,
+    trial_s: Option<f64>,
+    duration_sum_s: Option<f64>,
+    exceed: Option<f64>,
+    width: Option<f64>,
+    searches: Option<u32>,
+    seed: u64,
+    awake: bool,
+    meter: Option<Method>,
+    sender_cpu: Option<u32>,
+    host_cpu: Option<u32>,
+    checks: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    check_loads_pps: Vec<f64>,
+    try_suggestions: bool,
+    #[serde(default, skip_serializing_if = "is_one")]
+    queues: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_rate_pps: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<transmit::Method>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vlan: Option<u16>,
+    command: String,
+    started_unix_s: f64,
+    /// The client computes what the engines answer.
+    #[serde(default)]
+    computes: bool,
+    /// The client's end of the link.
+    sender: SenderEnd,
+}
+
+/// The end of the link that sends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SenderEnd {
+    /// Interface there.
+    pub interface: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// It may carry the control connection, too.
+    pub by_control_link: bool,
+    /// The clock that stamps the frames.
+    pub clock: Option<ClockId>,
+    /// What explains a difference of its host to another.
+    pub fingerprint: Fingerprint,
+}
+
+/// What an agent without the field has: one queue.
+fn is_one(queues: &u32) -> bool {
+    *queues <= 1
+}
+
+impl FindRequest {
+    /// What these options, and a load sent like this, ask of another host.
+    pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
+        Self {
+            quick: options.quick,
+            loss: options.loss,
+            frame_bytes: options.frame_bytes,
+            arrivals: options.arrivals,
+            work_s: options.work_s,
+            receive_buffer_bytes: options.receive_buffer_bytes,
+            repeats: options.repeats,
+            trial_s: options.trial_s,
+            duration_sum_s: options.duration_sum_s,
+            exceed: options.exceed,
+            width: options.width,
+            searches: options.searches,
+            seed: options.seed,
+            awake: options.idle == Idle::Awake,
+            meter: match options.cpu {
+                Preference::Best => None,
+                Preference::Only(method) => Some(method),
+            },
+            sender_cpu: options.rig.sender_cpu,
+            host_cpu: options.rig.host_cpu,
+            checks: options.checks.iter().map(|check| check.name().to_owned()).collect(),
+            check_loads_pps: options.check_loads_pps.clone(),
+            try_suggestions: options.try_suggestions,
+            queues: sending.queues,
+            max_rate_pps: sending.most_pps,
+            method: sending.method,
+            vlan: sending.vlan,
+            command: options.command.clone(),
+            started_unix_s: options.started_unix_s,
+            computes: true,
+            sender,
+        }
+    }
+
+    fn options(&self, between: BetweenOptions, engines: Elsewhere) -> Result<FindOptions, String> {
+        let checks = self.checks.iter().map(|check| check.parse());
+        let loads = &self.check_loads_pps;
+        if loads.len() > LOADS_AT_MOST || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
+            return Err(format!("{FIND}: check_loads_pps: expected up to {LOADS_AT_MOST} loads above 0 pps"));
+        }
+        Ok(FindOptions {
+            capture: None,
+            quick: self.quick,
+            loss: self.loss,
+            frame_bytes: self.frame_bytes,
+            arrivals: self.arrivals,
+            work_s: self.work_s,
+            receive_buffer_bytes: self.receive_buffer_bytes,
+            repeats: self.repeats,
+            trial_s: self.trial_s,
+            duration_sum_s: self.duration_sum_s,
+            exceed: self.exceed,
+            width: self.width,
+            searches: self.searches,
+            seed: self.seed,
+            idle: if self.awake { Idle::Awake } else { Idle::AsConfigured },
+            cpu: self.meter.map_or(Preference::Best, Preference::Only),
+            rig: RigOptions {
+                sender_cpu: self.sender_cpu,
+                host_cpu: self.host_cpu,
+                between: Some(between),
+                ..RigOptions::default()
+            },
+            checks: checks.collect::<Result<_, _>>().map_err(|error: netcliff_core::ParseError| error.to_string())?,
+            check_loads_pps: self.check_loads_pps.clone(),
+            try_suggestions: self.try_suggestions,
+            command: self.command.clone(),
+            started_unix_s: self.started_unix_s,
+            engines,
+        })
+    }
+}
+
+/// What a run says while it runs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FindProgress {
+    /// Stages begun since it was last asked.
+    pub stages: Vec<String>,
+    /// The trial under way: load (pps), time since the start, planned time (s).
+    pub trial: Option<(f64, f64, f64)>,
+    /// Records finished since.
+    pub records: Vec<Record>,
+    /// What the client's generator shall do.
+    pub order: Option<GeneratorCommand>,
+}
+
+/// Its end.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FindReport {
+    /// What was not said before.
+    pub progress: FindProgress,
+    /// What was found.
+    pub finding: Option<Box<Finding>>,
+    /// Why nothing was.
+    pub failed: Option<String>,
+}
+
+/// `find` as an agent runs it.
+#[derive(Debug, Clone)]
+pub struct FindKind {
+    /// Interfaces by which load may come.
+    pub permission: Permission,
+    /// Interfaces whose settings checks may change.
+    pub settings: Permission,
+    /// Highest load that clients may ask for (pps); None: any.
+    pub most_pps: Option<f64>,
+}
+
+impl Kind for FindKind {
+    fn name(&self) -> &'static str {
+        FIND
+    }
+
+    fn memory_bytes(&self, _settings: &Value) -> u64 {
+        MEMORY_BYTES
+    }
+
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+        let request: FindRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{FIND}: {e}"))?;
+        let interface = self.interface(&request.sender, context.local)?;
+        let desk = Arc::<OrderQueue>::default();
+        let sender = &request.sender;
+        let carrier = Reverse {
+            desk: Arc::clone(&desk),
+            shares_clock: sender.clock.is_some() && sender.clock == ClockId::of_this_process(),
+            fingerprint: sender.fingerprint.clone(),
+            peer: format!("{} of {}", sender.interface, sender.address),
+        };
+        let between = BetweenOptions {
+            interface,
+            carriers: vec![Arc::new(Mutex::new(Box::new(carrier)))],
+            their_interface: Some(sender.interface.clone()),
+            by_control_link: sender.by_control_link,
+            sending: Sending {
+                most_pps: request.max_rate_pps.into_iter().chain(self.most_pps).reduce(f64::min),
+                queues: request.queues.min(MOST_QUEUES),
+                method: request.method,
+                vlan: request.vlan,
+            },
+        };
+        let engines = if request.computes { Elsewhere::client_of(Arc::clone(&desk)) } else { Elsewhere::default() };
+        let options = request.options(between, engines)?;
+        self.allows(&options.checks, &options.rig)?;
+        Ok(Box::new(FarFind::start(options, desk)?))
+    }
+
+    fn summary(&self, report: &Value) -> Option<String> {
+        let cliff_pps = report.pointer("/finding/cliff_pps/wire/value")?.as_f64()?;
+        Some(format!("the cliff was at {cliff_pps:.0} pps"))
+    }
+}
+
+impl FindKind {
+    /// Refuses checks that change an interface which clients may not change.
+    fn allows(&self, checks: &[CheckSetup], rig: &RigOptions) -> Result<(), String> {
+        let Permission::Interfaces(allowed) = &self.settings else { return Ok(()) };
+        let name = rig.between.as_ref().map_or("", |between| &between.interface);
+        match checks.iter().find(|check| !check.settings().is_empty()) {
+            Some(check) if !allowed.iter().any(|allowed| allowed == name) => {
+                let given = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+                Err(format!(
+                    "--check {} changes {name}, and this agent lets clients change {given}: start it with --allow-settings {name}",
+                    quote::in_short(check.name())
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The interface of this host that the sender is a neighbour on.
+    fn interface(&self, sender: &SenderEnd, control: Option<IpAddr>) -> Result<String, String> {
+        let found = neighbour::find(sender.address, None).map_err(|error| error.to_string())?;
+        let name = found.interface;
+        if let Permission::Interfaces(allowed) = &self.permission
+            && !allowed.contains(&name)
+        {
+            let given = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+            return Err(format!(
+                "{} comes in by {name}, and this agent lets clients load {given}: start it with --allow-find {name}",
+                sender.address
+            ));
+        }
+        if control == Some(found.source.into()) && !sender.by_control_link {
+            return Err(format!(
+                "{name} also carries the control connection, which the load would cut off: connect to the agent by another \
+                 network, or give --i-know"
+            ));
+        }
+        Ok(name)
+    }
+}
+
+/// A run and what it has not yet said.
+struct FarFind {
+    desk: Arc<OrderQueue>,
+    said: Arc<Mutex<FindProgress>>,
+    stop: Arc<AtomicBool>,
+    run: Option<JoinHandle<Result<Finding, String>>>,
+}
+
+/// Gathers what a run says.
+struct Gathered(Arc<Mutex<FindProgress>>);
+
+fn lock(said: &Mutex<FindProgress>) -> MutexGuard<'_, FindProgress> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Observer for Gathered {
+    fn stage(&mut self, name: &str) {
+        lock(&self.0).stages.push(name.to_owned());
+    }
+
+    fn trial(&mut self, load_pps: f64, elapsed_s: f64, planned_s: f64) {
+        lock(&self.0).trial = Some((load_pps, elapsed_s, planned_s));
+    }
+
+    fn record(&mut self, record: &Record) {
+        lock(&self.0).records.push(record.clone());
+    }
+}
+
+impl FarFind {
+    fn start(options: FindOptions, desk: Arc<OrderQueue>) -> Result<Self, String> {
+        let (stop, said) = (Arc::<AtomicBool>::default(), Arc::<Mutex<FindProgress>>::default());
+        let (theirs, mut gathered) = (Arc::clone(&stop), Gathered(Arc::clone(&said)));
+        let run = move || find(&options, theirs, &mut gathered).map_err(|error| error.to_string());
+        let run = std::thread::Builder::new().name("netcliff-find".into()).spawn(run);
+        let run = run.map_err(|error| format!("no thread for the run: {error}"))?;
+        Ok(Self { desk, said, stop, run: Some(run) })
+    }
+
+    fn end(&mut self) -> FindReport {
+        self.halt();
+        let outcome = self.run.take().map(JoinHandle::join);
+        let progress = std::mem::take(&mut *lock(&self.said));
+        let (finding, failed) = match outcome {
+            Some(Ok(Ok(finding))) => (Some(Box::new(finding)), None),
+            Some(Ok(Err(why))) => (None, Some(why)),
+            Some(Err(_)) => {
+                (None, Some("its thread died, which is an error of netcliff: the agent's stderr has it".to_owned()))
+            }
+            None => (None, None),
+        };
+        FindReport { progress, finding, failed }
+    }
+
+    /// Whoever waits for the client stops waiting.
+    fn halt(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.desk.leave();
+    }
+}
+
+impl FarEnd for FarFind {
+    fn ports(&self) -> Vec<u16> {
+        Vec::new()
+    }
+
+    fn report(&mut self) -> Result<Value, String> {
+        let progress = FindProgress { order: self.desk.next(), ..std::mem::take(&mut *lock(&self.said)) };
+        serde_json::to_value(progress).map_err(|e| e.to_string())
+    }
+
+    fn tell(&mut self, said: Value) -> Result<(), String> {
+        self.desk.take(said)
+    }
+
+    fn finished(&mut self) -> bool {
+        self.run.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn stop(mut self: Box<Self>) -> Value {
+        serde_json::to_value(self.end()).unwrap_or_default()
+    }
+}
+
+impl Drop for FarFind {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+#[cfg(test)]
+mod tests;

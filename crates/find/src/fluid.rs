@@ -1,0 +1,221 @@
+//! A trial as a fluid: packets come at a load, wait in the ring and then in the socket. Protocol processing comes first and hands the socket what
+//! it takes from the ring; the application has the time that it leaves. Both take longer, the fuller the socket is.
+
+use netcliff_model::pauses;
+use netcliff_packets::generator::SLOT_NS;
+
+use super::engines::Predictor;
+use netcliff_trial::bench::Span;
+
+/// Length of a slot (s).
+pub const SLOT_S: f64 = SLOT_NS as f64 * 1e-9;
+/// Steps a slot: 0.1 ms, a tenth of what a ring of 1000 packets bridges at 1 Mpps.
+const STEPS: usize = 100;
+const STEP_S: f64 = SLOT_S / STEPS as f64;
+
+/// An interval without the CPU, or without the application.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Away {
+    /// The CPU was paused: nothing ran.
+    Cpu(Span),
+    /// Another task had the CPU: softirqs ran, the application did not.
+    Application(Span),
+}
+
+impl Away {
+    /// When.
+    pub fn at(&self) -> &Span {
+        match self {
+            Self::Cpu(at) | Self::Application(at) => at,
+        }
+    }
+
+    /// The part from 0 to `trial_s`.
+    pub fn within(self, trial_s: f64) -> Self {
+        let clip = |at: Span| {
+            let from_s = at.from_s.max(0.0);
+            Span { from_s, length_s: (at.from_s + at.length_s).min(trial_s) - from_s }
+        };
+        match self {
+            Self::Cpu(at) => Self::Cpu(clip(at)),
+            Self::Application(at) => Self::Application(clip(at)),
+        }
+    }
+}
+
+/// A host at a load.
+pub struct Fluid {
+    pub load_pps: f64,
+    /// Time of a packet in protocol processing, and what a full socket adds (s).
+    pub service_s: f64,
+    pub cold_service_s: f64,
+    /// Time of a packet in the application, if there is one, and what a full socket adds (s).
+    pub application_s: Option<f64>,
+    pub cold_application_s: f64,
+    pub ring: f64,
+    pub socket: f64,
+}
+
+/// Packets in both queues.
+#[derive(Debug, Default)]
+struct Queues {
+    ring: f64,
+    socket: f64,
+}
+
+impl Fluid {
+    /// A host that serves `served_pps` while its socket is empty: what else it does than protocol and application is spread over both.
+    pub fn of(computed: &Predictor, served_pps: f64, load_pps: f64) -> Self {
+        let host = &computed.host;
+        let (service_s, application_s) = (host.service_s(computed.frame_bytes()), host.mean_application_s());
+        let spread = 1.0 / served_pps / (service_s + application_s.unwrap_or(0.0));
+        Self {
+            load_pps,
+            service_s: spread * service_s,
+            cold_service_s: host.cold_protocol_s,
+            application_s: application_s.map(|own_s| spread * own_s),
+            cold_application_s: host.cold_application_s,
+            ring: host.ring as f64,
+            socket: pauses::first_full_socket(host),
+        }
+    }
+
+    /// Packets that a trial with these times away loses, by slots.
+    pub fn lost(&self, trial: &[Away], trial_s: f64) -> Vec<f64> {
+        let steps = (trial_s / STEP_S).round() as usize;
+        let paused_s = taken_s(trial.iter().filter(|away| matches!(away, Away::Cpu(_))), steps);
+        let visited_s = taken_s(trial.iter().filter(|away| matches!(away, Away::Application(_))), steps);
+        let (mut queues, mut slots) = (Queues::default(), vec![0.0; steps.div_ceil(STEPS)]);
+        for step in 0..steps {
+            let cpu_s = STEP_S - paused_s[step];
+            slots[step / STEPS] += self.step(&mut queues, cpu_s, cpu_s.min(STEP_S - visited_s[step]));
+        }
+        slots
+    }
+
+    /// Packets lost in a step in which the CPU runs for `cpu_s`, of which at most `at_most_s` are the application's.
+    fn step(&self, queues: &mut Queues, cpu_s: f64, at_most_s: f64) -> f64 {
+        let full = (queues.socket / self.socket).min(1.0);
+        let service_s = self.service_s + full * self.cold_service_s;
+        queues.ring += self.load_pps * STEP_S;
+        let taken = queues.ring.min(cpu_s / service_s);
+        queues.ring -= taken;
+        let mut lost = overflow(&mut queues.ring, self.ring);
+        if let Some(application_s) = self.application_s {
+            let left_s = (cpu_s - taken * service_s).min(at_most_s).max(0.0);
+            queues.socket += taken;
+            queues.socket -= queues.socket.min(left_s / (application_s + full * self.cold_application_s));
+            lost += overflow(&mut queues.socket, self.socket);
+        }
+        lost
+    }
+}
+
+fn overflow(queue: &mut f64, places: f64) -> f64 {
+    let lost = (*queue - places).max(0.0);
+    *queue -= lost;
+    lost
+}
+
+/// Time of each step that these intervals take (s).
+fn taken_s<'a>(trial: impl Iterator<Item = &'a Away>, steps: usize) -> Vec<f64> {
+    let mut taken_s: Vec<f64> = vec![0.0; steps];
+    for away in trial {
+        let (from_s, to_s) = (away.at().from_s, away.at().from_s + away.at().length_s);
+        let first = (from_s / STEP_S).floor().max(0.0) as usize;
+        for (step, taken_s) in taken_s.iter_mut().enumerate().skip(first) {
+            let begin_s = step as f64 * STEP_S;
+            if begin_s >= to_s {
+                break;
+            }
+            *taken_s += (to_s.min(begin_s + STEP_S) - from_s.max(begin_s)).max(0.0);
+        }
+    }
+    for own_s in &mut taken_s {
+        *own_s = own_s.min(STEP_S);
+    }
+    taken_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pause(from_s: f64, length_s: f64) -> Away {
+        Away::Cpu(Span { from_s, length_s })
+    }
+
+    fn visit(from_s: f64, length_s: f64) -> Away {
+        Away::Application(Span { from_s, length_s })
+    }
+
+    fn fluid() -> Fluid {
+        Fluid {
+            load_pps: 200e3,
+            service_s: 2.5e-6,
+            cold_service_s: 0.0,
+            application_s: None,
+            cold_application_s: 0.0,
+            ring: 1000.0,
+            socket: f64::INFINITY,
+        }
+    }
+
+    fn lost(fluid: &Fluid, trial: &[Away]) -> f64 {
+        fluid.lost(trial, 1.0).iter().sum()
+    }
+
+    #[test]
+    fn the_fluid_is_counted_by_hand() {
+        let bare = fluid();
+        assert_eq!(lost(&bare, &[]), 0.0);
+        // 5 ms are 1000 packets; 7 ms lose 400; 1 ms later 200 of the full ring have gone, and 3 ms lose 600 - 200.
+        assert!(lost(&bare, &[pause(0.1, 5e-3)]) < 1e-6);
+        assert!((lost(&bare, &[pause(0.1, 7e-3)]) - 400.0).abs() < 1e-6);
+        assert!((lost(&bare, &[pause(0.1, 7e-3), pause(0.108, 3e-3)]) - 800.0).abs() < 1e-6);
+        // They are lost when they come: the last 2 of 7 ms, in the slot that begins at 0.1 s.
+        assert!((bare.lost(&[pause(0.1, 7e-3)], 1.0)[10] - 400.0).abs() < 1e-6);
+        // With an application that takes as long: after 2 ms the ring's 400 packets leave in 2 ms at 400 kpps, and 800 are in the socket.
+        let read = Fluid { application_s: Some(1.25e-6), socket: 700.0, ..fluid() };
+        assert!((lost(&read, &[pause(0.1, 2e-3)]) - 100.0).abs() < 1e-6);
+        // Then the application has half of the CPU: it reads 400 kpps, 200 more than come. 3 ms later 100 are left.
+        let mut queues = Queues { socket: 700.0, ..Queues::default() };
+        let lost: f64 = (0..30).map(|_| read.step(&mut queues, STEP_S, STEP_S)).sum();
+        assert!((queues.socket - 100.0).abs() < 1e-6 && lost == 0.0, "{queues:?}");
+    }
+
+    /// Softirqs go on while another task has the CPU: the socket overflows, not the ring.
+    #[test]
+    fn another_task_keeps_the_application_alone_from_working() {
+        let fluid = Fluid { service_s: 1.25e-6, application_s: Some(1.25e-6), ring: 100.0, socket: 2000.0, ..fluid() };
+        assert!(lost(&fluid, &[visit(0.1, 10e-3)]) < 1e-6);
+        assert!((lost(&fluid, &[visit(0.1, 12e-3)]) - 400.0).abs() < 1e-6);
+        assert!((lost(&fluid, &[pause(0.1, 12e-3)]) - 2300.0).abs() < 1e-6, "a pause of the CPU");
+        // 4 ms later the application, which has 3/4 of the CPU and reads 600 kpps, has 1600 fewer.
+        assert!((lost(&fluid, &[visit(0.1, 10e-3), visit(0.114, 9e-3)]) - 200.0).abs() < 1e-6);
+        // Without an application no packet waits in a socket.
+        let bare = Fluid { application_s: None, ..fluid };
+        assert_eq!(lost(&bare, &[visit(0.1, 0.5)]), 0.0);
+    }
+
+    /// 2.5 us a packet with an empty socket, 3 us with a full one. At 370 kpps, between 333 and 400, an empty socket stays so, and one that a visit
+    /// filled stays full to the end; at 320 kpps it empties.
+    #[test]
+    fn a_full_socket_whose_packets_cost_more_stays_full() {
+        let at = |load_pps: f64| Fluid {
+            load_pps,
+            service_s: 1.25e-6,
+            application_s: Some(1.25e-6),
+            cold_application_s: 0.5e-6,
+            socket: 2000.0,
+            ..fluid()
+        };
+        assert!(lost(&at(370e3), &[]) < 1e-6);
+        let filled = [visit(0.1, 8e-3)];
+        let slots = at(370e3).lost(&filled, 1.0);
+        // Softirqs take 0.4625 of the CPU, and 1.75 us a packet of the rest are 307 kpps.
+        let lost = 0.01 * (370e3 - 0.5375 / 1.75e-6);
+        assert!(slots[90..].iter().all(|slot| (slot - lost).abs() < 1e-3), "{lost} and {:?}", &slots[90..]);
+        assert!(at(320e3).lost(&filled, 1.0)[12..].iter().all(|lost| *lost < 1e-6));
+    }
+}

@@ -1,0 +1,99 @@
+//! What a run measures after its own stages, on testbeds of their own: other set-ups ([`super::check`]) and suggestions ([`super::tried`]).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use netcliff_core::Finding;
+
+use super::idle::HostIdle;
+use super::plan::{Plan, Progress};
+use super::recorder::Recorder;
+use super::stages::{self, Basis};
+use super::{FindOptions, missing};
+use netcliff_trial::bench::Highest;
+use netcliff_trial::rig::{Rig, RigOptions};
+use netcliff_trial::wire_bench::WireBench;
+
+/// A link whose settings were changed passes packets after this: copper negotiates 1000 Mbit/s for 2 to 4 s, and this host waits until its
+/// own end is up.
+const LINK_TIME: Duration = Duration::from_secs(5);
+
+/// What the later measurements need from the run.
+pub struct Later<'a, 'p> {
+    pub options: &'a FindOptions,
+    pub plan: &'a Plan,
+    pub basis: &'a Basis,
+    pub switch: &'a mut HostIdle,
+    pub stop: &'a Arc<AtomicBool>,
+    pub progress: &'a RefCell<Progress<'p>>,
+    /// What could not be set back after a measurement, in sentences.
+    pub left: Vec<String>,
+}
+
+impl Later<'_, '_> {
+    /// Runs `work` on a testbed built with these options, which ends with it; there is one at a time.
+    pub fn on<T>(
+        &mut self,
+        rig: &RigOptions,
+        work: impl FnOnce(&Self, &mut Recorder<'_>, &Rig) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let rig = RigOptions { link_time: LINK_TIME, ..rig.clone() };
+        let rig = Rig::build(&rig, Arc::clone(self.stop)).map_err(|error| error.to_string())?;
+        let done = self.with(&rig, work);
+        self.left.extend(rig.end());
+        done
+    }
+
+    fn with<T>(
+        &mut self,
+        rig: &Rig,
+        work: impl FnOnce(&Self, &mut Recorder<'_>, &Rig) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let progress = self.progress;
+        let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
+        let mut bench = WireBench::new(rig, self.options.cpu, Box::new(watch));
+        self.switch.follow(bench.host_heartbeat())?;
+        work(self, &mut Recorder::new(&mut bench), rig)
+    }
+
+    /// Reports the next stage.
+    pub fn stage(&self, name: &str) {
+        self.progress.borrow_mut().observer.stage(name);
+    }
+
+    /// True if the user stopped the run, which is then partial.
+    pub fn is_stopped(&self, finding: &mut Finding) -> bool {
+        let stopped = self.stop.load(Ordering::Relaxed);
+        finding.partial |= stopped;
+        stopped
+    }
+}
+
+/// The highest load that could be offered.
+pub fn highest(finding: &Finding) -> Highest {
+    stages::highest(finding).unwrap_or(Highest::of_sender(f64::INFINITY))
+}
+
+/// Runs everything requested; what was not reached is in `missing` with the reason.
+pub fn all(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
+    let stopped = finding.partial;
+    let Some(mut later) = later.filter(|_| !stopped) else {
+        let why = if stopped { "the run was stopped before" } else { "the run has no calibration to suggest from" };
+        return missing_try(tries, finding, why);
+    };
+    super::check::all(&mut later, finding);
+    if finding.partial {
+        missing_try(tries, finding, "the run was stopped before");
+    } else if tries {
+        super::tried::best(&mut later, finding);
+    }
+    finding.host.limits.append(&mut later.left);
+}
+
+fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
+    if tries {
+        missing(finding, "suggestions.tried", why);
+    }
+}

@@ -1,0 +1,619 @@
+//! `find`: calibrates this host, predicts its cliff by the model, confirms it in simulation, measures it with real
+//! packets, and gathers the three into one [`Finding`].
+//!
+//! The stages are in `stages`; each adds its results to the finding, and to [`Finding::missing`] what it could not measure,
+//! with the reason. A stop keeps what was measured.
+//!
+//! # How `find` answers
+//!
+//! `find` runs the stages: sender alone, rough search, calibration (its trials drawn anew:
+//! `calibrate/resample.rs`, through the model: `sureness.rs`), predicted and simulated cliff, measured cliffs
+//! (searches by MLRsearch, behind a NIC from the lowest load that loses: `cliff/climb.rs`; each trial read
+//! with and without disturbances; `recorder.rs` keeps what disturbed each trial and how fast the machine
+//! was), model and simulation once more for the speed of each part in those trials (`calibrate/present.rs`) and
+//! for what disturbances leave behind (`fluid.rs`), sweep past twice the cliff, the same loads on the other
+//! engines, conclusions, suggestions; then, on testbeds of their own (`later.rs`), other set-ups (`check.rs`)
+//! and the best suggestion (`tried.rs`). What could not be measured goes to `Finding::missing` with the reason.
+//! Where another host is under test, its agent runs the stages, and the client that sends the load computes, too
+//! (`elsewhere.rs`). `lab::costs` gives other commands the costs of a stored finding.
+//!
+//! `lab::store` keeps each record as it comes (SQLite, one transaction each) and the `Finding` at the end.
+//! `netcliff run` takes points from a file instead: `core::experiment` expands it to tasks, `lab::run` answers
+//! them on all cores, each record goes to the store under its task, so that a run that was killed goes on
+//! (`store/experiments.rs`).
+
+// Supplies the Linux names that another system lacks; each call is refused there.
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as nix;
+
+mod bookkeeping;
+pub mod calibrate;
+mod check;
+mod cliff;
+mod conclude;
+mod contradict;
+mod delivery;
+mod elsewhere;
+mod engines;
+mod experienced;
+#[cfg(test)]
+mod fake;
+pub mod far;
+mod fluid;
+mod idle;
+mod later;
+pub mod of;
+mod plan;
+mod reading;
+mod recorder;
+mod replayed;
+mod stages;
+mod suggest;
+mod sureness;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod through;
+mod tried;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
+use netcliff_core::units::{print_pps, print_share, print_time_s};
+use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
+use netcliff_host::cpu::Preference;
+use netcliff_host::fingerprint;
+use netcliff_host::inventory::Inventory;
+use netcliff_host::nic;
+use netcliff_packets::replay::Replay;
+use netcliff_packets::schedule::Arrivals;
+
+use netcliff_mlrsearch::Goal;
+use netcliff_trial::account::Account;
+use netcliff_trial::rig::{Between, Rig, RigError, RigOptions};
+use netcliff_trial::trial::{TrialError, TrialSpec};
+use netcliff_trial::wire_bench::WireBench;
+
+use idle::{HostIdle, Switch};
+use recorder::Recorder;
+
+pub use check::CheckSetup;
+pub use elsewhere::Elsewhere;
+pub use engines::Predictor;
+pub use idle::Idle;
+pub use plan::Plan;
+pub use replayed::{mean_bytes, replayable};
+pub use scheme::of_kernel as kernel_scheme;
+
+/// Options of `find`.
+#[derive(Debug, Clone)]
+pub struct FindOptions {
+    /// About 90 s on two cores.
+    pub quick: bool,
+    /// Loss fraction that defines the cliff.
+    pub loss: f64,
+    /// Frame size, FCS included (bytes).
+    pub frame_bytes: u32,
+    /// Arrival process.
+    pub arrivals: Arrivals,
+    /// A capture whose times, sizes and flows are sent instead of `arrivals` of `frame_bytes`, as [`replayable`] gives it.
+    pub capture: Option<Arc<Capture>>,
+    /// CPU time the application spends a packet beyond reading it (s).
+    pub work_s: f64,
+    /// Receive buffer to ask for (bytes).
+    pub receive_buffer_bytes: u64,
+    /// Repeats of each load; None: as [`Plan::new`] says.
+    pub repeats: Option<u32>,
+    /// Length of one measurement (s); None: as [`Plan::new`] says.
+    pub trial_s: Option<f64>,
+    /// Length of the trials that judge a load in a search (s); None: as [`Plan::new`] says.
+    pub duration_sum_s: Option<f64>,
+    /// Share of the trials at the cliff that may lose more than `loss`; None: half of them.
+    pub exceed: Option<f64>,
+    /// Relative width at which a search ends; None: as [`Plan::new`] says.
+    pub width: Option<f64>,
+    /// Searches for the cliff; None: as [`Plan::new`] says.
+    pub searches: Option<u32>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Whether the host's CPU may halt.
+    pub idle: Idle,
+    /// CPU accounting.
+    pub cpu: Preference,
+    /// The testbed.
+    pub rig: RigOptions,
+    /// Set-ups to predict with this calibration and then to measure.
+    pub checks: Vec<CheckSetup>,
+    /// Loads at which a check of the device's settings is measured besides (pps); empty: three shares of its cliff.
+    pub check_loads_pps: Vec<f64>,
+    /// Whether the most promising suggestion is measured, too.
+    pub try_suggestions: bool,
+    /// Command line, for the provenance.
+    pub command: String,
+    /// Start, seconds since the epoch (UTC).
+    pub started_unix_s: f64,
+    /// Where the engines compute.
+    pub engines: Elsewhere,
+}
+
+impl FindOptions {
+    /// The length of every frame, FCS included (bytes); None: a capture's are sent.
+    fn one_length(&self) -> Option<u32> {
+        self.capture.is_none().then_some(self.frame_bytes)
+    }
+}
+
+/// Observer of a run.
+pub trait Observer {
+    /// A stage began.
+    fn stage(&mut self, name: &str);
+    /// A trial is under way: its load (pps), and the share of the planned time that has passed.
+    fn trial(&mut self, load_pps: f64, elapsed_s: f64, planned_s: f64);
+    /// A record is finished and can be kept.
+    fn record(&mut self, record: &Record);
+}
+
+/// A number rounded up to two digits, so that it can be given as it is printed.
+fn two_digits_up(value: f64) -> f64 {
+    let places = 1 - value.log10().floor() as i32;
+    let unit = 10f64.powi(places.abs());
+    if places >= 0 { (value * unit).ceil() / unit } else { (value / unit).ceil() * unit }
+}
+
+/// A trial that is too short to resolve the loss that defines the cliff.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error(
+    "--loss {}: a trial of {} at {}, about the most this host delivers, sends {packets:.0} packets, one of which is {} of them; give \
+     --trial {} or longer, or --loss {} or more",
+    print_share(*loss), print_time_s(*trial_s), print_pps((*load_pps / 100.0).round() * 100.0), print_share(two_digits_up(1.0 / packets)), print_time_s(*least_trial_s),
+    print_share(two_digits_up(1.0 / packets))
+)]
+pub struct Unresolved {
+    loss: f64,
+    trial_s: f64,
+    load_pps: f64,
+    packets: f64,
+    least_trial_s: f64,
+}
+
+impl Unresolved {
+    /// Refuses a goal whose loss is below one packet of a trial at this load (pps).
+    fn check(goal: &Goal, load_pps: f64) -> Result<(), Self> {
+        let (loss, trial_s) = (goal.loss_ratio, goal.final_trial_s);
+        let packets = load_pps * trial_s;
+        if loss * packets >= 1.0 {
+            return Ok(());
+        }
+        Err(Self { loss, trial_s, load_pps, packets, least_trial_s: two_digits_up(1.0 / (loss * load_pps)) })
+    }
+}
+
+/// Why there is no finding.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// The testbed cannot be built.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// The trials cannot resolve the loss that defines the cliff.
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
+    /// The search goal is invalid.
+    #[error(transparent)]
+    Goal(#[from] Invalid),
+    /// A check changes a device where there is none.
+    #[error(
+        "--check {setup}: {key} is a setting of an interface, and the testbed's own are not changed: measure in a guest, \
+         --testbed vm:e1000e, or between two hosts, --if IF --from HOST"
+    )]
+    NoDevice {
+        /// The check.
+        setup: String,
+        /// The setting.
+        key: &'static str,
+    },
+}
+
+/// Refuses options before anything is made: an invalid goal, CPUs that do not exist, a testbed that is not permitted, checks that change
+/// a device where none may be changed.
+///
+/// # Errors
+/// The first of these.
+pub fn check(options: &FindOptions) -> Result<(), FindError> {
+    Plan::new(options).goal.check()?;
+    for setup in &options.checks {
+        match setup.settings().first() {
+            Some(first) if options.rig.between.is_none() => {
+                return Err(FindError::NoDevice { setup: setup.name().to_owned(), key: first.key.name() });
+            }
+            _ => setup.rig(options).check()?,
+        }
+    }
+    Ok(options.rig.check()?)
+}
+
+/// Finds the cliff. Whatever could be measured is in the finding, also after a stop by `stop`.
+///
+/// # Errors
+/// The testbed cannot be built, the goal is invalid, or a trial is too short for the loss that defines the cliff.
+pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, FindError> {
+    check(options)?;
+    let plan = Plan::new(options);
+    observer.stage("building the testbed");
+    let rig = Rig::build(&options.rig, Arc::clone(&stop))?;
+    rig.between().map_or(Ok(()), |between| between.fits(options.frame_bytes)).map_err(RigError::from)?;
+    let mut finding = blank(options, &plan, &rig);
+    let progress = std::cell::RefCell::new(plan::Progress::new(&plan, observer));
+    let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
+    let mut bench = WireBench::new(&rig, options.cpu, Box::new(watch));
+    finding.host.limits.extend(bench.passed_over.iter().cloned());
+    let mut switch = HostIdle::new(rig.host_cpu, bench.host_heartbeat());
+    let mut idle = options.idle;
+    if let Err(why) = switch.set(idle) {
+        finding.host.limits.push(why);
+        idle = Idle::AsConfigured;
+    }
+    finding.idle = Some(IdleModes { mode: idle.name().to_owned(), this: None, other: None });
+    let mut run = stages::Run {
+        options,
+        idle: Some((&mut switch, idle)),
+        plan: &plan,
+        bench: Recorder::new(&mut bench),
+        left_out: 0.0,
+        timing: Default::default(),
+        behind_nic: rig.between().is_some_and(|between| !between.is_backlog()),
+        behind_known_moderation: rig
+            .between()
+            .is_some_and(|between| scheme::has_known_moderation(between, options.one_length())),
+        progress: &progress,
+        stop: &stop,
+        finding: &mut finding,
+    };
+    let basis = run.all()?;
+    drop(run);
+    add_account(&mut finding, &rig, bench.account());
+    drop(bench);
+    // The checks build testbeds of their own, and there is one at a time.
+    drop(rig);
+    let later = basis.as_ref().map(|basis| later::Later {
+        options,
+        plan: &plan,
+        basis,
+        switch: &mut switch,
+        stop: &stop,
+        progress: &progress,
+        left: Vec::new(),
+    });
+    later::all(later, options.try_suggestions, &mut finding);
+    finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
+    Ok(finding)
+}
+
+/// How latency is taken between two hosts, whose clocks are not compared.
+const LATENCY_METHOD: &str = "one-way within the host under test: kernel receive timestamp to the application's read, one clock; the wire and \
+                              the sender are not in it; round trips: a frame's intended send time to the arrival of the application's answer \
+                              at the host that sends, its clock";
+
+/// What generators on other hosts and the device under test did.
+fn add_account(finding: &mut Finding, rig: &Rig, account: &Account) {
+    let Some(between) = rig.between() else { return };
+    finding.generator.each = account.generators();
+    finding.device = Some(account.device(&between.nic().name));
+    finding.host.limits.extend(account.allowance());
+}
+
+/// A finding without figures: the host and the configuration.
+fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
+    let inventory = Inventory::of_this_host();
+    let nics = rig.in_host(|| nic::read_all(Path::new("/sys"))).ok().and_then(Result::ok).unwrap_or_default();
+    let mut fingerprint = fingerprint::of_host(&inventory, &nics);
+    if let Some(between) = rig.between() {
+        between.add_senders(&mut fingerprint);
+    }
+    let (scheme, left_out) = match rig.between() {
+        Some(between) => scheme::of_device(&inventory, between.nic(), between.is_backlog(), options.one_length()),
+        None => (scheme::of_kernel(&inventory, true), Vec::new()),
+    };
+    let mut host = summary(&inventory, rig);
+    host.limits.extend(left_out);
+    let setup = Setup {
+        scheme,
+        traffic: traffic(options),
+        application_work_s: options.work_s,
+        socket_buffer_bytes: options.receive_buffer_bytes,
+        repeats: plan.repeats,
+        trial_s: plan.trial_s,
+        quick: options.quick,
+    };
+    Finding {
+        host,
+        generator: GeneratorSummary {
+            frame_bytes: options.frame_bytes,
+            flows: rig.between().map(Between::flows),
+            ..GeneratorSummary::default()
+        },
+        latency_method: rig.between().map(|_| LATENCY_METHOD.to_owned()),
+        definition: Some(CliffDefinition {
+            loss: plan.goal.loss_ratio,
+            exceed: plan.goal.exceed_ratio,
+            trial_s: plan.goal.final_trial_s,
+            duration_sum_s: plan.goal.duration_sum_s,
+            width: plan.goal.width,
+        }),
+        provenance: Provenance {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: Some(options.seed),
+            command: options.command.clone(),
+            started_unix_s: options.started_unix_s,
+            elapsed_s: None,
+            fingerprint_id: Some(fingerprint.id()),
+            settings: Default::default(),
+        },
+        fingerprint,
+        ..Finding::blank(setup, options.loss)
+    }
+}
+
+/// A host's CPUs, as its findings name them: `2 x AMD EPYC`.
+pub fn cpu_name(inventory: &Inventory) -> String {
+    format!("{} x {}", inventory.cpu.online.len(), inventory.cpu.model.as_deref().unwrap_or("unknown CPU"))
+}
+
+/// A host's kernel, likewise: `Linux 6.18.44`.
+pub fn kernel_name(inventory: &Inventory) -> String {
+    format!("Linux {}", inventory.kernel.release.as_deref().unwrap_or("of unknown release"))
+}
+
+fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
+    HostSummary {
+        cpu: cpu_name(inventory),
+        kernel: kernel_name(inventory),
+        testbed: rig.describe(),
+        driver: rig.driver(),
+        limits: rig.limits.clone(),
+        at: None,
+    }
+}
+
+/// Poisson or constant arrivals of the requested frames, at a placeholder load that every use replaces.
+fn traffic(options: &FindOptions) -> Traffic {
+    if let Some(capture) = &options.capture {
+        let (file, capture) = (capture.file.clone(), Some(Arc::clone(capture)));
+        return Traffic {
+            size: FrameSizes::Trace(capture.clone()),
+            arrivals: netcliff_core::Arrivals::Trace { file, speed: None, once: false, capture },
+            rate: Load::Pps(1.0),
+            link_bps: 10e9,
+            flows: None,
+        };
+    }
+    Traffic {
+        arrivals: match options.arrivals {
+            Arrivals::Poisson => netcliff_core::Arrivals::Poisson,
+            Arrivals::Constant => netcliff_core::Arrivals::Constant,
+        },
+        size: FrameSizes::Fixed(options.frame_bytes),
+        rate: Load::Pps(1.0),
+        link_bps: 10e9,
+        flows: None,
+    }
+}
+
+/// The trial all others vary.
+fn base(options: &FindOptions, plan: &Plan) -> TrialSpec {
+    TrialSpec {
+        rate_pps: 1.0,
+        arrivals: options.arrivals,
+        frame_bytes: options.frame_bytes,
+        work_s: options.work_s,
+        receive_buffer_bytes: options.receive_buffer_bytes,
+        seconds: plan.trial_s,
+        seed: options.seed,
+        replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
+    }
+}
+
+/// Why a stage ended early.
+enum Halt {
+    /// The user stopped the run.
+    Stopped,
+    /// A trial failed: the run ends here.
+    Failed(String),
+    /// The testbed or its CPUs changed during the run.
+    Changed(String),
+    /// The trials cannot resolve the loss that defines the cliff.
+    Unresolved(Unresolved),
+}
+
+impl From<TrialError> for Halt {
+    fn from(error: TrialError) -> Self {
+        match error {
+            TrialError::Stopped => Self::Stopped,
+            TrialError::Changed { .. } => Self::Changed(error.to_string()),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+fn missing(finding: &mut Finding, figure: &str, why: impl Into<String>) {
+    let missing = Missing { figure: figure.to_owned(), why: why.into() };
+    // Each load of a sweep says the same.
+    if !finding.missing.contains(&missing) {
+        finding.missing.push(missing);
+    }
+}
+
+mod rough {
+    //! A rough estimate of where the host loses much and of what it serves: start of calibration and search.
+
+    use netcliff_core::verdict::Void;
+
+    use netcliff_mlrsearch::Goal;
+    use netcliff_mlrsearch::mlr::{self, Mlr};
+    use netcliff_mlrsearch::trial::{Answer, Range, Trial};
+    use netcliff_trial::bench::Bench;
+    use netcliff_trial::trial::{TrialError, TrialSpec};
+
+    /// One short trial judges a load, and what it loses is far past any noise.
+    const GOAL: Goal = Goal {
+        final_trial_s: 0.15,
+        initial_trial_s: 0.15,
+        duration_sum_s: 0.15,
+        loss_ratio: 0.02,
+        exceed_ratio: 0.5,
+        width: 0.2,
+    };
+    /// Load before the first trial (s): a host that did nothing is slow at first, by its clock and caches, or by an emulator that translates code when
+    /// it runs for the first time.
+    pub const WARM_UP_S: f64 = 2.0;
+    /// Trial time after which the search ends with what it has (s).
+    const AT_MOST_S: f64 = 4.0;
+
+    /// Estimates from a few short trials.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Rough {
+        /// Where loss becomes gross (pps), to a fifth.
+        pub cliff_pps: f64,
+        /// Most that was delivered (pps).
+        pub capacity_pps: f64,
+    }
+
+    /// Searches these loads.
+    pub fn search(bench: &mut dyn Bench, base: &TrialSpec, range: Range) -> Result<Rough, TrialError> {
+        bench.observe(&TrialSpec { seconds: WARM_UP_S, rate_pps: range.max_pps, ..base.clone() }, false)?;
+        let mut number = 0;
+        let mut ask = |seconds: f64, rate_pps: f64| -> Result<Answer, TrialError> {
+            number += 1;
+            let spec = TrialSpec { seconds, rate_pps, seed: base.seed + number, ..base.clone() };
+            let observation = bench.observe(&spec, false)?;
+            // Only a starting point: a delayed sender does not void it, one that did not reach the load does.
+            let trial =
+                Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
+            let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
+            Ok(Answer::of(trial, too_slow.as_ref()))
+        };
+        let mlr = Mlr { goals: vec![GOAL], range, start_pps: None, at_most_s: Some(AT_MOST_S) };
+        let searched = mlr::search(&mlr, &mut ask)?;
+        let (lower, upper) = searched.found.first().map_or((None, None), |found| (found.lower_pps, found.upper_pps));
+        let cliff_pps = match (lower, upper) {
+            (Some(lower), Some(upper)) => (lower * upper).sqrt(),
+            (Some(bound), None) | (None, Some(bound)) => bound,
+            (None, None) => searched.trials.last().map_or(range.min_pps, |trial| trial.forwarding_pps()),
+        };
+        let served = searched.trials.iter().map(|trial| trial.forwarding_pps());
+        Ok(Rough { cliff_pps, capacity_pps: served.fold(cliff_pps, f64::max) })
+    }
+}
+
+mod round_trips {
+    //! Round trips between two hosts, in trials of their own, because an answer costs the host under test time.
+
+    use netcliff_core::finding::RoundTripsAt;
+
+    use super::plan::{ROUND_TRIP_S, ROUND_TRIP_SHARES};
+    use super::stages::Run;
+    use super::{Halt, base, missing};
+    use netcliff_trial::bench::{Bench, RoundTrips};
+    use netcliff_trial::trial::{TrialError, TrialSpec};
+
+    impl Run<'_, '_> {
+        /// Measures them around this cliff (pps), at loads up to the highest (pps), where the load comes from another host.
+        pub(super) fn round_trips(&mut self, centre_pps: f64, highest_pps: f64) -> Result<(), Halt> {
+            if self.options.rig.between.is_none() {
+                return Ok(());
+            }
+            self.stage("measuring round trips");
+            let base = base(self.options, self.plan);
+            for (share, number) in ROUND_TRIP_SHARES.into_iter().zip(80_000..) {
+                let rate_pps = share * centre_pps;
+                if rate_pps > highest_pps {
+                    break;
+                }
+                let (seconds, seed) = (base.seconds.max(ROUND_TRIP_S), base.seed + number);
+                match self.bench.round_trips(&TrialSpec { rate_pps, seconds, seed, ..base.clone() }) {
+                    Ok(seen) => match seen.and_then(|seen| at(share, rate_pps, &seen)) {
+                        Some(told) => self.finding.round_trips.push(told),
+                        None => {
+                            let why = "no answer of the application came, or a clock was set during the trial";
+                            missing(self.finding, "round_trips", why);
+                        }
+                    },
+                    Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
+                    Err(error) => {
+                        missing(self.finding, "round_trips", error.to_string());
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn at(share: f64, load_pps: f64, seen: &RoundTrips) -> Option<RoundTripsAt> {
+        let times = seen.times?;
+        Some(RoundTripsAt {
+            share,
+            load_pps,
+            answers: seen.answers,
+            samples: times.count,
+            min_s: times.min_s,
+            p50_s: times.p50_s,
+            p90_s: times.p90_s,
+            p99_s: times.p99_s,
+            max_s: times.max_s,
+        })
+    }
+}
+
+mod scheme {
+    //! The scheme of what is under test, as its kernel and its device are set.
+
+    use netcliff_core::Scheme;
+    use netcliff_host::inventory::Inventory;
+    use netcliff_host::nic::Nic;
+    use netcliff_host::nic::moderation::Word;
+    use netcliff_host::nic::scheme::AsNapi;
+
+    use netcliff_trial::rig::Between;
+
+    /// The scheme that process_backlog is, or else a device's NAPI, with this kernel's weight and budget.
+    pub fn of_kernel(inventory: &Inventory, backlog: bool) -> Scheme {
+        Scheme::Napi(inventory.napi(backlog))
+    }
+
+    /// The scheme of reception by a device, its moderation included, and what is to be known of it, a sentence each. `frame_bytes`: of all frames, where they have
+    /// one length, to which a word of `rx-usecs` may come.
+    pub(super) fn of_device(
+        inventory: &Inventory,
+        device: &Nic,
+        backlog: bool,
+        frame_bytes: Option<u32>,
+    ) -> (Scheme, Vec<String>) {
+        let AsNapi { napi, lacks, beside } = under(device, frame_bytes).napi_scheme(&inventory.napi(backlog));
+        let word = frame_bytes.filter(|_| !backlog).and_then(|bytes| word_of(device, bytes));
+        let lacks = lacks.map(|why| format!("the scheme lacks a setting of {}: {why}", device.name));
+        let beside = beside.map(|what| format!("the scheme of {} leaves out {what}", device.name));
+        (Scheme::Napi(napi), word.into_iter().chain(lacks).chain(beside).collect())
+    }
+
+    /// Whether the scheme has all that the device does before it interrupts.
+    pub(super) fn has_known_moderation(between: &Between, frame_bytes: Option<u32>) -> bool {
+        !between.is_backlog() && under(between.nic(), frame_bytes).napi_moderation().is_ok()
+    }
+
+    /// The device with the figure to which a word of `rx-usecs` comes under these frames.
+    pub(super) fn under(nic: &Nic, frame_bytes: Option<u32>) -> Nic {
+        frame_bytes.map_or_else(|| nic.clone(), |bytes| nic.under(bytes))
+    }
+
+    /// What a word of `rx-usecs` comes to under frames of this length.
+    fn word_of(device: &Nic, frame_bytes: u32) -> Option<String> {
+        let Word { word, usecs } = device.word_under(frame_bytes)?;
+        let driver = device.driver.as_deref().unwrap_or("its driver");
+        Some(format!(
+            "rx-usecs {word} is {driver}'s word for a gap that it chooses: where all frames have {frame_bytes} bytes it comes to rx-usecs {usecs}, which the scheme has"
+        ))
+    }
+}

@@ -1,0 +1,126 @@
+//! How a trial is read: with everything in it (as experienced), and without what came from outside the host (the host's own).
+//!
+//! Left out of the host's own are the slots in which the sender was stalled, the host's CPU was paused or another task had it, and those until the
+//! queue that built up has drained: a pause of R at a load of lambda leaves lambda R packets, which a host that can serve mu takes
+//! lambda R / (mu - lambda) for (docs/theory, pauses). A collapse that outlasts this is the host's own and stays in.
+
+use netcliff_core::verdict::TesterCounts;
+
+use netcliff_core::verdict::VoidReason;
+use netcliff_mlrsearch::trial::{Answer, Trial};
+use netcliff_trial::bench::{Observation, Slots, Span};
+
+/// The drain counts as over after so many lengths of the pause, where the load is close to what the host serves or above.
+const LONGEST_DRAIN: f64 = 10.0;
+/// Share of a trial's frames that must be left for the host's own reading.
+const LEAST_LEFT: f64 = 0.5;
+
+/// One trial, read twice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// All frames.
+    pub experienced: Answer,
+    /// Without the slots that were disturbed from outside.
+    pub own: Answer,
+    /// Share of the window's slots that the host's own reading leaves out.
+    pub left_out: f64,
+}
+
+/// Reads a trial of a host that serves about `capacity_pps`.
+pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
+    let spec = &observation.spec;
+    let load_pps = spec.rate_pps;
+    let whole = Trial { load_pps, duration_s: spec.seconds, sent: observation.sent, lost: observation.sides.lost };
+    let experienced = Answer::of(whole, observation.void().as_ref());
+    let slots = &observation.slots;
+    let pauses = slots.host_pauses.as_deref().unwrap_or_default();
+    let visits = slots.visits.as_deref().unwrap_or_default();
+    let away = || pauses.iter().chain(visits.iter().map(|visit| &visit.at));
+    let all = || slots.sender_stalls.iter().chain(away());
+    let mut left = Left::of(slots, all(), load_pps, capacity_pps);
+    if left.sent < LEAST_LEFT * observation.sent as f64 {
+        // If the sender stalls all the time no slot is undisturbed: its late frames decide whether the trial is void, as everywhere.
+        left = Left::of(slots, away(), load_pps, capacity_pps);
+    }
+    if left.out == 0.0 {
+        // Nothing is left out: one trial, one answer. Lateness of frames outside the window counts in both.
+        return Reading { own: experienced, experienced, left_out: 0.0 };
+    }
+    let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
+        Answer::Void { reached_pps: load_pps, why: VoidReason::Disturbed }
+    } else {
+        let void = observation.void_by(TesterCounts { lost: left.lost, late: left.late, ..observation.sides });
+        Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
+    };
+    Reading { experienced, own, left_out: left.out }
+}
+
+/// What is left of a trial.
+struct Left {
+    sent: f64,
+    lost: u64,
+    late: u64,
+    /// Share of the slots that were left out.
+    out: f64,
+}
+
+impl Left {
+    fn of<'a>(slots: &Slots, spans: impl Iterator<Item = &'a Span>, load_pps: f64, capacity_pps: f64) -> Self {
+        let out = left_out(slots.slots.len(), slots.each_s, spans, load_pps, capacity_pps);
+        let mut left = Self { sent: 0.0, lost: 0, late: 0, out: 0.0 };
+        for (slot, out) in slots.slots.iter().zip(&out) {
+            if *out {
+                left.out += 1.0 / slots.slots.len() as f64;
+            } else {
+                left.sent += slot.sent as f64;
+                left.lost += slot.lost;
+                left.late += slot.late;
+            }
+        }
+        left
+    }
+}
+
+/// Loss of the slots of `each_s` that are left of a trial at a constant load, given what each of them lost; None where too few are.
+pub fn left<'a>(
+    lost: &[f64],
+    each_s: f64,
+    spans: impl Iterator<Item = &'a Span>,
+    load_pps: f64,
+    capacity_pps: f64,
+) -> Option<f64> {
+    let out = left_out(lost.len(), each_s, spans, load_pps, capacity_pps);
+    let kept: Vec<f64> = lost.iter().zip(&out).filter_map(|(lost, out)| (!out).then_some(*lost)).collect();
+    let enough = kept.len() as f64 >= LEAST_LEFT * lost.len() as f64 && !kept.is_empty();
+    enough.then(|| kept.iter().sum::<f64>() / (kept.len() as f64 * load_pps * each_s))
+}
+
+/// Which slots a pause or stall touches, with the time to drain after it.
+fn left_out<'a>(
+    slots: usize,
+    each_s: f64,
+    spans: impl Iterator<Item = &'a Span>,
+    load_pps: f64,
+    capacity_pps: f64,
+) -> Vec<bool> {
+    let mut out = vec![false; slots];
+    for span in spans {
+        let to_s = span.from_s + span.length_s + drain_s(span, load_pps, capacity_pps);
+        let place = |at_s: f64| (at_s / each_s).floor();
+        let (first, last) = (place(span.from_s).max(0.0), place(to_s));
+        if last < 0.0 {
+            continue;
+        }
+        for slot in out.iter_mut().take(last as usize + 1).skip(first as usize) {
+            *slot = true;
+        }
+    }
+    out
+}
+
+/// Time that the queue of a pause takes to drain (s).
+fn drain_s(pause: &Span, load_pps: f64, capacity_pps: f64) -> f64 {
+    let free_pps = capacity_pps - load_pps;
+    let lengths = if free_pps > 0.0 { (load_pps / free_pps).min(LONGEST_DRAIN) } else { LONGEST_DRAIN };
+    pause.length_s * lengths
+}

@@ -1,0 +1,258 @@
+//! A [`Bench`] that records of each trial of a run what disturbed it and how fast the machine was.
+
+mod summary;
+
+use std::time::Instant;
+
+use netcliff_core::ledger::Ledger;
+
+use super::experienced::Measured;
+use super::fluid::Away;
+use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
+use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, Outside, RoundTrips, SenderCeiling, Span, Visit};
+use netcliff_trial::trial::{TrialError, TrialSpec};
+
+/// Loss up to which a trial's packets are taken to have cost what undisturbed ones do.
+const LITTLE_LOSS: f64 = 0.01;
+/// Share of the highest such load from which on costs are those of the cliff: a packet costs less, the more a poll finds.
+const HIGH_LOADS: f64 = 0.7;
+
+/// What the trials are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    Rough,
+    Calibration,
+    /// Loads of a check that its cliff is not among.
+    Below,
+    Search,
+    Sweep,
+    /// A trial with the CPU idling the other way.
+    Idle,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rough => "rough",
+            Self::Calibration => "calibration",
+            Self::Below => "below",
+            Self::Search => "search",
+            Self::Sweep => "sweep",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// Forwards every call to another bench and records its trials.
+pub struct Recorder<'a> {
+    bench: &'a mut dyn Bench,
+    began: Instant,
+    stage: Stage,
+    /// Costs, with the trial that they were calibrated for.
+    calibrated: Option<(Costs, TrialSpec)>,
+    seen: Vec<Seen>,
+}
+
+/// Record of a trial.
+struct Seen {
+    at_s: f64,
+    stage: Stage,
+    spec: TrialSpec,
+    outside: Outside,
+    loss: f64,
+    counts: Option<Counts>,
+    /// Pauses of the host's CPU.
+    host: Option<Vec<Span>>,
+    /// Lengths of the pauses of the sender's CPU and of its stalls (s).
+    sender: Option<Vec<f64>>,
+    stalls: Vec<f64>,
+    /// Other tasks on the host's CPU.
+    visits: Option<Vec<Visit>>,
+    steal_share: f64,
+    packet_s: Option<f64>,
+}
+
+impl<'a> Recorder<'a> {
+    /// A recorder without trials.
+    pub fn new(bench: &'a mut dyn Bench) -> Self {
+        Self { bench, began: Instant::now(), stage: Stage::Rough, calibrated: None, seen: Vec::new() }
+    }
+
+    /// Sets the costs that trials like `base` are expected to have.
+    pub fn calibrated(&mut self, costs: Costs, base: TrialSpec) {
+        self.calibrated = Some((costs, base));
+    }
+
+    /// See [`Speed::slowness`].
+    fn slowness_of(&self, seen: &Seen) -> Option<f64> {
+        let (costs, base) = self.calibrated.as_ref()?;
+        // Trials that lost much count, too: of loads near the cliff they are the slow ones.
+        costs.slowness(seen.counts.as_ref().filter(|_| is_like(&seen.spec, base))?, seen.loss)
+    }
+
+    /// Trials from now on belong to this stage.
+    pub fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+    }
+
+    fn keep(&mut self, observation: &Observation) {
+        let at_s = self.began.elapsed().as_secs_f64();
+        let seen = Seen::of(observation, at_s, self.stage);
+        self.log(observation, &seen);
+        self.seen.push(seen);
+    }
+
+    /// Logs a trial, for `NETCLIFF_LOG=debug`: where in it packets were lost, and how its CPU time was split.
+    fn log(&self, observation: &Observation, seen: &Seen) {
+        let counts = seen.counts.clone().unwrap_or_default();
+        let Counts { elapsed_s, protocol_s, interrupt_s, application_s, idle_s, other_s, .. } = counts;
+        let Counts { packets, polls, interrupts, busy_interrupts, softirq_interrupts, delivered, wakeups, .. } = counts;
+        let Handlers { time_s: handlers_s, count: handlers } = counts.handlers();
+        let Counts { looks, look_s, hit_looks, hit_look_s, look_hits, undisturbed_work_s, .. } = counts;
+        let TrialSpec { rate_pps, work_s, frame_bytes, .. } = seen.spec;
+        tracing::debug!(
+            stage = ?self.stage,
+            rate_pps,
+            work_s,
+            frame_bytes,
+            loss = seen.loss,
+            slowness = self.slowness_of(seen),
+            lost_by_slot = ?observation.slots.slots.iter().map(|slot| slot.lost).collect::<Vec<_>>(),
+            elapsed_s,
+            protocol_s,
+            interrupt_s,
+            handlers_s,
+            handlers,
+            application_s,
+            idle_s,
+            other_s,
+            packets,
+            polls,
+            interrupts,
+            busy_interrupts,
+            softirq_interrupts,
+            delivered,
+            wakeups,
+            looks,
+            look_s,
+            hit_looks,
+            hit_look_s,
+            look_hits,
+            undisturbed_work_s,
+            visits = ?seen.visits.iter().flatten().map(|v| (v.at.from_s, v.at.length_s, &v.task)).collect::<Vec<_>>(),
+            pauses = ?seen.host.iter().flatten().map(|p| (p.from_s, p.length_s)).collect::<Vec<_>>(),
+            "trial"
+        );
+    }
+
+    /// Pauses of the host's CPU and visits of other tasks in the searches' trials of this length (s); None if not measured.
+    pub fn in_searches(&self, trial_s: f64) -> Option<Measured> {
+        let asked = |seen: &&Seen| seen.stage == Stage::Search && seen.spec.seconds == trial_s;
+        let trials: Vec<Vec<Away>> = self.seen.iter().filter(asked).filter_map(Seen::away).collect();
+        (!trials.is_empty()).then(|| Measured::of(trials, trial_s))
+    }
+
+    /// The searches' trials of the calibrated set-up that show the costs near the cliff: those that lost next to nothing, at the
+    /// higher ones of their loads or, where these are too few, at all of them, and those that kept the socket full. Behind a NIC packets of the former are warm.
+    pub fn at_present(&self) -> Trials {
+        self.of_stages(&[Stage::Search])
+    }
+
+    /// The same with a check's trials below its cliff.
+    pub fn near_and_below(&self) -> Trials {
+        self.of_stages(&[Stage::Search, Stage::Below])
+    }
+
+    fn of_stages(&self, stages: &[Stage]) -> Trials {
+        let Some((costs, base)) = &self.calibrated else { return Trials::default() };
+        let like = |seen: &&Seen| stages.contains(&seen.stage) && is_like(&seen.spec, base);
+        let told = |seen: Vec<&Seen>| seen.into_iter().filter_map(Seen::told).collect::<Vec<Counts>>();
+        let warm = |seen: &Seen| costs.backlog || seen.counts.as_ref().is_some_and(is_warm);
+        let is_empty = |seen: &&Seen| seen.loss <= LITTLE_LOSS && warm(seen);
+        let empty: Vec<&Seen> = self.seen.iter().filter(like).filter(is_empty).collect();
+        let highest_pps = empty.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
+        let high = told(empty.iter().copied().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps).collect());
+        let empty = if high.len() < FEWEST { told(empty) } else { high };
+        Trials { empty, full: told(self.seen.iter().filter(like).filter(|seen| seen.loss > FULL_LOSS).collect()) }
+    }
+}
+
+impl Seen {
+    fn of(observation: &Observation, at_s: f64, stage: Stage) -> Self {
+        let window_s = observation.spec.seconds;
+        // The sender also reports the stalls of warm-up and cool-down.
+        let in_window = |span: &&Span| span.from_s < window_s && span.from_s + span.length_s > 0.0;
+        let lengths = |spans: &Vec<Span>| lengths_s(spans.iter().filter(in_window));
+        let within = |spans: &Vec<Span>| spans.iter().filter(in_window).copied().collect();
+        let slots = &observation.slots;
+        let counts = observation.counts.as_ref();
+        Self {
+            at_s,
+            stage,
+            spec: observation.spec.clone(),
+            outside: observation.outside,
+            loss: observation.loss(),
+            counts: counts.map(|counts| Counts { poll_times: Vec::new(), ..counts.clone() }),
+            host: slots.host_pauses.as_ref().map(within),
+            sender: slots.sender_pauses.as_ref().map(lengths),
+            stalls: lengths(&slots.sender_stalls),
+            visits: slots.visits.as_ref().map(|visits| visits.iter().filter(|v| in_window(&&v.at)).cloned().collect()),
+            steal_share: observation.steal_share,
+            packet_s: counts.and_then(|c| Some(poll_line(&c.poll_times, c.polls, c.tail_s)?[0])).filter(|s| *s > 0.0),
+        }
+    }
+}
+
+/// The same frames and the same work.
+fn is_like(spec: &TrialSpec, base: &TrialSpec) -> bool {
+    (spec.work_s, spec.frame_bytes) == (base.work_s, base.frame_bytes)
+}
+
+impl Seen {
+    /// Its counts; None if no packet was taken or read.
+    fn told(&self) -> Option<Counts> {
+        self.counts.clone().filter(|c| c.packets > 0.0 && c.delivered > 0.0)
+    }
+
+    /// When the application had no CPU; None if pauses were not measured.
+    fn away(&self) -> Option<Vec<Away>> {
+        let visits = self.visits.iter().flatten().map(|visit| Away::Application(visit.at));
+        Some(self.host.as_ref()?.iter().copied().map(Away::Cpu).chain(visits).collect())
+    }
+}
+
+fn lengths_s<'a>(spans: impl Iterator<Item = &'a Span>) -> Vec<f64> {
+    spans.map(|span| span.length_s).collect()
+}
+
+impl Bench for Recorder<'_> {
+    fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
+        let observation = self.bench.observe(spec, metered)?;
+        self.keep(&observation);
+        Ok(observation)
+    }
+
+    fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
+        self.bench.ceiling(frame_bytes)
+    }
+
+    fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
+        self.bench.socket_capacity(spec)
+    }
+
+    fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
+        self.bench.ledger(spec)
+    }
+
+    fn round_trips(&mut self, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
+        self.bench.round_trips(spec)
+    }
+
+    fn ring_slots(&self) -> Option<u64> {
+        self.bench.ring_slots()
+    }
+
+    fn cpu_method(&self) -> Result<String, String> {
+        self.bench.cpu_method()
+    }
+}

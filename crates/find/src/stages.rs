@@ -1,0 +1,394 @@
+//! The stages of `find`, in order.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_core::finding::{LatencyAt, SweepPoint};
+use netcliff_core::ledger::TrialLedger;
+use netcliff_core::verdict;
+use netcliff_core::{EngineKind, Finding, Outcome, Record, Scheme};
+
+use super::bookkeeping::{self, Seams};
+use super::cliff::{self, Cliffs, Climb};
+use super::delivery::{self, Timing};
+use super::engines::Predictor;
+use super::idle::{self, Idle, Switch};
+use super::plan::{MULTIPLES, Plan, Progress};
+pub(super) use super::plan::{highest, range};
+use super::recorder::{Recorder, Stage};
+use super::rough::{self, Rough};
+use super::{FindOptions, Halt, Unresolved, base, conclude, contradict, experienced, missing, suggest};
+use crate::calibrate::{self, Calibrated};
+use netcliff_stats as stats;
+use netcliff_trial::bench::{Bench, Highest, Observation};
+use netcliff_trial::trial::{TrialError, TrialSpec};
+
+/// The computed cliff says where to search if it is within this factor of the rough one.
+const NEAR: f64 = 1.5;
+/// Load of the trials of both ways of idling, as a share of the cliff: the CPU still halts often, and a queue of pauses shows.
+const IDLE_SHARE: f64 = 0.75;
+/// Loads computed at once: an answer of the model takes one CPU and 100 MB.
+const AT_ONCE: usize = 4;
+/// Shares of the cliff at which latency is reported.
+const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
+
+/// What the checks are based on.
+#[derive(Debug, Clone)]
+pub struct Basis {
+    /// The costs.
+    pub calibrated: Calibrated,
+    /// What the calibrated host serves (pps).
+    pub capacity_pps: f64,
+    /// What its trials told of when interrupts come.
+    pub timing: Timing,
+}
+
+/// A run under way.
+pub struct Run<'a, 'p> {
+    pub options: &'a FindOptions,
+    pub plan: &'a Plan,
+    pub bench: Recorder<'a>,
+    pub progress: &'a RefCell<Progress<'p>>,
+    /// Set by the user to stop; computing looks at it between loads, measuring all the time.
+    pub stop: &'a AtomicBool,
+    pub finding: &'a mut Finding,
+    /// Share of the searches' slots that the host's own cliff leaves out.
+    pub left_out: f64,
+    /// Packets come from a NIC's own NAPI.
+    pub behind_nic: bool,
+    /// They come from a NIC whose moderation the scheme holds: what its interrupts take to arrive can be told.
+    pub behind_known_moderation: bool,
+    /// What trials told so far of when interrupts come, where moderation is known.
+    pub timing: Timing,
+    /// How the host's CPU idles in this run, and what changes it; None: it cannot be changed.
+    pub idle: Option<(&'a mut dyn Switch, Idle)>,
+}
+
+impl Run<'_, '_> {
+    /// Runs all stages; returns what the checks that follow are based on, if there is a calibration.
+    ///
+    /// # Errors
+    /// A trial cannot resolve the loss that defines the cliff.
+    pub fn all(&mut self) -> Result<Option<Basis>, Unresolved> {
+        let outcome = self.stages();
+        self.outside();
+        match outcome {
+            Ok(calibrated) => Ok(calibrated),
+            Err(Halt::Unresolved(unresolved)) => Err(unresolved),
+            Err(halt) => {
+                // Whatever ended it, its stages are not all there.
+                self.finding.partial = true;
+                if let Halt::Failed(why) | Halt::Changed(why) = halt {
+                    missing(self.finding, "wire", why);
+                }
+                conclude::all(self.finding);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn stage(&self, name: &str) {
+        self.progress.borrow_mut().observer.stage(name);
+    }
+
+    fn stages(&mut self) -> Result<Option<Basis>, Halt> {
+        self.stage("measuring the sender alone");
+        let highest = self.ceiling()?;
+        self.stage("looking for the rough cliff");
+        let rough = rough::search(&mut self.bench, &base(self.options, self.plan), range(highest))?;
+        Unresolved::check(&self.plan.goal, rough.capacity_pps).map_err(Halt::Unresolved)?;
+        self.stage("calibrating");
+        self.bench.enter(Stage::Calibration);
+        let calibrated = self.calibrate(rough.cliff_pps)?;
+        if let Some(own) = &calibrated {
+            self.timing = self.timing_below(own);
+        }
+        let computed = calibrated.as_ref().map(|calibrated| self.computed(calibrated, Some(rough.cliff_pps)));
+        if let Some(computed) = &computed {
+            self.stage("predicting and simulating the cliff");
+            self.computed_cliffs(computed)?;
+        }
+        self.stage("measuring the cliff");
+        self.bench.enter(Stage::Search);
+        let cliffs = self.measure_cliff(&rough, highest)?;
+        let present = calibrated.as_ref().and_then(|calibrated| self.at_present(calibrated));
+        let computed = match (computed, &present) {
+            (Some(computed), Some(present)) => Some(self.predicted_at_present(computed, present)?),
+            (computed, _) => computed,
+        };
+        let simulated = self.finding.cliff_pps.sim;
+        let pauses = self.bench.in_searches(self.plan.goal.final_trial_s);
+        if let (Some(computed), Some(calibrated)) = (&computed, &calibrated) {
+            self.stage("predicting and simulating the cliff with outside pauses");
+            self.sure(computed, present.as_ref().unwrap_or(calibrated))?;
+            self.as_experienced(computed, pauses.as_ref(), rough.capacity_pps)?;
+        }
+        let measured = self.finding.cliff_pps.wire.map(|figure| figure.value);
+        let centre_pps = measured.or_else(|| self.expected()).unwrap_or(rough.cliff_pps);
+        self.stage("sweeping the load");
+        self.bench.enter(Stage::Sweep);
+        let seams = calibrated.as_ref().map(|own| Seams::of(&own.costs));
+        let swept = self.sweep(centre_pps, highest, seams)?;
+        self.finding.cpu_measured = seams.and_then(|seams| bookkeeping::measured(&swept, seams));
+        self.finding.contradictions =
+            contradict::all(&swept, &cliffs.trials, self.finding, &self.plan.goal, rough.capacity_pps);
+        self.ledger(centre_pps, highest.pps())?;
+        self.round_trips(centre_pps, highest.pps())?;
+        self.bench.enter(Stage::Idle);
+        self.other_idle(IDLE_SHARE * centre_pps)?;
+        if let Some(computed) = &computed {
+            self.stage("the same loads by model and simulation");
+            self.computed_sweep(computed, centre_pps)?;
+        }
+        self.latency(centre_pps);
+        if let Some(computed) = &computed {
+            self.finding.pause_budget = experienced::budget(computed, centre_pps, pauses.as_ref());
+        }
+        conclude::all(self.finding);
+        if let Some(computed) = &computed {
+            self.stage("looking for better settings");
+            self.finding.suggestions = suggest::settings(computed, self.finding, simulated, self.stop);
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Halt::Stopped);
+            }
+        }
+        let calibrated = calibrated.map(|calibrated| match &present {
+            Some(present) => calibrated.with_full_socket_of(present),
+            None => calibrated,
+        });
+        Ok(calibrated.map(|calibrated| Basis {
+            calibrated,
+            capacity_pps: rough.capacity_pps,
+            timing: std::mem::take(&mut self.timing),
+        }))
+    }
+
+    /// The cliff that simulation, or else the model, expects.
+    fn expected(&self) -> Option<f64> {
+        let cliff = &self.finding.cliff_pps;
+        cliff.sim.or(cliff.model).map(|figure| figure.value)
+    }
+
+    pub(super) fn computed(&self, calibrated: &Calibrated, near_pps: Option<f64>) -> Predictor {
+        Predictor {
+            host: calibrated.calibration.host.clone(),
+            times: calibrated.times(),
+            scheme: self.finding.setup.scheme.clone(),
+            traffic: self.finding.setup.traffic.clone(),
+            loss: self.options.loss,
+            seed: self.options.seed,
+            packets: self.plan.sim_packets,
+            near_pps,
+            timing: delivery::curved(&self.timing),
+            elsewhere: self.options.engines.clone(),
+        }
+    }
+
+    fn ceiling(&mut self) -> Result<Highest, Halt> {
+        let ceiling = self.bench.ceiling(self.options.frame_bytes)?;
+        let generator = &mut self.finding.generator;
+        generator.method = ceiling.method;
+        generator.ceiling_pps = stats::median(&ceiling.pps);
+        generator.max_rate_pps = ceiling.most_pps;
+        let highest = highest(self.finding).ok_or_else(|| Halt::Failed("the sender sent nothing".into()))?;
+        self.finding.generator.limited_by_max_rate = highest.is_limited();
+        Ok(highest)
+    }
+
+    fn calibrate(&mut self, rough_pps: f64) -> Result<Option<Calibrated>, Halt> {
+        let queues = self.options.rig.between.as_ref().map_or(1, |between| between.sending.queues);
+        if queues > 1 {
+            let why = format!("--queues {queues}: costs are those of one queue on one CPU; several are measured only");
+            for figure in ["calibration", "cliff_pps.model", "cliff_pps.sim"] {
+                missing(self.finding, figure, why.clone());
+            }
+            return Ok(None);
+        }
+        let backlog = !matches!(&self.finding.setup.scheme, Scheme::Napi(napi) if !napi.backlog);
+        let plan = calibrate::Plan { rounds: self.plan.calibration_rounds, rough_pps, backlog };
+        let base = base(self.options, self.plan);
+        match calibrate::calibrate(&mut self.bench, &base, plan) {
+            Ok(calibrated) => {
+                self.finding.calibration = Some(calibrated.calibration.clone());
+                self.bench.calibrated(calibrated.costs, base);
+                Ok(Some(calibrated))
+            }
+            Err(calibrate::CalibrationError::Trial(error @ (TrialError::Stopped | TrialError::Changed { .. }))) => {
+                Err(error.into())
+            }
+            Err(error) => {
+                for figure in ["calibration", "cliff_pps.model", "cliff_pps.sim"] {
+                    missing(self.finding, figure, error.to_string());
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn computed_cliffs(&mut self, computed: &Predictor) -> Result<(), Halt> {
+        let model = computed.begin(|computed, _| computed.model_cliff().map(Some));
+        let sim = computed.begin(Predictor::sim_cliff);
+        for (engine, cliff) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
+            match cliff.unless(self.stop).ok_or(Halt::Stopped)? {
+                Ok(figure) => self.finding.cliff_pps.set(engine, figure),
+                Err(error) => missing(self.finding, &format!("cliff_pps.{engine}"), error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_cliff(&mut self, rough: &Rough, highest: Highest) -> Result<Cliffs, Halt> {
+        let expected = self.expected().filter(|pps| (1.0 / NEAR..NEAR).contains(&(pps / rough.cliff_pps)));
+        let base = base(self.options, self.plan);
+        let near_pps = expected.unwrap_or(rough.cliff_pps);
+        let mut question = self.plan.question(base, highest, near_pps, rough.capacity_pps);
+        if self.behind_nic {
+            question = Climb::of(&mut self.bench, &question)?.narrowed(question);
+        }
+        let cliffs = cliff::search(&mut self.bench, &question)?;
+        for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]
+        {
+            match (found, figure) {
+                (Ok(found), "cliff_pps.wire") => self.finding.cliff_pps.wire = Some(found),
+                (Ok(found), _) => self.finding.cliff_experienced_pps.wire = Some(found),
+                (Err(why), figure) => missing(self.finding, figure, why),
+            }
+        }
+        self.finding.searches = cliffs.summary();
+        self.left_out = cliffs.left_out();
+        if cliffs.stopped { Err(Halt::Stopped) } else { Ok(cliffs) }
+    }
+
+    /// Metered trials at multiples of the cliff, loads interleaved so that drift hits all alike; all of them, by load.
+    fn sweep(&mut self, centre_pps: f64, highest: Highest, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
+        let base = base(self.options, self.plan);
+        let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
+        let mut seen: Vec<Vec<Observation>> = vec![Vec::new(); loads.len()];
+        let mut outcome = Ok(());
+        'rounds: for round in 0..self.plan.repeats {
+            for (place, &rate_pps) in loads.iter().enumerate() {
+                if rate_pps > highest.pps() {
+                    continue;
+                }
+                let seed = base.seed + 5000 + u64::from(round) * 101 + place as u64;
+                match self.valid(&TrialSpec { rate_pps, seed, ..base.clone() }) {
+                    Ok(mut observation) => {
+                        if let Some(seams) = seams {
+                            bookkeeping::rewrite(std::slice::from_mut(&mut observation), seams);
+                        }
+                        self.keep(&observation);
+                        seen[place].push(observation);
+                    }
+                    Err(error) => {
+                        outcome = Err(error.into());
+                        break 'rounds;
+                    }
+                }
+            }
+        }
+        for (load_pps, observations) in loads.iter().zip(&seen) {
+            match conclude::merge(observations) {
+                Some(merged) => self.finding.sweep.push(merged.into_point(*load_pps)),
+                None if *load_pps > highest.pps() => {
+                    let (what, highest_pps) = (highest.in_words(), highest.pps());
+                    let why = format!("{load_pps:.0} pps is above {what} of {highest_pps:.0} pps");
+                    missing(self.finding, "sweep.wire", why);
+                }
+                None => {}
+            }
+        }
+        let lateness = seen.iter().flatten().filter(|o| o.void().is_none()).filter_map(|o| o.lateness_p99_s);
+        self.finding.generator.lateness_p99_s = lateness.reduce(f64::max);
+        outcome.map(|()| seen.into_iter().flatten().collect())
+    }
+
+    /// A trial past the cliff of which every packet is accounted for. It is apart from the others, because to be told of each drop costs time.
+    fn ledger(&mut self, centre_pps: f64, ceiling_pps: f64) -> Result<(), Halt> {
+        self.stage("accounting for the packets of a trial");
+        let rate_pps = (2.0 * centre_pps).min(ceiling_pps);
+        let spec = TrialSpec { rate_pps, seed: self.options.seed + 60_000, ..base(self.options, self.plan) };
+        match self.bench.ledger(&spec) {
+            Ok(ledger) => self.finding.ledger = ledger.map(|ledger| TrialLedger { load_pps: rate_pps, ledger }),
+            Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
+            Err(error) => missing(self.finding, "ledger", error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// A short trial each way of idling.
+    fn other_idle(&mut self, rate_pps: f64) -> Result<(), Halt> {
+        let Some((switch, idle)) = &mut self.idle else { return Ok(()) };
+        let spec = TrialSpec { rate_pps, seed: self.options.seed + 70_000, ..base(self.options, self.plan) };
+        self.finding.idle = Some(idle::both_ways(&mut self.bench, &mut **switch, *idle, &spec)?);
+        Ok(())
+    }
+
+    /// A trial that is not void, or the last of a few that were.
+    fn valid(&mut self, spec: &TrialSpec) -> Result<Observation, TrialError> {
+        let mut observation = self.bench.observe(spec, true)?;
+        for repeat in 1..=verdict::REPEATS {
+            if observation.void().is_none() {
+                break;
+            }
+            let seed = spec.seed + 1_000_003 * u64::from(repeat);
+            observation = self.bench.observe(&TrialSpec { seed, ..spec.clone() }, true)?;
+        }
+        Ok(observation)
+    }
+
+    fn keep(&self, observation: &Observation) {
+        let record = self.record(EngineKind::Wire, observation.spec.rate_pps, observation.outcome.clone());
+        if let Some(record) = record {
+            self.progress.borrow_mut().observer.record(&record);
+        }
+    }
+
+    /// A record at a load; None without a calibrated host, which a point must name.
+    fn record(&self, engine: EngineKind, load_pps: f64, outcome: Outcome) -> Option<Record> {
+        let host =
+            self.finding.searched_host.clone().or_else(|| Some(self.finding.calibration.as_ref()?.host.clone()))?;
+        let setup = &self.finding.setup;
+        let point =
+            netcliff_core::Point { host, scheme: setup.scheme.clone(), traffic: setup.traffic.at_pps(load_pps) };
+        Some(Record { point, engine, outcome, provenance: self.finding.provenance.clone() })
+    }
+
+    fn computed_sweep(&mut self, computed: &Predictor, centre_pps: f64) -> Result<(), Halt> {
+        let begin = |multiple: &f64| {
+            let load_pps = multiple * centre_pps;
+            let model = computed.begin(move |computed, _| computed.model_at(load_pps));
+            let sim = computed.begin(move |computed, _| computed.sim_at(load_pps));
+            [(EngineKind::Model, load_pps, model), (EngineKind::Sim, load_pps, sim)]
+        };
+        for some in MULTIPLES.chunks(AT_ONCE) {
+            let begun: Vec<_> = some.iter().flat_map(begin).collect();
+            for (engine, load_pps, outcome) in begun {
+                self.progress.borrow_mut().trial(load_pps);
+                match outcome.unless(self.stop).ok_or(Halt::Stopped)? {
+                    Ok(outcome) => {
+                        if let Some(record) = self.record(engine, load_pps, outcome.clone()) {
+                            self.progress.borrow_mut().observer.record(&record);
+                        }
+                        let point = SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome };
+                        self.finding.sweep.push(point);
+                    }
+                    Err(error) => missing(self.finding, &format!("sweep.{engine}"), error.to_string()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn latency(&mut self, centre_pps: f64) {
+        for share in LATENCY_SHARES {
+            let load_pps = share * centre_pps;
+            let mut at = LatencyAt { share, load_pps, latency_s: Default::default() };
+            for engine in [EngineKind::Model, EngineKind::Sim, EngineKind::Wire] {
+                let curve = self.finding.curve(engine);
+                let found = curve.iter().find(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6);
+                at.latency_s.set(engine, found.and_then(|point| point.outcome.latency_s));
+            }
+            self.finding.latency.push(at);
+        }
+    }
+}

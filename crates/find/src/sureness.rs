@@ -1,0 +1,226 @@
+//! Uncertainty of the predicted cliff: that of the calibrated costs, propagated through the model.
+
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::finding::{ByEngine, CliffSensitivity};
+use netcliff_core::{EngineFailure, Figure, Host};
+use netcliff_model::sensitivity::{COSTS, Cost, cliff_slopes};
+
+use super::engines::Predictor;
+use super::stages::Run;
+use super::{Halt, missing};
+use crate::calibrate::{Calibrated, Resampled};
+use netcliff_stats::CONFIDENCE;
+
+/// Uncertainty of a predicted cliff, from the bootstrap replicates of calibration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sureness {
+    /// Sensitivity of the cliff to each cost, the most important cost first.
+    pub sensitivity: Vec<CliffSensitivity>,
+    /// Ends of the cliff over the cliff, at [`CONFIDENCE`].
+    ends: (f64, f64),
+    /// What a packet costs more while the socket is full (s).
+    cold_s: f64,
+}
+
+/// Result of assessing how sure a cliff is.
+#[derive(Debug)]
+pub enum Assessed {
+    /// The uncertainty is known.
+    Sure(Sureness),
+    /// There is no predicted cliff.
+    NoCliff,
+    /// Calibration has no bootstrap replicates.
+    NoDraws,
+    /// The model does not support the point at the cliff.
+    Failed(EngineFailure),
+    /// It was stopped.
+    Stopped,
+}
+
+impl Sureness {
+    /// Uncertainty of the cliff at `cliff_pps` of the host `calibrated`, whose bootstrap replicates are `resampled`. The cliff is taken to
+    /// follow small changes of the costs by its slopes.
+    ///
+    /// # Errors
+    /// The model does not support the point at the cliff.
+    pub fn of(
+        computed: &Predictor,
+        cliff_pps: f64,
+        calibrated: &Host,
+        resampled: &[Resampled],
+    ) -> Result<Self, EngineFailure> {
+        let hosts = Hosts { calibrated, resampled };
+        let keys: Vec<&str> = COSTS.iter().filter(|cost| hosts.have(cost)).map(|cost| cost.key).collect();
+        let slopes = cliff_slopes(&computed.point(cliff_pps), &keys, |points| computed.losses(points))?;
+        let parts: Vec<Part> = slopes.iter().filter_map(|slope| Part::of(*slope, &hosts)).collect();
+        let mut ratios: Vec<f64> =
+            (0..resampled.len()).map(|n| parts.iter().map(|part| part.changes[n]).sum::<f64>().exp()).collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(1.0);
+        let outside = (1.0 - CONFIDENCE) / 2.0;
+        let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
+        sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
+        // The calibrated value lies inside, whatever the draws.
+        let ends = (at(outside).min(1.0), at(1.0 - outside).max(1.0));
+        Ok(Self { sensitivity, ends, cold_s: computed.host.cold_protocol_s + computed.host.cold_application_s })
+    }
+
+    /// The same of the model's cliff, from the replicates of calibration, unless `stop` is set.
+    pub fn unless(
+        stop: &AtomicBool,
+        computed: &Predictor,
+        cliff_pps: &ByEngine<Figure>,
+        calibrated: &Calibrated,
+    ) -> Assessed {
+        let Some(cliff) = cliff_pps.model else { return Assessed::NoCliff };
+        if calibrated.resampled.is_empty() {
+            return Assessed::NoDraws;
+        }
+        let (host, resampled) = (calibrated.calibration.host.clone(), calibrated.resampled.clone());
+        match computed.unless_stopped(stop, move |computed, _| Self::of(computed, cliff.value, &host, &resampled)) {
+            Some(Ok(sure)) => Assessed::Sure(sure),
+            Some(Err(error)) => Assessed::Failed(error),
+            None => Assessed::Stopped,
+        }
+    }
+
+    /// Applies these ends to both engines' predictions.
+    pub fn widen(&self, cliff_pps: &mut ByEngine<Figure>) {
+        cliff_pps.model = cliff_pps.model.map(|cliff| self.around(cliff));
+        cliff_pps.sim = cliff_pps.sim.map(|cliff| self.around(cliff));
+    }
+
+    /// A figure for the cliff with these ends, and its own where it has an interval: independent errors add as squares. The lower end is that of the
+    /// load at which a socket that something filled empties again: between the two a disturbance decides (docs/theory/pauses.md, Two
+    /// cliffs of one host), and neither engine knows disturbances in the host's own cliff.
+    pub fn around(&self, cliff: Figure) -> Figure {
+        let (low, high) = cliff.interval.map_or((1.0, 1.0), |own| (own.low / cliff.value, own.high / cliff.value));
+        let below = (1.0 - self.ends.0).hypot(1.0 - low);
+        let above = (self.ends.1 - 1.0).hypot(high - 1.0);
+        let empties_pps = cliff.value / (1.0 + cliff.value * self.cold_s);
+        let low = empties_pps * (1.0 - below).max(0.0);
+        Figure::between(cliff.value, low, cliff.value * (1.0 + above), CONFIDENCE)
+    }
+}
+
+impl Run<'_, '_> {
+    /// Gives the predicted cliffs the interval that the calibrated costs leave.
+    pub(super) fn sure(&mut self, computed: &Predictor, calibrated: &Calibrated) -> Result<(), Halt> {
+        let cliffs = &mut self.finding.cliff_pps;
+        match Sureness::unless(self.stop, computed, cliffs, calibrated) {
+            Assessed::Sure(sure) => {
+                sure.widen(cliffs);
+                self.finding.sensitivity = sure.sensitivity;
+            }
+            Assessed::Stopped => return Err(Halt::Stopped),
+            Assessed::Failed(error) => missing(self.finding, "sensitivity", error.to_string()),
+            Assessed::NoCliff => {}
+            Assessed::NoDraws => {
+                let why = "draws of the calibration's trials did not determine the costs: lengthen the run";
+                missing(self.finding, "sensitivity", why);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The calibrated host and its replicates.
+struct Hosts<'a> {
+    calibrated: &'a Host,
+    resampled: &'a [Resampled],
+}
+
+impl Hosts<'_> {
+    /// True for a cost that counts: one above zero, or not the same in all.
+    fn have(&self, cost: &Cost) -> bool {
+        let own = cost.of(self.calibrated);
+        own.is_some_and(|own| own > 0.0 || self.resampled.iter().any(|drawn| cost.of(&drawn.host) != Some(own)))
+    }
+}
+
+/// Contribution of a cost.
+struct Part {
+    key: &'static str,
+    elasticity: f64,
+    /// Change of ln(cliff) with the cost of each replicate.
+    changes: Vec<f64>,
+}
+
+impl Part {
+    /// None where a host is without the cost.
+    fn of((key, slope): (&'static str, f64), hosts: &Hosts<'_>) -> Option<Self> {
+        let cost = COSTS.iter().find(|cost| cost.key == key)?;
+        let own = cost.of(hosts.calibrated)?;
+        let changes: Option<Vec<f64>> =
+            hosts.resampled.iter().map(|drawn| Some(slope * (cost.of(&drawn.host)? - own))).collect();
+        Some(Self { key, elasticity: slope * own, changes: changes? })
+    }
+
+    fn told(&self) -> CliffSensitivity {
+        let count = self.changes.len().max(1) as f64;
+        let mean = self.changes.iter().sum::<f64>() / count;
+        let variance = self.changes.iter().map(|change| (change - mean).powi(2)).sum::<f64>() / count;
+        CliffSensitivity { key: self.key.to_owned(), elasticity: self.elasticity, spread: variance.sqrt() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn computed() -> Predictor {
+        let host = Host {
+            protocol_s: 1e-6,
+            per_byte_s: 0.0,
+            interrupt_s: 0.0,
+            interrupt_latency_s: 0.0,
+            mask_s: 0.0,
+            poll_s: 0.0,
+            ..Host::preset("pentium4-2530mhz").expect("a preset")
+        };
+        Predictor::of(host, "ideal")
+    }
+
+    fn drawn(host: Host) -> Resampled {
+        Resampled { host, costs: crate::calibrate::tests::COSTS }
+    }
+
+    /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11 %, but for
+    /// the 5 % at the ends.
+    #[test]
+    fn the_interval_is_that_of_the_costs() {
+        let computed = computed();
+        let cliff = computed.model_cliff().expect("the model answers");
+        let host = |n: i32| Host { protocol_s: 1e-6 * (1.0 + f64::from(n) / 1000.0), ..computed.host.clone() };
+        let resampled: Vec<Resampled> = (-100..=100).map(host).map(drawn).collect();
+        let sure = Sureness::of(&computed, cliff.value, &computed.host, &resampled).expect("the model answers");
+        let ends = sure.around(cliff).interval.expect("it has one");
+        let (low, high) = (ends.low / cliff.value, ends.high / cliff.value);
+        assert!((low - (-0.095f64).exp()).abs() < 2e-3 && (high - 0.095f64.exp()).abs() < 2e-3, "{low} to {high}");
+        let top = &sure.sensitivity[0];
+        assert_eq!(top.key, "protocol");
+        assert!((top.elasticity + 1.0).abs() < 5e-3 && (top.spread - 0.058).abs() < 1e-3, "{top:?}");
+        // With an interval of its own of 10 % both ways: sqrt(0.1^2 + 0.1^2).
+        let own = Figure::between(cliff.value, 0.9 * cliff.value, 1.1 * cliff.value, 0.95);
+        let both = sure.around(own).interval.expect("it has one");
+        assert!((both.high / cliff.value - 1.141).abs() < 5e-3);
+    }
+
+    /// 2 us a packet with an empty socket, 2.5 us with a full one: from 400 kpps on a full one stays full.
+    #[test]
+    fn a_host_whose_full_socket_stays_full_has_a_lower_end_below_that() {
+        let sure = Sureness { sensitivity: Vec::new(), ends: (0.9, 1.1), cold_s: 5e-7 };
+        let ends = sure.around(Figure::exact(500e3)).interval.expect("it has one");
+        assert!((ends.low - 0.9 * 400e3).abs() < 1e-6 && (ends.high - 550e3).abs() < 1e-6, "{ends:?}");
+    }
+
+    #[test]
+    fn costs_without_doubt_leave_the_cliff_as_it_is() {
+        let computed = computed();
+        let cliff = computed.model_cliff().expect("the model answers");
+        let same = vec![drawn(computed.host.clone()); 5];
+        let sure = Sureness::of(&computed, cliff.value, &computed.host, &same).expect("the model answers");
+        assert_eq!(sure.around(cliff).interval.map(|ends| (ends.low, ends.high)), Some((cliff.value, cliff.value)));
+    }
+}

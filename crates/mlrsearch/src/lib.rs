@@ -1,0 +1,129 @@
+//! Searches for the throughput of a device. Pure: the caller makes the trials.
+//!
+//! [`binary`] is RFC 2544's (26.1), [`mlr`] is MLRsearch (RFC 9971): the classification of loads is the
+//! specification's, which loads are tried is this implementation's choice (the specification leaves it open).
+
+pub mod asked;
+pub mod binary;
+pub mod goal;
+pub mod load;
+pub mod mlr;
+pub mod simulated;
+#[cfg(test)]
+mod tests;
+pub mod trial;
+
+use serde::{Deserialize, Serialize};
+
+use crate::trial::Trial;
+use load::Loads;
+
+pub use goal::Goal;
+
+/// Result of a search for one goal.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Found {
+    /// Relevant lower bound (pps): the highest load that upheld the goal below every load that failed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_pps: Option<f64>,
+    /// Relevant upper bound (pps): the lowest load that failed the goal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_pps: Option<f64>,
+    /// Load times forwarding ratio at the lower bound (pps), RFC 9971's conditional throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_pps: Option<f64>,
+    /// How the search ended.
+    pub end: End,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// Both bounds, as close as requested (RFC 9971: a regular result).
+    Regular,
+    /// The highest load that the medium allows was upheld: the device is at least as fast.
+    AboveMaximum,
+    /// The highest load that the sender reaches was upheld: the device is at least as fast.
+    AboveSender,
+    /// Trials at all loads above were void though the sender reached them (late frames, a full sink, pauses of a CPU): the device is at least
+    /// as fast, and neither it nor the sender was at its ceiling.
+    AboveVoid,
+    /// The lowest load failed.
+    BelowMinimum,
+    /// The sender does not reach the lowest load: nothing is known of the device.
+    SenderTooSlow,
+    /// The time allowed was over before the bounds were close.
+    OutOfTime,
+    /// The run was stopped or failed during the search: its bounds are those so far.
+    Interrupted,
+}
+
+impl End {
+    /// The bounds are as close as requested.
+    pub fn is_regular(self) -> bool {
+        self == Self::Regular
+    }
+
+    /// The highest load was upheld: what was found is a lower limit.
+    pub fn is_lower_limit(self) -> bool {
+        matches!(self, Self::AboveMaximum | Self::AboveSender | Self::AboveVoid)
+    }
+}
+
+impl std::fmt::Display for End {
+    /// As in JSON.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Regular => "regular",
+            Self::AboveMaximum => "above-maximum",
+            Self::AboveSender => "above-sender",
+            Self::AboveVoid => "above-void",
+            Self::BelowMinimum => "below-minimum",
+            Self::SenderTooSlow => "sender-too-slow",
+            Self::OutOfTime => "out-of-time",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
+/// A search's results with their trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Searched {
+    /// One a goal, in the order of the goals.
+    pub found: Vec<Found>,
+    /// Valid trials, in the order they were made.
+    pub trials: Vec<Trial>,
+    /// Trials in which the sender did not reach the load.
+    pub void_trials: u32,
+    /// Intended length of all trials (s).
+    pub trial_time_s: f64,
+}
+
+impl Searched {
+    /// What the trials of a search that did not end say so far of each goal.
+    pub fn interrupted(goals: &[Goal], trials: Vec<Trial>, void_trials: u32, trial_time_s: f64) -> Self {
+        let mut loads = Loads::default();
+        trials.iter().for_each(|trial| loads.add(*trial));
+        let found = |goal: &Goal| {
+            let (lower_pps, upper_pps) = loads.bounds(goal);
+            // A throughput is claimed of a whole search only.
+            Found { lower_pps, upper_pps, throughput_pps: None, end: End::Interrupted }
+        };
+        Self { found: goals.iter().map(found).collect(), trials, void_trials, trial_time_s }
+    }
+
+    /// The bounds of the first goal (pps), where it has a lower one.
+    pub fn bounds(&self) -> Option<(f64, Option<f64>)> {
+        self.bounds_of(0)
+    }
+
+    /// The same of the goal in this place, from 0.
+    pub fn bounds_of(&self, goal: usize) -> Option<(f64, Option<f64>)> {
+        let found = self.found.get(goal)?;
+        Some((found.lower_pps?, found.upper_pps))
+    }
+}

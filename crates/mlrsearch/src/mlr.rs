@@ -1,0 +1,204 @@
+//! MLRsearch (RFC 9971): several goals in one search, each trial used for all of them.
+//!
+//! Which loads are tried, the part that the specification leaves open: two short trials from the highest load down
+//! along the forwarding rate; then, goal by goal, `aimed` where one full trial upholds a load, as for RFC 2544's goal; for
+//! other goals, and where that leads nowhere, stages of growing trials ([`Goal`]'s), each of which first confirms
+//! the bounds of the stage before, moves outwards by doubling steps where one does not hold, and halves the interval
+//! (by ratio) once both hold. A load is tried until it is classified and no longer.
+
+mod aimed;
+mod belief;
+mod spread;
+
+use netcliff_core::Invalid;
+
+use super::load::{Class, Loads};
+use super::{End, Found, Goal, Searched};
+use crate::trial::{Answer, Range, Tester};
+
+/// Goals, range of loads, and time allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mlr {
+    /// The goals.
+    pub goals: Vec<Goal>,
+    /// Loads that may be tried.
+    pub range: Range,
+    /// The first load (pps), where the device's is known to a factor; None: the highest of the range.
+    pub start_pps: Option<f64>,
+    /// Trial time after which the search ends with what it has (s).
+    pub at_most_s: Option<f64>,
+}
+
+impl Mlr {
+    /// Refuses invalid values.
+    ///
+    /// # Errors
+    /// There is no goal, a goal is invalid, or the range is empty.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.goals.is_empty() {
+            return Err(Invalid::new("goals", 0, "at least one"));
+        }
+        if !(self.range.min_pps > 0.0 && self.range.max_pps > self.range.min_pps && self.range.max_pps.is_finite()) {
+            let range = format!("{} to {} pps", self.range.min_pps, self.range.max_pps);
+            return Err(Invalid::new("loads", range, "above 0, the highest above the lowest"));
+        }
+        self.goals.iter().try_for_each(Goal::check)
+    }
+}
+
+/// Searches. `ask` makes a trial of (s) at (pps).
+///
+/// # Errors
+/// Those of `ask`.
+pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Result<Searched, E> {
+    let mut state = State { tester: Tester::new(mlr.range, ask), loads: Loads::default(), at_most_s: mlr.at_most_s };
+    state.descend(&mlr.goals, mlr.start_pps)?;
+    let mut ends = vec![End::OutOfTime; mlr.goals.len()];
+    // Trials for a later goal may move the bounds of an earlier one, which is then pursued again.
+    for _ in 0..ROUNDS {
+        for (goal, end) in mlr.goals.iter().zip(&mut ends) {
+            *end = state.pursue(goal)?;
+        }
+        if mlr.goals.iter().zip(&ends).all(|(goal, end)| !end.is_regular() || state.is_narrow(goal)) {
+            break;
+        }
+    }
+    let found = mlr.goals.iter().zip(ends).map(|(goal, end)| state.found(goal, end)).collect();
+    let State { tester, .. } = state;
+    Ok(Searched { found, trials: tester.trials, void_trials: tester.void_trials, trial_time_s: tester.spent_s })
+}
+
+struct State<'a, E> {
+    tester: Tester<'a, E>,
+    loads: Loads,
+    at_most_s: Option<f64>,
+}
+
+/// Most passes over all goals.
+const ROUNDS: u32 = 4;
+/// Most steps down along the forwarding rate from the first load of the start.
+const DESCENTS: u32 = 2;
+
+impl<E> State<'_, E> {
+    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<f64>, E> {
+        let Some(trial) = self.tester.trial(duration_s, load_pps)? else { return Ok(None) };
+        self.loads.add(trial);
+        Ok(Some(trial.forwarding_pps()))
+    }
+
+    /// Short trials from the highest load, or the one to start at, down along the forwarding rate: for most devices it is near the
+    /// throughput.
+    fn descend(&mut self, goals: &[Goal], start_pps: Option<f64>) -> Result<(), E> {
+        let shortest_s = goals.iter().map(|goal| goal.initial_trial_s).fold(f64::INFINITY, f64::min);
+        let loss_ratio = goals.iter().map(|goal| goal.loss_ratio).fold(f64::INFINITY, f64::min);
+        let Range { min_pps, max_pps } = self.tester.range;
+        let mut load = start_pps.map_or(max_pps, |start| start.clamp(min_pps, max_pps));
+        for _ in 0..=DESCENTS {
+            let Some(forwarded) = self.trial(shortest_s, load)? else {
+                load = load.min(self.tester.range.max_pps);
+                if self.tester.too_slow() {
+                    return Ok(());
+                }
+                continue;
+            };
+            let next = (forwarded / (1.0 - loss_ratio)).clamp(self.tester.range.min_pps, self.tester.range.max_pps);
+            if next >= load {
+                return Ok(());
+            }
+            load = next;
+        }
+        Ok(())
+    }
+
+    fn is_narrow(&self, goal: &Goal) -> bool {
+        matches!(self.loads.bounds(goal), (Some(lower), Some(upper)) if upper - lower <= goal.width * upper)
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        self.at_most_s.is_some_and(|limit_s| self.tester.spent_s >= limit_s)
+    }
+
+    fn pursue(&mut self, goal: &Goal) -> Result<End, E> {
+        if self.is_narrow(goal) {
+            return Ok(End::Regular);
+        }
+        if aimed::is_for(goal)
+            && let Some(end) = aimed::pursue(self, goal)?
+        {
+            return Ok(end);
+        }
+        let stages = goal.stages();
+        let mut end = End::OutOfTime;
+        for (at, stage) in stages.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| &stages[at]);
+            end = self.narrow(stage, before)?;
+            // A coarse stage that ends at a limit is still worth a finer one, which may see it otherwise.
+            if matches!(end, End::OutOfTime | End::SenderTooSlow) {
+                break;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Narrows the bounds of one stage to its width.
+    fn narrow(&mut self, stage: &Goal, before: Option<&Goal>) -> Result<End, E> {
+        let (mut steps_down, mut steps_up) = (0, 0);
+        loop {
+            if self.is_out_of_time() {
+                return Ok(End::OutOfTime);
+            }
+            let Range { min_pps, max_pps } = self.tester.range;
+            let hint = before.map_or((None, None), |before| self.loads.bounds(before));
+            let load = match self.loads.bounds(stage) {
+                _ if self.tester.too_slow() => return Ok(End::SenderTooSlow),
+                _ if self.is_narrow(stage) => return Ok(End::Regular),
+                (_, Some(upper)) if upper <= min_pps => return Ok(End::BelowMinimum),
+                (Some(lower), _) if lower >= max_pps => {
+                    return Ok(self.tester.at_highest());
+                }
+                (Some(lower), Some(upper)) => self.between(lower, upper, hint),
+                (None, Some(upper)) => {
+                    let stepped = upper * (1.0 - stage.width).powi(1 << steps_down.min(12));
+                    steps_down += 2;
+                    hint.0.filter(|low| *low < upper).unwrap_or(0.0).max(stepped).max(min_pps)
+                }
+                (Some(lower), None) => {
+                    let stepped = lower / (1.0 - stage.width).powi(1 << steps_up.min(12));
+                    steps_up += 2;
+                    hint.1.filter(|high| *high > lower).unwrap_or(f64::INFINITY).min(stepped).min(max_pps)
+                }
+                (None, None) => match hint {
+                    (Some(bound), _) | (None, Some(bound)) => bound,
+                    (None, None) => max_pps,
+                },
+            };
+            self.classify(load.min(max_pps), stage)?;
+        }
+    }
+
+    /// Where to look between two bounds: at a bound of the stage before, which costs no more and ends the stage if it
+    /// holds, else in the middle by ratio.
+    fn between(&self, lower: f64, upper: f64, hint: (Option<f64>, Option<f64>)) -> f64 {
+        let inside = |load: &f64| *load > lower && *load < upper;
+        hint.0.filter(inside).or(hint.1.filter(inside)).unwrap_or_else(|| (lower * upper).sqrt())
+    }
+
+    /// Tries a load until it is classified, or out of the sender's reach, or the time is over.
+    fn classify(&mut self, load: f64, stage: &Goal) -> Result<(), E> {
+        while self.loads.class(load, stage) == Class::Undecided {
+            if self.is_out_of_time() {
+                return Ok(());
+            }
+            if self.trial(stage.final_trial_s, load)?.is_none() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&self, goal: &Goal, end: End) -> Found {
+        let (lower_pps, upper_pps) = self.loads.bounds(goal);
+        let throughput_pps = lower_pps.and_then(|pps| Some(self.loads.get(pps)?.conditional_pps(goal)));
+        Found { lower_pps, upper_pps, throughput_pps, end }
+    }
+}

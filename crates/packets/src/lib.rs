@@ -1,0 +1,48 @@
+//! Real packets: the two ends of an open-loop packet-load measurement.
+//!
+//! Start at [`run`](run::run): it drives one [`generator`] against one [`sink`] over a measured
+//! window and accounts for every packet. Underneath, from the wire upwards:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`frame`] | Ethernet + IPv4 + UDP frames whose 18-byte payload header names run, sequence and intended send time |
+//! | [`schedule`] | when each packet should leave, as offsets; no clock inside |
+//! | [`transmit`] | four ways of handing frames to the kernel, behind one trait |
+//! | [`port`] | AF_PACKET and AF_XDP rings for frames of several flows and sizes, behind two traits |
+//! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its ceiling |
+//! | [`source`] | where frames come from: a generator in this process, or one elsewhere |
+//! | [`tracker`] | loss, duplication and reordering by sequence number |
+//! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
+//! | [`replay`] | times, sizes and flows of a capture |
+//! | [`clock`], [`thread`] | clocks that both ends share; CPU pinning, namespaces, CPU accounting |
+//! | [`mod@error`] | what can fail here and on the channel to another host |
+//!
+//! Intended send times are nanoseconds of the sender's `CLOCK_MONOTONIC`. Times from one end to the other are measured
+//! only if both ends share that clock.
+
+// Supplies the Linux names that another system lacks; each call is refused there.
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as libc;
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as nix;
+
+pub mod clock;
+pub mod error;
+pub mod frame;
+pub mod generator;
+pub mod latency;
+#[cfg_attr(not(target_os = "linux"), path = "not_linux/messages.rs")]
+pub mod messages;
+pub mod port;
+pub mod replay;
+pub mod run;
+pub mod schedule;
+pub mod sink;
+pub mod sockopt;
+pub mod source;
+pub mod thread;
+pub mod ticks;
+pub mod tracker;
+pub mod transmit;
+
+pub use error::WireError;

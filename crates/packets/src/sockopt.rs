@@ -1,0 +1,104 @@
+//! Socket options that no library knows, read and set as bytes.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, c_void, socklen_t};
+
+use crate::error::WireError;
+
+/// Number of values in `struct sk_meminfo` (include/uapi/linux/sock_diag.h: SK_MEMINFO_VARS), and the index of the
+/// drops.
+const SK_MEMINFO_VARS: usize = 9;
+const SK_MEMINFO_DROPS: usize = 8;
+/// Indices of the bytes that a socket has received and not handed over, and of those it has to send, with their
+/// overhead.
+const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+const SK_MEMINFO_WMEM_ALLOC: usize = 2;
+const SK_MEMINFO_WMEM_QUEUED: usize = 5;
+
+/// Reads an option into `bytes`. Returns the number of bytes that the kernel wrote.
+///
+/// # Errors
+/// The kernel's error: no such option, or not for this socket.
+pub fn get(socket: BorrowedFd<'_>, level: c_int, name: c_int, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut length = socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
+    // SAFETY: `bytes` is writable for `length` bytes, of which the kernel writes no more.
+    let done = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, bytes.as_mut_ptr().cast::<c_void>(), &raw mut length)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(length as usize) }
+}
+
+/// Reads an option whose value is a number. `None` if the kernel does not report it.
+pub fn int(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> Option<c_int> {
+    let mut bytes = [0; size_of::<c_int>()];
+    let written = get(socket, level, name, &mut bytes).ok()?;
+    (written == bytes.len()).then(|| c_int::from_ne_bytes(bytes))
+}
+
+/// Packets that a socket has dropped since it was opened (buffer full, or bad checksum), modulo 2^32. `None` if the
+/// kernel does not report them (before Linux 4.12).
+pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+    Some(meminfo(socket)?[SK_MEMINFO_DROPS])
+}
+
+/// Memory of a socket's queues (bytes, with overhead): data received and not yet read, and data to send. `None` if the
+/// kernel does not report it. The kernel answers without taking the socket's lock.
+pub fn queued(socket: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let all = meminfo(socket)?;
+    // The data of a stream count as queued until they are acknowledged; a datagram counts as allocated until the device
+    // has sent it.
+    let to_send = all[SK_MEMINFO_WMEM_QUEUED].max(all[SK_MEMINFO_WMEM_ALLOC]);
+    Some((all[SK_MEMINFO_RMEM_ALLOC].into(), to_send.into()))
+}
+
+fn meminfo(socket: BorrowedFd<'_>) -> Option<[u32; SK_MEMINFO_VARS]> {
+    let mut bytes = [0; SK_MEMINFO_VARS * size_of::<u32>()];
+    let written = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;
+    let (numbers, _) = bytes.as_chunks();
+    (written == bytes.len()).then(|| std::array::from_fn(|at| u32::from_ne_bytes(numbers[at])))
+}
+
+/// Sets an option of any type. `what` and `value_text` name option and value in the error.
+///
+/// # Errors
+/// The kernel refuses the option or its value.
+pub fn set<T>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &T,
+    what: &str,
+    value_text: impl std::fmt::Display,
+) -> Result<(), WireError> {
+    let length = size_of::<T>() as socklen_t;
+    // SAFETY: `value` is readable for its size; the kernel copies it.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast::<c_void>(), length)
+    };
+    if done < 0 { Err(WireError::last_os(format!("set {what} to {value_text}"))) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn numbers_and_drops_are_read() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        assert_eq!(int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TYPE), Some(libc::SOCK_DGRAM));
+        assert_eq!(int(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY), None, "it is not TCP");
+        assert_eq!(drops(socket.as_fd()), Some(0));
+        // A receive buffer for a few packets: each occupies more than its one byte.
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &2048).expect("it may shrink");
+        let here = socket.local_addr().expect("it is bound");
+        for _ in 0..50 {
+            socket.send_to(&[0], here).expect("loopback");
+        }
+        assert!(drops(socket.as_fd()).is_some_and(|count| (1..50).contains(&count)));
+    }
+}

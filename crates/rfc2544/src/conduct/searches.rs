@@ -1,0 +1,203 @@
+//! The searches of a frame size: one, or one a round.
+
+use netcliff_core::Figure;
+
+use super::{Asker, Device};
+use crate::report::{GoalReport, Limit, SearchTurn, SizeReport};
+use crate::settings::{SearchBy, Settings};
+use netcliff_mlrsearch::binary::{self, Binary};
+use netcliff_mlrsearch::mlr::{self, Mlr};
+use netcliff_mlrsearch::trial::{Answer, Range};
+use netcliff_mlrsearch::{End, Found, Goal, Searched};
+use netcliff_stats::contrast::Estimate;
+use netcliff_stats::{self as stats, CONFIDENCE};
+
+/// Share of the sender's flat-out rate up to which loads are requested: at all of it every trial would be void.
+const SENDER_SHARE: f64 = 0.97;
+/// Lowest load over the highest.
+const LOWEST: f64 = 1e-3;
+
+/// The highest load requested of a sender that reaches `sender_pps` flat out (pps).
+pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
+    settings.max_pps.unwrap_or(f64::INFINITY).min(SENDER_SHARE * sender_pps)
+}
+
+/// One search of the size that the device was brought to.
+pub(super) fn search<D: Device>(
+    settings: &Settings,
+    round: u32,
+    size: &mut SizeReport,
+    asker: &mut Asker<'_, D>,
+) -> Result<SearchTurn, D::Error> {
+    let SizeReport { sender_pps, max_pps, .. } = *size;
+    let turn = |searched| SearchTurn { round, sender_pps, max_pps, limit: None, searched };
+    let (mut trials, mut void_trials, mut spent_s) = (Vec::new(), 0, 0.0);
+    let mut ask = |duration_s, load_pps| {
+        let answer = asker.ask(duration_s, load_pps)?;
+        spent_s += duration_s;
+        match answer {
+            Answer::Valid(trial) => trials.push(trial),
+            Answer::Void { .. } => void_trials += 1,
+        }
+        Ok(answer)
+    };
+    match searched(settings, max_pps, &mut ask) {
+        Ok(searched) => {
+            let turn = turn(searched);
+            Ok(SearchTurn { limit: limit(settings, &turn, 0), ..turn })
+        }
+        Err(error) => {
+            size.unfinished = Some(turn(Searched::interrupted(&settings.goals(), trials, void_trials, spent_s)));
+            Err(error)
+        }
+    }
+}
+
+fn searched<E>(
+    settings: &Settings,
+    max_pps: f64,
+    ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
+) -> Result<Searched, E> {
+    let range = Range { min_pps: LOWEST * max_pps, max_pps };
+    match settings.search {
+        SearchBy::Binary => {
+            let goal = settings.goal();
+            let goal = Binary { trial_s: goal.final_trial_s, loss_ratio: goal.loss_ratio, width: goal.width };
+            binary::search(goal, range, ask)
+        }
+        SearchBy::Mlr | SearchBy::MlrTypical => {
+            // Noise can make a search revise its bounds for long; the binary search's time is enough for any.
+            let goals = settings.goals();
+            let at_most_s = Some(30.0 * goals.iter().map(|goal| goal.duration_sum_s).sum::<f64>());
+            mlr::search(&Mlr { goals, range, start_pps: None, at_most_s }, ask)
+        }
+    }
+}
+
+/// What limited a search, for the goal in this place; by how it ended.
+pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
+    // The highest load is a requested one.
+    let below_sender = settings.max_pps.is_some_and(|asked_pps| asked_pps <= SENDER_SHARE * turn.sender_pps);
+    let found = turn.searched.found.get(goal)?;
+    match found.end {
+        End::Regular => Some(Limit::Device),
+        // A higher load was offered and not forwarded: the tester only could not offer those between.
+        End::AboveMaximum | End::AboveSender | End::AboveVoid if found.upper_pps.is_some() => Some(Limit::Device),
+        End::AboveMaximum if below_sender => Some(Limit::Asked),
+        End::AboveMaximum | End::AboveSender | End::AboveVoid => Some(Limit::Tester),
+        End::BelowMinimum | End::SenderTooSlow | End::OutOfTime | End::Interrupted => None,
+    }
+}
+
+/// That the run ended during a search of this size.
+pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
+    let which = if settings.searches > 1 { format!("search {}", turn.round) } else { "the search".to_owned() };
+    let trials = turn.searched.trials.len() + turn.searched.void_trials as usize;
+    let trials = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
+    format!("throughput: {which} ended early after {trials}; its bounds so far are no throughput")
+}
+
+/// What a search did not find, by how it ended; None: nothing is missing.
+fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
+    match (limit, end) {
+        (Some(Limit::Asked), _) => Some("the highest load asked for was forwarded; the device can do more"),
+        (Some(Limit::Tester), End::AboveVoid) => Some(
+            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can do more",
+        ),
+        (Some(Limit::Tester), _) => {
+            Some("the tester is the limit: the device forwarded all that it can offer, and can do more")
+        }
+        (_, End::BelowMinimum) => Some("even a thousandth of the highest load lost frames"),
+        (_, End::SenderTooSlow) => Some("the sender did not reach even a thousandth of the highest load"),
+        (Some(Limit::Device), End::AboveMaximum | End::AboveSender | End::AboveVoid) => {
+            Some("the bounds are further apart than asked: the tester did not reach the loads between them")
+        }
+        (_, End::OutOfTime) => {
+            Some("the bounds were not close within 30 full trials; the device's loss is not a matter of load alone")
+        }
+        _ => None,
+    }
+}
+
+/// Writes the results of its searches into a size.
+pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &Settings) {
+    if turns.is_empty() {
+        return;
+    }
+    let asked = settings.searches;
+    size.missing.extend(all_missing(&turns, settings, 0, "throughput"));
+    if settings.goals.len() > 1 {
+        let numbered = || settings.goals.iter().enumerate();
+        let others = numbered().skip(1);
+        size.missing.extend(others.flat_map(|(at, _)| all_missing(&turns, settings, at, &format!("goal {}", at + 1))));
+        size.goals = numbered().map(|(at, goal)| of_goal(settings, &turns, at, *goal)).collect();
+    }
+    size.limit = turns.iter().filter_map(|turn| turn.limit).max();
+    size.throughput = in_the_middle(&turns).map(|turn| turn.searched.clone());
+    if asked > 1 {
+        size.searches = turns;
+        size.throughput_pps = mean(&size.bounds());
+        let from_zero = |figure: &Figure| figure.interval.is_some_and(|ends| ends.low <= 0.0);
+        if size.throughput_pps.as_ref().is_some_and(from_zero) {
+            size.missing.push(TOO_FEW.to_owned());
+        }
+    }
+}
+
+/// Results of the searches for a goal.
+fn of_goal(settings: &Settings, turns: &[SearchTurn], at: usize, goal: Goal) -> GoalReport {
+    let found: Vec<&Found> = turns.iter().filter_map(|turn| turn.searched.found.get(at)).collect();
+    let bounds: Vec<(f64, Option<f64>)> = turns.iter().filter_map(|turn| turn.searched.bounds_of(at)).collect();
+    let limit = turns.iter().filter_map(|turn| limit(settings, turn, at)).max();
+    if settings.searches > 1 {
+        return GoalReport { goal, lower_pps: mean(&bounds), upper_pps: None, conditional_pps: None, limit };
+    }
+    let of = |figure: fn(&Found) -> Option<f64>| found.first().copied().and_then(figure);
+    GoalReport {
+        goal,
+        lower_pps: of(|found| found.lower_pps).map(Figure::exact),
+        upper_pps: of(|found| found.upper_pps),
+        conditional_pps: of(|found| found.throughput_pps),
+        limit,
+    }
+}
+
+/// The search whose lower bound is in the middle, the lower of two; where none has one the last.
+fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
+    let lower = |turn: &&SearchTurn| turn.searched.bounds().map(|(lower, _)| lower);
+    let mut had: Vec<(f64, &SearchTurn)> = turns.iter().filter_map(|turn| Some((lower(&turn)?, turn))).collect();
+    had.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    had.get(had.len().saturating_sub(1) / 2).map(|(_, turn)| *turn).or(turns.last())
+}
+
+/// Of a mean whose interval reaches below any rate.
+const TOO_FEW: &str = "throughput: the searches are too few, or too far apart, for their mean: its interval begins at 0; ask for more \
+                       --searches";
+
+/// Mean of the lower bounds with its interval, as `compare` tests it, but that no rate is below 0.
+fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
+    let lowers: Vec<f64> = bounds.iter().map(|(lower, _)| *lower).collect();
+    let figure =
+        Estimate::of_bounds(bounds).map(|estimate| estimate.figure(CONFIDENCE)).or_else(|| stats::mean(&lowers))?;
+    Some(figure.not_negative())
+}
+
+/// What the searches did not find for a goal, each once, with how many of them it is of; `of` is what each sentence begins with.
+fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, of: &str) -> Vec<String> {
+    let (made, asked) = (turns.len(), settings.searches);
+    let ends = turns.iter().filter_map(|turn| missing(limit(settings, turn, goal), turn.searched.found.get(goal)?.end));
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for sentence in ends {
+        match counted.iter_mut().find(|(known, _)| *known == sentence) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((sentence, 1)),
+        }
+    }
+    let said = |(sentence, count): (&str, usize)| match asked {
+        1 => format!("{of}: {sentence}"),
+        _ => format!("{of}: in {count} of {made} searches: {sentence}"),
+    };
+    let short =
+        (goal == 0 && made < asked as usize).then(|| format!("throughput: {made} of {asked} searches were made"));
+    short.into_iter().chain(counted.into_iter().map(said)).collect()
+}

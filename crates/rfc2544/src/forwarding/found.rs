@@ -1,0 +1,122 @@
+//! The results so far as a report: rows of the rounds, with warnings.
+
+use std::collections::BTreeSet;
+
+use netcliff_core::experiment::Forwarding;
+use netcliff_core::{Figure, Fingerprint, Provenance, units};
+use netcliff_host::inventory::tells_load;
+
+use super::report::{ForwardingReport, ForwardingRow, ForwardingSample, SetUpReport};
+use super::rounds::Found;
+use super::{About, SetUp};
+use crate::settings::{FrameSize, Settings};
+use netcliff_stats as stats;
+use netcliff_trial::alike::folded;
+
+impl Found {
+    /// Size by size, every set-up.
+    pub(super) fn rows(&self) -> Vec<ForwardingRow> {
+        let row = |(place, frame): (usize, &FrameSize)| {
+            let frame = *frame;
+            let first = &self.samples[0][place];
+            let one = move |(at, samples): (usize, &Vec<Vec<ForwardingSample>>)| {
+                let base = (at > 0).then_some(&first[..]);
+                let modelled_pps = self.apart_from(at).and_then(|apart| in_turn(&self.samples[apart][place]));
+                let row = ForwardingRow::of(frame, &self.set_ups[at].0.name, samples[place].clone(), base);
+                ForwardingRow { modelled_pps: modelled_pps.filter(|_| row.simulated_pps.is_none()), ..row }
+            };
+            self.samples.iter().enumerate().map(one).collect::<Vec<_>>()
+        };
+        self.frames.iter().enumerate().flat_map(row).collect()
+    }
+
+    /// Of a set-up that shares its CPU with the tester, one that forwards the same way and does not.
+    fn apart_from(&self, at: usize) -> Option<usize> {
+        let shared = |place: usize| self.set_ups[place].1.as_ref().map(|about| about.shared);
+        let way = |place: usize| (self.set_ups[place].0.forwarding, self.set_ups[place].0.rules);
+        let apart = |place: &usize| shared(*place) == Some(false) && way(*place) == way(at);
+        (shared(at) == Some(true)).then(|| (0..self.set_ups.len()).find(apart)).flatten()
+    }
+
+    pub(super) fn report(
+        &self,
+        experiment: &Forwarding,
+        settings: &Settings,
+        fingerprint: Fingerprint,
+        provenance: &Provenance,
+    ) -> ForwardingReport {
+        let rows = self.rows();
+        let whole = |row: &ForwardingRow| row.samples.len() == experiment.rounds as usize;
+        let limits: BTreeSet<&String> =
+            self.set_ups.iter().filter_map(|(_, about)| about.as_ref()).flat_map(|about| &about.limits).collect();
+        // During a run the host's load is the run's own.
+        let limits = limits.into_iter().filter(|limit| !tells_load(limit));
+        let mut warnings = folded(limits.chain(&self.warnings).cloned());
+        warnings.extend(predicted_of(self));
+        let set_ups = self.set_ups.iter().map(|(set_up, about)| SetUpReport {
+            name: set_up.name.clone(),
+            forwarding: set_up.forwarding.to_string(),
+            tune: set_up.tune.map(|objective| objective.to_string()),
+            about: about.clone(),
+        });
+        ForwardingReport {
+            kind: "forwarding".to_owned(),
+            title: experiment.title.clone(),
+            rounds: experiment.rounds,
+            asked: asked(experiment, settings),
+            set_ups: set_ups.collect(),
+            not_had: self.not_had.clone(),
+            warnings,
+            partial: self.stopped || !rows.iter().all(whole),
+            rows,
+            provenance: Provenance { fingerprint_id: Some(fingerprint.id()), ..provenance.clone() },
+            fingerprint,
+        }
+    }
+}
+
+/// One CPU that does one after the other the work measured for tester and router on a frame: 1 / (t + r).
+fn in_turn(samples: &[ForwardingSample]) -> Option<Figure> {
+    let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / sample.predicted?.server_pps));
+    stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>()).map(Figure::not_negative)
+}
+
+/// Sentences on how each set-up is predicted, or why it is not.
+fn predicted_of(found: &Found) -> Vec<String> {
+    let one = |(at, (set_up, about)): (usize, &(SetUp, Option<About>))| {
+        let cpus = &about.as_ref()?.router_cpus;
+        let why = match found.apart_from(at) {
+            Some(apart) => format!(
+                "not simulated, since the CPU that forwards also sends and takes in; predicted from what a frame takes of each in {}",
+                found.set_ups[apart].0.name
+            ),
+            None if about.as_ref()?.shared => "not predicted: the CPU that forwards also sends and takes in".to_owned(),
+            None if cpus.len() > 1 => "not predicted: one server is, and its work is on several CPUs".to_owned(),
+            None => return None,
+        };
+        Some(format!("{}: {why}", set_up.name))
+    };
+    found.set_ups.iter().enumerate().filter_map(one).collect()
+}
+
+fn asked(experiment: &Forwarding, settings: &Settings) -> Vec<(String, String)> {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let frames: Vec<String> = settings.frames.iter().map(ToString::to_string).collect();
+    let time = units::print_time_s;
+    let to = |count: u32, what: &str| if count > 1 { format!(" to {count} {what}") } else { String::new() };
+    let to = [to(settings.destinations, "addresses"), to(settings.destination_ports, "ports")].concat();
+    vec![
+        fact("rounds", format!("{}, the set-ups in turn, each second round the other way round", experiment.rounds)),
+        fact("frames", format!("{}, {} flows{to}, one way", frames.join(" "), settings.flows)),
+        fact(
+            "search",
+            format!(
+                "MLRsearch to {}: 21 trials of {} a load, of which half may lose more than {} of the frames",
+                units::print_share(settings.width),
+                time(settings.trial_s),
+                units::print_share(settings.loss_ratio)
+            ),
+        ),
+        fact("simulated", "one server, the router's CPU, with the costs seen there at half the throughput".to_owned()),
+    ]
+}

@@ -1,0 +1,114 @@
+//! [`Router`]: a device under test that describes its set-up.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde::{Deserialize, Serialize};
+
+use super::SetUp;
+use super::report::Change;
+use crate::conduct::{Burst, Device, Measured};
+use crate::cost::Predicted;
+use crate::kernel::{DeviceError, Kernel, Place};
+use crate::settings::{FrameSize, Settings};
+
+/// A device with a description of its set-up.
+pub trait Router: Device {
+    /// How it is set up, after it was measured.
+    fn about(&self) -> About;
+}
+
+/// How a router is set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct About {
+    /// The device, in a line.
+    pub device: String,
+    /// How frames are sent and taken in, in a line.
+    pub tester: String,
+    /// Settings that the plan made; empty where it had none to make, or there was no plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Change>,
+    /// What the plan does not do, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// CPUs of the router's work.
+    pub router_cpus: Vec<u32>,
+    /// Router and tester work on the same CPU.
+    pub shared: bool,
+    /// How the set-up limits the result, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
+}
+
+/// The kernel in a namespace, with its plan.
+pub(super) struct Planned {
+    kernel: Kernel,
+    settings: Vec<Change>,
+    notes: Vec<String>,
+    cpus: Vec<u32>,
+}
+
+/// Builds the testbed and sets the router up.
+pub(super) fn build(set_up: &SetUp, settings: &Settings, stop: &Arc<AtomicBool>) -> Result<Planned, DeviceError> {
+    let tester_cpu = netcliff_host::inventory::Inventory::of_this_host().cpu.online.first().copied().unwrap_or(0);
+    // Without a plan nothing steers packets: the CPU that sends does the router's work.
+    let router_cpu = set_up.tune.is_none().then_some(tester_cpu);
+    let place = Place::Namespaces { forwarding: set_up.forwarding, rules: set_up.rules, router_cpu };
+    let mut kernel = Kernel::build(settings, place, Some(tester_cpu), Arc::clone(stop))?;
+    let plan = set_up.tune.map(|objective| kernel.tune(objective)).transpose()?.flatten();
+    let Some(plan) = plan else {
+        return Ok(Planned { kernel, settings: Vec::new(), notes: Vec::new(), cpus: vec![tester_cpu] });
+    };
+    let change = |applied: &netcliff_host::tune::apply::Applied| Change {
+        name: applied.name.clone(),
+        before: applied.before.clone(),
+        after: applied.effective.clone(),
+    };
+    Ok(Planned {
+        kernel,
+        settings: plan.applied.iter().map(change).collect(),
+        notes: plan.notes,
+        cpus: if plan.cpus.is_empty() { vec![tester_cpu] } else { plan.cpus },
+    })
+}
+
+impl Device for Planned {
+    type Error = DeviceError;
+
+    fn frames(&mut self, frame: FrameSize) -> Result<(), DeviceError> {
+        self.kernel.frames(frame)
+    }
+
+    fn sender_pps(&mut self) -> Result<f64, DeviceError> {
+        self.kernel.sender_pps()
+    }
+
+    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
+        self.kernel.trial(duration_s, load_pps)
+    }
+
+    fn burst(&mut self, frames: u64) -> Result<Burst, DeviceError> {
+        self.kernel.burst(frames)
+    }
+
+    fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
+        // The prediction is for one server.
+        if self.cpus.len() == 1 { self.kernel.predict(throughput_pps) } else { Ok(None) }
+    }
+}
+
+impl Router for Planned {
+    fn about(&self) -> About {
+        let shared = self.cpus.contains(&self.kernel.tester_cpu());
+        About {
+            device: self.kernel.describe(),
+            tester: self.kernel.tester(),
+            settings: self.settings.clone(),
+            notes: self.notes.clone(),
+            router_cpus: self.cpus.clone(),
+            shared,
+            limits: self.kernel.limits.clone(),
+        }
+    }
+}

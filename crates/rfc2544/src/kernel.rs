@@ -1,0 +1,475 @@
+//! A real device: a router in namespaces on this machine, or whatever is between two ports.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::tester::Trial as WireTrial;
+use crate::tester::frame::link_bytes;
+use crate::tester::neighbours::Neighbours;
+use crate::tester::run::{DirectionReport, Methods, Remote, TrialReport};
+use crate::tester::stamps::Stamps;
+use netcliff_core::Scheme;
+use netcliff_core::ledger::TrialLedger;
+use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
+use netcliff_host::inventory::Inventory;
+use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
+use netcliff_host::nic;
+use netcliff_host::testbed::TestbedError;
+use netcliff_host::testbed::forward::{ForwardBed, ForwardOptions, Forwarding};
+use netcliff_host::testbed::ports::{self, PortError};
+use netcliff_host::testbed::stamping::StampingError;
+use netcliff_host::xdp::Mode;
+use netcliff_packets::WireError;
+use netcliff_packets::thread::{Placement, Priority};
+
+use super::conduct::{Burst, Device, Measured};
+use super::cost::{Costs, Predicted};
+use super::instruments::Instruments;
+use super::settings::{FrameSize, Settings};
+use netcliff_trial::stand::{self, Stand};
+
+mod ledger;
+mod measured;
+mod probe;
+mod sides;
+
+use held::HeldPorts;
+use measured::{measured, reached_pps};
+
+/// Why the device cannot be built or measured.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The undo journal cannot be used, or another netcliff measures on this host.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The namespaces cannot be made, or the kernel lacks the requested forwarding.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A port may not be used.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A port's device does not stamp frames.
+    #[error(transparent)]
+    Stamping(#[from] StampingError),
+    /// A port went away, or the frames are invalid.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// Not one frame of the first ones came through.
+    #[error("{why}")]
+    NothingThrough {
+        /// The likely causes with what was seen.
+        why: String,
+    },
+    /// Ctrl-C.
+    #[error("stopped before it was done")]
+    Stopped,
+}
+
+/// What is between sender and sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A router in a namespace.
+    Namespaces {
+        /// How it forwards.
+        forwarding: Forwarding,
+        /// Rules of [`Forwarding::Netfilter`].
+        rules: u16,
+        /// CPU of its packet work; None: the last online.
+        router_cpu: Option<u32>,
+    },
+    /// Two ports of this machine with a device between them.
+    Ports {
+        /// Where frames leave.
+        tx: String,
+        /// Where they are expected.
+        rx: String,
+        /// The device's address at `tx`; None: that of `rx`, as for a bridge or a cable.
+        device_mac: Option<[u8; 6]>,
+        /// Use ports that are refused otherwise.
+        i_know: bool,
+    },
+}
+
+/// Frames a kick: what is due together leaves together.
+const MAX_BURST: usize = 32;
+/// Length of the flat-out run that finds the sender's rate (s).
+const FLAT_OUT_S: f64 = 0.3;
+/// More than any sender here reaches (pps).
+const FLAT_OUT_PPS: f64 = 20e6;
+/// Real-time priority of the sending thread, so that other programs do not void trials.
+const PRIORITY: u8 = 40;
+/// The kernel's default of `net.core.netdev_max_backlog` (frames).
+const BACKLOG: u64 = 1000;
+/// VETH_RING_SIZE of drivers/net/veth.c: what waits for a program in native mode (frames).
+const VETH_RING: u64 = 256;
+/// Length of the trial that measures the cost of a frame (s): thousands of polls.
+const COST_S: f64 = 0.5;
+/// Limit of time stamps that are not the application's.
+const STAMPS_COST: &str = "with time stamps the kernel reads its clock for each frame at each interface, the device's too where \
+                           that is in this kernel; compare throughput only with runs that ask for the same stamps";
+
+/// The device with the tester's rings around it.
+#[derive(Debug)]
+pub struct Kernel {
+    settings: Settings,
+    place: Place,
+    bed: Option<ForwardBed>,
+    tester_cpu: u32,
+    real_time: bool,
+    remote: Option<Remote>,
+    /// Answers who-has at two ports.
+    neighbours: Option<Neighbours>,
+    /// A frame came through, or none can be tried.
+    probed: bool,
+    instruments: Instruments,
+    scheme: Scheme,
+    backlog: u64,
+    stop: Arc<AtomicBool>,
+    /// What an earlier, killed run had left and what became of it.
+    pub replayed: ReplayReport,
+    /// How the set-up limits the result, a sentence each.
+    pub limits: Vec<String>,
+    /// Restored when the rings are closed.
+    _held: HeldPorts,
+    _lock: HostLock,
+}
+
+impl Kernel {
+    /// Builds the testbed, or checks the ports, after undoing what a killed run left behind.
+    ///
+    /// # Errors
+    /// Another netcliff measures on this host, a CPU or port does not exist, a port may not be used, or namespaces or
+    /// the forwarding are not available.
+    pub fn build(
+        settings: &Settings,
+        place: Place,
+        tester_cpu: Option<u32>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, DeviceError> {
+        let inventory = Inventory::of_this_host();
+        let online = &inventory.cpu.online;
+        let tester_cpu = tester_cpu.or_else(|| online.first().copied()).unwrap_or(0);
+        let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
+        let mut limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
+        limits.extend(replayed.left_over());
+        let bed = match &place {
+            Place::Ports { tx, rx, i_know, .. } => {
+                for port in [tx, rx] {
+                    match ports::check(port) {
+                        Err(error) if *i_know && error.can_be_overruled() => limits.push(error.to_string()),
+                        other => drop(other?),
+                    }
+                    ports::fits(port, settings.largest_frame_bytes(), link_bytes(settings.vlan.is_some()) as u32)?;
+                }
+                None
+            }
+            Place::Namespaces { forwarding, rules, router_cpu } => {
+                let router_cpu = router_cpu.or_else(|| online.last().copied()).unwrap_or(0);
+                let (forwarding, rules) = (*forwarding, *rules);
+                let vlan = settings.vlan;
+                let options = ForwardOptions { forwarding, rules, vlan, mtu_bytes: 9000, router_cpu, tester_cpu };
+                let bed = ForwardBed::create(&lock, options)?;
+                limits.extend(bed.limits().iter().map(ToString::to_string));
+                if router_cpu == tester_cpu {
+                    limits.push(format!("tester and router share CPU {router_cpu}: the figures are of both together"));
+                }
+                Some(bed)
+            }
+        };
+        let held = HeldPorts::hold(settings, &place, &lock)?;
+        if settings.stamps != Stamps::Application {
+            limits.push(STAMPS_COST.to_owned());
+        }
+        let settings = settings.clone();
+        let real_time = may_be_real_time();
+        if !real_time {
+            limits
+                .push("the sender has no real-time priority (this needs root): other programs may void trials".into());
+        }
+        let (remote, instruments, scheme) =
+            (None, Instruments::default(), netcliff_find::kernel_scheme(&inventory, true));
+        let backlog = inventory.sysctls.get("net.core.netdev_max_backlog").and_then(|text| text.parse().ok());
+        let native = bed.as_ref().and_then(ForwardBed::xdp_mode) == Some(Mode::Native);
+        let backlog = if native { VETH_RING } else { backlog.unwrap_or(BACKLOG) };
+        let mut kernel = Self {
+            settings,
+            place,
+            bed,
+            tester_cpu,
+            real_time,
+            remote,
+            neighbours: None,
+            probed: false,
+            instruments,
+            scheme,
+            backlog,
+            stop,
+            replayed,
+            limits,
+            _held: held,
+            _lock: lock,
+        };
+        kernel.neighbours = kernel.answer_neighbours()?;
+        Ok(kernel)
+    }
+
+    /// The device, in a line.
+    pub fn describe(&self) -> String {
+        match (&self.place, &self.bed) {
+            (Place::Ports { tx, rx, .. }, _) => format!("what lies between {tx} and {rx}"),
+            (Place::Namespaces { forwarding, rules, .. }, bed) => {
+                let cpu = bed.as_ref().map_or(0, |bed| bed.options().router_cpu);
+                let what = match forwarding {
+                    Forwarding::Route => "IP routing".to_owned(),
+                    Forwarding::Netfilter => format!("IP routing, {rules} netfilter rules"),
+                    Forwarding::Conntrack => "IP routing with connection tracking".to_owned(),
+                    Forwarding::Bridge => "bridge".to_owned(),
+                    Forwarding::Xdp | Forwarding::XdpGeneric => match bed.as_ref().and_then(ForwardBed::xdp_mode) {
+                        Some(Mode::Native) => "XDP redirect (native mode, in NAPI threads)".to_owned(),
+                        _ => "XDP redirect (generic mode)".to_owned(),
+                    },
+                };
+                format!("this kernel in a namespace on CPU {cpu}, between veth pairs: {what}")
+            }
+        }
+    }
+
+    /// The tester, in a line.
+    pub fn tester(&self) -> String {
+        let priority = if self.real_time { ", real-time" } else { "" };
+        format!("{}, in one thread on CPU {}{priority}", self.instruments.describe(), self.tester_cpu)
+    }
+
+    /// How frames were sent, received and stamped.
+    pub fn instruments(&self) -> &Instruments {
+        &self.instruments
+    }
+
+    /// A path by which any thread of this process can open the namespace of a side of the tester; None for real ports.
+    pub fn netns_path(&self, side: usize) -> Option<PathBuf> {
+        self.bed.as_ref().map(|bed| bed.netns_path(side))
+    }
+
+    /// The same of the router.
+    pub fn router_netns_path(&self) -> Option<PathBuf> {
+        self.bed.as_ref().map(ForwardBed::router_netns_path)
+    }
+
+    /// Adds a limit, once.
+    fn limit(&mut self, limit: String) {
+        if !self.limits.contains(&limit) {
+            self.limits.push(limit);
+        }
+    }
+
+    /// What a trial depends on: the namespaces of the testbed, or the ports.
+    fn places(&self) -> Vec<stand::Place> {
+        match (&self.place, &self.bed) {
+            (Place::Ports { tx, rx, .. }, _) => vec![stand::Place::devices(None, [tx.clone(), rx.clone()])],
+            (_, Some(bed)) => {
+                let tester = (0..bed.sides().len()).map(|side| bed.netns_path(side));
+                // The router first: a change of it shows at the tester as well.
+                std::iter::once(bed.router_netns_path()).chain(tester).map(stand::Place::whole).collect()
+            }
+            (_, None) => Vec::new(),
+        }
+    }
+
+    fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(DeviceError::Stopped);
+        }
+        rest(self.settings.rest_s, &self.stop);
+        let mut stand = Stand::on(&self.places());
+        let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
+        let run = remote.run(trial);
+        // The change goes before the failure that it caused.
+        if let Some(changed) = stand.changed() {
+            return Err(WireError::Changed(changed).into());
+        }
+        let report = run?;
+        if report.stopped { Err(DeviceError::Stopped) } else { Ok(report) }
+    }
+}
+
+/// Waits while the device rests; a stop ends it.
+fn rest(rest_s: f64, stop: &AtomicBool) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs_f64(rest_s);
+    while std::time::Instant::now() < until && !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        std::thread::sleep(left.min(std::time::Duration::from_millis(20)));
+    }
+}
+
+fn may_be_real_time() -> bool {
+    let placement = Placement { priority: Priority::RealTime(PRIORITY), ..Placement::default() };
+    // On a thread of its own: the caller keeps its priority.
+    std::thread::spawn(move || placement.enter().is_ok()).join().unwrap_or(false)
+}
+
+impl Device for Kernel {
+    type Error = DeviceError;
+
+    fn frames(&mut self, frame: FrameSize) -> Result<(), DeviceError> {
+        // The rings of the frames before go first: two at once would both receive what arrives.
+        self.remote = None;
+        let priority = if self.real_time { Priority::RealTime(PRIORITY) } else { Priority::Ordinary };
+        let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
+        let directions = self.directions(frame)?;
+        let stop = Arc::clone(&self.stop);
+        let Settings { send_by: send, receive_by: receive, stamps, .. } = self.settings;
+        let by = Methods { send, receive, stamps };
+        let remote = Remote::start(directions.clone(), by, MAX_BURST, placement, stop)?;
+        self.instruments.note(remote.tester()).into_iter().for_each(|limit| self.limit(limit));
+        self.remote = Some(remote);
+        self.probe(&directions)
+    }
+
+    fn sender_pps(&mut self) -> Result<f64, DeviceError> {
+        let report = self.run(WireTrial {
+            load_pps: FLAT_OUT_PPS,
+            duration_s: FLAT_OUT_S,
+            settle_s: self.settings.settle_s,
+            max_burst: MAX_BURST,
+            tagged_at_s: None,
+            burst: None,
+        })?;
+        let rate = |one: &DirectionReport| reached_pps(one.sent, one.intended, one.sending_s, FLAT_OUT_S);
+        Ok(report.directions.iter().map(rate).fold(f64::INFINITY, f64::min))
+    }
+
+    fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Measured, DeviceError> {
+        let report = self.run(WireTrial {
+            load_pps,
+            duration_s,
+            settle_s: self.settings.settle_s,
+            max_burst: MAX_BURST,
+            tagged_at_s: Some(duration_s / 2.0),
+            burst: None,
+        })?;
+        Ok(measured(&report, self.settings.stamps, duration_s, load_pps))
+    }
+
+    fn burst(&mut self, frames: u64) -> Result<Burst, DeviceError> {
+        let report = self.run(WireTrial {
+            load_pps: FLAT_OUT_PPS,
+            duration_s: FLAT_OUT_S,
+            settle_s: self.settings.settle_s,
+            max_burst: MAX_BURST,
+            tagged_at_s: None,
+            burst: Some(frames),
+        })?;
+        let sending_s = report.directions.iter().map(|direction| direction.sending_s).fold(0.0, f64::max);
+        Ok(Burst { complete: report.lost() == 0, burst_pps: frames as f64 / sending_s.max(1e-6) })
+    }
+
+    fn line_bps(&self) -> Option<f64> {
+        let Place::Ports { tx, rx, .. } = &self.place else { return None };
+        super::slower_line_bps(&nic::ask_all().unwrap_or_default(), [tx, rx])
+    }
+
+    fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, DeviceError> {
+        self.accounted(load_pps).map(Some)
+    }
+
+    fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
+        // What is predicted is of frames at a constant rate.
+        if self.settings.pcap.is_some() {
+            return Ok(None);
+        }
+        let router_cpu = self.bed.as_ref().map(|bed| bed.options().router_cpu);
+        // On a CPU that also sends and receives, polls cannot be attributed to the router.
+        let Some(router_cpu) = router_cpu.filter(|cpu| *cpu != self.tester_cpu) else { return Ok(None) };
+        let spec = MeterSpec { cpus: vec![router_cpu as usize], watch: Vec::new() };
+        let load_pps = 0.5 * throughput_pps;
+        let mut answer = None;
+        let metered = cpu::choose(Preference::Only(Method::Ebpf), &spec).and_then(|mut choice| {
+            choice.meter.mark()?;
+            answer = Some(self.trial(COST_S, load_pps));
+            choice.meter.read()
+        });
+        if let Some(trial) = answer {
+            trial?;
+        }
+        let splits = match metered {
+            Ok(splits) => splits,
+            Err(error) => {
+                self.limit(format!("no prediction of the throughput: {error}"));
+                return Ok(None);
+            }
+        };
+        let costs = splits.first().and_then(Costs::of);
+        Ok(costs.map(|costs| Predicted::from_costs(costs, load_pps, self.scheme.clone(), self.backlog)))
+    }
+}
+
+mod held {
+    //! Sets real ports up for a measurement, and restores them afterwards.
+
+    use crate::tester::run::PortStamps;
+    use crate::tester::stamps::{End, Stamps};
+    use netcliff_host::journal::HostLock;
+    use netcliff_host::testbed::kept::{self, KeptOffloads};
+    use netcliff_host::testbed::stamping::StampedPorts;
+    use netcliff_packets::port::{ReceiveBy, SendBy};
+
+    use super::{DeviceError, Place};
+    use crate::settings::Settings;
+
+    /// What is set, or switched off by the kernel, at real ports for the time of a measurement; set back when this is dropped.
+    #[derive(Debug, Default)]
+    pub(super) struct HeldPorts {
+        _stamped: Option<StampedPorts>,
+        _merging: Option<KeptOffloads>,
+    }
+
+    impl HeldPorts {
+        /// Nothing for namespaces, whose ports go with them: what those can stamp is seen when they are opened.
+        pub(super) fn hold(settings: &Settings, place: &Place, lock: &HostLock) -> Result<Self, DeviceError> {
+            let Place::Ports { tx, rx, .. } = place else { return Ok(Self::default()) };
+            let ports = [tx.as_str(), rx.as_str()];
+            // An XDP program costs a port its merging of frames.
+            let by_packet = settings.send_by == SendBy::Packet && settings.receive_by == ReceiveBy::Packet;
+            let merging = (!by_packet).then(|| KeptOffloads::hold(lock, &ports, &kept::MERGING)).transpose()?;
+            Ok(Self { _stamped: stamp(settings, ports, lock)?, _merging: merging })
+        }
+    }
+
+    /// Enables time stamps of every frame, if they are requested and the ports can.
+    fn stamp(settings: &Settings, [tx, rx]: [&str; 2], lock: &HostLock) -> Result<Option<StampedPorts>, DeviceError> {
+        if settings.stamps != Stamps::Hardware {
+            return Ok(None);
+        }
+        let ends = [(tx, End::Near), (rx, End::Far), (rx, End::Near), (tx, End::Far)];
+        for (port, end) in &ends[..if settings.both_ways { 4 } else { 2 }] {
+            PortStamps::of(port).check(settings.stamps, *end)?;
+        }
+        Ok(Some(StampedPorts::hold(lock, &[tx, rx])?))
+    }
+}
+
+mod tuned {
+    //! The router set by the tuning planner.
+
+    use netcliff_core::inspection::Objective;
+    use netcliff_host::testbed::forward::RouterPlan;
+
+    use super::{DeviceError, Kernel};
+
+    impl Kernel {
+        /// Sets the router's interfaces as a plan for `objective` does, sparing the tester's CPU, for as long as the device
+        /// lives. Real ports are not the router's: nothing is set there.
+        ///
+        /// # Errors
+        /// A setting cannot be made; those before it are then set back.
+        pub fn tune(&mut self, objective: Objective) -> Result<Option<RouterPlan>, DeviceError> {
+            Ok(self.bed.as_mut().map(|bed| bed.tune(objective)).transpose()?)
+        }
+
+        /// The tester's CPU.
+        pub fn tester_cpu(&self) -> u32 {
+            self.tester_cpu
+        }
+    }
+}

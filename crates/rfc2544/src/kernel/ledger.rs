@@ -1,0 +1,75 @@
+//! The ledger of a trial: where the frames went that were sent.
+
+use crate::tester::run::{DirectionReport, TrialReport};
+use netcliff_core::ledger::{Ledger, Place as LedgerPlace, TrialLedger};
+use netcliff_host::drops::ledger::{Ends, Spaces};
+use netcliff_packets::port::{Receiving, Sending};
+
+use super::sides::PORTS;
+use super::{DeviceError, Kernel, Place, WireTrial};
+use netcliff_trial::ledger::{self, Way, row};
+
+/// Length of the trial (s): as that of `find`, long enough for every queue on the way to fill.
+const LEDGER_S: f64 = 1.0;
+/// Limit of the ledger of real ports.
+const BETWEEN_PORTS: &str = "what lies between the ports is not seen from here: frames that it lost are unexplained";
+
+impl Kernel {
+    /// Makes a trial at a load (pps, each way) and accounts for all its frames.
+    pub(super) fn accounted(&mut self, load_pps: f64) -> Result<TrialLedger, DeviceError> {
+        let way = self.way();
+        let trial = WireTrial {
+            load_pps,
+            duration_s: LEDGER_S.min(self.settings.trial_s),
+            settle_s: self.settings.settle_s,
+            max_burst: super::MAX_BURST,
+            tagged_at_s: None,
+            burst: None,
+        };
+        let made = ledger::of_trial(&way, |traced| {
+            let report = self.run(trial)?;
+            Ok::<Ends, DeviceError>(self.ends(&report, traced))
+        });
+        let mut ledger: Ledger = made?;
+        if matches!(self.place, Place::Ports { .. }) {
+            ledger.limits.push(BETWEEN_PORTS.to_owned());
+        }
+        Ok(TrialLedger { load_pps, ledger })
+    }
+
+    /// The tester's namespaces as far as its ports, and all of the router's.
+    fn way(&self) -> Way {
+        let last = PORTS.1.saturating_add(self.settings.destination_ports.saturating_sub(1) as u16);
+        let filter = format!("udp dst portrange {}-{last}", PORTS.1);
+        let up_to_tap = |paths| Spaces { paths, up_to_tap: true };
+        let groups = match &self.bed {
+            None => vec![up_to_tap(vec!["/proc/thread-self/ns/net".into()])],
+            Some(bed) => {
+                let tester = (0..bed.sides().len()).map(|side| bed.netns_path(side)).collect();
+                vec![Spaces { paths: vec![bed.router_netns_path()], up_to_tap: false }, up_to_tap(tester)]
+            }
+        };
+        Way { filter, groups }
+    }
+
+    /// What sender and sink know.
+    fn ends(&self, report: &TrialReport, traced: bool) -> Ends {
+        let sum = |count: fn(&DirectionReport) -> u64| report.directions.iter().map(count).sum::<u64>();
+        let tester = self.remote.as_ref().map(|remote| remote.tester());
+        // A program for AF_XDP that finds a ring full drops the packet itself, which is traced.
+        let by_packet = tester.is_none_or(|tester| tester.receiving == Receiving::PacketRing);
+        let missed = if by_packet || !traced { sum(|one| one.missed) } else { 0 };
+        // AF_XDP does not tell its sender.
+        let told = tester.is_some_and(|tester| tester.sending == Sending::PacketRing);
+        Ends {
+            sent: report.sent(),
+            delivered: sum(|one| one.arrived.frames + one.arrived.duplicates + one.arrived.too_old),
+            rows: vec![
+                row(LedgerPlace::Sender, "its send buffer was full", sum(|one| one.kicked.sender_full), "the sender"),
+                row(LedgerPlace::Transport, "not as it was sent", sum(|one| one.arrived.corrupt), "the sink"),
+                row(LedgerPlace::Socket, "its ring was full", missed, "the sink"),
+            ],
+            refused: (!traced && told).then(|| sum(|one| one.kicked.refused)),
+        }
+    }
+}

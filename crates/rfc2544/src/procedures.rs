@@ -1,0 +1,323 @@
+//! RFC 2544's other tests, given a function that makes a trial. Pure.
+//!
+//! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the maximum down to two trials in a row without loss, or to a
+//!   thousandth of it.
+//! - [`back_to_back`]: the longest burst without loss (RFC 9004), repeated, and the buffer time it implies, corrected
+//!   for what the device forwards meanwhile.
+//! - [`latency`]: from samples of repeated trials to RFC 2544's mean and RFC 8219's typical and worst case.
+
+use crate::tester::stamps::{Absent, Stamps};
+use netcliff_core::stream::Spread;
+use serde::{Deserialize, Serialize};
+
+use netcliff_mlrsearch::trial::{Answer, Trial};
+
+/// Frame loss at falling loads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LossCurve {
+    /// Trials by falling load.
+    pub trials: Vec<Trial>,
+    /// Loads the sender did not reach (pps).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub void_pps: Vec<f64>,
+    /// Two trials in a row lost nothing; else the curve ended at the lowest load.
+    pub clean: bool,
+}
+
+impl LossCurve {
+    /// True if no frame of any valid trial was forwarded, or no trial was valid.
+    pub fn nothing_came(&self) -> bool {
+        self.trials.iter().all(|trial| trial.lost >= trial.sent)
+    }
+
+    /// What the curve does not show, a sentence each.
+    pub fn missing(&self) -> Vec<String> {
+        let end = match self {
+            _ if self.clean => None,
+            _ if self.trials.is_empty() => Some("no load was offered whole: nothing is known of the device"),
+            _ if self.nothing_came() => {
+                Some("not one frame came through: does the device forward, and is it addressed (--device-mac)?")
+            }
+            _ => Some("no two trials in a row were without loss, down to a thousandth of the highest load"),
+        };
+        let void = match self.void_pps.len() {
+            0 => None,
+            1 => Some("1 load is void: the sender or the sink did not keep up".to_owned()),
+            loads => Some(format!("{loads} loads are void: the sender or the sink did not keep up")),
+        };
+        end.map(str::to_owned).into_iter().chain(void).map(|why| format!("loss: {why}")).collect()
+    }
+}
+
+/// Lowest load of a curve over its highest.
+const LOWEST_SHARE: f64 = 1e-3;
+
+/// Loads of a curve over its highest: down in steps, then, as RFC 2544 lets them be finer, by halves.
+fn shares(step: f64) -> Vec<f64> {
+    let steps = (1.0 / step).ceil().max(1.0) as u32;
+    let mut shares: Vec<f64> = (0..steps).map(|at| 1.0 - f64::from(at) * step).collect();
+    // Steps that divide the whole end at one of them, but for rounding.
+    shares.retain(|share| *share > step * 1e-6);
+    let last = shares.last().copied().unwrap_or(1.0);
+    shares.extend((1..).map(|halves| last * 0.5_f64.powi(halves)).take_while(|share| *share > LOWEST_SHARE));
+    if last > LOWEST_SHARE * 1.000_001 {
+        shares.push(LOWEST_SHARE);
+    }
+    shares
+}
+
+/// Loads from `max_pps` down in steps of `step` of it (RFC 2544: at most 0.1), below the last by halves, until two trials in a
+/// row lose nothing or a thousandth of `max_pps` is reached. An error of `ask` ends it; the trials before are in the curve.
+pub fn loss_curve<E>(
+    max_pps: f64,
+    step: f64,
+    trial_s: f64,
+    ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>,
+) -> (LossCurve, Option<E>) {
+    let mut curve = LossCurve::default();
+    let mut clean = 0;
+    for share in shares(step) {
+        let load = max_pps * share;
+        match ask(trial_s, load) {
+            Err(error) => return (curve, Some(error)),
+            Ok(Answer::Void { .. }) => curve.void_pps.push(load),
+            Ok(Answer::Valid(trial)) => {
+                clean = if trial.lost == 0 { clean + 1 } else { 0 };
+                curve.trials.push(trial);
+            }
+        }
+        if clean == 2 {
+            curve.clean = true;
+            break;
+        }
+    }
+    (curve, None)
+}
+
+/// RFC 9004's result for one frame size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BackToBack {
+    /// Longest burst without loss of each repeat (frames).
+    pub bursts: Vec<u64>,
+    /// Their mean (frames).
+    pub mean: f64,
+    /// Least and greatest (frames).
+    pub spread: Spread,
+    /// Standard deviation (frames); None below two repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation: Option<f64>,
+    /// Rate of the bursts (pps).
+    pub burst_pps: f64,
+    /// Throughput used for the correction (pps).
+    pub throughput_pps: f64,
+    /// Mean burst over its rate (s): the buffer if nothing was forwarded meanwhile.
+    pub implied_buffer_s: f64,
+    /// What remains of it when the device forwards at its throughput meanwhile (s).
+    pub corrected_buffer_s: f64,
+    /// The throughput used is a lower limit of the device's: the corrected time is an upper one of the buffer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub corrected_at_most: bool,
+    /// Repeats in which even the longest burst allowed was forwarded whole: the result is a lower limit.
+    pub capped: u32,
+}
+
+impl BackToBack {
+    /// The same bursts with the buffer times for the rate at which they were really sent (pps).
+    pub fn at_rate(&mut self, burst_pps: f64) {
+        self.burst_pps = burst_pps;
+        self.implied_buffer_s = self.mean / burst_pps;
+        self.corrected_buffer_s = self.implied_buffer_s * (1.0 - (self.throughput_pps / burst_pps).min(1.0));
+    }
+}
+
+/// Bursts to search among (frames).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bursts {
+    /// Longest tried.
+    pub longest: u64,
+    /// Distance of a burst that lost and one that did not at which a search ends.
+    pub resolution: u64,
+    /// Searches.
+    pub repeats: u32,
+}
+
+/// Searches the longest burst without loss, as often as configured. `ask` sends so many frames back to back and returns whether
+/// all were forwarded. None if no burst passed. An error of `ask` ends it; the repeats before count.
+///
+/// The buffer time is corrected as in RFC 9004, section 6.4: times one minus throughput over burst rate.
+pub fn back_to_back<E>(
+    bursts: Bursts,
+    burst_pps: f64,
+    throughput_pps: f64,
+    mut ask: impl FnMut(u64) -> Result<bool, E>,
+) -> (Option<BackToBack>, Option<E>) {
+    let (mut found, mut ended) = (Vec::new(), None);
+    let mut capped = 0;
+    for _ in 0..bursts.repeats.max(1) {
+        let longest = match longest_burst(bursts, &mut ask) {
+            Ok(longest) => longest,
+            Err(error) => {
+                ended = Some(error);
+                break;
+            }
+        };
+        capped += u32::from(longest == bursts.longest);
+        found.push(longest);
+    }
+    let values: Vec<f64> = found.iter().map(|frames| *frames as f64).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let Some(spread) = Spread::of(values.iter().copied()).filter(|spread| spread.max > 0.0) else {
+        return (None, ended);
+    };
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt());
+    let mut result = BackToBack {
+        bursts: found,
+        mean,
+        spread,
+        deviation,
+        burst_pps,
+        throughput_pps,
+        implied_buffer_s: 0.0,
+        corrected_buffer_s: 0.0,
+        corrected_at_most: false,
+        capped,
+    };
+    result.at_rate(burst_pps);
+    (Some(result), ended)
+}
+
+/// The longest burst that passes, to the resolution below the true one; 0 where none did.
+fn longest_burst<E>(bursts: Bursts, ask: &mut impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
+    let (mut passed, mut failed) = (0, None);
+    let mut next = bursts.longest.min(bursts.resolution.max(1) * 16);
+    loop {
+        if ask(next)? {
+            passed = next;
+        } else {
+            failed = Some(next);
+        }
+        next = match failed {
+            _ if passed >= bursts.longest => return Ok(bursts.longest),
+            None => (passed * 4).min(bursts.longest),
+            Some(failed) if failed - passed <= bursts.resolution.max(1) => return Ok(passed),
+            Some(failed) => passed + (failed - passed) / 2,
+        };
+    }
+}
+
+/// Latency of one repeat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LatencyRepeat {
+    /// The tagged frame's, as RFC 2544 has it (s).
+    pub tagged_s: f64,
+    /// Median over all frames (s): RFC 8219's typical latency.
+    pub p50_s: f64,
+    /// 99.9th percentile over all frames (s): RFC 8219's worst-case latency.
+    pub p999_s: f64,
+    /// How far `tagged_s` may be off by bringing the clocks of both ends together (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty_s: Option<f64>,
+    /// The same tagged frame's from before it was written (s), where `tagged_s` is by stamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application_s: Option<f64>,
+    /// The same by the kernel's stamps (s), where `tagged_s` is by those of hardware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_s: Option<f64>,
+}
+
+impl LatencyRepeat {
+    /// The tagged frame's latency by `wanted` (s), where `clock` is what [`Self::tagged_s`] is by.
+    pub fn tagged_by(&self, wanted: Stamps, clock: Stamps) -> Option<f64> {
+        match wanted {
+            _ if wanted == clock => Some(self.tagged_s),
+            Stamps::Application => self.application_s,
+            Stamps::Kernel => self.kernel_s,
+            Stamps::Hardware => None,
+        }
+    }
+}
+
+/// Latency at a load over repeats.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Latency {
+    /// Load (pps): RFC 2544 asks for the throughput.
+    pub load_pps: f64,
+    /// Length of a repeat (s).
+    pub trial_s: f64,
+    /// The repeats.
+    pub repeats: Vec<LatencyRepeat>,
+    /// Mean of the tagged frames (s), RFC 2544's figure.
+    pub mean_s: f64,
+    /// Typical latency: median over the repeats, with least and greatest (s).
+    pub typical_s: Spread,
+    /// Worst-case latency, likewise (s).
+    pub worst_s: Spread,
+    /// Whose clock the tagged frames' is by. Typical and worst case are by the application's.
+    #[serde(default)]
+    pub clock: Stamps,
+    /// The largest of the repeats (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty_s: Option<f64>,
+    /// Mean of the same tagged frames from before they were written (s): what is above `mean_s` is the tester's share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application_mean_s: Option<f64>,
+    /// Mean of the same tagged frames by the kernel's stamps (s).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_mean_s: Option<f64>,
+    /// Stamps that did not come back, or that could not be used; those repeats are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<Absent>,
+}
+
+impl Latency {
+    /// Mean of the tagged frames by the kernel's stamps (s), requested or beside those of hardware.
+    pub fn by_kernel_s(&self) -> Option<f64> {
+        if self.clock == Stamps::Kernel { Some(self.mean_s) } else { self.kernel_mean_s }
+    }
+
+    /// Stamps that were requested and were not measured; None by the application's clock, which needs none.
+    pub fn absent_stamps(&self) -> Option<u32> {
+        self.absent.map(|all| all.left + all.came + all.clock)
+    }
+
+    /// What the tester itself adds to the latency of a frame (s): from before it is written until the kernel hands it to the
+    /// driver.
+    pub fn tester_share_s(&self) -> Option<f64> {
+        Some(self.application_mean_s? - self.by_kernel_s()?)
+    }
+}
+
+/// The figures of repeats; None without one.
+pub fn latency(load_pps: f64, trial_s: f64, repeats: Vec<LatencyRepeat>) -> Option<Latency> {
+    let mean_s = mean(&repeats, |repeat| Some(repeat.tagged_s))?;
+    let typical_s = Spread::of(repeats.iter().map(|repeat| repeat.p50_s))?;
+    let worst_s = Spread::of(repeats.iter().map(|repeat| repeat.p999_s))?;
+    let uncertainties: Option<Vec<f64>> = repeats.iter().map(|repeat| repeat.uncertainty_s).collect();
+    Some(Latency {
+        load_pps,
+        trial_s,
+        mean_s,
+        typical_s,
+        worst_s,
+        clock: Stamps::Application,
+        uncertainty_s: uncertainties.and_then(Spread::of).map(|spread| spread.max),
+        application_mean_s: mean(&repeats, |repeat| repeat.application_s),
+        kernel_mean_s: mean(&repeats, |repeat| repeat.kernel_s),
+        absent: None,
+        repeats,
+    })
+}
+
+/// None where one of them lacks it, or there is none.
+fn mean(repeats: &[LatencyRepeat], of: impl Fn(&LatencyRepeat) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = repeats.iter().map(of).collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! Settings of `netcliff rfc2544`.
+
+mod frames;
+mod pcap;
+#[cfg(test)]
+mod tests;
+
+use crate::tester::frame::least_bytes;
+use crate::tester::stamps::Stamps;
+use netcliff_core::{Invalid, units};
+use netcliff_packets::port::{ReceiveBy, SendBy};
+use serde::{Deserialize, Serialize};
+
+use super::procedures::Bursts;
+use netcliff_mlrsearch::Goal;
+
+pub use frames::FrameSize;
+pub use pcap::Pcap;
+
+/// Frame sizes that RFC 2544 (9.1) lists for Ethernet (bytes, FCS included).
+pub const STANDARD_BYTES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+/// What a jumbo frame is here (bytes, FCS included): 9000 of IP.
+pub const JUMBO_BYTES: u32 = 9018;
+
+/// Which of RFC 2544's tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tests {
+    /// Throughput (26.1). The others need it, except loss.
+    pub throughput: bool,
+    /// Latency (26.2).
+    pub latency: bool,
+    /// Frame loss rate (26.3).
+    pub loss: bool,
+    /// Back-to-back frames (26.4, RFC 9004).
+    pub back_to_back: bool,
+}
+
+impl Tests {
+    /// Whether throughput has to be found, for itself or for another.
+    pub fn needs_search(self) -> bool {
+        self.throughput || self.latency || self.back_to_back
+    }
+}
+
+/// How throughput is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchBy {
+    /// RFC 2544's bisection: every trial is a full one.
+    Binary,
+    /// MLRsearch with RFC 2544's goal: full trials only for the answer.
+    Mlr,
+    /// MLRsearch with a goal of many short trials of which half may lose, for a host that other work disturbs.
+    MlrTypical,
+}
+
+impl netcliff_core::Choice for SearchBy {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Binary, "binary", "RFC 2544's bisection: every trial is a full one"),
+        (Self::Mlr, "mlr", "MLRsearch (RFC 9971) with RFC 2544's goal: full trials only for the answer"),
+        (
+            Self::MlrTypical,
+            "typical",
+            "MLRsearch with 21 trials a load, of 1 s or --trial, of which half may lose, for a machine that other work disturbs",
+        ),
+    ];
+}
+
+/// Everything that makes a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Settings {
+    /// Which tests.
+    pub tests: Tests,
+    /// Frame sizes, in order; of a capture one entry.
+    pub frames: Vec<FrameSize>,
+    /// Own traffic instead of frames of these sizes at a constant rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcap: Option<Pcap>,
+    /// IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// Both ways at once; loads are per direction.
+    pub both_ways: bool,
+    /// Flows each way, over addresses and ports.
+    pub flows: u32,
+    /// Destination addresses that the flows go to.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub destinations: u32,
+    /// Destination ports that the flows go to.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub destination_ports: u32,
+    /// 802.1Q tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// How frames are sent.
+    #[serde(default)]
+    pub send_by: SendBy,
+    /// How frames are received.
+    #[serde(default)]
+    pub receive_by: ReceiveBy,
+    /// Clock of the latency of tagged frames.
+    #[serde(default, skip_serializing_if = "is_application")]
+    pub stamps: Stamps,
+    /// How throughput is searched.
+    pub search: SearchBy,
+    /// The goals, if they are not the one that `search`, `trial_s`, `loss_ratio` and `width` make; the other tests use
+    /// the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goals: Vec<Goal>,
+    /// Searches of each frame size: round by round over the sizes, so that what drifts hits all alike.
+    #[serde(default = "one")]
+    pub searches: u32,
+    /// Trial duration (s); RFC 2544, section 24: 60; in searches by [`SearchBy::MlrTypical`] a second at most.
+    pub trial_s: f64,
+    /// Frame loss ratio that a trial may have.
+    pub loss_ratio: f64,
+    /// Relative distance of the bounds at which a search ends.
+    pub width: f64,
+    /// Settling time: the longest wait for residual frames after a trial (s); RFC 2544, section 23: 2.
+    pub settle_s: f64,
+    /// Time for the device to restabilize before the next trial (s); RFC 2544, section 23: 5.
+    pub rest_s: f64,
+    /// Highest load tried (pps); None: what the sender reaches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_pps: Option<f64>,
+    /// Step of the loss curve over its highest load.
+    pub loss_step: f64,
+    /// Repeats of the latency test.
+    pub latency_repeats: u32,
+    /// Repeats of the back-to-back test.
+    pub burst_repeats: u32,
+}
+
+impl Default for Settings {
+    /// RFC 2544's throughput test as it is written but for the rest between trials.
+    fn default() -> Self {
+        Self {
+            tests: Tests { throughput: true, latency: false, loss: false, back_to_back: false },
+            frames: STANDARD_BYTES.map(FrameSize::Fixed).to_vec(),
+            pcap: None,
+            ipv6: false,
+            both_ways: false,
+            flows: 1,
+            destinations: 1,
+            destination_ports: 1,
+            vlan: None,
+            send_by: SendBy::default(),
+            receive_by: ReceiveBy::default(),
+            stamps: Stamps::default(),
+            search: SearchBy::Mlr,
+            goals: Vec::new(),
+            searches: one(),
+            trial_s: 60.0,
+            loss_ratio: 0.0,
+            width: 0.005,
+            settle_s: 2.0,
+            rest_s: 0.5,
+            max_pps: None,
+            loss_step: 0.1,
+            latency_repeats: 20,
+            burst_repeats: 50,
+        }
+    }
+}
+
+/// Most goals of a search.
+const MOST_GOALS: usize = 8;
+
+/// Default for records without the key.
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+/// Addresses behind a side of the testbed that are no part of its link's net, some left out.
+const MOST_DESTINATIONS: u32 = 32_000;
+/// From the first one there is room for more.
+const MOST_DESTINATION_PORTS: u32 = 10_000;
+/// Most searches of a frame size: more than any interval needs.
+pub const MOST_SEARCHES: u32 = 1000;
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_application(stamps: &Stamps) -> bool {
+    *stamps == Stamps::Application
+}
+
+impl Settings {
+    /// The longest frame that is sent (bytes, FCS included).
+    pub fn largest_frame_bytes(&self) -> u32 {
+        let sizes = self.frames.iter().flat_map(|frame| frame.sizes());
+        sizes.max().map_or(0, |bytes| bytes as u32)
+    }
+
+    /// Refuses invalid values.
+    ///
+    /// # Errors
+    /// No frame size or one too small for the headers, or a number out of its range.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let bad = |name: &str, value: String, range: &str| Err(Invalid::new(name, value, range));
+        if self.frames.is_empty() {
+            return bad("frames", "empty".to_owned(), "at least one size");
+        }
+        let least = least_bytes(self.ipv6, self.vlan.is_some());
+        if let Some(small) = self.frames.iter().find(|frame| frame.sizes().iter().any(|size| *size < least)) {
+            let range = format!("at least {least}B: the headers and 18 bytes that name each frame");
+            return bad("frame size", small.to_string(), &range);
+        }
+        let twice = |(at, frame): (usize, &FrameSize)| self.frames[..at].contains(frame);
+        if let Some((_, frame)) = self.frames.iter().enumerate().find(|one| twice(*one)) {
+            return bad("frame size", format!("{frame} twice"), "each size once");
+        }
+        if !(1..=65_536).contains(&self.flows) {
+            return bad("flows", self.flows.to_string(), "1 to 65536");
+        }
+        self.check_destinations()?;
+        self.check_searches()?;
+        self.check_goals()?;
+        let (time, share) = (units::print_time_s, units::print_share);
+        let max_pps = self.max_pps.unwrap_or(1.0);
+        let ranges = [
+            ("trial", self.trial_s, time(self.trial_s), 0.01..=86_400.0, "10ms to 86400s"),
+            ("settle", self.settle_s, time(self.settle_s), 0.0..=60.0, "0s to 60s"),
+            ("rest", self.rest_s, time(self.rest_s), 0.0..=600.0, "0s to 600s"),
+            ("width", self.width, share(self.width), 1e-4..=0.5, "0.01% to 50%"),
+            ("loss step", self.loss_step, share(self.loss_step), 0.001..=0.1, "0.1% to 10%, as RFC 2544 has it"),
+            ("loss", self.loss_ratio, share(self.loss_ratio), 0.0..=0.5, "0% to 50%"),
+            ("max", max_pps, units::print_pps(max_pps), 1.0..=1e9, "1pps to 1000Mpps"),
+        ];
+        for (name, value, printed, range, accepted) in ranges {
+            if !range.contains(&value) {
+                return bad(name, printed, accepted);
+            }
+        }
+        if self.stamps != Stamps::Application && !self.tests.latency {
+            let accepted =
+                "application, or together with the latency test: no other takes the latency of tagged frames";
+            return bad("stamps", self.stamps.to_string(), accepted);
+        }
+        if self.latency_repeats == 0 || self.burst_repeats == 0 {
+            return bad("repeats", "0".to_owned(), "at least 1");
+        }
+        Ok(())
+    }
+
+    fn check_destinations(&self) -> Result<(), Invalid> {
+        let (addresses, ports) = (self.destinations, self.destination_ports);
+        if !(1..=MOST_DESTINATIONS).contains(&addresses) {
+            return Err(Invalid::new("destinations", addresses, format!("1 to {MOST_DESTINATIONS}")));
+        }
+        if !(1..=MOST_DESTINATION_PORTS).contains(&ports) {
+            return Err(Invalid::new("destination ports", ports, format!("1 to {MOST_DESTINATION_PORTS}")));
+        }
+        if !self.flows.is_multiple_of(addresses.saturating_mul(ports)) {
+            let accepted = format!("a multiple of {addresses} destinations times {ports} destination ports");
+            return Err(Invalid::new("flows", self.flows, accepted));
+        }
+        Ok(())
+    }
+
+    fn check_searches(&self) -> Result<(), Invalid> {
+        if !(1..=MOST_SEARCHES).contains(&self.searches) {
+            return Err(Invalid::new("searches", self.searches, format!("1 to {MOST_SEARCHES}")));
+        }
+        if self.searches > 1 && !self.tests.needs_search() {
+            return Err(Invalid::new(
+                "searches",
+                self.searches,
+                "only with throughput, latency, back-to-back or all; the loss test searches for nothing",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_goals(&self) -> Result<(), Invalid> {
+        let bad = |value: String, range: &str| Err(Invalid::new("goal", value, range));
+        for (at, goal) in self.goals.iter().enumerate() {
+            goal.check()
+                .map_err(|error| Invalid { parameter: format!("goal {}, {}", at + 1, error.parameter), ..error })?;
+            if self.search == SearchBy::Binary {
+                return bad(
+                    goal.to_string(),
+                    "only with MLRsearch: a bisection has one goal, by --trial, --loss and --width",
+                );
+            }
+            if !self.tests.needs_search() {
+                return bad(goal.to_string(), "only with throughput, latency, back-to-back or all");
+            }
+            if goal.initial_trial_s < 0.01
+                || goal.duration_sum_s > 86_400.0
+                || goal.loss_ratio > 0.5
+                || goal.width < 1e-4
+            {
+                return bad(
+                    goal.to_string(),
+                    "trials of at least 10ms, sum at most 86400s, loss at most 50%, width at least 0.01%",
+                );
+            }
+            if self.goals[..at].contains(goal) {
+                return bad(format!("{goal} twice"), "each goal once");
+            }
+        }
+        if self.goals.len() > MOST_GOALS {
+            return bad(format!("{} of them", self.goals.len()), &format!("{MOST_GOALS} at most"));
+        }
+        Ok(())
+    }
+
+    /// The goals of a search, at least one.
+    pub fn goals(&self) -> Vec<Goal> {
+        if self.goals.is_empty() { vec![self.own_goal()] } else { self.goals.clone() }
+    }
+
+    /// The goal whose throughput the other tests go by.
+    pub fn goal(&self) -> Goal {
+        self.goals.first().copied().unwrap_or_else(|| self.own_goal())
+    }
+
+    fn own_goal(&self) -> Goal {
+        match self.search {
+            SearchBy::Binary | SearchBy::Mlr => Goal::rfc2544(self.trial_s, self.loss_ratio, self.width),
+            SearchBy::MlrTypical => Goal::typical(self.loss_ratio, self.width).with_trials_of(self.trial_s.min(1.0)),
+        }
+    }
+
+    /// Bursts to search among, given what the sender sends in a second.
+    pub fn bursts(&self, burst_pps: f64) -> Bursts {
+        let longest = (burst_pps * BURST_S.min(self.trial_s)).max(64.0) as u64;
+        Bursts { longest, resolution: (longest / 10_000).max(8), repeats: self.burst_repeats }
+    }
+}
+
+/// Length of the longest burst (s); RFC 2544 (26.4) asks for trials of at least 2 s.
+const BURST_S: f64 = 2.0;

@@ -1,0 +1,123 @@
+//! Which frames are sent.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::tester::frame::IMIX;
+use netcliff_core::ParseError;
+use serde::{Deserialize, Serialize};
+
+use super::JUMBO_BYTES;
+
+/// Which frames a test sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(into = "String", try_from = "String")]
+pub enum FrameSize {
+    /// All of one size (bytes, FCS included).
+    Fixed(u32),
+    /// Simple IMIX: 64, 594 and 1518 bytes, 7:4:1.
+    Imix,
+    /// The same with so many bytes instead of 64 (FCS included), which IPv6 or a VLAN tag leave no room for.
+    ImixFrom(u32),
+    /// Those of a capture (`--pcap`).
+    Capture {
+        /// Mean frame, rounded (bytes, FCS included).
+        mean_bytes: u32,
+        /// The longest (bytes, FCS included).
+        longest_bytes: u32,
+    },
+}
+
+impl FrameSize {
+    /// Sizes in the order in which they are sent (bytes, FCS included); of a capture the mean and the longest.
+    pub fn sizes(self) -> Vec<usize> {
+        match self {
+            Self::Fixed(bytes) => vec![bytes as usize],
+            Self::Imix => IMIX.to_vec(),
+            Self::Capture { mean_bytes, longest_bytes } => vec![mean_bytes as usize, longest_bytes as usize],
+            Self::ImixFrom(least) => IMIX.map(|bytes| bytes.max(least as usize)).to_vec(),
+        }
+    }
+
+    /// Mean size (bytes, FCS included).
+    pub fn mean_bytes(self) -> f64 {
+        if let Self::Capture { mean_bytes, .. } = self {
+            return f64::from(mean_bytes);
+        }
+        let sizes = self.sizes();
+        sizes.iter().sum::<usize>() as f64 / sizes.len() as f64
+    }
+
+    /// IMIX whose smallest frames have room for headers of at least so many bytes (FCS included); one size as it is.
+    #[must_use]
+    pub fn with_room_for(self, least: usize) -> Self {
+        match self {
+            Self::Imix if least > IMIX[0] => Self::ImixFrom(least as u32),
+            other => other,
+        }
+    }
+
+    /// Frames a second that a line of so many bit/s carries, preamble and gap included (pps).
+    pub fn line_pps(self, line_bps: f64) -> f64 {
+        line_bps / (8.0 * (self.mean_bytes() + 20.0))
+    }
+}
+
+impl fmt::Display for FrameSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(bytes) => write!(f, "{bytes}B"),
+            Self::Imix => f.write_str("imix"),
+            Self::ImixFrom(least) => write!(f, "imix-{least}"),
+            Self::Capture { mean_bytes, longest_bytes } => write!(f, "pcap-{mean_bytes}-{longest_bytes}"),
+        }
+    }
+}
+
+impl FromStr for FrameSize {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let bad = || {
+            let accepted = "expected bytes with FCS, 64 to 9018, such as \"64\", \"jumbo\" or \"imix\"";
+            ParseError::new("frame size", text, accepted)
+        };
+        match text.trim() {
+            "imix" => Ok(Self::Imix),
+            "jumbo" => Ok(Self::Fixed(JUMBO_BYTES)),
+            capture if capture.starts_with("pcap-") => {
+                let sizes = capture["pcap-".len()..].split_once('-');
+                let sizes = sizes.and_then(|(mean, longest)| Some((mean.parse().ok()?, longest.parse().ok()?)));
+                let (mean_bytes, longest_bytes) = sizes.ok_or_else(bad)?;
+                if !(64..=longest_bytes).contains(&mean_bytes) || longest_bytes > JUMBO_BYTES {
+                    return Err(bad());
+                }
+                Ok(Self::Capture { mean_bytes, longest_bytes })
+            }
+            // As it is printed, up to the next larger frames of the mix.
+            number if number.starts_with("imix-") => match number["imix-".len()..].parse() {
+                Ok(least) if (65..=IMIX[1] as u32).contains(&least) => Ok(Self::ImixFrom(least)),
+                _ => Err(bad()),
+            },
+            number => {
+                let bytes: u32 = number.strip_suffix('B').unwrap_or(number).parse().map_err(|_| bad())?;
+                if (64..=JUMBO_BYTES).contains(&bytes) { Ok(Self::Fixed(bytes)) } else { Err(bad()) }
+            }
+        }
+    }
+}
+
+impl From<FrameSize> for String {
+    fn from(size: FrameSize) -> Self {
+        size.to_string()
+    }
+}
+
+impl TryFrom<String> for FrameSize {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        text.parse()
+    }
+}

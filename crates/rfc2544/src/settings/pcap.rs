@@ -1,0 +1,61 @@
+//! A capture as the traffic of `rfc2544`.
+
+use std::sync::Arc;
+
+use netcliff_core::Capture;
+use netcliff_packets::replay::Replay;
+use serde::{Deserialize, Serialize};
+
+use super::FrameSize;
+use netcliff_find::replayable;
+
+/// A capture whose times, sizes and flows are sent instead of frames of one size at a constant rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pcap {
+    /// The file.
+    pub file: String,
+    /// SHA-256 of the file, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Its packets.
+    pub packets: u64,
+    /// Packets a second as recorded.
+    pub recorded_pps: f64,
+    /// Source ports by which its flows are told apart.
+    pub source_ports: u32,
+    /// How it is sent, in a sentence.
+    pub sent: String,
+    /// What is sent; a report that was stored has none.
+    #[serde(skip)]
+    pub replay: Option<Arc<Replay>>,
+}
+
+impl Pcap {
+    /// Of a capture, its frames at least so long (bytes, FCS included), which the headers and what names each frame need.
+    pub fn of(mut capture: Capture, least_bytes: u32) -> Self {
+        let short = capture.packets.iter().filter(|packet| packet.bytes < least_bytes).count();
+        capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.max(least_bytes));
+        let (capture, mut sent) = replayable(capture);
+        if short > 0 {
+            sent += &format!(", {short} frames lengthened to {least_bytes} bytes, which what names each frame needs");
+        }
+        let replay = Replay::of(&capture);
+        Self {
+            packets: capture.packets.len() as u64,
+            recorded_pps: capture.rate_pps(),
+            source_ports: replay.flows(),
+            sent,
+            replay: Some(Arc::new(replay)),
+            file: capture.file,
+            sha256: capture.sha256,
+        }
+    }
+
+    /// As frames of a test.
+    pub fn frames(&self) -> Option<FrameSize> {
+        let replay = self.replay.as_ref()?;
+        let (mean_bytes, longest_bytes) = (replay.mean_bytes() as u32, replay.longest_bytes() as u32);
+        Some(FrameSize::Capture { mean_bytes, longest_bytes })
+    }
+}

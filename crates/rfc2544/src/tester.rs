@@ -1,0 +1,25 @@
+//! Frames through a forwarding device: sent on schedule at one port, accounted for one by one at the other.
+//!
+//! Start at [`run::Bench`]: one [`run::Trial`] over one or two [`Direction`]s. Sender and sink share a thread, which
+//! reads between sends: on a machine with few CPUs a separate sink would take time from the sender or the device.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes |
+//! | [`neighbours`] | answers ARP requests for the addresses of the ports |
+//! | `order` | the sequence of frames: sizes in turn, or those of a capture |
+//! | [`port`] | AF_PACKET and AF_XDP rings, behind two traits |
+//! | [`account`] | what happened to each frame: lost, duplicated, reordered, corrupted, arrival time |
+//! | [`stamps`] | timestamps that kernel or hardware put on the tagged frame |
+//! | [`run`] | a trial: pacing, the settle time, what makes it void |
+
+pub mod account;
+pub mod frame;
+pub mod neighbours;
+mod order;
+pub mod run;
+pub mod stamps;
+
+pub use frame::{Profile, Sweep};
+pub use netcliff_packets::port::{Receiver, Sender};
+pub use run::{Direction, Trial, TrialReport};

@@ -1,0 +1,103 @@
+//! [`Remote`]: a bench on a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::{Bench, Direction, Methods, Tester, Trial, TrialReport};
+use netcliff_packets::error::WireError;
+use netcliff_packets::thread::Placement;
+
+/// The thread's name in errors.
+const NAME: &str = "sender's and sink's";
+
+/// A command to the bench's thread: a trial, and where to send its result.
+type TrialCommand = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
+
+/// A bench on a thread of its own, with its own placement.
+#[derive(Debug)]
+pub struct Remote {
+    orders: Option<std::sync::mpsc::Sender<TrialCommand>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    tester: Tester,
+}
+
+impl Remote {
+    /// Starts the thread and opens the rings on it. `stop` ends a trial early.
+    ///
+    /// # Errors
+    /// See [`Bench::open`].
+    pub fn start(
+        directions: Vec<Direction>,
+        by: Methods,
+        max_burst: usize,
+        placement: Placement,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, WireError> {
+        Self::of(move || Bench::open(&directions, by, max_burst, &placement), stop)
+    }
+
+    fn of(
+        open: impl FnOnce() -> Result<Bench, WireError> + Send + 'static,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, WireError> {
+        let (orders, inbox) = std::sync::mpsc::channel::<TrialCommand>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let work = move || match open() {
+            Err(error) => drop(ready.send(Err(error))),
+            Ok(mut bench) => {
+                drop(ready.send(Ok(bench.tester().clone())));
+                for (trial, answer) in inbox {
+                    // If nobody waits for the result, it is not needed.
+                    drop(answer.send(bench.run(&trial, &stop)));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("netcliff-forward".into())
+            .spawn(work)
+            .map_err(|e| WireError::system("start the sending thread", e))?;
+        match is_ready.recv() {
+            Ok(Ok(tester)) => Ok(Self { orders: Some(orders), thread: Some(thread), tester }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(died(thread)),
+        }
+    }
+
+    /// The methods of sending, receiving and stamping in use.
+    pub fn tester(&self) -> &Tester {
+        &self.tester
+    }
+
+    /// Runs a trial and waits for its end.
+    ///
+    /// # Errors
+    /// See [`Bench::run`]; or the thread died.
+    pub fn run(&mut self, trial: Trial) -> Result<TrialReport, WireError> {
+        let (answer, answered) = std::sync::mpsc::channel();
+        let asked = self.orders.as_ref().is_some_and(|orders| orders.send((trial, answer)).is_ok());
+        match answered.recv() {
+            Ok(report) if asked => report,
+            _ => Err(self.thread.take().map_or_else(|| WireError::died(NAME, &"it had ended"), died)),
+        }
+    }
+}
+
+fn died(thread: std::thread::JoinHandle<()>) -> WireError {
+    match thread.join() {
+        Err(panic) => WireError::died(NAME, panic.as_ref()),
+        Ok(()) => WireError::died(NAME, &"it ended before its time"),
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported to the caller of the trial.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Timestamps that kernel or hardware put on a trial's tagged frame (RFC 2544 26.2).
+//!
+//! The tagged frame is sent through a packet socket of its own, which reports when the frame left (`SO_TIMESTAMPING`,
+//! the socket's error queue). Another packet socket, whose filter passes only that frame, reports when it arrived. All
+//! other frames take the usual path, so a trial costs no more than the kernel's clock reads at each interface.
+//!
+//! | clock | from | to |
+//! | --- | --- | --- |
+//! | [`Stamps::Application`] | before the frame is written | the kernel's stamp at the sink |
+//! | [`Stamps::Kernel`] | the driver's hand-over to the device | the kernel's stamp at the sink |
+//! | [`Stamps::Hardware`] | the device's own time of sending | the device's own time of arrival |
+
+mod lane;
+#[cfg_attr(not(target_os = "linux"), path = "../not_linux/stamps.rs")]
+mod socket;
+
+pub(super) use lane::Tags;
+pub(super) use socket::{Tagger, Tap};
+
+use netcliff_host::nic::ethtool::TimeStamps;
+pub use netcliff_packets::clock::Stamps;
+use serde::{Deserialize, Serialize};
+
+use super::run::PortStamps;
+use netcliff_packets::error::WireError;
+
+/// Whether a port stamps frames that leave or frames that arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The near end: stamps frames that leave.
+    Near,
+    /// The far end: stamps frames that arrive.
+    Far,
+}
+
+impl PortStamps {
+    /// Checks whether the port offers these timestamps.
+    ///
+    /// # Errors
+    /// The port does not offer them, or the kernel does not report; with the timestamps that it offers.
+    pub fn check(&self, stamps: Stamps, end: End) -> Result<(), WireError> {
+        let can = |offered: TimeStamps| match (stamps, end) {
+            (Stamps::Application, _) => true,
+            (Stamps::Kernel, End::Near) => offered.software_transmit,
+            (Stamps::Kernel, End::Far) => offered.software_receive,
+            (Stamps::Hardware, End::Near) => offered.hardware_transmit && offered.clock.is_some(),
+            (Stamps::Hardware, End::Far) => {
+                offered.hardware_receive && offered.hardware_receive_all && offered.clock.is_some()
+            }
+        };
+        if stamps == Stamps::Application || self.offered.is_some_and(can) {
+            return Ok(());
+        }
+        let has =
+            |kernel: TimeStamps| stamps == Stamps::Hardware && kernel.software_transmit && kernel.software_receive;
+        Err(WireError::NoStamps {
+            interface: self.interface.clone(),
+            stamps,
+            what: if end == End::Near { "leaves" } else { "arrives" },
+            offered: self.offered.map_or_else(|| "the kernel does not say what".to_owned(), |all| all.to_string()),
+            instead: if self.offered.is_some_and(has) { "kernel or application" } else { "application" },
+        })
+    }
+}
+
+/// Latencies of a trial's tagged frame, which arrived. `None` if a timestamp is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stamped {
+    /// Latency from just before the frame was written (s).
+    pub application_s: Option<f64>,
+    /// Latency by the kernel's timestamps (s).
+    pub kernel_s: Option<f64>,
+    /// Latency by the devices' timestamps (s).
+    pub hardware_s: Option<f64>,
+    /// Uncertainty of `hardware_s` from relating the clocks of two devices (s); 0 if both ports share a clock.
+    pub uncertainty_s: Option<f64>,
+    /// Timestamps that were requested and are missing.
+    pub absent: Absent,
+}
+
+impl Stamped {
+    /// The latency by the requested clock (s).
+    pub fn by(&self, stamps: Stamps) -> Option<f64> {
+        match stamps {
+            Stamps::Application => self.application_s,
+            Stamps::Kernel => self.kernel_s,
+            Stamps::Hardware => self.hardware_s,
+        }
+    }
+}
+
+/// Counts of tagged frames whose requested timestamps cannot be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Absent {
+    /// Frames without a timestamp of departure.
+    pub left: u32,
+    /// Frames without a timestamp of arrival.
+    pub came: u32,
+    /// Frames whose timestamps come from clocks that could not be related.
+    pub clock: u32,
+}
+
+impl Absent {
+    /// Adds the counts of another frame.
+    pub fn add(&mut self, other: Self) {
+        self.left += other.left;
+        self.came += other.came;
+        self.clock += other.clock;
+    }
+}
+
+#[cfg(test)]
+mod tests;

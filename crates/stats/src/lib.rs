@@ -1,0 +1,146 @@
+//! Means with Student intervals, and least squares: the small statistics that measurements need.
+
+use netcliff_core::Figure;
+use netcliff_core::math::two_sided_t;
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+pub mod chance;
+pub mod contrast;
+mod least_squares;
+pub mod quantile;
+
+pub use least_squares::{Fit, Line, fit_non_negative, fit_non_negative_robust, least_squares};
+
+/// Confidence of every interval that measurements carry.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Two-sided Student quantile for `degrees` of freedom at [`CONFIDENCE`].
+pub fn student(degrees: usize) -> f64 {
+    student_at(degrees, CONFIDENCE)
+}
+
+/// Two-sided Student quantile for `degrees` of freedom at `confidence`.
+pub fn student_at(degrees: usize, confidence: f64) -> f64 {
+    two_sided_t(confidence, degrees)
+}
+
+/// The mean of repeats with its Student interval at [`CONFIDENCE`]; a single value has none. None for no values.
+pub fn mean(values: &[f64]) -> Option<Figure> {
+    mean_at(values, CONFIDENCE)
+}
+
+/// The mean of repeats with its Student interval at `confidence`; a single value has none. None for no values.
+pub fn mean_at(values: &[f64], confidence: f64) -> Option<Figure> {
+    let n = values.len();
+    let mean = values.iter().sum::<f64>() / n as f64;
+    match n {
+        0 => None,
+        1 => Some(Figure::exact(mean)),
+        _ => {
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+            Some(Figure::sampled(mean, student_at(n - 1, confidence) * (variance / n as f64).sqrt(), confidence))
+        }
+    }
+}
+
+/// The median of repeats with the interval of order statistics that covers it at least at [`CONFIDENCE`], or,
+/// with too few repeats for that (fewer than 6), the whole range with the confidence the range really has.
+pub fn median(values: &[f64]) -> Option<Figure> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let middle = middle(&sorted)?;
+    if n == 1 {
+        return Some(Figure::exact(middle));
+    }
+    let (inward, coverage) = inward(n);
+    Some(Figure::between(middle, sorted[inward], sorted[n - 1 - inward], coverage))
+}
+
+/// The value that the share `share` (above 0, below 1) of the values lies below, with the interval of order statistics that covers that
+/// quantile of their distribution at least at [`CONFIDENCE`], or, where there are too few values for that, with one that ends at the
+/// smallest or largest and the confidence it really has. None for no values.
+pub fn quantile_at(values: &[f64], share: f64) -> Option<Figure> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    if n < 2 {
+        return sorted.first().map(|value| Figure::exact(*value));
+    }
+    let below = Binomial::new(share, n as u64).ok()?;
+    let outside = (1.0 - CONFIDENCE) / 2.0;
+    // The l-th of the sorted values is no more than the quantile where l or more of them are: those outside have half the error each.
+    let few = (0..n as u64).take_while(|few| below.cdf(*few) <= outside).count();
+    let many = (1..=n as u64).rev().take_while(|many| below.sf(many - 1) <= outside).count();
+    let (low_at, high_at) = (few.max(1) - 1, n - many.max(1));
+    let coverage = below.cdf(high_at as u64) - below.cdf(low_at as u64);
+    let middle = if share == 0.5 { middle(&sorted)? } else { sorted[((share * n as f64) as usize).min(n - 1)] };
+    Some(Figure::between(middle, sorted[low_at], sorted[high_at], coverage.max(0.0)))
+}
+
+/// The middle of sorted values; None for none.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    let n = sorted.len();
+    (n > 0).then(|| if n % 2 == 1 { sorted[n / 2] } else { (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0 })
+}
+
+/// How many of `n` sorted values lie outside the interval of order statistics on each side, and the confidence at which it covers the
+/// median: at least [`CONFIDENCE`] where `n` is 6 or more.
+fn inward(n: usize) -> (usize, f64) {
+    // Coverage of (x_(k+1), x_(n-k)) is 1 - 2 P(Binomial(n, 1/2) <= k).
+    let half_to_n = 0.5f64.powi(n as i32);
+    let (mut tail, mut choose, mut inward, mut coverage) = (half_to_n, 1.0, 0usize, 1.0 - 2.0 * half_to_n);
+    while inward + 1 < n / 2 {
+        choose *= (n - inward) as f64 / (inward + 1) as f64;
+        let next = tail + choose * half_to_n;
+        if 1.0 - 2.0 * next < CONFIDENCE {
+            break;
+        }
+        (tail, inward) = (next, inward + 1);
+        coverage = 1.0 - 2.0 * tail;
+    }
+    (inward, coverage)
+}
+
+/// Summary of several bracketings of one value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bracketed {
+    /// Median of the middles (by ratio); None where half of the bracketings are open on one side.
+    pub value: Option<f64>,
+    /// Lower end of the interval; None: open.
+    pub low: Option<f64>,
+    /// Upper end; None: open.
+    pub high: Option<f64>,
+    /// Confidence of the interval; 0 for a single bracketing, whose interval is the bracketing itself.
+    pub confidence: f64,
+}
+
+/// The interval of order statistics over bracketings (lower, upper; None: open, both above 0) of one value: from the lower ends up to the
+/// upper ones. Where each end is on its side of the value with probability 1/2 or more, independently of the other bracketings', the
+/// interval covers the value at least at its confidence. None for no bracketing.
+pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
+    let n = brackets.len();
+    let sorted = |mut ends: Vec<f64>| {
+        ends.sort_by(f64::total_cmp);
+        ends
+    };
+    let lower = sorted(brackets.iter().map(|(lower, _)| lower.unwrap_or(0.0)).collect());
+    let upper = sorted(brackets.iter().map(|(_, upper)| upper.unwrap_or(f64::INFINITY)).collect());
+    let both = |(lower, upper): &(Option<f64>, Option<f64>)| match (lower, upper) {
+        (Some(lower), Some(upper)) => (lower * upper).sqrt(),
+        (_, None) => f64::INFINITY,
+        (None, Some(_)) => 0.0,
+    };
+    let value = middle(&sorted(brackets.iter().map(both).collect()))?;
+    let known = |end: f64| (end > 0.0 && end.is_finite()).then_some(end);
+    let (inward, coverage) = if n == 1 { (0, 0.0) } else { inward(n) };
+    Some(Bracketed {
+        value: known(value),
+        low: known(lower[inward]),
+        high: known(upper[n - 1 - inward]),
+        confidence: coverage,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Sends a file by sendfile(2), from the page cache or (after dropping it from the cache) from the disk.
+
+#[cfg_attr(not(target_os = "linux"), path = "../not_linux/cache.rs")]
+mod cache;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::sys::sendfile::sendfile;
+use nix::sys::statfs::{FsType, HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs, statfs};
+
+use super::end::DataPath;
+use super::path::block;
+use netcliff_packets::error::WireError;
+
+/// Magic number of ramfs (include/uapi/linux/magic.h).
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+/// The directory for temporary files that survive a restart (FHS 3.0, 5.15), hence on a disk.
+const ON_DISK: &str = "/var/tmp";
+/// Share of a file that may be in the page cache after it was dropped, e.g. by readahead for another reader.
+const MOST_CACHED: f64 = 0.1;
+
+pub(super) struct SendFile<'a> {
+    channel: BorrowedFd<'a>,
+    file: File,
+    name: PathBuf,
+    file_bytes: u64,
+    at: u64,
+    cold: bool,
+    block_bytes: usize,
+}
+
+impl<'a> SendFile<'a> {
+    pub(super) fn open(
+        channel: BorrowedFd<'a>,
+        path: &Path,
+        cold: bool,
+        block_bytes: usize,
+    ) -> Result<Self, WireError> {
+        let failed = |e| WireError::system(format!("read {}", path.display()), e);
+        let file = File::open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if !about.is_file() || about.len() == 0 {
+            return Err(WireError::setting("file", path.display(), "a regular file that is not empty"));
+        }
+        Self::ready(Self { channel, file, name: path.to_owned(), file_bytes: about.len(), at: 0, cold, block_bytes })
+    }
+
+    /// Sends an unnamed file in a directory for temporary files.
+    pub(super) fn own(channel: BorrowedFd<'a>, bytes: u64, cold: bool, block_bytes: usize) -> Result<Self, WireError> {
+        if bytes == 0 {
+            return Err(WireError::setting("file size", bytes, "at least 1 byte"));
+        }
+        let (file, name) = own_file(bytes, &directory(std::env::temp_dir(), cold))?;
+        Self::ready(Self { channel, file, name, file_bytes: bytes, at: 0, cold, block_bytes })
+    }
+
+    /// Drops the file from the page cache, if it is to be read from the disk.
+    fn ready(self) -> Result<Self, WireError> {
+        if self.cold {
+            let failed = |e| WireError::system(format!("drop {} from the page cache", self.name.display()), e);
+            // Only data on the disk can be dropped from the cache.
+            self.file.sync_data().map_err(failed)?;
+            self.rewind_cache().map_err(failed)?;
+            if lies_in_memory(&self.file).map_err(failed)? || cache::share(&self.file) > MOST_CACHED {
+                let accepted =
+                    "a file on a disk that nothing else holds in memory (tmpfs is memory), or warm: without --cold";
+                return Err(WireError::setting("file to be read cold", self.name.display(), accepted));
+            }
+        }
+        Ok(self)
+    }
+
+    fn rewind_cache(&self) -> io::Result<()> {
+        if self.cold {
+            posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the file system has no disk: dropping the page cache would lose the data, so the kernel does not drop it.
+fn lies_in_memory(file: &File) -> io::Result<bool> {
+    Ok(is_memory(fstatfs(file)?.filesystem_type()))
+}
+
+fn is_memory(kind: FsType) -> bool {
+    [TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&kind)
+}
+
+/// Directory for an own file: `temporary`, unless the file is to be read cold and `temporary` is in memory (as /tmp is
+/// by default since Debian 13).
+fn directory(temporary: PathBuf, cold: bool) -> PathBuf {
+    let in_memory = || statfs(&temporary).is_ok_and(|about| is_memory(about.filesystem_type()));
+    if cold && in_memory() { PathBuf::from(ON_DISK) } else { temporary }
+}
+
+/// Makes an unnamed file of `bytes` bytes in `directory`, which disappears when it is closed. Returns also the name it
+/// had.
+fn own_file(bytes: u64, directory: &Path) -> Result<(File, PathBuf), WireError> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let path = directory.join(format!("netcliff-{}-{number}", std::process::id()));
+    let failed = |e| WireError::system(format!("write a temporary file of {bytes} bytes, {}", path.display()), e);
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    std::fs::remove_file(&path).map_err(failed)?;
+    let piece = block(usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 20));
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(piece.len() as u64) as usize;
+        file.write_all(&piece[..now]).map_err(failed)?;
+        left -= now as u64;
+    }
+    Ok((file, path))
+}
+
+impl DataPath for SendFile<'_> {
+    fn step(&mut self) -> io::Result<(usize, u64)> {
+        let wanted = (self.file_bytes - self.at).min(self.block_bytes as u64) as usize;
+        let mut offset = self.at as libc::off_t;
+        let sent = sendfile(self.channel, &self.file, Some(&mut offset), wanted)?;
+        if sent == 0 {
+            return Err(io::Error::other(format!(
+                "{} ended at {} of {} bytes: it shrank while it was sent",
+                self.name.display(),
+                self.at,
+                self.file_bytes
+            )));
+        }
+        self.at += sent as u64;
+        if self.at >= self.file_bytes {
+            self.at = 0;
+            self.rewind_cache()?;
+        }
+        Ok((sent, 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_cold_is_on_a_disk() {
+        let memory = PathBuf::from("/dev/shm");
+        if !statfs(&memory).is_ok_and(|about| is_memory(about.filesystem_type())) {
+            return netcliff_testkit::skip(netcliff_testkit::Need::Tmpfs, "no tmpfs at /dev/shm");
+        }
+        assert_eq!(directory(memory.clone(), true), Path::new(ON_DISK));
+        assert_eq!(directory(memory.clone(), false), memory);
+        assert_eq!(directory(PathBuf::from("/proc"), true), Path::new("/proc"));
+    }
+}

@@ -1,0 +1,242 @@
+//! `netcliff run` of real transfers: the configurations of a design, repeated in random order, and what each setting
+//! does.
+//!
+//! [`run`] goes through the `rounds`; `device` brings both ends to a configuration's settings (the testbed's `link`, or two
+//! `hosts`); [`effects`] turns the repeats into the effect of each factor. The transfers themselves are [`crate::stream`]'s.
+
+mod device;
+pub mod effects;
+mod hosts;
+mod link;
+mod named;
+mod place;
+mod report;
+mod rounds;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use netcliff_core::experiment::{Factor, FileError, Setting, TransferMeasure, Transfers};
+use netcliff_core::stream::StreamSample;
+use netcliff_core::{Fingerprint, Provenance};
+use netcliff_host::device::DeviceError;
+use netcliff_packets::WireError;
+use netcliff_packets::error::ControlError;
+
+use device::Device;
+use named::{check_name, impossible};
+use netcliff_host::fingerprint::changed_meanwhile;
+use netcliff_trial::repeats;
+use netcliff_trial::rig::RigError;
+use report::Found;
+use rounds::{Times, rounds};
+
+pub use place::Place;
+pub use report::{Effect, FactorLevels, TransferReport, TransferRow};
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum TransfersError {
+    /// An invalid value in the file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// An unknown name of a setting's value.
+    #[error("{key} = \"{value}\": {accepted}")]
+    Name {
+        /// Which setting.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What is accepted.
+        accepted: String,
+    },
+    /// The testbed cannot be made or used.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// This host's device cannot be changed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The far host's cannot.
+    #[error(transparent)]
+    Far(#[from] ControlError),
+    /// Nothing at all could be measured.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The device takes none of the settings, so that nothing is left to vary.
+    #[error("nothing to vary is left: {0}")]
+    NothingLeft(String),
+}
+
+/// One configuration under way.
+struct Config {
+    /// A level a factor.
+    levels: Vec<usize>,
+    settings: Vec<Setting>,
+    samples: Vec<StreamSample>,
+    ended: Option<String>,
+}
+
+impl Config {
+    /// A figure of each repeat that has it.
+    fn values(&self, measure: TransferMeasure) -> Vec<f64> {
+        report::values(&self.samples, measure, self.carries_bps())
+    }
+
+    /// Payload that its link can carry (bit/s), where its rate is limited.
+    fn carries_bps(&self) -> Option<f64> {
+        report::carries_bps(self)
+    }
+
+    /// True where it takes part in a round (from 0): it has had one repeat a round, more where a run before made them.
+    fn wants(&self, times: &Times, round: u32) -> bool {
+        let made = self.samples.len() as u32;
+        made <= round && self.ended.is_none() && times.repeats.wants(made, repeats::half_width(&self.values(times.y)))
+    }
+}
+
+/// Runs the experiment that was read from `path` with this `text`; `watch` receives the progress. A stop keeps what was
+/// measured.
+///
+/// # Errors
+/// A value is invalid, the testbed fails, or nothing could be measured.
+pub fn run(
+    experiment: &Transfers,
+    (path, text): (&str, &str),
+    place: &mut Place<'_>,
+    provenance: &Provenance,
+    watch: &mut dyn Watch,
+) -> Result<TransferReport, TransfersError> {
+    let misplaced = |bad| FileError::misplaced(path, text, &bad);
+    let fixed = experiment.fixed().map_err(misplaced)?;
+    let factors = experiment.factors().map_err(misplaced)?;
+    factors.iter().flat_map(|factor| &factor.levels).chain(&fixed).try_for_each(check_name)?;
+    let (fingerprints, limits) = (place.fingerprints(), place.limits());
+    let mut device = Device::of(place)?;
+    let mut not_had: Vec<String> = fingerprints.not_had.clone().into_iter().collect();
+    let fixed = device.kept(fixed, &mut not_had);
+    let factors = device.kept_factors(factors, &mut not_had);
+    if factors.is_empty() {
+        return Err(TransfersError::NothingLeft(not_had.join("; ")));
+    }
+    let mut configs = configurations(experiment, &factors, &fixed, misplaced)?;
+    let unable = |config: &Config| {
+        let alone = config.settings.iter().find_map(|setting| place.refuses(setting));
+        alone.map(str::to_owned).or_else(|| impossible(config)).or_else(|| device.impossible(&config.settings))
+    };
+    configs.retain(|config| match unable(config) {
+        Some(why) => {
+            if !not_had.contains(&why) {
+                not_had.push(why);
+            }
+            false
+        }
+        None => true,
+    });
+    if configs.is_empty() {
+        return Err(TransfersError::NothingLeft(not_had.join("; ")));
+    }
+    let times = Times {
+        repeats: experiment.repeats().map_err(misplaced)?,
+        y: experiment.figure.y,
+        time_s: experiment.time_s().map_err(misplaced)?,
+        warmup_s: experiment.warmup_s().map_err(misplaced)?,
+    };
+    if experiment.figure.y == TransferMeasure::LinkShare && configs.iter().all(|config| config.carries_bps().is_none())
+    {
+        return Err(TransfersError::NothingLeft(format!("link_share needs a link rate; {}", not_had.join("; "))));
+    }
+    let mut warnings: BTreeSet<String> = device.left_over().into_iter().collect();
+    if let Some(before) = watch.resumed() {
+        before.rows.into_iter().for_each(|row| take_up(&mut configs, &factors, row));
+        warnings.extend(before.warnings);
+        warnings.extend(changed_meanwhile(&before.fingerprint, &fingerprints.near));
+    }
+    let congestion = None;
+    let mut found = Found {
+        experiment,
+        repeats: times.repeats,
+        factors,
+        fixed,
+        configs,
+        congestion,
+        not_had,
+        limits,
+        warnings,
+        fingerprints,
+    };
+    let first_error = rounds(&mut found, &mut device, place, &times, provenance, watch);
+    if let (Some(error), true) = (first_error, found.configs.iter().all(|config| config.samples.is_empty())) {
+        return Err(error);
+    }
+    match device.restore(place) {
+        Ok(told) => found.warnings.extend(told),
+        // Of a device that went away: what was measured until then is kept, and says that it did.
+        Err(error) if found.configs.iter().any(|config| config.ended.is_some()) => {
+            found.warnings.insert(error.to_string());
+        }
+        Err(error) => return Err(error),
+    }
+    found.not_had.extend(device.notes());
+    Ok(found.report(place, provenance))
+}
+
+/// Observer of a run.
+pub trait Watch {
+    /// The current stage, a sentence.
+    fn said(&mut self, stage: &str);
+
+    /// Gets the results so far after each round, so that they can be kept.
+    fn had(&mut self, _so_far: &TransferReport) {}
+
+    /// The results of the run that is continued; None: it is a new one.
+    fn resumed(&mut self) -> Option<TransferReport> {
+        None
+    }
+}
+
+/// Identifies an experiment with what the user changed of it, by its text, and where it is made: a run with the same
+/// identifier can be continued.
+pub fn identifier(experiment: &Transfers, text: &str, place: &str) -> String {
+    let changed = format!("{:?} {:?} {:?}", experiment.repeats, experiment.precision, experiment.max_repeats);
+    let facts = [
+        ("file", text),
+        ("place", place),
+        ("repeats", &changed),
+        ("seed", &experiment.seed.to_string()),
+        ("time", &experiment.time),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ];
+    let facts = facts.map(|(name, fact)| (name.to_owned(), fact.to_owned())).into_iter().collect();
+    Fingerprint { facts }.id()
+}
+
+/// Gives a configuration the repeats it has already.
+fn take_up(configs: &mut [Config], factors: &[Factor], row: TransferRow) {
+    let is_it = |config: &&mut Config| {
+        let levels = config.levels.iter().zip(factors).map(|(at, factor)| factor.levels[*at].to_string());
+        levels.eq(row.levels.iter().cloned())
+    };
+    if let Some(config) = configs.iter_mut().find(is_it) {
+        // What ended it may not end it now.
+        config.samples = row.samples;
+    }
+}
+
+fn configurations(
+    experiment: &Transfers,
+    factors: &[Factor],
+    fixed: &[Setting],
+    misplaced: impl Fn(netcliff_core::experiment::BadValue) -> FileError,
+) -> Result<Vec<Config>, TransfersError> {
+    let levels: Vec<usize> = factors.iter().map(|factor| factor.levels.len()).collect();
+    let designed = experiment.design.configurations(&levels);
+    let designed =
+        designed.map_err(|message| misplaced(netcliff_core::experiment::BadValue::at("", "design", message)))?;
+    let config = |levels: Vec<usize>| {
+        let varied = levels.iter().zip(factors).map(|(level, factor)| factor.levels[*level].clone());
+        let settings = fixed.iter().cloned().chain(varied).collect();
+        Config { levels, settings, samples: Vec::new(), ended: None }
+    };
+    Ok(designed.into_iter().map(config).collect())
+}

@@ -1,0 +1,156 @@
+//! The two ends of the testbed's link, brought to the settings of a configuration and back; elsewhere nothing is changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use netcliff_core::experiment::{Feature, Key, Setting};
+use netcliff_host::testbed::netns::{IPV6_MIN_MTU, Side, Testbed};
+
+use super::place::Place;
+use netcliff_trial::rig::RigError;
+
+const SIDES: [Side; 2] = [Side::Sender, Side::HostUnderTest];
+/// MTU where the experiment says nothing (bytes).
+pub(super) const MTU_BYTES: u32 = 1500;
+
+/// What the link is set to.
+pub struct Link<'a> {
+    testbed: Option<&'a Testbed>,
+    /// Why nothing can be set, where there is no testbed.
+    unchanged: &'static str,
+    /// Offloads as they were found, by side and the kernel's name.
+    found: [BTreeMap<String, bool>; 2],
+    mtu_bytes: u32,
+    rate_bps: Option<f64>,
+    shared: bool,
+    found_mtu_bytes: u32,
+    /// Requested offloads that did not take effect, as the kernel decides between them.
+    overruled: BTreeSet<String>,
+}
+
+impl<'a> Link<'a> {
+    /// The rig's link, with the MTU that holds where an experiment says nothing.
+    pub fn of(place: &Place<'a>) -> Result<Self, RigError> {
+        let testbed = place.testbed();
+        let features =
+            |side| testbed.map_or(Ok(BTreeMap::new()), |testbed| testbed.features(side)).map_err(RigError::from);
+        let found_mtu_bytes = testbed.map_or(MTU_BYTES, |testbed| testbed.options().mtu_bytes);
+        Ok(Self {
+            testbed,
+            unchanged: place.unchanged(),
+            found: [features(Side::Sender)?, features(Side::HostUnderTest)?],
+            mtu_bytes: found_mtu_bytes,
+            rate_bps: None,
+            shared: false,
+            found_mtu_bytes,
+            overruled: BTreeSet::new(),
+        })
+    }
+
+    /// Why a setting is not available here; None where it is.
+    pub fn refusal(&self, setting: &Setting) -> Option<String> {
+        let key = setting.key();
+        if self.testbed.is_none() {
+            return Some(format!("{key}: {}", self.unchanged));
+        }
+        match setting {
+            Setting::Feature(feature, _)
+                if self.names(*feature, 0).is_empty() || self.names(*feature, 1).is_empty() =>
+            {
+                Some(format!("{key}: veth does not have it"))
+            }
+            Setting::Mtu(mtu) if *mtu < IPV6_MIN_MTU && self.testbed.is_some_and(|testbed| testbed.options().ipv6) => {
+                Some(format!(
+                    "{key} {mtu}: IPv6 needs {IPV6_MIN_MTU} at least, and below it the kernel takes it off the device"
+                ))
+            }
+            Setting::Coalesce(..) => Some(format!("{key}: a veth raises no interrupts that could be delayed")),
+            _ => None,
+        }
+    }
+
+    fn names(&self, feature: Feature, side: usize) -> Vec<&'static str> {
+        feature.kernel_names().iter().copied().filter(|name| self.found[side].contains_key(*name)).collect()
+    }
+
+    /// Brings both ends to a configuration; what it does not name is as it was found, the MTU 1500.
+    pub fn bring_to(&mut self, settings: &[Setting]) -> Result<(), RigError> {
+        let Some(testbed) = self.testbed else { return Ok(()) };
+        let mtu_bytes = settings.iter().find_map(|s| if let Setting::Mtu(mtu) = s { Some(*mtu) } else { None });
+        self.set_mtu(testbed, mtu_bytes.unwrap_or(MTU_BYTES))?;
+        let asked: BTreeMap<Feature, bool> = settings
+            .iter()
+            .filter_map(|s| if let Setting::Feature(f, on) = s { Some((*f, *on)) } else { None })
+            .collect();
+        for (at, side) in SIDES.into_iter().enumerate() {
+            self.set_features(testbed, at, side, &asked)?;
+        }
+        let rate = settings.iter().find_map(|s| if let Setting::Rate(bps) = s { Some(*bps) } else { None }).flatten();
+        self.set_rate(testbed, rate, settings.contains(&Setting::HalfDuplex(true)))
+    }
+
+    fn set_mtu(&mut self, testbed: &Testbed, mtu_bytes: u32) -> Result<(), RigError> {
+        if mtu_bytes != self.mtu_bytes {
+            for side in SIDES {
+                testbed.set_mtu(side, mtu_bytes)?;
+            }
+            self.mtu_bytes = mtu_bytes;
+        }
+        Ok(())
+    }
+
+    /// The offloads of one end: those requested, all others as they were found.
+    fn set_features(
+        &mut self,
+        testbed: &Testbed,
+        at: usize,
+        side: Side,
+        asked: &BTreeMap<Feature, bool>,
+    ) -> Result<(), RigError> {
+        let mut wanted = Vec::new();
+        for key in Key::ALL {
+            let Key::Feature(feature) = key else { continue };
+            for name in self.names(feature, at) {
+                let found = self.found[at].get(name).copied().unwrap_or_default();
+                wanted.push((name, asked.get(&feature).copied().unwrap_or(found)));
+            }
+        }
+        let other = testbed.set_features(side, &wanted)?;
+        for (feature, on) in asked {
+            if let Some(name) = self.names(*feature, at).iter().find(|name| other.contains_key(**name)) {
+                let (key, state) = (Key::Feature(*feature), if *on { "on" } else { "off" });
+                let why = format!(
+                    "{key} {state} did not come to be in every configuration: the kernel ties {name} to others"
+                );
+                self.overruled.insert(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Each end's own bucket, or one for both; made anew each time, since it depends on the MTU.
+    fn set_rate(&mut self, testbed: &Testbed, bps: Option<f64>, half_duplex: bool) -> Result<(), RigError> {
+        if self.rate_bps.is_some() {
+            if self.shared {
+                testbed.share_rate(None)?;
+            } else {
+                SIDES.into_iter().try_for_each(|side| testbed.limit_rate(side, None))?;
+            }
+        }
+        (self.rate_bps, self.shared) = (bps, half_duplex);
+        match bps {
+            None => Ok(()),
+            Some(_) if half_duplex => Ok(testbed.share_rate(bps)?),
+            Some(_) => Ok(SIDES.into_iter().try_for_each(|side| testbed.limit_rate(side, bps))?),
+        }
+    }
+
+    /// Leaves the link as it was found.
+    pub fn restore(&mut self) -> Result<(), RigError> {
+        self.bring_to(&[Setting::Mtu(self.found_mtu_bytes)])
+    }
+
+    /// What the kernel set otherwise than requested.
+    pub fn notes(&self) -> Vec<String> {
+        self.overruled.iter().cloned().collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! Settings by name into a transfer.
+
+use std::sync::Arc;
+
+use crate::bulk::{Channel, DatagramPath, SendPath, Settings};
+use netcliff_core::Provenance;
+use netcliff_core::experiment::Setting;
+use netcliff_core::repeats::Repeats;
+use netcliff_host::cpu::{Method as CpuMethod, Preference};
+
+use super::rounds::Times;
+use super::{Config, Place, TransfersError};
+use crate::stream::{self, Method, Path, StreamOptions};
+
+/// What a sender by sendfile makes for itself (bytes): `netcliff stream`'s default.
+const OWN_FILE_BYTES: u64 = 64 << 20;
+
+/// Channels by name.
+const CHANNELS: [&str; 3] = ["tcp", "mptcp", "udp"];
+
+/// Checks the names that only the transfer's side knows.
+pub(super) fn check_name(setting: &Setting) -> Result<(), TransfersError> {
+    let name = |key, value: &str, accepted: String| TransfersError::Name { key, value: value.to_owned(), accepted };
+    match setting {
+        Setting::Method(value) => value.parse::<Method>().map(drop).map_err(|accepted| name("method", value, accepted)),
+        Setting::Path(value) if path(value).is_none() => {
+            let names: Vec<&str> = paths().iter().map(Path::name).collect();
+            Err(name("path", value, format!("expected one of {}", names.join(", "))))
+        }
+        Setting::Channel(value) if !CHANNELS.contains(&value.as_str()) => {
+            Err(name("channel", value, format!("expected one of {}", CHANNELS.join(", "))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn paths() -> Vec<Path> {
+    let stream = [
+        SendPath::Write,
+        SendPath::WriteV,
+        SendPath::SendOwnFile { bytes: OWN_FILE_BYTES, cold: false },
+        SendPath::Splice,
+        SendPath::Ktls,
+        SendPath::ZeroCopy,
+        SendPath::Uring { zero_copy: false },
+        SendPath::Uring { zero_copy: true },
+    ];
+    let datagrams = [
+        DatagramPath::Single,
+        DatagramPath::Batch,
+        DatagramPath::Segmented,
+        DatagramPath::SegmentedOut,
+        DatagramPath::SegmentedIn,
+    ];
+    stream.into_iter().map(Path::Stream).chain(datagrams.map(Path::Datagram)).collect()
+}
+
+fn path(name: &str) -> Option<Path> {
+    paths().into_iter().find(|path| path.name() == name)
+}
+
+/// The names of a configuration.
+struct Named {
+    method: Method,
+    udp: bool,
+    ipv6: bool,
+    path: Option<Path>,
+    block_bytes: Option<u64>,
+    no_delay: bool,
+    flows: u32,
+    threads: Option<u32>,
+}
+
+impl Named {
+    fn of(settings: &[Setting]) -> Self {
+        let mut named = Self {
+            method: Method::Default,
+            udp: false,
+            ipv6: false,
+            path: None,
+            block_bytes: None,
+            no_delay: false,
+            flows: 1,
+            threads: None,
+        };
+        for setting in settings {
+            match setting {
+                Setting::Method(name) => named.method = name.parse().unwrap_or_default(),
+                Setting::Channel(name) => named.udp = name == "udp",
+                Setting::Ipv6(ipv6) => named.ipv6 = *ipv6,
+                Setting::Path(name) => named.path = path(name),
+                Setting::Block(bytes) => named.block_bytes = Some(*bytes),
+                Setting::NoDelay(on) => named.no_delay = *on,
+                Setting::Flows(flows) => named.flows = *flows,
+                Setting::Threads(threads) => named.threads = *threads,
+                _ => {}
+            }
+        }
+        named
+    }
+
+    fn path(self) -> Path {
+        let default = if self.udp { Path::Datagram(DatagramPath::Single) } else { Path::Stream(SendPath::Write) };
+        self.path.unwrap_or(default)
+    }
+
+    /// A requested feature that flows which share threads do not have, and the number of threads; None if there is none.
+    fn cannot_share(&self) -> Option<(u32, &'static str)> {
+        let mut asked = Settings::new(Channel::Unix);
+        (asked.flows, asked.threads) = (self.flows, self.threads);
+        asked.acknowledged = self.method == Method::Acked;
+        if let Some(Path::Stream(path)) = &self.path {
+            asked.path = path.clone();
+        }
+        asked.cannot_share()
+    }
+}
+
+/// Why a configuration cannot be measured as its settings ask; None where it can.
+pub(super) fn impossible(config: &Config) -> Option<String> {
+    let named = Named::of(&config.settings);
+    let method = named.method;
+    if method == Method::Lmbench2 && named.block_bytes.is_some_and(|b| b != stream::LMBENCH2_BLOCK_BYTES as u64) {
+        return Some("lmbench2 with other blocks than 64KiB: it has no others".to_owned());
+    }
+    if named.no_delay && method.forbids_no_delay() {
+        return Some(format!("{method} with TCP_NODELAY: it cannot set it"));
+    }
+    if named.udp && method != Method::Default {
+        return Some(format!("{method} over udp: it measures streams"));
+    }
+    if let Some((threads, what)) = named.cannot_share() {
+        return Some(format!(
+            "{what} with {} flows over {threads} threads: its threads wait for one flow only",
+            named.flows
+        ));
+    }
+    let channel = if named.udp { "udp" } else { "tcp and mptcp" };
+    let odd = named.path.as_ref().filter(|path| matches!(path, Path::Datagram(_)) != named.udp)?;
+    Some(format!("path {} over {channel}: it does not have it", odd.name()))
+}
+
+/// A configuration's transfer.
+pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provenance: &Provenance) -> StreamOptions {
+    let named = Named::of(&config.settings);
+    let mut template = place.template(named.ipv6);
+    template.channel = match (&template.channel, named.udp) {
+        (Channel::Tcp { address, .. }, true) => Channel::Udp { address: *address, path: DatagramPath::Single },
+        (channel, _) => channel.clone(),
+    };
+    let method = named.method;
+    let mut options = StreamOptions {
+        method,
+        blocks_bytes: Vec::new(),
+        read_bytes: None,
+        paths: vec![named.path()],
+        repeats: Repeats::exactly(1),
+        warm_up_s: times.warmup_s,
+        time_s: times.time_s,
+        bytes: None,
+        link_bps: None,
+        cpu: Preference::Only(CpuMethod::Procfs),
+        probe: None,
+        ledger: false,
+        live: None,
+        stop: Arc::clone(place.stop()),
+        command: provenance.command.clone(),
+        started_unix_s: provenance.started_unix_s,
+        template,
+    };
+    for setting in &config.settings {
+        let transfer = &mut options.template;
+        match setting {
+            Setting::Channel(name) if name == "mptcp" => set_multipath(&mut transfer.channel),
+            Setting::NoDelay(on) => transfer.options.no_delay = *on,
+            Setting::Congestion(name) => transfer.options.congestion = Some(name.clone()),
+            Setting::Flows(flows) => transfer.flows = *flows,
+            Setting::Threads(threads) => transfer.threads = *threads,
+            Setting::Bytes(bytes) => options.bytes = Some(*bytes),
+            Setting::Block(bytes) => options.blocks_bytes = vec![usize::try_from(*bytes).unwrap_or(usize::MAX)],
+            Setting::Rate(bps) => options.link_bps = *bps,
+            // Names are above, the device's settings are not the transfer's.
+            Setting::Method(_)
+            | Setting::Channel(_)
+            | Setting::Ipv6(_)
+            | Setting::Path(_)
+            | Setting::HalfDuplex(_)
+            | Setting::Mtu(_)
+            | Setting::Feature(..)
+            | Setting::Coalesce(..) => {}
+        }
+    }
+    place.pin(&mut options.template, method.direction());
+    if method == Method::Lmbench2 || options.blocks_bytes.is_empty() {
+        options.blocks_bytes = vec![method.default_block_bytes(&options.template.channel)];
+    }
+    options
+}
+
+fn set_multipath(channel: &mut Channel) {
+    if let Channel::Tcp { multipath, .. } = channel {
+        *multipath = true;
+    }
+}

@@ -1,0 +1,148 @@
+//! Where an experiment's transfers are made: in a testbed of this host, or to an agent.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::bulk::{Channel, Direction, Settings};
+use netcliff_core::experiment::Setting;
+use netcliff_core::stream::StreamReport;
+use netcliff_host::testbed::netns::{Side, Testbed};
+use netcliff_packets::WireError;
+use netcliff_remote::control::client::Session;
+
+use crate::hosts::Fingerprints;
+use crate::stream::{self, Far, StreamOptions};
+use netcliff_trial::rig::Rig;
+
+/// Where the two ends are.
+#[derive(Debug)]
+pub enum Place<'a> {
+    /// Both on this host, on a CPU each; in namespaces the link's settings can be varied.
+    Testbed(&'a Rig),
+    /// The near end here, the far end in an agent.
+    Agent {
+        /// The connection to it.
+        session: &'a mut Session,
+        /// Where the data goes.
+        address: IpAddr,
+        /// This host's device, where its settings and those of the one that the agent allows are to be changed.
+        device: Option<String>,
+        /// Ends the run early; what was measured is kept.
+        stop: Arc<AtomicBool>,
+    },
+}
+
+impl<'a> Place<'a> {
+    /// The namespaces whose link can be set.
+    pub(super) fn testbed(&self) -> Option<&'a Testbed> {
+        match self {
+            Self::Testbed(rig) => rig.testbed(),
+            Self::Agent { .. } => None,
+        }
+    }
+
+    /// Why the device's settings stay as they are, where there is no testbed.
+    pub(super) fn unchanged(&self) -> &'static str {
+        match self {
+            Self::Testbed(_) => "the loopback device is not changed: it is the whole host's",
+            Self::Agent { .. } => {
+                "it needs the testbed netns (without --to and --ssh), or --devices IF here and an agent with --allow-settings"
+            }
+        }
+    }
+
+    pub(super) fn stop(&self) -> &Arc<AtomicBool> {
+        match self {
+            Self::Testbed(rig) => &rig.stop,
+            Self::Agent { stop, .. } => stop,
+        }
+    }
+
+    pub(super) fn describe(&self) -> (&'static str, String) {
+        match self {
+            Self::Testbed(rig) => ("testbed", rig.describe()),
+            Self::Agent { session, address, device, .. } => {
+                let host = if session.shares_clock() { "on this host" } else { "on another host" };
+                let version = &session.hello.version;
+                let devices = match device {
+                    None => "devices as they are".to_owned(),
+                    Some(near) => format!("settings of {near} here and of the agent's device changed, then set back"),
+                };
+                ("far end", format!("an agent {host}, data to {address} (netcliff {version}); {devices}"))
+            }
+        }
+    }
+
+    pub(super) fn is_netns(&self) -> bool {
+        self.testbed().is_some()
+    }
+
+    /// True where there was an agent.
+    pub(super) fn far_is_gone(&self) -> bool {
+        match self {
+            Self::Testbed(_) => false,
+            Self::Agent { session, .. } => session.gone().load(Ordering::Relaxed),
+        }
+    }
+
+    /// What limits every figure, before the run loads the host itself.
+    pub(super) fn limits(&self) -> Vec<String> {
+        match self {
+            Self::Testbed(rig) => rig.limits.clone(),
+            Self::Agent { .. } => stream::limits_of_this_host(),
+        }
+    }
+
+    /// What explains a difference to another run, before anything is changed.
+    pub(super) fn fingerprints(&mut self) -> Fingerprints {
+        match self {
+            Self::Testbed(rig) => Fingerprints::of_rig(rig),
+            Self::Agent { session, address, .. } => Fingerprints::with_agent(session, *address),
+        }
+    }
+
+    /// Why a setting of the transfer is not available between these ends; None where it is.
+    pub(super) fn refuses(&self, setting: &Setting) -> Option<&'static str> {
+        let Setting::Ipv6(ipv6) = setting else { return None };
+        match self {
+            Self::Testbed(rig) if rig.ends(*ipv6).is_some() => None,
+            Self::Testbed(_) => Some("ip 6: the testbed was made without IPv6"),
+            Self::Agent { address, .. } if address.is_ipv6() == *ipv6 => None,
+            Self::Agent { .. } => {
+                Some("ip: the address of the agent (--to) is of the other version, for the whole run")
+            }
+        }
+    }
+
+    /// A transfer with its ends placed, whichever of them sends; `ipv6` of a testbed.
+    pub(super) fn template(&self, ipv6: bool) -> Settings {
+        let address = match self {
+            Self::Testbed(rig) => rig.ends(ipv6).map_or_else(|| rig.host_address(), |(_, host)| host),
+            Self::Agent { address, .. } => *address,
+        };
+        let mut template = Settings::new(Channel::Tcp { address, multipath: false });
+        if let Self::Testbed(rig) = self {
+            (template.near.netns, template.far.netns) = (rig.netns(Side::Sender), rig.netns(Side::HostUnderTest));
+        }
+        template
+    }
+
+    /// The sender's CPU is the rig's sender's, whichever end connects: methods in which the far end sends swap the ends.
+    pub(super) fn pin(&self, template: &mut Settings, direction: Option<Direction>) {
+        let Self::Testbed(rig) = self else { return };
+        let (sender, receiver) = (Some(rig.sender_cpu as usize), Some(rig.host_cpu as usize));
+        let far_sends = direction == Some(Direction::Receive);
+        (template.near.cpu, template.far.cpu) = if far_sends { (receiver, sender) } else { (sender, receiver) };
+    }
+
+    /// Makes the transfers.
+    pub(super) fn transfer(&mut self, options: &StreamOptions) -> Result<StreamReport, WireError> {
+        match self {
+            Self::Testbed(_) => stream::run_as_part(options, &mut Far::Here),
+            Self::Agent { session, address, .. } => {
+                stream::run_as_part(options, &mut Far::Agent { session, address: *address })
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Transfers: bulk data and request/response between two ends, swept, and experiments with their settings.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`bulk`] | a bulk transfer between two threads (TCP, UDP, Unix socket, pipe), bytes and CPU at both ends |
+//! | [`exchange`] | request/response: latency, rate and cost of a transaction |
+//! | [`stream`] | bulk transfers: a sweep, metered |
+//! | [`rr`] | request/response between two ends on this host, or against an agent |
+//! | [`experiments`] | settings varied by a design, and their effects |
+//! | [`companion`] | the far end on this host as a process of its own |
+//! | [`hosts`] | the fingerprints of both ends' hosts |
+//!
+//! # Transfers
+//!
+//! `transfer::bulk`: an end of a flow has its own thread with blocking calls (`end`), or several ends share a thread
+//! (`together`, `turns`): non-blocking sockets, epoll, turns of bounded length, and a due time for each paced flow.
+//! Both variants move bytes by the same `DataPath`s and count by the same `Meter`. The `Ledger` of the meter divides
+//! the CPU time of a shared thread.
+//!
+//! Interim reports (`-i`): each end or flow stores its counts in a cell of its own (`transfer::live`, `rr::live`). The
+//! thread that opens and closes the windows reads the cells, and a thread of `cli` writes the lines. The measuring
+//! threads make no system call for them.
+//!
+//! `--live`: `cli::live` queues a bounded number of events, and a thread of its own writes them, so that nothing waits
+//! for a slow reader. Messages (`output::say`) and the progress of each command are events.
+//!
+//! Several agents: `transfer::many` runs one transfer over the flows of all agents. Far ends wait at `start` for a
+//! start time. The near end sends it once all have connected (`Watch::gathered`), in each agent's clock
+//! (`common_clock`). `rr` queries each agent in a thread of its own, from a common start time on (`rr::rendezvous`).
+//!
+//! Replayed traffic: `packets::replay` holds the times, sizes and flows of a capture. `frame::Templates` gives the frame
+//! of a sequence number, and `forward::order` does so in a forwarding test.
+//!
+//! Latency under load: `rr::probe` sends requests to an answering end of `rr` during a transfer, and reads the queue
+//! lengths. `transfer::stream::probe` sorts the requests by phase and names the queue that grew.
+//!
+
+// Supplies the Linux names that another system lacks; each call is refused there.
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as libc;
+#[cfg(not(target_os = "linux"))]
+extern crate netcliff_bsd as nix;
+
+pub mod bulk;
+pub mod companion;
+pub mod exchange;
+pub mod experiments;
+pub mod hosts;
+pub mod rr;
+pub mod stream;

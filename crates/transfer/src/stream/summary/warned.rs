@@ -1,0 +1,121 @@
+//! Warnings: what limited a transfer or its figures.
+
+use netcliff_core::repeats::Known;
+use netcliff_core::stream::StreamRow;
+use netcliff_core::units;
+
+use super::Config;
+use crate::hosts::{BUSY, STEAL};
+use crate::stream::StreamOptions;
+
+/// Share of the time that a window or buffer may hold a sender back without a warning.
+pub(super) const HELD_BACK: f64 = 0.2;
+/// Share of the datagrams that a receiver's socket may drop without a warning.
+const DROPPED: f64 = 0.001;
+
+pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> Vec<String> {
+    let threads = threads_of_a_role(options);
+    let of_rows = rows.iter().flat_map(|row| {
+        let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
+        let found = [full_threads(row, threads), surprises(row), full_cpus(row), held_back(row), dropped(row)];
+        found.into_iter().flatten().map(move |warning| format!("{name}: {warning}"))
+    });
+    of_rows.chain(smaller_buffers(options, configs)).collect()
+}
+
+/// Threads that were fully busy.
+fn full_threads(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
+    let Some(threads) = threads else { return Vec::new() };
+    let ends = [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)];
+    let full = ends.into_iter().filter(|(_, cpu)| cpu.busy.is_some_and(|busy| busy.median > BUSY * f64::from(threads)));
+    let (what, it) = if threads > 1 { ("threads", "their CPUs") } else { ("thread", "its CPU") };
+    full.map(|(end, _)| format!("the {end}'s {what} used {it} to the full: it is what limits the rate")).collect()
+}
+
+/// A missed precision, and ICMP errors that the network returned.
+fn surprises(row: &StreamRow) -> Vec<String> {
+    let shortfall = row.known.as_ref().and_then(Known::shortfall);
+    let shortfall = shortfall.map(|shortfall| format!("goodput is {shortfall}"));
+    let told = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|told| *told > 0);
+    let told = told.map(|told| format!("{told} ICMP messages said that port or host was unreachable: it went on"));
+    shortfall.into_iter().chain(told).collect()
+}
+
+fn full_cpus(row: &StreamRow) -> Vec<String> {
+    let mut found = Vec::new();
+    let full: Vec<String> =
+        row.system.iter().filter(|cpu| cpu.idle < 1.0 - BUSY).map(|cpu| cpu.cpu.to_string()).collect();
+    if !full.is_empty() {
+        let what = if full.len() > 1 { "CPUs" } else { "CPU" };
+        let full = full.join(", ");
+        found.push(format!("{what} {full} were fully busy, softirqs and other programs included"));
+    }
+    let steal = row.system.iter().map(|cpu| cpu.steal).fold(0.0, f64::max);
+    if steal > STEAL {
+        found.push(format!("the hypervisor took {:.1} % of a CPU", steal * 100.0));
+    }
+    found
+}
+
+/// A window or a buffer that was the limit: a receiver with no time left has a full window whatever its size.
+fn held_back(row: &StreamRow) -> Vec<String> {
+    let Some(tcp) = &row.tcp else { return Vec::new() };
+    let has_time = row.receiver_cpu.busy.is_none_or(|busy| busy.median < BUSY);
+    let limits = [
+        (tcp.receiver_limited.filter(|_| has_time), "the receiver's window", "--receive-buffer", "tcp_rmem"),
+        (tcp.buffer_limited, "the send buffer", "--send-buffer", "tcp_wmem"),
+    ];
+    let found = limits.into_iter().filter_map(|(share, what, option, sysctl)| {
+        let share = share?.median;
+        let larger = format!("try a larger one ({option}, net.ipv4.{sysctl})");
+        (share > HELD_BACK).then(|| format!("{what} held the sender back {:.0} % of the time: {larger}", share * 100.0))
+    });
+    found.collect()
+}
+
+fn dropped(row: &StreamRow) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(dropped) = row.device.map(|device| device.dropped).filter(|dropped| *dropped > 0) {
+        found.push(format!("devices dropped {dropped} packets"));
+    }
+    let of_socket = row.datagrams.and_then(|counts| Some((counts.dropped?, counts.sent)));
+    if let Some((dropped, sent)) = of_socket.filter(|(dropped, sent)| *dropped as f64 > DROPPED * *sent as f64) {
+        let share = 100.0 * dropped as f64 / sent as f64;
+        found.push(format!(
+            "{share:.1} % of the datagrams came and found no room in the receiver's socket: a faster receiver, or \
+             --receive-buffer (net.core.rmem_max)"
+        ));
+    }
+    found
+}
+
+/// Buffers that the kernel made smaller than requested.
+fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
+    let mut held = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
+    let Some(in_force) = held.next_back() else { return Vec::new() };
+    let asked = &options.template.options;
+    let pairs = [
+        ("send", "wmem_max", asked.send_buffer_bytes, Some(in_force.send_buffer_bytes)),
+        ("receive", "rmem_max", asked.receive_buffer_bytes, in_force.receive_buffer_bytes),
+    ];
+    let smaller = pairs.into_iter().filter_map(|(which, limit, asked, held)| {
+        let (asked, held) = (asked?, held?);
+        // The kernel doubles the requested size.
+        let held = u64::from(held) / 2;
+        let told = || {
+            let held = units::print_bytes(held);
+            format!("the {which} buffer is {held}, less than asked for: net.core.{limit} limits it")
+        };
+        (held < u64::from(asked)).then(told)
+    });
+    smaller.collect()
+}
+
+/// Threads that do nothing but send, or nothing but receive, where they are so few that each having a CPU is to be expected.
+pub(super) fn threads_of_a_role(options: &StreamOptions) -> Option<u32> {
+    let settings = &options.template;
+    match settings.shared_threads() {
+        Some(threads) => (settings.direction != crate::bulk::Direction::Both).then_some(threads),
+        None => (settings.flows <= 1).then_some(1),
+    }
+}

@@ -1,0 +1,211 @@
+//! [`Counts`]: what the host's CPU did during a trial.
+
+/// Times and events on the host's CPU during a metered trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Counts {
+    /// Length of the interval (s).
+    pub elapsed_s: f64,
+    /// Time in protocol processing: NET_RX softirqs (s).
+    pub protocol_s: f64,
+    /// Time in hard interrupts, the timer's among them (s).
+    pub interrupt_s: f64,
+    /// Those of them that are devices', where the packets come from one; None: through a backlog, or not distinguished.
+    pub devices: Option<Handlers>,
+    /// Time of the application's thread, without what interrupted it (s).
+    pub application_s: f64,
+    /// Time with nothing to do (s).
+    pub idle_s: f64,
+    /// Time in other tasks and other softirqs (s).
+    pub other_s: f64,
+    /// Time that the meter itself took, contained in the others (s); None: not measured.
+    pub meter_s: Option<f64>,
+    /// Packets that protocol processing took.
+    pub packets: f64,
+    /// Polls.
+    pub polls: f64,
+    /// Interrupts that announce packets: other CPUs' and those of devices.
+    pub interrupts: f64,
+    /// All that the device under test raised; None: they are not listed.
+    pub raised: Option<f64>,
+    /// Packets the application read.
+    pub delivered: f64,
+    /// What the configured work on a packet took where nothing interrupted it (s); None: not known.
+    pub undisturbed_work_s: Option<f64>,
+    /// Times the application blocked and was woken.
+    pub wakeups: f64,
+    /// Interrupts that hit the application.
+    pub busy_interrupts: f64,
+    /// Interrupts of a NIC that hit a softirq; 0: not counted.
+    pub softirq_interrupts: f64,
+    /// How long polls took, by packets.
+    pub poll_times: Vec<PollTime>,
+    /// Time in softirqs after their last poll (s).
+    pub tail_s: f64,
+    /// Polls in which a driver gave GRO a packet of its ring, and the time until the first of each (s).
+    pub looks: f64,
+    /// See `looks`.
+    pub look_s: f64,
+    /// Those of them that the NIC interrupted, their time without its handlers (s), and how often.
+    pub hit_looks: f64,
+    /// See `hit_looks`.
+    pub hit_look_s: f64,
+    /// See `hit_looks`.
+    pub look_hits: f64,
+}
+
+/// Handlers of hard interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Handlers {
+    /// Time in them (s).
+    pub time_s: f64,
+    /// How many ran.
+    pub count: f64,
+}
+
+/// A CPU that was idle for less than this share of the time was fully busy.
+const FULLY_BUSY: f64 = 0.01;
+/// Fewest interrupts in looks that tell what one takes from polls.
+const FEWEST_HITS: f64 = 50.0;
+
+/// What an interrupt of the NIC takes from a poll that it hits, beyond its handler (s): from the time until the first packet of polls that were hit before it,
+/// and of the others of each trial. None: too few were hit.
+pub fn taken_from_polls_s(trials: &[Counts]) -> Option<f64> {
+    let more_s = |c: &Counts| Some(c.hit_look_s - c.hit_looks * c.own_look_s()?);
+    let told = || trials.iter().filter_map(|c| Some((more_s(c)?, c.look_hits)));
+    let hits: f64 = told().map(|(_, hits)| hits).sum();
+    (hits >= FEWEST_HITS).then(|| (told().map(|(more_s, _)| more_s).sum::<f64>() / hits).max(0.0))
+}
+
+impl Counts {
+    /// Mean time of a poll until its first packet, where no interrupt hit it before (s).
+    pub fn own_look_s(&self) -> Option<f64> {
+        let own = self.looks - self.hit_looks;
+        (own > 0.0).then(|| (self.look_s - self.hit_look_s) / own)
+    }
+
+    /// Time in protocol processing without the `taken_s` (s) that each interrupt which hit it took from it (s).
+    pub fn own_protocol_s(&self, taken_s: f64) -> f64 {
+        (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
+    }
+
+    /// True if the CPU was fully busy.
+    pub fn is_saturated(&self) -> bool {
+        self.idle_s < FULLY_BUSY * self.elapsed_s
+    }
+
+    /// Handlers of the interrupts that packets cause: those of devices, or else all hard interrupts, of which some are the timer's, over those that announce packets.
+    pub fn handlers(&self) -> Handlers {
+        self.devices.unwrap_or(Handlers { time_s: self.interrupt_s, count: self.interrupts })
+    }
+
+    /// Mean time of such a handler (s); None without them.
+    pub fn handler_s(&self) -> Option<f64> {
+        let Handlers { time_s, count } = self.handlers();
+        (count > 0.0).then(|| time_s / count)
+    }
+
+    /// Time in other tasks, other softirqs, and interrupts that no packets cause (s).
+    pub fn elsewhere_s(&self) -> f64 {
+        self.other_s + self.interrupt_s - self.handlers().time_s
+    }
+
+    /// The same where the CPU's time elsewhere is taken to lengthen whatever it interrupts, in proportion: what things take by the clock, which is what a load meets. The timer of an
+    /// emulated guest takes 3 to 4 % of its CPU. Only where devices' interrupts are told apart; of what was by the clock already nothing changes.
+    #[must_use]
+    pub fn by_the_clock(&self) -> Self {
+        let own_s = self.elapsed_s - self.elsewhere_s();
+        let (Some(devices), true) = (self.devices, own_s > 0.0) else { return self.clone() };
+        let times = self.elapsed_s / own_s;
+        let devices = Handlers { time_s: times * devices.time_s, ..devices };
+        let longer = |time: &PollTime| PollTime {
+            mean_s: times * time.mean_s,
+            variance_s2: times.powi(2) * time.variance_s2,
+            ..*time
+        };
+        Self {
+            protocol_s: times * self.protocol_s,
+            interrupt_s: devices.time_s,
+            devices: Some(devices),
+            application_s: times * self.application_s,
+            idle_s: times * self.idle_s,
+            other_s: 0.0,
+            undisturbed_work_s: self.undisturbed_work_s.map(|work_s| times * work_s),
+            poll_times: self.poll_times.iter().map(longer).collect(),
+            tail_s: times * self.tail_s,
+            look_s: times * self.look_s,
+            hit_look_s: times * self.hit_look_s,
+            ..self.clone()
+        }
+    }
+
+    /// Service demand: CPU time of interrupts and softirqs a packet taken, and of the application a packet read (s); None without packets.
+    pub fn demand_s(&self) -> Option<f64> {
+        let some = self.packets > 0.0 && self.delivered > 0.0;
+        some.then(|| (self.interrupt_s + self.protocol_s) / self.packets + self.application_s / self.delivered)
+    }
+}
+
+/// All polls of a trial that took the same number of packets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PollTime {
+    /// Packets a poll.
+    pub packets: f64,
+    /// Such polls.
+    pub polls: f64,
+    /// Mean time (s).
+    pub mean_s: f64,
+    /// Variance of the time (s^2).
+    pub variance_s2: f64,
+    /// True: the CPU was idle, so that the poll also woke the application.
+    pub from_idle: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half a second in which the timer took 20 ms of the 30 in hard interrupts, and other tasks 30.
+    fn counts() -> Counts {
+        Counts {
+            elapsed_s: 0.5,
+            protocol_s: 0.2,
+            interrupt_s: 0.03,
+            devices: Some(Handlers { time_s: 0.01, count: 2000.0 }),
+            application_s: 0.14,
+            idle_s: 0.1,
+            other_s: 0.03,
+            interrupts: 2500.0,
+            poll_times: vec![PollTime {
+                packets: 1.0,
+                polls: 10.0,
+                mean_s: 9e-6,
+                variance_s2: 81e-12,
+                from_idle: false,
+            }],
+            ..Counts::default()
+        }
+    }
+
+    #[test]
+    fn a_handler_is_the_device_s_alone() {
+        assert!((counts().handler_s().unwrap() - 5e-6).abs() < 1e-12);
+        let untold = Counts { devices: None, ..counts() };
+        assert!((untold.handler_s().unwrap() - 12e-6).abs() < 1e-12, "over those that announce packets");
+        assert!((counts().elsewhere_s() - 0.05).abs() < 1e-12);
+        assert!((untold.elsewhere_s() - 0.03).abs() < 1e-12);
+    }
+
+    #[test]
+    fn by_the_clock_what_the_timer_and_others_take_is_in_what_they_interrupt() {
+        let clocked = counts().by_the_clock();
+        let sum_s = clocked.protocol_s + clocked.interrupt_s + clocked.application_s + clocked.idle_s;
+        assert!((sum_s - 0.5).abs() < 1e-12 && clocked.other_s == 0.0, "{clocked:?}");
+        assert!((clocked.protocol_s - 0.2 / 0.9).abs() < 1e-12);
+        assert!((clocked.handler_s().unwrap() - 5e-6 / 0.9).abs() < 1e-12);
+        let [time] = clocked.poll_times[..] else { panic!("{clocked:?}") };
+        assert!((time.mean_s - 1e-5).abs() < 1e-12 && (time.variance_s2 - 1e-10).abs() < 1e-16);
+        assert_eq!(clocked.by_the_clock(), clocked, "it is already");
+        let backlog = Counts { devices: None, ..counts() };
+        assert_eq!(backlog.by_the_clock(), backlog);
+    }
+}

@@ -1,0 +1,263 @@
+//! Short trials before anything is measured: do packets arrive, and which receive queue does a flow reach?
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netcliff_host::nic::Nic;
+use netcliff_host::nic::landing::{Counts, Landing, Place};
+use netcliff_packets::frame::Ports;
+use netcliff_packets::run::{Timing, WireFailure, run_from};
+use netcliff_packets::schedule::Arrivals;
+use netcliff_packets::sink::{SinkConfig, Work};
+use netcliff_remote::load::{Load, Several};
+
+use super::lost::Before;
+use super::{Between, BetweenError, MOST_QUEUES, PORT, Reached, SOURCE_PORT, SharedCarrier};
+
+/// Load of such a trial (pps): the lowest limit of a load.
+pub const PROBE_PPS: f64 = 2000.0;
+/// Its length: of the first, which decides whether packets arrive, and of those that look for queues (s).
+const FIRST_S: f64 = 0.3;
+const NEXT_S: f64 = 0.06;
+/// Marks its frames.
+const PROBE_RUN: u32 = 0x7072_6f62;
+/// Fewest of its packets that must arrive.
+const ARRIVED_SHARE: f64 = 0.5;
+/// Smallest frame (bytes).
+const SMALLEST_BYTES: usize = 64;
+/// Flows tried for each queue wanted: of n queues that flows reach alike, the last is missed by 12 n of them six times in a million.
+const TRIES_A_QUEUE: u32 = 12;
+
+impl Between {
+    /// Finds the flows of each generator, the first one's queues being everyone's.
+    pub(super) fn find_flows(&mut self, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Result<(), BetweenError> {
+        let wanted = self.options.sending.queues.clamp(1, MOST_QUEUES) as usize;
+        for lane in 0..self.lanes.len() {
+            let usual = Ports { source: SOURCE_PORT, destination: PORT };
+            let first = self.probe(lane, usual, FIRST_S, cpu, stop)?;
+            if lane == 0 {
+                self.queues = vec![Reached { place: first.place, cpu: first.cpu, port: PORT }];
+                self.lanes[0].flows = vec![usual];
+                self.more_queues(wanted, cpu, stop)?;
+            } else {
+                self.same_queues(lane, (usual, first), cpu, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flows of the first generator that reach other queues.
+    fn more_queues(&mut self, wanted: usize, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Result<(), BetweenError> {
+        let mut tried = 1;
+        if let Some(there) = reachable(&self.nic, self.backlog).filter(|there| *there < wanted) {
+            let first = self.queues.first().and_then(|queue| queue.place).unwrap_or(Place::Queue(0));
+            let (name, what) = (&self.nic.name, if self.backlog { "CPU backlogs" } else { "receive queues" });
+            return Err(BetweenError::Queues(format!(
+                "--queues {wanted}: packets of {name} reach at most {there} ({what}); {}",
+                self.how_to_spread(first)
+            )));
+        }
+        while self.queues.len() < wanted {
+            let Some(known) = self.queues.first().and_then(|queue| queue.place) else { return Err(self.uncounted()) };
+            if tried >= TRIES_A_QUEUE * wanted as u32 {
+                let places: Vec<String> =
+                    self.queues.iter().filter_map(|queue| queue.place).map(|place| place.to_string()).collect();
+                return Err(BetweenError::Queues(format!(
+                    "--queues {wanted}: {tried} flows of different ports reached {}: {}; {}",
+                    places.len(),
+                    places.join(", "),
+                    self.how_to_spread(known)
+                )));
+            }
+            let port = PORT + self.queues.len() as u16;
+            let ports = Ports { source: SOURCE_PORT + tried as u16, destination: port };
+            tried += 1;
+            let landing = self.probe(0, ports, NEXT_S, cpu, stop)?;
+            let is_new = |place: &Place| self.queues.iter().all(|queue| queue.place != Some(*place));
+            if let Some(place) = landing.place.filter(is_new) {
+                self.queues.push(Reached { place: Some(place), cpu: landing.cpu, port });
+                self.lanes[0].flows.push(ports);
+            }
+        }
+        Ok(())
+    }
+
+    /// Flows of another generator that reach the same queues.
+    fn same_queues(
+        &mut self,
+        lane: usize,
+        first: (Ports, Landing),
+        cpu: Option<u32>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<(), BetweenError> {
+        let mut known = Some(first);
+        for queue in self.queues.clone() {
+            let mut tried = 0;
+            loop {
+                let (ports, landing) = match known.take() {
+                    Some(known) => known,
+                    None => {
+                        let ports = Ports { source: SOURCE_PORT + 1 + tried as u16, destination: queue.port };
+                        (ports, self.probe(lane, ports, NEXT_S, cpu, stop)?)
+                    }
+                };
+                let Some(place) = queue.place else { return Err(self.uncounted()) };
+                if landing.place == Some(place) && ports.destination == queue.port {
+                    self.lanes[lane].flows.push(ports);
+                    break;
+                }
+                tried += 1;
+                if tried > TRIES_A_QUEUE * self.queues.len().max(4) as u32 {
+                    let peer = &self.lanes[lane].peer;
+                    return Err(BetweenError::Queues(format!(
+                        "none of {tried} flows of {peer} reached {place}, which those of {} reach: generators have to share the queues \
+                         that are measured",
+                        self.lanes[0].peer
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The message where nothing counts what a queue receives.
+    fn uncounted(&self) -> BetweenError {
+        let (name, driver) = (&self.nic.name, self.nic.driver.as_deref().unwrap_or("its driver"));
+        BetweenError::Queues(format!(
+            "which receive queue of {name} a flow reaches is unknown: {driver} counts packets by queue neither for the kernel \
+             (netdev) nor by a name that is known (`ethtool -S {name}`), and its interrupts do not tell; leave --queues out, and \
+             give one generator"
+        ))
+    }
+
+    /// What would spread flows over queues.
+    fn how_to_spread(&self, known: Place) -> String {
+        let name = &self.nic.name;
+        match known {
+            Place::Backlog(_) => {
+                format!("RPS spreads them over CPUs: /sys/class/net/{name}/queues/rx-0/rps_cpus has the mask of these")
+            }
+            Place::Queue(_) | Place::Vector(_) => format!(
+                "`ethtool -l {name}` has the number of its queues, `ethtool -n {name} rx-flow-hash udp4` whether it hashes UDP ports \
+                 (sdfn), `ethtool -x {name}` where hashes lead"
+            ),
+        }
+    }
+
+    /// Sends one flow alone, and tells where it landed.
+    fn probe(
+        &mut self,
+        lane: usize,
+        ports: Ports,
+        seconds: f64,
+        cpu: Option<u32>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Landing, BetweenError> {
+        let (landing, own_most_pps) = self.probed(lane, ports, seconds, cpu, stop)?;
+        let (lanes, share_pps) = (self.lanes.len() as f64, self.share_pps());
+        // Below the share that was asked for it is the agent's own limit, of all generators in it.
+        if let Some(own_pps) = own_most_pps.filter(|own_pps| *own_pps < share_pps) {
+            let peer = &self.lanes[lane].peer;
+            let in_agent = self.lanes.iter().filter(|lane| lane.peer == *peer).count().max(1) as f64;
+            self.most_pps = Some(own_pps / in_agent * lanes);
+        }
+        Ok(landing)
+    }
+
+    /// The most that one generator offers (pps): they have equal shares.
+    fn share_pps(&self) -> f64 {
+        self.most_pps.map_or(f64::INFINITY, |most_pps| most_pps / self.lanes.len() as f64)
+    }
+
+    /// Why flows that arrived when the link was opened do not any more; None where they do, as behind a host that just had more than it could take.
+    pub fn lost(&self, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Option<String> {
+        let flows = self.lanes.iter().enumerate().filter_map(|(lane, own)| Some((lane, *own.flows.first()?)));
+        let lost = |(lane, ports)| match self.probed(lane, ports, NEXT_S, cpu, stop) {
+            Err(error @ BetweenError::Lost { .. }) => Some(error.to_string()),
+            _ => None,
+        };
+        flows.into_iter().find_map(lost)
+    }
+
+    /// The same as [`Between::probe`], with the generator's own limit (pps), if it has one.
+    fn probed(
+        &self,
+        lane: usize,
+        ports: Ports,
+        seconds: f64,
+        cpu: Option<u32>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<(Landing, Option<f64>), BetweenError> {
+        let timing = Timing { drain_s: 0.2, ..Timing::measured(seconds) };
+        let rate_pps = PROBE_PPS.min(self.share_pps());
+        let load = Load::Paced { arrivals: Arrivals::Constant, rate_pps, seed: 1, timing };
+        let request = self.request(SMALLEST_BYTES, PROBE_RUN, cpu, load, &[ports]);
+        let address = SocketAddrV4::new(self.own.address, ports.destination);
+        // All of the trial fits, so that a busy machine loses none of it.
+        let sink = SinkConfig { receive_buffer_bytes: Some(1 << 20), ..SinkConfig::new(address, PROBE_RUN) };
+        let application = Work::None.application(&sink.heartbeat).map_err(|error| self.failed(lane, error))?;
+        let (earlier, before) = (Counts::read(&self.nic), Before::now(self));
+        let carrier: SharedCarrier = Arc::clone(&self.options.carriers[lane]);
+        let mut guards = [super::lock(&carrier)];
+        let mut source: Several<'_> = Self::source(&mut guards, vec![request]);
+        let run = run_from(&mut source, sink, application, timing, stop, |_, _| ());
+        let own_most_pps = source.most_pps();
+        let run = run.map_err(|WireFailure { reason, .. }| self.failed(lane, reason))?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(BetweenError::Stopped);
+        }
+        let (sent, arrived) = (run.sender.frames.total(), run.sink.delivered);
+        if (arrived as f64) < ARRIVED_SHARE * sent as f64 {
+            let why = before.where_lost(self, (sent, arrived), ports);
+            let (peer, address) = (self.lanes[lane].peer.clone(), self.own.address);
+            return Err(BetweenError::Lost { peer, address, port: ports.destination, arrived, sent, why });
+        }
+        Ok((Counts::read(&self.nic).landing(&earlier, sent, self.backlog, &self.nic), own_most_pps))
+    }
+}
+
+/// Queues that flows can reach at the most, as far as the configuration tells.
+fn reachable(nic: &Nic, backlog: bool) -> Option<usize> {
+    if !backlog {
+        let channels: u32 = ["rx", "combined"].iter().filter_map(|kind| nic.channels.get(*kind)).sum();
+        return Some(channels).filter(|channels| *channels > 0).or(nic.rx_queues).map(|queues| queues as usize);
+    }
+    // Each queue has a mask of CPUs, in hexadecimal groups of 32; a bit that two of them have is one CPU.
+    let mut cpus: Vec<u32> = Vec::new();
+    for mask in &nic.rps_cpus {
+        let digits = mask.chars().rev().filter(char::is_ascii_hexdigit);
+        for (place, digit) in digits.enumerate() {
+            let bits = digit.to_digit(16).unwrap_or(0);
+            let place = place as u32;
+            cpus.extend((0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| 4 * place + bit));
+        }
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    // A veth without RPS hands packets to the backlog of the sender's CPU.
+    Some(cpus.len().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_that_flows_can_reach_are_counted() {
+        let steered = |masks: &[&str]| {
+            let rps_cpus = masks.iter().map(|mask| (*mask).to_owned()).collect();
+            reachable(&Nic { rps_cpus, ..Nic::default() }, true)
+        };
+        assert_eq!(
+            [steered(&["3"]), steered(&["2"]), steered(&[]), steered(&["0"])],
+            [Some(2), Some(1), Some(1), Some(1)]
+        );
+        assert_eq!(steered(&["00000001,00000000", "1", "3"]), Some(3));
+        let nic =
+            Nic { channels: [("combined".to_owned(), 4), ("combined-max".to_owned(), 8)].into(), ..Nic::default() };
+        assert_eq!(reachable(&nic, false), Some(4));
+        assert_eq!(reachable(&Nic { rx_queues: Some(1), ..Nic::default() }, false), Some(1));
+        assert_eq!(reachable(&Nic::default(), false), None);
+    }
+}

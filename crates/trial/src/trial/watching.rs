@@ -1,0 +1,91 @@
+//! The thread that watches a trial: where it runs, when the window is, what the meter measures in it.
+
+use std::time::Instant;
+
+use netcliff_host::cpu::{CpuSplit, MeterError};
+use netcliff_packets::run::Timing;
+
+use super::Meter;
+
+/// Which part of a run it is, seen from the packets sent so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Before,
+    Window,
+    After,
+}
+
+/// Finds the phase from the time since the first packet.
+pub(super) struct Gate {
+    first: Option<Instant>,
+    from_s: f64,
+    to_s: f64,
+}
+
+impl Gate {
+    pub(super) fn new(timing: &Timing) -> Self {
+        Self { first: None, from_s: timing.warmup_s, to_s: timing.warmup_s + timing.measured_s }
+    }
+
+    pub(super) fn pass(&mut self, sent: u64) -> Phase {
+        if sent == 0 {
+            return Phase::Before;
+        }
+        let since_s = self.first.get_or_insert_with(Instant::now).elapsed().as_secs_f64();
+        match since_s {
+            s if s < self.from_s => Phase::Before,
+            s if s < self.to_s => Phase::Window,
+            _ => Phase::After,
+        }
+    }
+}
+
+/// Marks the meter when the window begins and reads it when it ends.
+#[derive(Default)]
+pub(super) struct Metered {
+    at_mark: Option<u64>,
+    /// Packets delivered while the meter ran.
+    pub(super) delivered: u64,
+    pub(super) result: Option<Result<CpuSplit, MeterError>>,
+}
+
+impl Metered {
+    pub(super) fn follow(&mut self, phase: Phase, meter: &mut Meter, delivered: u64) {
+        match (phase, self.at_mark, &self.result) {
+            (Phase::Window, None, None) => match meter.mark() {
+                Ok(()) => self.at_mark = Some(delivered),
+                Err(error) => self.result = Some(Err(error)),
+            },
+            (Phase::After, Some(at_mark), None) => {
+                self.delivered = delivered.saturating_sub(at_mark);
+                let first = |splits: Vec<CpuSplit>| splits.into_iter().next();
+                self.result = meter.read().map(first).transpose();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Keeps the calling thread on one CPU and lets it go where it could before when dropped.
+pub(super) struct Pinned {
+    before: Option<nix::sched::CpuSet>,
+}
+
+impl Pinned {
+    pub(super) fn to(cpu: u32) -> Self {
+        let this = nix::unistd::Pid::from_raw(0);
+        let before = nix::sched::sched_getaffinity(this).ok();
+        let mut only = nix::sched::CpuSet::new();
+        // Best effort: unpinned, the watching thread disturbs a little more.
+        let _ = only.set(cpu as usize).and_then(|()| nix::sched::sched_setaffinity(this, &only));
+        Self { before }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), before);
+        }
+    }
+}
