@@ -25,6 +25,10 @@ const STEP: f64 = 0.25;
 /// Fixed points of what waits end with that find the application asleep: found when no share moves by more.
 const SETTLED: f64 = 1e-12;
 const MOST_TURNS: usize = 200;
+/// A difference of moves counts where more than this share of its square is not of those before.
+const ALONE: f64 = 1e-20;
+/// Turns from which the next is extrapolated.
+const LOOKED_BACK: usize = 7;
 /// A middle has one ratio when two that are [`MIDDLE`] packets apart differ by no more than this share.
 const ALIKE: f64 = 1e-12;
 const MIDDLE: usize = 24;
@@ -75,14 +79,15 @@ struct Weights {
 }
 
 /// Progress after the longest that counts.
-fn length(waited: &Waited) -> usize {
-    let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > LEFT_OUT).map_or(0, |last| last + 1);
+fn length(waited: &Waited, budget: &Budget) -> usize {
+    let least = budget.least(LEFT_OUT);
+    let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > least).map_or(0, |last| last + 1);
     waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0)
 }
 
 /// The longest progress of all these, at least 1.
-pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>) -> usize {
-    waits.map(length).max().unwrap_or(0).max(1)
+pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>, budget: &Budget) -> usize {
+    waits.map(|waited| length(waited, budget)).max().unwrap_or(0).max(1)
 }
 
 /// Operations of the elimination for waits of this progress, and excursions of at most `largest` services. `alike`: nothing depends on the packets waiting.
@@ -95,11 +100,12 @@ pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool)
 impl<'a> Band<'a> {
     /// None where the budget does not last.
     pub fn new(socket: &'a Socket, cycle: &'a Cycle, arrival_pps: f64, budget: &Budget) -> Option<Self> {
-        let rare = |served: &Served| served.equal.iter().rposition(|share| *share > LEFT_OUT).unwrap_or(1);
+        let least = budget.least(LEFT_OUT);
+        let rare = |served: &Served| served.equal.iter().rposition(|share| *share > least).unwrap_or(1);
         let laws = cycle.nodes.iter().flat_map(|node| &node.served).chain(&cycle.woken);
         let largest = laws.map(rare).max().unwrap_or(1).clamp(1, socket.most);
         let all = cycle.nodes.iter().flat_map(|node| [&node.working, &node.switching]);
-        let progress = longest_progress(all).min(socket.most);
+        let progress = longest_progress(all, budget).min(socket.most);
         let (mut working, mut switching) = (Vec::new(), Vec::new());
         for (place, node) in cycle.nodes.iter().enumerate() {
             // The fewest packets waiting with which something depends on the node.
@@ -247,8 +253,8 @@ impl<'a> Band<'a> {
             }
         };
         idle(&mut ends, 1.0);
-        // The last move, of turns since the last jump.
-        let mut before: Option<Vec<f64>> = None;
+        // What turns have led to, and how far they moved.
+        let mut turns: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
         // All weights as a multiple of those that are looked at.
         let mut whole = None;
         for _ in 0..MOST_TURNS {
@@ -271,20 +277,14 @@ impl<'a> Band<'a> {
             let looked_at = total(&weights.working[..(self.progress + 1).min(weights.working.len())]);
             let whole = *whole.get_or_insert_with(|| total(&weights.working) / looked_at);
             let matters = (all / (self.arrival_pps * looked_at * whole)).min(1.0);
-            if moved * matters <= SETTLED {
+            if moved * matters <= budget.least(SETTLED) {
                 return Some(self.woken_by(&next, most, &eliminated, most + 1));
             }
-            // Moves shrink by one ratio, nearly: to where they lead (Aitken).
-            let square = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-            let ratio = before.as_ref().map(|before| square(&moves, before) / square(before, before));
-            before = Some(moves);
-            if let (Some(ratio), Some(moves)) = (ratio.filter(|ratio| *ratio > 0.0 && *ratio < 0.9), &before) {
-                next.iter_mut()
-                    .zip(moves)
-                    .for_each(|(share, moved)| *share = (*share + moved * ratio / (1.0 - ratio)).max(0.0));
-                before = None;
+            turns.push((next, moves));
+            if turns.len() > LOOKED_BACK {
+                turns.remove(0);
             }
-            ends = next;
+            ends = led_to(&turns);
         }
         None
     }
@@ -404,6 +404,38 @@ impl<'a> Band<'a> {
     }
 }
 
+/// Where turns of a linear map lead: what the combination of the last turns leads to whose move is least (Anderson), nothing below 0.
+fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
+    let Some((last, moves)) = turns.last() else { return Vec::new() };
+    let (mut found, mut left) = (last.clone(), moves.clone());
+    let difference = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a - b).collect() };
+    let product = |a: &[f64], b: &[f64]| wide::run(Product(a, b));
+    let subtract = |from: &mut [f64], what: &[f64], times: f64| {
+        from.iter_mut().zip(what).for_each(|(value, part)| *value -= times * part);
+    };
+    // Differences of moves, each square to those before, and of what they led to.
+    let mut known: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new();
+    for pair in turns.windows(2).rev() {
+        let [(before, moves_before), (after, moves_after)] = pair else { continue };
+        let (mut led, mut moved) = (difference(after, before), difference(moves_after, moves_before));
+        let whole = product(&moved, &moved);
+        for (other_led, other_moved, square) in &known {
+            let share = product(&moved, other_moved) / square;
+            subtract(&mut moved, other_moved, share);
+            subtract(&mut led, other_led, share);
+        }
+        let square = product(&moved, &moved);
+        if square > ALONE * whole {
+            let share = product(&left, &moved) / square;
+            subtract(&mut left, &moved, share);
+            subtract(&mut found, &led, share);
+            known.push((led, moved, square));
+        }
+    }
+    found.iter_mut().for_each(|share| *share = share.max(0.0));
+    found
+}
+
 /// Adds `rate` times the values to a vector from a place on; what goes beyond the last entry, to it, and nothing before the first.
 fn add_clipped(sums: &mut [f64], values: &[f64], from: isize, rate: f64) {
     let skipped = usize::try_from(-from).unwrap_or(0).min(values.len());
@@ -466,7 +498,8 @@ impl Moves {
         with_still: bool,
         budget: &Budget,
     ) -> Option<Self> {
-        let length = length(waited);
+        let length = length(waited, budget);
+        let rarest = budget.least(LEFT_OUT);
         let kept = length.min(most_progress + 1);
         let tails = |progress: &[f64]| -> Vec<f64> {
             let mut tails: Vec<f64> =
@@ -496,7 +529,7 @@ impl Moves {
         for progress in 0..kept {
             batches.fill(0.0);
             let mut chosen =
-                laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > LEFT_OUT));
+                laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > rarest));
             // Four at a time.
             while let Some((shares, law)) = chosen.next() {
                 let rate = shares[progress] * arrival_pps;

@@ -14,17 +14,29 @@ const MOST_OPERATIONS_OF_TICKS: f64 = 2e9;
 #[derive(Debug)]
 pub struct Budget {
     left: Cell<f64>,
+    /// What is rarer is left out.
+    least: f64,
 }
 
 impl Budget {
     /// All of it.
     pub fn whole() -> Self {
-        Self { left: Cell::new(MOST_OPERATIONS) }
+        Self { left: Cell::new(MOST_OPERATIONS), least: 0.0 }
     }
 
     /// All of it, of a scheme with ticks.
     pub fn of_ticks() -> Self {
-        Self { left: Cell::new(MOST_OPERATIONS_OF_TICKS) }
+        Self { left: Cell::new(MOST_OPERATIONS_OF_TICKS), least: 0.0 }
+    }
+
+    /// The same where everything rarer than `least` is left out.
+    pub fn leaving_out(self, least: f64) -> Self {
+        Self { least, ..self }
+    }
+
+    /// What is rarer is left out where an exact solution leaves out what is rarer than `exact`.
+    pub fn least(&self, exact: f64) -> f64 {
+        exact.max(self.least)
     }
 
     /// None if fewer than `operations` are left; takes none.

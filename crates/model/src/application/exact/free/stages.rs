@@ -23,7 +23,7 @@ const ENTRY: usize = 8;
 
 impl Stages {
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
-        let most = most.min(self.furthest(pace));
+        let most = most.min(self.furthest(pace, budget));
         let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
         let mut entry = vec![0.0; most + 1];
         entry[0] = 1.0;
@@ -55,7 +55,7 @@ impl Stages {
                 waited.ends.push(End { packets: packets + 1, progress: entry, gathering_s: gathering, after_s });
                 return Some(waited);
             }
-            if entry.iter().sum::<f64>() < LEFT_OUT {
+            if entry.iter().sum::<f64>() < budget.least(LEFT_OUT) {
                 break;
             }
         }
@@ -65,7 +65,7 @@ impl Stages {
 
 impl Stages {
     /// Progress that is as good as never exceeded, at least 1.
-    fn furthest(&self, pace: Pace) -> usize {
+    fn furthest(&self, pace: Pace, budget: &Budget) -> usize {
         if pace.others == 0.0 {
             return 1;
         }
@@ -75,7 +75,7 @@ impl Stages {
         // The logarithm of the chance that one more is done before the wait ends.
         let more = -math::ln_1p(self.ends_per_s / pace.others);
         // No more than a usize holds: a float that is larger becomes its largest.
-        ((math::ln(NEVER) / more).ceil() as usize).saturating_add(2)
+        ((math::ln(budget.least(NEVER)) / more).ceil() as usize).saturating_add(2)
     }
 }
 
