@@ -191,8 +191,9 @@ impl Field {
             return;
         }
         for (into, from) in self.at.chunks_mut(self.height).zip(other.at.chunks(self.height)) {
-            let both = into[other.rows.clone()].iter_mut().zip(&from[other.rows.clone()]);
-            both.for_each(|(sums, weights)| sums.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += weight));
+            for packets in other.rows.clone() {
+                add(&mut into[packets], |column| from[packets][column]);
+            }
         }
         self.reach(other.rows.clone());
     }

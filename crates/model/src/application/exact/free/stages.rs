@@ -2,6 +2,7 @@
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
+use crate::queue::wide;
 use netcliff_core::math;
 
 /// A wait made of exponential stages, one for each number of packets.
@@ -39,7 +40,7 @@ impl Stages {
             spend(&mut own, pace, out);
             spend(&mut gathering, pace, out);
             let spent: f64 = entry.iter().sum();
-            waited.times.iter_mut().zip(&entry).for_each(|(sum, time)| *sum += time);
+            wide::add(&mut waited.times, &entry, 1.0);
             waited.area += packets as f64 * spent;
             waited.full_s += if packets == self.places { spent } else { 0.0 };
             if self.ends_per_s > 0.0 {
@@ -47,7 +48,7 @@ impl Stages {
                     [&entry, &gathering, &own].map(|of| of.iter().map(|time| self.ends_per_s * time).collect());
                 waited.ends.push(End { packets, progress, gathering_s, after_s });
             }
-            gathering.iter_mut().zip(&own).for_each(|(sum, time)| *sum += time);
+            wide::add(&mut gathering, &own, 1.0);
             entry.iter_mut().chain(&mut gathering).for_each(|time| *time *= arrivals);
             if packets + 1 == self.packets {
                 // The last of them does not wait.

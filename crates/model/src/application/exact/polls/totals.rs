@@ -1,7 +1,7 @@
 //! What excursions come to, block by block: a block has as many numbers of rooms in the socket as a full poll has packets, so that a poll that begins in one
 //! block ends in the next.
 
-use super::{Field, ISR, OVERHEAD, Polls, SERVING, Spread, Stage, Sums, UNMASK};
+use super::{Field, ISR, OVERHEAD, Polls, SERVING, Spread, Stage, Sums, TOGETHER, UNMASK};
 use crate::application::exact::budget::Budget;
 use crate::application::exact::sweep::{Begun, Totals};
 
@@ -25,6 +25,8 @@ pub struct Pass<'a> {
     /// Excursions that find more room than this fill no socket, and what they take depends on no room: all such are followed together.
     filling: usize,
     sums: Sums,
+    /// Fields without weight, to be used again: new memory takes as long as what is done in it.
+    spare: Vec<Field>,
     totals: Totals,
 }
 
@@ -42,11 +44,22 @@ impl<'a> Pass<'a> {
         let all = begun.total();
         let filling = if polls.is_uniform { longest.min(most) } else { most };
         let idle = vec![0.0; most + 1];
-        let mut pass = Self { polls, most, budget, all, idle, filling, sums: Sums::default(), totals };
+        let mut pass =
+            Self { polls, most, budget, all, idle, filling, sums: Sums::default(), spare: Vec::new(), totals };
         if all > 0.0 {
             pass.run(begun)?;
         }
         Some(pass.totals)
+    }
+
+    fn field(&mut self, columns: usize) -> Field {
+        let place = self.spare.iter().position(|field| field.columns == columns.next_multiple_of(TOGETHER));
+        place.map_or_else(|| Field::new(columns, self.polls), |place| self.spare.swap_remove(place))
+    }
+
+    fn give_back(&mut self, mut field: Field) {
+        field.clear();
+        self.spare.push(field);
     }
 
     fn run(&mut self, begun: &Begun) -> Option<()> {
@@ -56,8 +69,8 @@ impl<'a> Pass<'a> {
         if self.filling < most {
             self.together(begun, (&woken, woken_room))?;
         }
-        let mut polled = Field::new(weight, self.polls);
-        let mut entered = Field::new(weight, self.polls);
+        let mut polled = self.field(weight);
+        let mut entered = self.field(weight);
         for block in (0..=self.filling / weight).rev() {
             let rooms: Vec<usize> = (0..weight).map(|column| block * weight + column).collect();
             if let Some(column) =
@@ -80,7 +93,7 @@ impl<'a> Pass<'a> {
                 }
             }
             // What the polls of a block leave empty in the same block goes on there.
-            let mut carried = Field::new(weight, self.polls);
+            let mut carried = self.field(weight);
             loop {
                 self.unmask(&rooms, &mut entered)?;
                 self.interrupt(&rooms, &mut entered)?;
@@ -93,9 +106,9 @@ impl<'a> Pass<'a> {
                 carried.add_all(&polled);
                 polled.clear();
             }
-            polled = carried;
+            self.give_back(std::mem::replace(&mut polled, carried));
         }
-        let mut full = Field::new(1, self.polls);
+        let mut full = self.field(1);
         let merged = polled.rows.clone();
         merged.for_each(|packets| full.add(packets, 0, polled.row_sum(packets)));
         if woken_room == 0 {
@@ -104,7 +117,7 @@ impl<'a> Pass<'a> {
         for (packets, rates) in begun.awake.iter().filter(|(_, rates)| rates[0] > RARE * self.all) {
             entered.add(*packets, 0, rates[0] / self.all);
         }
-        let mut begins = Field::new(1, self.polls);
+        let mut begins = self.field(1);
         entered.rows.clone().for_each(|packets| begins.add(packets, 0, entered.get(packets, 0)));
         self.drop(full, begins)
     }
@@ -113,7 +126,7 @@ impl<'a> Pass<'a> {
     fn together(&mut self, begun: &Begun, (woken, woken_room): (&Field, usize)) -> Option<()> {
         let (weight, most) = (self.polls.weight, self.most);
         let rooms = self.filling + 1..most + 1;
-        let mut entered = Field::new(2, self.polls);
+        let mut entered = self.field(2);
         for (packets, rates) in &begun.awake {
             let rates = &rates[rooms.clone()];
             let waiting: f64 = rates.iter().rev().enumerate().map(|(waiting, rate)| waiting as f64 * rate).sum();
@@ -123,7 +136,7 @@ impl<'a> Pass<'a> {
         if self.polls.wakes.is_none() {
             begun.asleep.iter().for_each(|(packets, rate)| entered.add(*packets, 0, rate / self.all));
         }
-        let mut polled = Field::new(2, self.polls);
+        let mut polled = self.field(2);
         if rooms.contains(&woken_room) {
             for packets in woken.rows.clone() {
                 polled.add(packets, 0, woken.get(packets, 0));
@@ -137,7 +150,7 @@ impl<'a> Pass<'a> {
             idle[1] += (most - room) as f64 * weight;
         }
         loop {
-            let mut unmasked = Field::new(2, self.polls);
+            let mut unmasked = self.field(2);
             for (column, weight) in idle.iter_mut().enumerate().filter(|(_, weight)| **weight > 0.0) {
                 unmasked.add(0, column, std::mem::take(weight));
             }
@@ -146,6 +159,7 @@ impl<'a> Pass<'a> {
             if unmasked.total() > RARE {
                 entered.add_all(&unmasked);
             }
+            self.give_back(unmasked);
             self.stage_together(&mut entered, ISR, self.polls.isr, 0)?;
             polled.add_all(&entered);
             entered.clear();
@@ -190,7 +204,7 @@ impl<'a> Pass<'a> {
     /// Excursions that find the application asleep, whose waking takes time: the next poll's beginning, and the room it has.
     fn wake(&mut self, begun: &Begun) -> Option<(Field, usize)> {
         let weight = self.polls.weight;
-        let mut field = Field::new(1, self.polls);
+        let mut field = self.field(1);
         let Some(wakes) = self.polls.wakes else { return Some((field, 0)) };
         for (packets, rate) in begun.asleep.iter().filter(|(_, rate)| *rate > RARE * self.all) {
             field.add(*packets, 0, rate / self.all);
@@ -212,7 +226,7 @@ impl<'a> Pass<'a> {
 
     /// Unmasking where polls have left the ring empty, by column and room; what packets came meanwhile begins anew.
     fn unmask(&mut self, rooms: &[usize], entered: &mut Field) -> Option<()> {
-        let mut field = Field::new(rooms.len(), self.polls);
+        let mut field = self.field(rooms.len());
         for (column, room) in rooms.iter().enumerate() {
             if let Some(idle) = self.idle.get_mut(*room).filter(|idle| **idle > 0.0 && *room > 0) {
                 field.add(0, column, std::mem::take(idle));
@@ -223,6 +237,7 @@ impl<'a> Pass<'a> {
         if field.total() > RARE {
             entered.add_all(&field);
         }
+        self.give_back(field);
         Some(())
     }
 
@@ -319,7 +334,7 @@ impl<'a> Pass<'a> {
     /// Unmasking of a full socket's polls that left the ring empty, or of `count` of them, and the interrupts that follow.
     fn begin_anew(&mut self, begins: &mut Field, count: Option<f64>) -> Option<()> {
         let idle = std::mem::take(&mut self.idle[0]);
-        let mut field = Field::new(1, self.polls);
+        let mut field = self.field(1);
         if let Some(count) = Some(count.unwrap_or(idle)).filter(|count| *count > 0.0) {
             field.add(0, 0, count);
         }
