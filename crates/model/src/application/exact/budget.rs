@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 /// Most operations of one solution, multiplications with their additions: some tenths of a second, since a search for a cliff
 /// and a sweep (`netcliff find`) take some forty solutions. A ring of 1000, a socket of 2500 packets and polls of 64 take 1e8 at the cliff, 4e8 at twice its load.
-pub const MOST_OPERATIONS: f64 = 8e8;
+pub const MOST_OPERATIONS: f64 = 2e9;
 
 /// The same where polls wait for ticks: one to two seconds; the ring alone may take as long there, and `netcliff find` uses no such scheme.
 /// A ring of 1024 and a socket of 256 packets under `napi-2007:period=20us,quota=3` take 9e8 at 100 kpps.

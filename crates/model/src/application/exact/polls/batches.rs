@@ -91,10 +91,10 @@ impl Polls {
         let mut first = true;
         while field.total() > self.least && ended[0].len() <= most {
             run(&mut field, self.overhead, false)?;
-            let mut served = ended[0].len() - 1;
-            field.take_empty(|column, weight| ended[column][served] += weight);
+            let before = ended[0].len() - 1;
+            field.take_empty(|column, weight| ended[column][before] += weight);
             for place in 0..weight {
-                served += 1;
+                let served = before + place + 1;
                 ended.iter_mut().for_each(|law| law.push(0.0));
                 if let Some(wakes) = self.wakes.filter(|_| first && asleep) {
                     self.wake(&mut field, awake..anew, service, wakes);
