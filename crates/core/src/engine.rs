@@ -177,6 +177,11 @@ pub trait Engine {
     fn supports(&self, point: &Point) -> Result<(), Unsupported>;
     /// What the engine finds at the point, as yet unchecked; everybody but an engine asks [`Engine::evaluate`].
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure>;
+    /// An engine of the same world that answers nearly the same in less time, for the steps of a search; its last steps, and what it returns, are this
+    /// engine's. `None` if there is none for this host.
+    fn guide(&self, _host: &Host) -> Option<&dyn Engine> {
+        None
+    }
     /// Answers the point. Not for engines to implement: the one door through which outcomes leave, where a figure that cannot
     /// be (not a number, infinite, out of its range) becomes an error with its name.
     fn evaluate(&self, point: &Point) -> Result<Outcome, EngineFailure> {

@@ -32,7 +32,7 @@ pub enum Compared {
     Same,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Tune {
     ParkingOnTop,
     ParkingTired,
@@ -48,7 +48,7 @@ enum Step {
 }
 
 /// struct dim without its samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Walk {
     index: usize,
     tune: Tune,

@@ -21,6 +21,10 @@ impl Engine for Traced {
         self.0.kind()
     }
 
+    fn guide(&self, host: &Host) -> Option<&dyn Engine> {
+        self.0.guide(host)
+    }
+
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
         self.0.supports(point)
     }

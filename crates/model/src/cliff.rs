@@ -9,6 +9,10 @@ const LEAST_EXCESS: f64 = -140.0;
 const OVERLOADED: f64 = 1e-2;
 /// First step from an expected cliff.
 const NEAR_STEP: f64 = 1.05;
+/// The same from the cliff of a guide, as a share of the width of the search: one step brackets the cliff unless the guide is wrong.
+const GUIDED_STEP: f64 = 0.9;
+/// Relative rise of the load over which a guide shows how steep the loss is.
+const GUIDED_RISE: f64 = 2e-4;
 /// How much of the loss of an overloaded host the first step down takes off the load.
 const STEEPER: f64 = 0.65;
 /// Steps down along a straight line, and the least of them as a share of the load.
@@ -46,7 +50,8 @@ impl CliffSearch {
     /// The highest load of `traffic`'s kind that `host` takes under `scheme` with a loss of at most `loss`.
     ///
     /// Steps up or down until the bound lies between two loads: from the load that the CPU could just do, doubled, or where it is overloaded
-    /// down along the straight line of its losses; from an expected one by 5 % and then ever more. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
+    /// down along the straight line of its losses; from an expected one by 5 % and then ever more. Where the engine has a guide, that is searched, and the engine
+    /// asked around its cliff alone. Then Chandrupatla's method on the logarithms of load and loss. Err if `loss` is
     /// not above 0 and below 1 (in theory every load loses something, and none loses all), or if the engine fails or never loses (or always
     /// does) within 1e-6 to 1e13 packets/s.
     pub fn cliff(
@@ -58,6 +63,23 @@ impl CliffSearch {
         loss: f64,
     ) -> Result<Cliff, EngineFailure> {
         let mut losses = Losses::of(engine, host, scheme, traffic, loss)?;
+        let guide = engine.guide(host).filter(|_| self.near_pps.is_none());
+        if let Some(guide) = guide
+            && let Ok(near) = self.cliff(guide, host, scheme, traffic, loss)
+        {
+            let at_near = losses.excess(near.pps)?;
+            // Where the engine has its cliff if its loss rises as the guide's does.
+            let mut guided = Losses::of(guide, host, scheme, traffic, loss)?;
+            let rises = guided.excess(near.pps * math::exp(GUIDED_RISE))? - guided.excess(near.pps)?;
+            let aside = -at_near / rises * GUIDED_RISE;
+            let from = if aside.abs() > 0.5 * self.width && aside.abs() < GUIDED_RISE {
+                let pps = near.pps * math::exp(aside - 0.4 * self.width);
+                (pps, losses.excess(pps)?)
+            } else {
+                (near.pps, at_near)
+            };
+            return losses.cliff(from, 1.0 + GUIDED_STEP * self.width, self.width);
+        }
         let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
         let just_done_pps = 1.0 / (host.service_s(bytes) + host.application_s.unwrap_or(0.0));
         let guess_pps = self.near_pps.unwrap_or(just_done_pps);
@@ -242,11 +264,26 @@ pub fn livelock_index(
     traffic: &Traffic,
     cliff_pps: f64,
 ) -> Result<f64, EngineFailure> {
-    let throughput = |pps: f64| -> Result<f64, EngineFailure> {
+    let throughput = |engine: &dyn Engine, pps: f64| -> Result<f64, EngineFailure> {
         let outcome = engine.evaluate(&at(host, scheme, traffic, pps))?;
         outcome.throughput_pps.map(|figure| figure.value).ok_or_else(|| missing("throughput"))
     };
-    let beyond = throughput(2.0 * cliff_pps)?;
+    // A peak is flat: where a guide has it will do, and what it is there is the engine's.
+    let beyond = throughput(engine, 2.0 * cliff_pps)?;
+    let guided = engine.guide(host).and_then(|guide| peak(cliff_pps, beyond, &|pps| throughput(guide, pps)).ok());
+    let (peak_pps, highest) = match guided {
+        Some((pps, _)) => (pps, throughput(engine, pps)?),
+        None => peak(cliff_pps, beyond, &|pps| throughput(engine, pps))?,
+    };
+    Ok(if peak_pps < 2.0 * cliff_pps { beyond / highest.max(beyond) } else { 1.0 })
+}
+
+/// The load of the highest throughput from the cliff to twice it, where it is `beyond`; and that throughput.
+fn peak(
+    cliff_pps: f64,
+    beyond: f64,
+    throughput: &dyn Fn(f64) -> Result<f64, EngineFailure>,
+) -> Result<(f64, f64), EngineFailure> {
     // Just below the cliff all that is offered is delivered, as far as it matters here.
     let mut low = ((1.0 - PEAK_STEP) * cliff_pps, (1.0 - PEAK_STEP) * cliff_pps);
     let mut best = (cliff_pps, throughput(cliff_pps)?);
@@ -264,7 +301,7 @@ pub fn livelock_index(
         step *= 2.0;
     };
     if high.1 > best.1 {
-        return Ok(1.0);
+        return Ok(high);
     }
     // The width when it was last seen to have halved, and how often it has not since.
     let (mut width, mut slow) = (high.0 - low.0, 0);
@@ -296,7 +333,7 @@ pub fn livelock_index(
             (width, slow) = (high.0 - low.0, 0);
         }
     }
-    Ok(beyond / best.1.max(beyond))
+    Ok(best)
 }
 
 /// The highest point of a parabola through three; None: it has none.
@@ -348,6 +385,49 @@ mod tests {
                 );
                 assert!(found.evaluations <= 15, "{scheme:?} {ring}: {found:?}");
             }
+        }
+    }
+
+    /// The same cliff and index with a guide as without one, in no more than four evaluations of the engine.
+    #[test]
+    fn a_search_is_guided_to_the_exact_cliff() {
+        struct Alone(ModelEngine);
+        impl Engine for Alone {
+            fn kind(&self) -> netcliff_core::EngineKind {
+                self.0.kind()
+            }
+            fn supports(&self, point: &Point) -> Result<(), netcliff_core::Unsupported> {
+                self.0.supports(point)
+            }
+            fn answer(&self, point: &Point) -> Result<netcliff_core::Outcome, EngineFailure> {
+                self.0.answer(point)
+            }
+        }
+        let engine = ModelEngine::new(Fidelity::Exact).without_quantiles();
+        let alone = Alone(engine);
+        let traffic = Traffic::poisson(1.0);
+        for (scheme, latency_s, cold_s) in [
+            ("napi:weight=64", 0.0, 0.0),
+            ("napi:weight=16,backlog=true", 20e-6, 0.0),
+            ("napi", 5e-6, 2e-7),
+            ("interrupt", 0.0, 0.0),
+        ] {
+            let host = Host {
+                ring: 200,
+                socket_buffer: 300,
+                application_s: Some(2e-6),
+                interrupt_latency_s: latency_s,
+                cold_protocol_s: cold_s,
+                ..Host::pentium4_2530mhz()
+            };
+            let scheme: Scheme = scheme.parse().expect("a scheme");
+            let found = cliff(&engine, &host, &scheme, &traffic, 1e-4).expect("a cliff");
+            let searched = cliff(&alone, &host, &scheme, &traffic, 1e-4).expect("a cliff");
+            assert!((found.pps / searched.pps - 1.0).abs() <= 2e-5, "{scheme:?}: {found:?} {searched:?}");
+            assert!(found.evaluations <= 4, "{scheme:?}: {found:?}");
+            let index =
+                |engine: &dyn Engine| livelock_index(engine, &host, &scheme, &traffic, found.pps).expect("an index");
+            assert!((index(&engine) / index(&alone) - 1.0).abs() < 2e-6, "{scheme:?}");
         }
     }
 

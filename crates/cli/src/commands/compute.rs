@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::warning::PREFIX;
 use netcliff_core::{
-    Analysis, Arrivals, Engine, EngineFailure, EngineKind, Finding, FrameSizes, Load, Napi, Outcome, Point, Provenance,
-    Record, Scheme, Traffic, Unsupported,
+    Analysis, Arrivals, Engine, EngineFailure, EngineKind, Finding, FrameSizes, Host, Load, Napi, Outcome, Point,
+    Provenance, Record, Scheme, Traffic, Unsupported,
 };
 use netcliff_lab::costs::{Costs, Found, Origin};
 use netcliff_lab::inputs;
@@ -46,6 +46,10 @@ impl Engine for Counted<'_> {
         self.engine.supports(point)
     }
 
+    fn guide(&self, host: &Host) -> Option<&dyn Engine> {
+        self.engine.guide(host)
+    }
+
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         let outcome = self.engine.answer(point)?;
         self.loads.lock().unwrap_or_else(PoisonError::into_inner).one_more();
@@ -53,8 +57,8 @@ impl Engine for Counted<'_> {
     }
 }
 
-/// Loads that a search for a cliff and for the peak takes, about; and what sensitivities add, four for each cost.
-const OF_A_CLIFF: usize = 18;
+/// Loads that a search for a cliff and for the peak takes besides those of the engine that guides it, about; and what sensitivities add, four for each cost.
+const OF_A_CLIFF: usize = 5;
 const OF_SENSITIVITIES: usize = 50;
 
 /// A record with the analysis around it, as one object.
@@ -119,7 +123,7 @@ fn otherwise(point: &Point, finding: &Finding, args: &PredictArgs) -> Vec<String
 
 /// The points' outcomes on stdout.
 pub(super) fn answer(
-    engine: &dyn Engine,
+    engine: &(dyn Engine + Sync),
     kind: &str,
     args: &ComputeArgs,
     provenance: &Provenance,
@@ -152,7 +156,7 @@ pub(super) fn provenance(seed: Option<u64>, settings: BTreeMap<String, String>) 
 
 /// The points' records, kept in the store if requested.
 pub(super) fn recorded(
-    engine: &dyn Engine,
+    engine: &(dyn Engine + Sync),
     kind: &str,
     points: Vec<Point>,
     args: &ComputeArgs,
@@ -176,8 +180,26 @@ pub(super) fn recorded(
 }
 
 /// Evaluates every point in turn: kept as soon as it is answered, and printed at once as JSON or else returned.
+/// The answers of the next points, with the time each took (s): of the model one on each CPU, of others, which take all CPUs for one, one.
+fn together(
+    engine: &(dyn Engine + Sync),
+    points: &mut impl Iterator<Item = Point>,
+) -> Vec<(Point, Result<Outcome, EngineFailure>, f64)> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let several = if engine.kind() == EngineKind::Model { cpus } else { 1 };
+    let answer = |point: Point| {
+        let started = std::time::Instant::now();
+        let outcome = engine.evaluate(&point);
+        (point, outcome, started.elapsed().as_secs_f64())
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = points.by_ref().take(several).map(|point| scope.spawn(move || answer(point))).collect();
+        others.into_iter().filter_map(|other| other.join().ok()).collect()
+    })
+}
+
 fn evaluate(
-    engine: &dyn Engine,
+    engine: &(dyn Engine + Sync),
     points: Vec<Point>,
     provenance: &Provenance,
     kept: Option<(&Store, i64)>,
@@ -185,17 +207,20 @@ fn evaluate(
 ) -> anyhow::Result<Vec<Record>> {
     let (mut records, mut warned) = (Vec::new(), Vec::new());
     let mut loads = Loads::new("computing", points.len());
-    for point in points {
-        let started = std::time::Instant::now();
-        let outcome = engine.evaluate(&point).map_err(explain)?;
+    let mut points = points.into_iter();
+    let mut answered = Vec::new().into_iter();
+    while let Some((point, outcome, elapsed_s)) = answered.next().or_else(|| {
+        answered = together(engine, &mut points).into_iter();
+        answered.next()
+    }) {
+        let outcome = outcome.map_err(explain)?;
         for note in outcome.notes.iter().filter(|note| note.starts_with(PREFIX)) {
             if !warned.contains(note) {
                 output::say(note);
                 warned.push(note.clone());
             }
         }
-        let elapsed_s = Some(started.elapsed().as_secs_f64());
-        let mut provenance = Provenance { elapsed_s, ..provenance.clone() };
+        let mut provenance = Provenance { elapsed_s: Some(elapsed_s), ..provenance.clone() };
         provenance.settings.extend(point.digests());
         let record = Record { point, engine: engine.kind(), outcome, provenance };
         if let Some((store, run)) = kept {

@@ -21,6 +21,7 @@ mod laws;
 mod level;
 mod outcome;
 mod periods;
+mod polls;
 mod rest;
 mod socket;
 mod sweep;
@@ -39,6 +40,7 @@ use free::Wait;
 use laws::Laws;
 pub use outcome::outcome;
 use periods::Free;
+use polls::Polls;
 use socket::{Cycle, Node, Socket, Waits};
 use sweep::{Sweep, Totals};
 
@@ -190,7 +192,8 @@ pub fn solve(
     }
     let whole = |mut plan: Plan| {
         plan.wait = moderation.map_or(plan.wait, |nic| timer(&nic));
-        let mut solved = solve_plan(&plan, scheme, host, application_s, work, &Budget::whole())?;
+        let mut solved =
+            solve_plan(&plan, scheme, host, application_s, work, &Budget::whole().leaving_out(work.left_out))?;
         solved.near.moderation = moderation.is_some_and(|nic| !nic.is_exact);
         Some(solved)
     };
@@ -220,11 +223,15 @@ fn solve_plan(
         switch_per_s: (host.context_switch_s > 0.0).then(|| 1.0 / host.context_switch_s),
     };
     let is_cold = host.cold_protocol_s + host.cold_application_s > 0.0;
-    let cycle = cycle(plan, &excursion, &socket, is_cold, budget)?;
+    let polls = Polls::of(&excursion, most, budget);
+    let cycle = cycle(plan, (&excursion, polls.as_ref()), &socket, is_cold, budget)?;
     let idle = socket.idle(&cycle, plan.wait, work.arrival_pps, budget)?;
     let mut free = Free::new(&socket, &cycle, &idle, (plan.wait, excursion.places), work.arrival_pps, budget)?;
-    let totals = Sweep { excursion: &excursion, stage: plan.stage, most, longest: cycle.longest(), budget }
-        .totals(&free.begun)?;
+    let totals = match &polls {
+        Some(polls) => polls::Pass::totals(polls, (most, cycle.longest()), &free.begun, budget)?,
+        None => Sweep { excursion: &excursion, stage: plan.stage, most, longest: cycle.longest(), budget }
+            .totals(&free.begun)?,
+    };
     free.taken_area += totals.taken_area;
     // A ring so overloaded that an excursion outlasts what a double can count has no figures here.
     let near = Near { cold: is_cold, polls: plan.again.is_some(), moderation: false };
@@ -232,7 +239,13 @@ fn solve_plan(
 }
 
 /// The waits, and what follows them; None where the budget does not last.
-fn cycle(plan: &Plan, excursion: &Excursion, socket: &Socket, is_cold: bool, budget: &Budget) -> Option<Cycle> {
+fn cycle(
+    plan: &Plan,
+    (excursion, polls): (&Excursion, Option<&Polls>),
+    socket: &Socket,
+    is_cold: bool,
+    budget: &Budget,
+) -> Option<Cycle> {
     let (most, places, arrival_pps) = (socket.most, excursion.places, excursion.arrival_pps);
     let intervals = if is_cold { (COLD_NODES - 1).min(most) } else { 0 };
     let at: Vec<usize> = (0..=intervals).map(|node| most * node / intervals.max(1)).collect();
@@ -250,12 +263,12 @@ fn cycle(plan: &Plan, excursion: &Excursion, socket: &Socket, is_cold: bool, bud
     let mut packets: Vec<usize> = ends.map(|end| end.packets).collect();
     packets.sort_unstable();
     packets.dedup();
-    let progress = longest_progress(waits.iter().flat_map(|waits| [&waits.working, &waits.switching]));
+    let progress = longest_progress(waits.iter().flat_map(|waits| [&waits.working, &waits.switching]), budget);
     let band = |services: usize| match plan.wait {
         Wait::Nothing => 0.0,
         _ => band::operations(socket, progress, services, !is_cold),
     };
-    let laws = Laws::new(excursion, plan.stage, most, *packets.last()?, at.len(), &band, budget)?;
+    let laws = Laws::new((excursion, polls), plan.stage, most, *packets.last()?, at.len(), &band, budget)?;
     let (mut nodes, mut woken) = (Vec::new(), Vec::new());
     // Half of an excursion's packets wait in the socket in its middle: that is how cold its services are taken.
     let mut half = 0;
@@ -366,6 +379,7 @@ mod tests {
                 frame_bytes: 64.0,
                 mixture: Vec::new(),
                 quantiles: false,
+                left_out: 0.0,
             };
             let budget = Budget::whole();
             let plan = Plan::of(&scheme, &work).unwrap();

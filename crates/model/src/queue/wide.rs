@@ -8,28 +8,54 @@ pub fn run<W: Work>(work: W) -> W::Output {
     Width::detect().run(work)
 }
 
-/// The sum, eight at once.
+/// The sum, eight at once. (Loops over places here, since adapters of iterators are not compiled into their callers in large ones.)
 #[inline(always)]
 pub fn sum(values: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
-    let chunks = values.chunks_exact(8);
-    let rest: f64 = chunks.remainder().iter().sum();
+    let (chunks, rest) = values.as_chunks::<8>();
     for chunk in chunks {
-        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+        for lane in 0..8 {
+            sums[lane] += chunk[lane];
+        }
     }
-    ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7])) + rest
+    let mut others = 0.0;
+    for value in rest {
+        others += value;
+    }
+    together(sums) + others
 }
 
 /// The sum of products, eight at once; both have one length.
 #[inline(always)]
 pub fn product(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
-    let (ones, others) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = ones.remainder().iter().zip(others.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in ones.zip(others) {
-        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += a * b);
+    let ((ones, rest), (others, other_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    for place in 0..ones.len().min(others.len()) {
+        let (one, other) = (&ones[place], &others[place]);
+        for lane in 0..8 {
+            sums[lane] += one[lane] * other[lane];
+        }
     }
-    ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7])) + rest
+    let mut last = 0.0;
+    for place in 0..rest.len().min(other_rest.len()) {
+        last += rest[place] * other_rest[place];
+    }
+    together(sums) + last
+}
+
+#[inline(always)]
+fn together(sums: [f64; 8]) -> f64 {
+    ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]))
+}
+
+/// Adds the values, each times a factor, as many as both have.
+#[inline(always)]
+pub fn add(sums: &mut [f64], values: &[f64], factor: f64) {
+    let length = sums.len().min(values.len());
+    let (sums, values) = (&mut sums[..length], &values[..length]);
+    for place in 0..length {
+        sums[place] += factor * values[place];
+    }
 }
 
 #[cfg(test)]

@@ -202,6 +202,7 @@ mod tests {
             frame_bytes: 64.0,
             mixture: Vec::new(),
             quantiles: true,
+            left_out: 0.0,
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Work {
     pub mixture: Vec<(f64, f64)>,
     /// Whether latency quantiles are wanted; they cost more than the rest.
     pub quantiles: bool,
+    /// Chances below this are left out of chains with an application, besides what an exact solution leaves out.
+    pub left_out: f64,
 }
 
 impl Work {

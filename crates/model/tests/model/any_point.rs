@@ -97,7 +97,7 @@ proptest! {
     fn any_point_is_answered_or_refused(host in host(), scheme in scheme(), traffic in traffic(), paper in 0..4_u8, quantiles: bool) {
         let fidelity = if paper == 0 { Fidelity::Paper } else { Fidelity::Exact };
         let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
-        match (ModelEngine { fidelity, quantiles }).evaluate(&point) {
+        match (ModelEngine { quantiles, ..ModelEngine::new(fidelity) }).evaluate(&point) {
             Ok(_) | Err(EngineFailure::Invalid(_) | EngineFailure::Unsupported(_)) => {}
             Err(defect) => prop_assert!(false, "{} {:?} {fidelity}: {defect}", point.scheme, point),
         }

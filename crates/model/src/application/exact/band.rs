@@ -25,6 +25,10 @@ const STEP: f64 = 0.25;
 /// Fixed points of what waits end with that find the application asleep: found when no share moves by more.
 const SETTLED: f64 = 1e-12;
 const MOST_TURNS: usize = 200;
+/// A difference of moves counts where more than this share of its square is not of those before.
+const ALONE: f64 = 1e-20;
+/// Turns from which the next is extrapolated.
+const LOOKED_BACK: usize = 7;
 /// A middle has one ratio when two that are [`MIDDLE`] packets apart differ by no more than this share.
 const ALIKE: f64 = 1e-12;
 const MIDDLE: usize = 24;
@@ -32,6 +36,9 @@ const MIDDLE: usize = 24;
 const NOTHING: f64 = 1e-16;
 /// Least packets of a middle, added to what batches and progress reach.
 const FREE_OF_BOTH: usize = 160;
+/// Shares of what batches and progress reach that a shorter socket has room for, those that mostly suffice
+/// first (0.25 to 0.6 on `bench/model/hosts/veth.toml` at 100 to 600 kpps): a middle shows whether it is one.
+const LAYERS: [f64; 3] = [0.3, 0.55, 1.0];
 /// Logarithm of the weight of all beyond a socket that is as good as one without a bound.
 const NEGLIGIBLE: f64 = 40.0;
 
@@ -75,14 +82,15 @@ struct Weights {
 }
 
 /// Progress after the longest that counts.
-fn length(waited: &Waited) -> usize {
-    let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > LEFT_OUT).map_or(0, |last| last + 1);
+fn length(waited: &Waited, budget: &Budget) -> usize {
+    let least = budget.least(LEFT_OUT);
+    let far = |progress: &Vec<f64>| progress.iter().rposition(|p| *p > least).map_or(0, |last| last + 1);
     waited.ends.iter().map(|end| far(&end.progress)).max().unwrap_or(0)
 }
 
 /// The longest progress of all these, at least 1.
-pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>) -> usize {
-    waits.map(length).max().unwrap_or(0).max(1)
+pub fn longest_progress<'a>(waits: impl Iterator<Item = &'a Waited>, budget: &Budget) -> usize {
+    waits.map(|waited| length(waited, budget)).max().unwrap_or(0).max(1)
 }
 
 /// Operations of the elimination for waits of this progress, and excursions of at most `largest` services. `alike`: nothing depends on the packets waiting.
@@ -95,11 +103,12 @@ pub fn operations(socket: &Socket, progress: usize, largest: usize, alike: bool)
 impl<'a> Band<'a> {
     /// None where the budget does not last.
     pub fn new(socket: &'a Socket, cycle: &'a Cycle, arrival_pps: f64, budget: &Budget) -> Option<Self> {
-        let rare = |served: &Served| served.equal.iter().rposition(|share| *share > LEFT_OUT).unwrap_or(1);
+        let least = budget.least(LEFT_OUT);
+        let rare = |served: &Served| served.equal.iter().rposition(|share| *share > least).unwrap_or(1);
         let laws = cycle.nodes.iter().flat_map(|node| &node.served).chain(&cycle.woken);
         let largest = laws.map(rare).max().unwrap_or(1).clamp(1, socket.most);
         let all = cycle.nodes.iter().flat_map(|node| [&node.working, &node.switching]);
-        let progress = longest_progress(all).min(socket.most);
+        let progress = longest_progress(all, budget).min(socket.most);
         let (mut working, mut switching) = (Vec::new(), Vec::new());
         for (place, node) in cycle.nodes.iter().enumerate() {
             // The fewest packets waiting with which something depends on the node.
@@ -119,21 +128,26 @@ impl<'a> Band<'a> {
         let whole = |weights: Weights| {
             Idle { asleep: weights.asleep, switching: weights.switching, working: weights.working }.normalised()
         };
-        if let Some(shorter) = self.enough().filter(|shorter| 5 * shorter < 4 * most)
-            && let Some(found) = self.stretched(self.weights(shorter, budget)?)
-        {
-            return Some(whole(found));
+        let mut tried = 0;
+        for share in LAYERS {
+            if let Some(shorter) = self.enough(share).filter(|shorter| 5 * shorter < 4 * most && *shorter > tried) {
+                tried = shorter;
+                if let Some(found) = self.stretched(self.weights(shorter, budget)?) {
+                    return Some(whole(found));
+                }
+            }
         }
         self.weights(most, budget).map(whole)
     }
 
-    /// Packets of a socket that will do for this one, as far as can be said before; None: only the whole.
-    fn enough(&self) -> Option<usize> {
+    /// Packets of a socket that will do for this one, as far as can be said before, with such a share of what batches and progress reach at most; None:
+    /// only the whole.
+    fn enough(&self, share: f64) -> Option<usize> {
         let slopes: Vec<f64> = (0..self.working.len()).map(|place| self.slope(place)).collect();
         let all_fall = slopes.iter().all(|slope| *slope < 0.0);
         let slowest = slopes.iter().map(|slope| slope.abs()).fold(f64::INFINITY, f64::min);
         let filled = self.largest as f64 + NEGLIGIBLE / slowest;
-        let layers = (self.progress + self.largest + FREE_OF_BOTH) as f64;
+        let layers = share * (self.progress + self.largest) as f64 + FREE_OF_BOTH as f64;
         let packets = match slopes.len() {
             1 if all_fall => filled.min(layers),
             1 => (self.progress as f64 + NEGLIGIBLE / slowest).min(layers),
@@ -247,8 +261,8 @@ impl<'a> Band<'a> {
             }
         };
         idle(&mut ends, 1.0);
-        // The last move, of turns since the last jump.
-        let mut before: Option<Vec<f64>> = None;
+        // What turns have led to, and how far they moved.
+        let mut turns: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
         // All weights as a multiple of those that are looked at.
         let mut whole = None;
         for _ in 0..MOST_TURNS {
@@ -271,20 +285,14 @@ impl<'a> Band<'a> {
             let looked_at = total(&weights.working[..(self.progress + 1).min(weights.working.len())]);
             let whole = *whole.get_or_insert_with(|| total(&weights.working) / looked_at);
             let matters = (all / (self.arrival_pps * looked_at * whole)).min(1.0);
-            if moved * matters <= SETTLED {
+            if moved * matters <= budget.least(SETTLED) {
                 return Some(self.woken_by(&next, most, &eliminated, most + 1));
             }
-            // Moves shrink by one ratio, nearly: to where they lead (Aitken).
-            let square = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-            let ratio = before.as_ref().map(|before| square(&moves, before) / square(before, before));
-            before = Some(moves);
-            if let (Some(ratio), Some(moves)) = (ratio.filter(|ratio| *ratio > 0.0 && *ratio < 0.9), &before) {
-                next.iter_mut()
-                    .zip(moves)
-                    .for_each(|(share, moved)| *share = (*share + moved * ratio / (1.0 - ratio)).max(0.0));
-                before = None;
+            turns.push((next, moves));
+            if turns.len() > LOOKED_BACK {
+                turns.remove(0);
             }
-            ends = next;
+            ends = led_to(&turns);
         }
         None
     }
@@ -295,7 +303,7 @@ impl<'a> Band<'a> {
         let mut brought = vec![0.0; most + 1];
         for (share, law) in ends.iter().zip(&self.cycle.woken).filter(|(share, _)| **share > 0.0) {
             let fits = law.equal.len().min(most);
-            brought.iter_mut().zip(&law.equal[..fits]).for_each(|(sum, p)| *sum += share * p);
+            wide::run(Add { sums: &mut brought[..fits], parts: [&law.equal[..fits]], rates: [*share] });
             brought[most] += share * law.equal[fits..].iter().sum::<f64>();
         }
         let mut base = vec![0.0; most + 1];
@@ -394,7 +402,7 @@ impl<'a> Band<'a> {
             let first = self.progress - down;
             let room = (most - waiting).min(up);
             let last = (self.progress + room + 1).min(change.len());
-            row.iter_mut().zip(&change[first..last]).for_each(|(sum, rate)| *sum += share * rate);
+            wide::add(row, &change[first..last], share);
             if room > 0 {
                 row[down + room] += share * change[last..].iter().sum::<f64>();
             }
@@ -402,6 +410,38 @@ impl<'a> Band<'a> {
         row[down] = 0.0;
         asleep
     }
+}
+
+/// Where turns of a linear map lead: what the combination of the last turns leads to whose move is least (Anderson), nothing below 0.
+fn led_to(turns: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
+    let Some((last, moves)) = turns.last() else { return Vec::new() };
+    let (mut found, mut left) = (last.clone(), moves.clone());
+    let difference = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a - b).collect() };
+    let product = |a: &[f64], b: &[f64]| wide::run(Product(a, b));
+    let subtract = |from: &mut [f64], what: &[f64], times: f64| {
+        wide::add(from, what, -times);
+    };
+    // Differences of moves, each square to those before, and of what they led to.
+    let mut known: Vec<(Vec<f64>, Vec<f64>, f64)> = Vec::new();
+    for pair in turns.windows(2).rev() {
+        let [(before, moves_before), (after, moves_after)] = pair else { continue };
+        let (mut led, mut moved) = (difference(after, before), difference(moves_after, moves_before));
+        let whole = product(&moved, &moved);
+        for (other_led, other_moved, square) in &known {
+            let share = product(&moved, other_moved) / square;
+            subtract(&mut moved, other_moved, share);
+            subtract(&mut led, other_led, share);
+        }
+        let square = product(&moved, &moved);
+        if square > ALONE * whole {
+            let share = product(&left, &moved) / square;
+            subtract(&mut left, &moved, share);
+            subtract(&mut found, &led, share);
+            known.push((led, moved, square));
+        }
+    }
+    found.iter_mut().for_each(|share| *share = share.max(0.0));
+    found
 }
 
 /// Adds `rate` times the values to a vector from a place on; what goes beyond the last entry, to it, and nothing before the first.
@@ -466,7 +506,8 @@ impl Moves {
         with_still: bool,
         budget: &Budget,
     ) -> Option<Self> {
-        let length = length(waited);
+        let length = length(waited, budget);
+        let rarest = budget.least(LEFT_OUT);
         let kept = length.min(most_progress + 1);
         let tails = |progress: &[f64]| -> Vec<f64> {
             let mut tails: Vec<f64> =
@@ -496,7 +537,7 @@ impl Moves {
         for progress in 0..kept {
             batches.fill(0.0);
             let mut chosen =
-                laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > LEFT_OUT));
+                laws.iter().filter(|(shares, _)| shares.get(progress).is_some_and(|share| *share > rarest));
             // Four at a time.
             while let Some((shares, law)) = chosen.next() {
                 let rate = shares[progress] * arrival_pps;
@@ -509,13 +550,13 @@ impl Moves {
                     let all = [rate, rates[0], rates[1], rates[2]];
                     wide::run(Add { sums: &mut batches[..fits], parts, rates: all });
                     for (rate, law) in [rate, rates[0], rates[1], rates[2]].into_iter().zip([law, b, c, d]) {
-                        batches[fits..].iter_mut().zip(&law[fits..]).for_each(|(sum, p)| *sum += rate * p);
+                        wide::add(&mut batches[fits..], &law[fits..], rate);
                     }
                     continue;
                 }
                 for (shares, law) in std::iter::once(&(*shares, *law)).chain(more) {
                     let rate = shares[progress] * arrival_pps;
-                    batches.iter_mut().zip(*law).for_each(|(sum, p)| *sum += rate * p);
+                    wide::add(&mut batches, law, rate);
                 }
             }
             if progress == 0 {
@@ -523,7 +564,7 @@ impl Moves {
             }
             if progress > 0 || with_still {
                 let moved = &mut sum[most_progress - progress..];
-                moved.iter_mut().zip(&batches).skip(1).for_each(|(sum, rate)| *sum += rate);
+                wide::add(&mut moved[1..], &batches[1..], 1.0);
             }
             if progress >= least {
                 change.push(sum.clone());

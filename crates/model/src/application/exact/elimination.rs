@@ -101,7 +101,7 @@ impl wide::Work for Eliminate<'_> {
                     let factor = if apart <= up { row[down + apart] / leaving } else { 0.0 };
                     if factor != 0.0 {
                         found.inflows[state * up + up - apart] = factor;
-                        row[apart..apart + down].iter_mut().zip(&*lower).for_each(|(sum, rate)| *sum += factor * rate);
+                        wide::add(&mut row[apart..apart + down], lower, factor);
                         to_base[below] += factor * to_base[state];
                     }
                 }
@@ -126,7 +126,9 @@ impl wide::Work for Eliminate<'_> {
                 let reach = count.min(up + 1 - nearest);
                 let mut factors = [0.0; TOGETHER];
                 for (rate, each) in row[down + nearest..down + nearest + reach].iter().zip(&through) {
-                    factors.iter_mut().zip(each).for_each(|(sum, share)| *sum += rate * share);
+                    for place in 0..TOGETHER {
+                        factors[place] += rate * each[place];
+                    }
                 }
                 for (place, factor) in factors.iter().enumerate().take(reach) {
                     found.inflows[(lowest + place) * up + up - nearest - place] = *factor;
@@ -253,7 +255,7 @@ impl wide::Work for FromBase<'_> {
             from_base[state] = factor;
             let reach = down.min(state);
             let lower = &lower[state * down..][down - reach..down];
-            base[state - reach..state].iter_mut().zip(lower).for_each(|(sum, rate)| *sum += factor * rate);
+            wide::add(&mut base[state - reach..state], lower, factor);
         }
         let mut weights = vec![0.0; count];
         let mut of_base = 1.0;

@@ -3,6 +3,7 @@
 
 use super::budget::Budget;
 use super::excursion::{Excursion, Kind};
+use super::polls::Polls;
 use super::weights::Weights;
 use crate::queue::wide::sum;
 
@@ -17,6 +18,8 @@ pub struct Served {
 pub struct Laws<'a> {
     /// The ring.
     pub excursion: &'a Excursion,
+    /// The same poll by poll, where it has polls whose packets are counted.
+    pub polls: Option<&'a Polls>,
     /// The stage in which an excursion begins.
     pub stage: usize,
     /// Packets the socket holds.
@@ -29,10 +32,12 @@ pub struct Laws<'a> {
 
 /// Operations a (packets, stage) pair takes, about.
 const PAIR: f64 = 2.0;
+/// The same of excursions followed poll by poll.
+const BY_POLLS: f64 = 0.3;
 /// What a law of excursions that wake the application takes, as a share of one of those that do not: it follows the first stages only.
 const ASLEEP: f64 = 0.5;
 /// Rings and services rarer than this are left out.
-const LEFT_OUT: f64 = 1e-14;
+pub const LEFT_OUT: f64 = 1e-14;
 /// Levels below the highest reached at which the slowest excursions are taken to come down only.
 const COMING_DOWN: usize = 16;
 
@@ -40,7 +45,7 @@ impl<'a> Laws<'a> {
     /// `packets`: the most that an excursion begins with; `laws`: how many will be asked for; `beyond`: operations that the solution takes
     /// also if an excursion has that number of services. `None` as soon as the budget cannot last for both.
     pub fn new(
-        excursion: &'a Excursion,
+        (excursion, polls): (&'a Excursion, Option<&'a Polls>),
         stage: usize,
         most: usize,
         packets: usize,
@@ -48,8 +53,16 @@ impl<'a> Laws<'a> {
         beyond: &dyn Fn(usize) -> f64,
         budget: &'a Budget,
     ) -> Option<Self> {
-        let mut found = Self { excursion, stage, most, top: packets, budget };
+        let mut found = Self { excursion, polls, stage, most, top: packets, budget };
         let stages = excursion.stages();
+        if let Some(polls) = polls {
+            let fits = |services: usize, top: usize| {
+                let all = laws as f64 * services as f64 * BY_POLLS * (top * stages) as f64;
+                budget.lasts(0.5 * all + beyond(services))
+            };
+            found.top = polls.highest(packets, &fits, budget)?;
+            return Some(found);
+        }
         let mut weights = Weights::one(stages, packets, stage);
         // The slowest services, a wake-up first: what ring they reach.
         let slowest = Kind::Delivers { waiting: most };
@@ -82,6 +95,9 @@ impl<'a> Laws<'a> {
     /// P(n services) of excursions that begin with each of `packets` at `waiting` packets in the socket, whose services all
     /// take what they take then; and of those that wake the application, if `asleep`. None where the budget does not last.
     pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool) -> Option<(Vec<Served>, Vec<Served>)> {
+        if let Some(polls) = self.polls {
+            return polls.served(packets, waiting, asleep, self.top, self.budget);
+        }
         let (excursion, stages) = (self.excursion, self.excursion.stages());
         let kind = Kind::Delivers { waiting };
         let size = (self.top + 1) * stages;
@@ -109,7 +125,7 @@ impl<'a> Laws<'a> {
             self.note(packets, &after[..(top + 1) * stages], &mut awake);
             let laws = awake.len() + woken.len();
             let law = |place: usize| awake.get(place).unwrap_or_else(|| &woken[place - awake.len()]);
-            let ended = (pending..laws).chain(0..pending).find(|place| !law(*place).is_over());
+            let ended = (pending..laws).chain(0..pending).find(|place| !law(*place).is_over(LEFT_OUT));
             match ended {
                 Some(place) => pending = place,
                 None => return Some((awake, woken)),
@@ -146,12 +162,12 @@ impl Served {
         tails
     }
 
-    /// True if more services are too rare to be kept: what comes after the last two entries goes on at most as they do.
-    fn is_over(&self) -> bool {
+    /// True if more services are too rare to be kept, rarer than `least`: what comes after the last two entries goes on at most as they do.
+    pub fn is_over(&self, least: f64) -> bool {
         let [.., before, last] = self.equal[..] else { return false };
         if last == 0.0 {
             return sum(&self.equal) > 0.5;
         }
-        last < before && last * last / (before - last) < LEFT_OUT && sum(&self.equal) > 0.5
+        last < before && last * last / (before - last) < least && sum(&self.equal) > 0.5
     }
 }

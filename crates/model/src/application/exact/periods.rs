@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::free::{PacketWaits, Wait, Waited};
 use super::socket::{Cycle, Idle, Socket};
 use super::sweep::Begun;
-use crate::queue::wide::sum;
+use crate::queue::wide::{self, sum};
 
 /// Waits begun and ends of waits rarer than this are left out.
 const LEFT_OUT: f64 = 1e-18;
@@ -334,7 +334,7 @@ impl Free {
                 self.begun.asleep[place].1 += share * found.asleep(progress);
                 self.taken_area += found.asleep(progress) * waits.of_first(most);
                 let (least, rates) = found.rooms(progress, most);
-                rooms[least..].iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate * share);
+                wide::add(&mut rooms[least..], rates, *share);
                 // Where there is room for all packets, they wait as long whatever the room.
                 let short = end.packets.saturating_sub(least).min(rates.len());
                 let these = rates[..short].iter().enumerate();

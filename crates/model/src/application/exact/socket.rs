@@ -9,7 +9,7 @@ use super::band::Band;
 use super::budget::Budget;
 use super::free::{Pace, Wait, Waited};
 use super::laws::Served;
-use crate::queue::wide::product;
+use crate::queue::wide::{self, product};
 
 /// The application and its socket.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,9 +117,10 @@ impl Socket {
         }
         let longest = cycle.nodes.iter().map(|node| node.served[0].equal.len()).max().unwrap_or(0);
         budget.take((self.most * longest * cycle.nodes.len()) as f64)?;
-        Some(self.by_cuts(cycle, arrival_pps))
+        Some(wide::run(ByCuts { socket: self, cycle, arrival_pps }))
     }
 
+    #[inline(always)]
     fn by_cuts(&self, cycle: &Cycle, arrival_pps: f64) -> Idle {
         let most = self.most;
         let woken = &cycle.woken[0];
@@ -166,15 +167,33 @@ impl Socket {
             put(&mut working, waiting, idle.working[waiting]);
             if idle.working[waiting] > 1e250 {
                 let all = idle.switching.iter_mut().chain(&mut idle.working).chain(&mut switched);
-                all.chain(working.iter_mut().flatten()).for_each(|weight| *weight *= 1e-250);
-                idle.asleep *= 1e-250;
+                let all = all.chain(working.iter_mut().flatten()).chain([&mut idle.asleep]);
+                // Denormal numbers are slow, and come to nothing beside what is to come.
+                all.for_each(|weight| *weight = if *weight > 1.0 { *weight * 1e-250 } else { 0.0 });
             }
         }
         idle.normalised()
     }
 }
 
+/// See [`Socket::by_cuts`].
+struct ByCuts<'a> {
+    socket: &'a Socket,
+    cycle: &'a Cycle,
+    arrival_pps: f64,
+}
+
+impl wide::Work for ByCuts<'_> {
+    type Output = Idle;
+
+    #[inline(always)]
+    fn run(self) -> Idle {
+        self.socket.by_cuts(self.cycle, self.arrival_pps)
+    }
+}
+
 /// What comes to a number of packets from each smaller one, whose weights are given, by batches of this law (backwards).
+#[inline(always)]
 fn come(weights: &[f64], law: &[f64]) -> f64 {
     let reach = weights.len().min(law.len().saturating_sub(1));
     product(&law[law.len() - 1 - reach..law.len() - 1], &weights[weights.len() - reach..])

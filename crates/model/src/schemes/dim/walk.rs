@@ -4,7 +4,7 @@
 //! profile it was taken in. How long it stays parked on top is an integral over the measurements that do not differ.
 
 use netcliff_core::math;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use netcliff_core::net_dim::{Compared, EVENTS, PROFILES, SIGNIFICANT_PERCENT, Walk};
 
@@ -146,8 +146,8 @@ fn quantile(share: f64) -> f64 {
 
 /// State of the walk, and the profile of the measurement it compares with.
 type Place = (Walk, usize);
-/// Probabilities of a place by the measurement it compares with.
-type Spread = HashMap<Place, Vec<f64>>;
+/// Probabilities of a place by the measurement it compares with. In the order of the places, so that sums have the same bits in every run.
+type Spread = BTreeMap<Place, Vec<f64>>;
 
 struct Chain<'a> {
     cycles: &'a [Cycle; PROFILES],
@@ -155,14 +155,14 @@ struct Chain<'a> {
     /// Results of the comparisons, by the profile and the one compared with: previous measurement by previous measurement.
     compared: Vec<Vec<u8>>,
     /// Measurements a stay on top lasts, by the profile, the profile it compares with and the measurement.
-    stays: HashMap<(usize, usize), Vec<f64>>,
+    stays: BTreeMap<(usize, usize), Vec<f64>>,
 }
 
 /// Share of time with each profile, in the long run of a walk that begins at `start`, for frames of so many bytes.
 pub fn time_shares(cycles: &[Cycle; PROFILES], start: usize, frame_bytes: f64) -> [f64; PROFILES] {
     let normals = cycles.each_ref().map(|cycle| Normal::new(cycle, frame_bytes));
     let compared = (0..PROFILES * PROFILES).map(|n| table(&normals[n / PROFILES], &normals[n % PROFILES])).collect();
-    let mut chain = Chain { cycles, normals, compared, stays: HashMap::new() };
+    let mut chain = Chain { cycles, normals, compared, stays: BTreeMap::new() };
     // A zeroed struct dim is parked, and its first measurement is better than none.
     let mut first = Walk::parked(start);
     first.decide(|| Compared::Better);

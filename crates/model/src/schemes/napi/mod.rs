@@ -391,6 +391,7 @@ mod tests {
                     frame_bytes: 64.0,
                     mixture: Vec::new(),
                     quantiles: false,
+                    left_out: 0.0,
                 };
                 let chain = Chain::with_weight(&work, weight, work.mask_s);
                 let quick = polls::Polls::new(&chain).unwrap().stationary().unwrap();

@@ -46,7 +46,7 @@ fn solve(case: &Case, source: Source, scheme: &str, quantiles: bool) -> Outcome 
         ..Traffic::poisson(mean_pps)
     };
     let point = Point { host: case.host_for(scheme), scheme: scheme.parse().unwrap(), traffic };
-    ModelEngine { fidelity: Fidelity::Exact, quantiles }.evaluate(&point).unwrap()
+    ModelEngine { quantiles, ..ModelEngine::new(Fidelity::Exact) }.evaluate(&point).unwrap()
 }
 
 /// The referee's verdict; its loss is the share of arrivals, not of time.

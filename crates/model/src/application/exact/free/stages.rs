@@ -2,6 +2,7 @@
 
 use super::super::budget::Budget;
 use super::{End, LEFT_OUT, Pace, Waited};
+use crate::queue::wide;
 use netcliff_core::math;
 
 /// A wait made of exponential stages, one for each number of packets.
@@ -23,7 +24,7 @@ const ENTRY: usize = 8;
 
 impl Stages {
     pub fn solve(&self, pace: Pace, most: usize, budget: &Budget) -> Option<Waited> {
-        let most = most.min(self.furthest(pace));
+        let most = most.min(self.furthest(pace, budget));
         let mut waited = Waited { times: vec![0.0; most + 1], ..Waited::default() };
         let mut entry = vec![0.0; most + 1];
         entry[0] = 1.0;
@@ -39,7 +40,7 @@ impl Stages {
             spend(&mut own, pace, out);
             spend(&mut gathering, pace, out);
             let spent: f64 = entry.iter().sum();
-            waited.times.iter_mut().zip(&entry).for_each(|(sum, time)| *sum += time);
+            wide::add(&mut waited.times, &entry, 1.0);
             waited.area += packets as f64 * spent;
             waited.full_s += if packets == self.places { spent } else { 0.0 };
             if self.ends_per_s > 0.0 {
@@ -47,7 +48,7 @@ impl Stages {
                     [&entry, &gathering, &own].map(|of| of.iter().map(|time| self.ends_per_s * time).collect());
                 waited.ends.push(End { packets, progress, gathering_s, after_s });
             }
-            gathering.iter_mut().zip(&own).for_each(|(sum, time)| *sum += time);
+            wide::add(&mut gathering, &own, 1.0);
             entry.iter_mut().chain(&mut gathering).for_each(|time| *time *= arrivals);
             if packets + 1 == self.packets {
                 // The last of them does not wait.
@@ -55,7 +56,7 @@ impl Stages {
                 waited.ends.push(End { packets: packets + 1, progress: entry, gathering_s: gathering, after_s });
                 return Some(waited);
             }
-            if entry.iter().sum::<f64>() < LEFT_OUT {
+            if entry.iter().sum::<f64>() < budget.least(LEFT_OUT) {
                 break;
             }
         }
@@ -65,7 +66,7 @@ impl Stages {
 
 impl Stages {
     /// Progress that is as good as never exceeded, at least 1.
-    fn furthest(&self, pace: Pace) -> usize {
+    fn furthest(&self, pace: Pace, budget: &Budget) -> usize {
         if pace.others == 0.0 {
             return 1;
         }
@@ -75,7 +76,7 @@ impl Stages {
         // The logarithm of the chance that one more is done before the wait ends.
         let more = -math::ln_1p(self.ends_per_s / pace.others);
         // No more than a usize holds: a float that is larger becomes its largest.
-        ((math::ln(NEVER) / more).ceil() as usize).saturating_add(2)
+        ((math::ln(budget.least(NEVER)) / more).ceil() as usize).saturating_add(2)
     }
 }
 

@@ -14,6 +14,7 @@ fn work(arrival_pps: f64, poll_s: f64, delivery_s: f64, places: u64) -> Work {
         frame_bytes: 64.0,
         mixture: Vec::new(),
         quantiles: false,
+        left_out: 0.0,
     }
 }
 

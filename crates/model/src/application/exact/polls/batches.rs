@@ -1,0 +1,333 @@
+//! How many packets an excursion hands to the socket: forwards from its beginning where few beginnings are asked for, else from its end back for all numbers of
+//! packets at once, with a column for each remainder of the services over those of a full poll.
+
+use super::{Field, Polls, Spread, Stage, Sums, TOGETHER};
+use crate::application::exact::budget::Budget;
+use crate::application::exact::laws::{LEFT_OUT, Served};
+use crate::queue::wide;
+
+/// Operations a row takes, for each of its columns.
+const ENTRY: f64 = 0.3;
+/// Unmasking that is met by a packet more rarely than this is taken as never met.
+const NEVER: f64 = 1e-17;
+
+/// Laws of excursions that begin with each of some numbers of packets: of those that find the application awake, and of those that wake it.
+type Laws = (Vec<Served>, Vec<Served>);
+
+impl Polls {
+    /// More packets than this are in the ring with a probability too small to be kept, in excursions that begin with `packets` at the slowest services
+    /// of all. `fits`: `None` if what is known of (services, packets in the ring) does not fit into the budget.
+    pub fn highest(&self, packets: usize, fits: &dyn Fn(usize, usize) -> Option<()>, budget: &Budget) -> Option<usize> {
+        /// Rows below the highest reached at which the slowest excursions are taken to come down only.
+        const COMING_DOWN: usize = 16;
+        let slowest = self.delivers.len() - 1;
+        let mut sums = Sums::default();
+        let mut field = Field::new(1, self);
+        field.add(packets, 0, 1.0);
+        let mut highest = packets;
+        let start = [Some(self.isr), Some(self.overhead), self.wakes];
+        let before = start.into_iter().flatten().map(|spread| (spread, false));
+        let service = (self.delivers[slowest], true);
+        for (services, (spread, serves)) in before.chain(std::iter::repeat_n(service, slowest)).enumerate() {
+            budget.take(ENTRY * field.rows.len() as f64)?;
+            field.spend(&Stage::alike(1, spread), serves, &mut sums);
+            field.take_empty(|_, _| ());
+            let Some(reached) = field.rows.clone().next_back() else { break };
+            highest = highest.max(reached);
+            fits(services.max(packets.min(slowest)), highest)?;
+            if reached + COMING_DOWN < highest || highest == self.places {
+                break;
+            }
+            field.trim();
+        }
+        Some(highest)
+    }
+
+    /// P(n services) of excursions that begin with each of `packets` at `waiting` packets in the socket, whose services all take what they take then, and of
+    /// those that wake the application, if `asleep`. With more than `top` packets nothing is expected. `None` where the budget does not last.
+    pub fn served(&self, packets: &[usize], waiting: usize, asleep: bool, top: usize, budget: &Budget) -> Option<Laws> {
+        let service = self.delivers[waiting];
+        let (mut awake, mut woken) = if packets.len() * (1 + usize::from(asleep)) < TOGETHER {
+            self.forwards(packets, service, asleep, budget)?
+        } else {
+            Backwards::new(self, service, top).laws(packets, asleep, budget)?
+        };
+        let most = self.delivers.len() - 1;
+        for law in awake.iter_mut().chain(&mut woken) {
+            if law.equal.len() > most {
+                law.equal.truncate(most);
+                let fewer: f64 = law.equal.iter().sum();
+                law.equal.push((1.0 - fewer).max(0.0));
+            }
+        }
+        // All are as long as the longest that has anything.
+        let some =
+            |law: &Served| law.equal.iter().rposition(|share| *share > 0.1 * self.least).map_or(1, |last| last + 1);
+        let length = awake.iter().chain(&woken).map(some).max().unwrap_or(1);
+        awake.iter_mut().chain(&mut woken).for_each(|law| law.equal.truncate(length));
+        Some((awake, woken))
+    }
+
+    fn forwards(&self, packets: &[usize], service: Spread, asleep: bool, budget: &Budget) -> Option<Laws> {
+        let weight = self.weight;
+        let most = self.delivers.len() - 1;
+        let run = |field: &mut Field, spread: Spread, serves: bool| -> Option<()> {
+            budget.take(ENTRY * (field.rows.len() * field.columns) as f64)?;
+            field.spend(&Stage::alike(TOGETHER, spread), serves, &mut Sums::default());
+            Some(())
+        };
+        // Columns: the beginnings, those that wake the application, and what unmasking begins anew.
+        let (awake, anew) = (packets.len(), packets.len() * (1 + usize::from(asleep)));
+        let mut field = Field::new(TOGETHER, self);
+        field.add(0, anew, 1.0);
+        run(&mut field, self.unmask, false)?;
+        field.take_empty(|_, _| ());
+        packets.iter().enumerate().for_each(|(column, packets)| field.add(*packets, column, 1.0));
+        if asleep {
+            packets.iter().enumerate().for_each(|(column, packets)| field.add(*packets, awake + column, 1.0));
+        }
+        run(&mut field, self.isr, false)?;
+        let mut ended = vec![vec![0.0]; anew + 1];
+        let mut first = true;
+        while field.total() > self.least && ended[0].len() <= most {
+            run(&mut field, self.overhead, false)?;
+            let before = ended[0].len() - 1;
+            field.take_empty(|column, weight| ended[column][before] += weight);
+            for place in 0..weight {
+                let served = before + place + 1;
+                ended.iter_mut().for_each(|law| law.push(0.0));
+                if let Some(wakes) = self.wakes.filter(|_| first && asleep) {
+                    self.wake(&mut field, awake..anew, service, wakes);
+                    first = false;
+                } else {
+                    run(&mut field, service, true)?;
+                }
+                if place + 1 < weight {
+                    field.take_empty(|column, weight| ended[column][served] += weight);
+                }
+            }
+            field.trim();
+        }
+        let anew = ended.pop()?;
+        let laws = if self.unmask.up < NEVER { ended } else { renewed(&ended, &anew, self.unmask.leave, most) };
+        let mut awake: Vec<Served> = laws.into_iter().map(|equal| Served { equal }).collect();
+        let woken = awake.split_off(packets.len());
+        Some((awake, woken))
+    }
+
+    /// The first service of all, those of some columns with a wake-up.
+    fn wake(&self, field: &mut Field, woken: std::ops::Range<usize>, service: Spread, wakes: Spread) {
+        let nothing = Spread { up: 0.0, leave: 1.0, mean_s: 0.0 };
+        let mut stage = Stage::alike(TOGETHER, nothing);
+        woken.clone().for_each(|column| stage.set(column, service, usize::MAX));
+        field.spend(&stage, false, &mut Sums::default());
+        let mut stage = Stage::alike(TOGETHER, service);
+        woken.for_each(|column| stage.set(column, wakes, usize::MAX));
+        field.spend(&stage, true, &mut Sums::default());
+    }
+}
+
+/// Laws of services up to the last end, from those up to the first: `anew` is that of what unmasking begins anew, `leave` P(it begins nothing).
+fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec<f64>> {
+    let length = anew.len().min(most + 1);
+    let backwards: Vec<f64> = anew[..length].iter().rev().copied().collect();
+    let against = |values: &[f64], services: usize, law: &[f64]| -> f64 {
+        // Sum over j of law[j] values[services - j], j from 1 on.
+        let reach = services.min(law.len() - 1);
+        wide::run(Dot(&law[law.len() - 1 - reach..law.len() - 1], &values[services - reach..services]))
+    };
+    // Services after a poll that left the ring empty.
+    let mut after = vec![0.0; length];
+    after[0] = leave;
+    for services in 1..length {
+        after[services] = against(&after, services, &backwards);
+    }
+    let each = |law: &Vec<f64>| -> Vec<f64> {
+        let backwards: Vec<f64> = law[..length].iter().rev().copied().collect();
+        (0..length).map(|services| against(&after, services, &backwards) + law[0] * after[services]).collect()
+    };
+    first.iter().map(each).collect()
+}
+
+struct Dot<'a>(&'a [f64], &'a [f64]);
+
+impl wide::Work for Dot<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        wide::product(self.0, self.1)
+    }
+}
+
+/// From the end of an excursion back, a block of services at a time, seen just after the first service of each poll.
+struct Backwards<'a> {
+    polls: &'a Polls,
+    service: Spread,
+    /// Most packets in the ring.
+    top: usize,
+}
+
+/// Rows by packets in the ring, 0 to the top; columns by services to come.
+#[derive(Clone)]
+struct Block {
+    /// Rows.
+    height: usize,
+    /// The rows of the first columns, then those of the next.
+    at: Vec<[f64; TOGETHER]>,
+}
+
+impl Block {
+    fn new(top: usize, columns: usize) -> Self {
+        let height = top + 1;
+        Self { height, at: vec![[0.0; TOGETHER]; columns.div_ceil(TOGETHER) * height] }
+    }
+
+    fn at(&self, packets: usize, column: usize) -> f64 {
+        self.at[column / TOGETHER * self.height + packets][column % TOGETHER]
+    }
+
+    fn at_mut(&mut self, packets: usize, column: usize) -> &mut f64 {
+        &mut self.at[column / TOGETHER * self.height + packets][column % TOGETHER]
+    }
+
+    /// What is expected before a stage, from what is expected after it; where it `serves` a packet leaves at its end, and nothing is expected of none.
+    fn before(&mut self, spread: Spread, places: usize, serves: bool) {
+        wide::run(Before { block: self, spread, places, serves });
+    }
+}
+
+struct Before<'a> {
+    block: &'a mut Block,
+    spread: Spread,
+    places: usize,
+    serves: bool,
+}
+
+impl wide::Work for Before<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { block: Block { height, at }, spread: Spread { up, leave, .. }, places, serves } = self;
+        let below = usize::from(serves);
+        for part in at.chunks_exact_mut(*height) {
+            let mut above = [0.0; TOGETHER];
+            for packets in (below..*height).rev() {
+                let (up, leave) = if packets == places { (0.0, 1.0) } else { (up, leave) };
+                let after = part[packets - below];
+                for column in 0..TOGETHER {
+                    above[column] = leave * after[column] + up * above[column];
+                }
+                part[packets] = above;
+            }
+            if serves {
+                part[0] = [0.0; TOGETHER];
+            }
+        }
+    }
+}
+
+impl<'a> Backwards<'a> {
+    fn new(polls: &'a Polls, service: Spread, top: usize) -> Self {
+        Self { polls, service, top }
+    }
+
+    /// From just after the first service of a poll, expected just after that of the next one; `ends`: what is expected where the poll leaves the ring empty,
+    /// after each number of services.
+    fn turn(&self, block: &mut Block, ends: bool) {
+        let Polls { places, weight, overhead, .. } = *self.polls;
+        block.before(self.service, places, true);
+        let end = |block: &mut Block, services: usize| {
+            if ends {
+                *block.at_mut(0, services) = 1.0;
+            }
+        };
+        end(block, weight - 1);
+        block.before(overhead, places, false);
+        for services in (1..weight).rev() {
+            block.before(self.service, places, true);
+            if services > 1 {
+                end(block, services - 1);
+            }
+        }
+    }
+
+    fn laws(&self, packets: &[usize], asleep: bool, budget: &Budget) -> Option<Laws> {
+        let Polls { places, weight, isr, overhead, unmask, .. } = *self.polls;
+        let most = self.polls.delivers.len() - 1;
+        let take = || budget.take(ENTRY * ((self.top + 1) * weight * weight) as f64);
+        take()?;
+        let mut block = Block::new(self.top, weight);
+        self.turn(&mut block, true);
+        // [packets]: P(the poll leaves the ring empty after j more services), the last j first.
+        let reach = weight.min(self.top + 1);
+        let ending: Vec<Vec<f64>> =
+            (0..reach).map(|packets| (1..weight).rev().map(|column| block.at(packets, column)).collect()).collect();
+        // Packets just after the first service that unmasking begins anew.
+        let anew = self.anew();
+        let mut awake = vec![Served { equal: vec![0.0] }; packets.len()];
+        let mut woken = if asleep { awake.clone() } else { Vec::new() };
+        // P(so many services) after a poll that left the ring empty.
+        let mut after: Vec<f64> = Vec::new();
+        block.at.fill([0.0; TOGETHER]);
+        loop {
+            let before_last = (0..anew.len()).map(|packets| block.at(packets, weight - 1)).collect::<Vec<_>>();
+            if !after.is_empty() {
+                take()?;
+                self.turn(&mut block, false);
+            }
+            for column in 0..weight {
+                let mut renewed = 0.0;
+                for (packets, share) in anew.iter().enumerate() {
+                    let expected = if column == 0 { before_last[packets] } else { block.at(packets, column - 1) };
+                    renewed += share * expected;
+                }
+                let services = after.len();
+                after.push(renewed + if services == 0 { unmask.leave } else { 0.0 });
+                *block.at_mut(0, column) = after[services];
+                let reach = (weight - 1).min(services);
+                let past = &after[services - reach..services];
+                if past.iter().all(|share| *share == 0.0) {
+                    continue;
+                }
+                for (packets, ending) in ending.iter().enumerate().skip(1) {
+                    let ending = &ending[ending.len() - reach..];
+                    *block.at_mut(packets, column) += wide::run(Dot(ending, past));
+                }
+            }
+            let before = |stages: &[(Spread, bool)], laws: &mut [Served]| {
+                let mut expected = block.clone();
+                stages.iter().for_each(|(spread, serves)| expected.before(*spread, places, *serves));
+                for (packets, law) in packets.iter().zip(laws) {
+                    law.equal.extend((0..weight).map(|column| expected.at(*packets, column)));
+                }
+            };
+            before(&[(self.service, true), (overhead, false), (isr, false)], &mut awake);
+            if let Some(wakes) = self.polls.wakes.filter(|_| asleep) {
+                before(&[(wakes, true), (self.service, false), (overhead, false), (isr, false)], &mut woken);
+            }
+            if after.len() >= most || awake.iter().chain(&woken).all(|law| law.is_over(budget.least(LEFT_OUT))) {
+                return Some((awake, woken));
+            }
+        }
+    }
+
+    /// By packets just after the first service: P(unmasking is met by packets, and they are there then). Empty where it next to never is.
+    fn anew(&self) -> Vec<f64> {
+        let Polls { isr, overhead, unmask, .. } = *self.polls;
+        if unmask.up < NEVER {
+            return Vec::new();
+        }
+        let mut field = Field::new(1, self.polls);
+        let mut sums = Sums::default();
+        field.add(0, 0, 1.0);
+        for (spread, serves) in [(unmask, false), (isr, false), (overhead, false), (self.service, true)] {
+            field.spend(&Stage::alike(1, spread), serves, &mut sums);
+            if !serves {
+                field.take_empty(|_, _| ());
+            }
+        }
+        (0..field.rows.end.min(self.top + 1)).map(|packets| field.get(packets, 0)).collect()
+    }
+}
