@@ -133,7 +133,7 @@ mod tests {
             application_s: Some(3e-6),
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
-        let now = Predictor { packets: 20_000, ..Predictor::of(host, "napi:weight=64,budget=300,backlog=true") };
+        let now = Predictor::of(host, "napi:weight=64,budget=300,backlog=true");
         let stop = AtomicBool::new(false);
         let without = now.sim_cliff(&stop).expect("it is simulated").expect("a cliff");
         let setup = Setup {
@@ -149,7 +149,7 @@ mod tests {
         let page = without.scaled(0.9);
         finding.cliff_pps.sim = Some(page);
         let suggestions = settings(&now, &finding, Some(without), &stop);
-        let first = &suggestions[0];
+        let first = suggestions.first().unwrap_or_else(|| panic!("no suggestion over {without:?}"));
         let over = first.expected_cliff_pps.unwrap().value / (1.0 + first.gain.unwrap().value);
         assert!((over / page.value - 1.0).abs() < 1e-9, "{over} {page:?}: {first:?}");
     }
