@@ -68,7 +68,7 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
         rates,
       };
       return {
-        message: `${name}: ${finding.host.cpu}, measured ${new Date(finding.provenance.started_unix_s * 1000).toISOString().slice(0, 10)}${finding.partial ? " (partial)" : ""}. Move the sliders; the measured points stay. Its costs are as calibrated; its page's cliffs are for the speed of its searches.`,
+        message: `${name}: ${finding.host.cpu}, measured ${new Date(finding.provenance.started_unix_s * 1000).toISOString().slice(0, 10)}${finding.partial ? " (partial)" : ""}. Move the sliders; the measured points stay.`,
         state: next,
         finding,
         differs,

@@ -47,11 +47,22 @@ fn softirq_at_cliff(found: &Found) -> Option<f64> {
     (protocol.is_some() && sum > 0.0).then_some(sum)
 }
 
-/// How near a host was to its cliff in a moment. `now_unix_s` and `kernel` are the present time and kernel, as a finding writes it.
+/// This machine now, against which a calibration's origin is checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Here<'a> {
+    /// Seconds since the epoch.
+    pub unix_s: f64,
+    /// Kernel, as a finding writes it.
+    pub kernel: &'a str,
+    /// CPUs, as a finding writes them.
+    pub cpu: &'a str,
+}
+
+/// How near a host was to its cliff in a moment.
 ///
 /// # Errors
 /// The finding has no cliff, or no CPU was counted: a sentence.
-pub fn headroom(moment: &Moment, found: &Found, now_unix_s: f64, kernel: &str) -> Result<Headroom, String> {
+pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headroom, String> {
     let Some((engine, cliff_pps)) = cliff(found) else {
         return Err(format!("{} found no cliff: repeat `netcliff find`", found.name));
     };
@@ -91,14 +102,15 @@ pub fn headroom(moment: &Moment, found: &Found, now_unix_s: f64, kernel: &str) -
     };
     let of_interface =
         |one| InterfaceMoment::receive_queues(one).map(move |each| queue(one, each)).collect::<Vec<QueueHeadroom>>();
-    let cautions = cautions(found, engine, now_unix_s, kernel);
+    let cautions = cautions(found, engine, here);
     Ok(Headroom {
         seconds: moment.seconds,
         run: found.run,
         cliff_of: found.name.clone(),
         cliff_why: found.why.clone(),
-        cliff_valid: cautions.is_empty() && unfit(&found.finding, &found.finding.host.cpu).is_none(),
+        cliff_valid: cautions.is_empty(),
         calibrated_unix_s: found.finding.provenance.started_unix_s,
+        age_s: age_s(found, here.unix_s).filter(|age_s| *age_s >= 0.0),
         cliff_pps,
         engine,
         frame_bytes: found.frame_bytes,
@@ -171,25 +183,35 @@ fn latency(point: &Point) -> Option<Latency> {
     engine.evaluate(point).ok()?.latency_s
 }
 
-fn cautions(found: &Found, engine: EngineKind, now_unix_s: f64, kernel: &str) -> Vec<String> {
+/// Time since the calibration began (s), negative if it lies in the future. `None`: given costs have no date.
+fn age_s(found: &Found, now_unix_s: f64) -> Option<f64> {
+    let started_unix_s = found.finding.provenance.started_unix_s;
+    (started_unix_s > 0.0).then_some(now_unix_s - started_unix_s)
+}
+
+fn cautions(found: &Found, engine: EngineKind, here: Here<'_>) -> Vec<String> {
     let mut said = Vec::new();
     let finding = &found.finding;
-    if found.run.is_some()
-        && let Some(why) = unfit(finding, &finding.host.cpu).or_else(|| unusual(finding))
-    {
+    // Costs that were given are of no machine: the engine says what speaks against them.
+    let given = finding.host.cpu.is_empty();
+    if !given && let Some(why) = unfit(finding, here.cpu).or_else(|| unusual(finding)) {
         said.push(format!("{} would not be chosen by itself: {why}.", found.name));
     }
     if engine != EngineKind::Wire {
         said.push(format!("The cliff was not measured: it is that of the {engine}."));
     }
     let then = &found.finding.host.kernel;
-    if !then.is_empty() && !kernel.is_empty() && then != kernel {
-        said.push(format!("The cliff was measured under {then}; this is {kernel}: repeat `netcliff find`."));
+    if !then.is_empty() && !here.kernel.is_empty() && then != here.kernel {
+        said.push(format!("The cliff was measured under {then}; this is {}: repeat `netcliff find`.", here.kernel));
     }
-    // Costs that were given have no date.
-    let age_s = now_unix_s - found.finding.provenance.started_unix_s;
-    if age_s > OLD_S && found.finding.provenance.started_unix_s > 0.0 {
-        said.push(format!("The cliff was measured {:.0} days ago: repeat `netcliff find`.", age_s / 86_400.0));
+    match age_s(found, here.unix_s) {
+        Some(age_s) if age_s > OLD_S => {
+            said.push(format!("The cliff was measured {:.0} days ago: repeat `netcliff find`.", age_s / 86_400.0));
+        }
+        Some(age_s) if age_s < 0.0 => {
+            said.push("The cliff's date lies in the future: one of the clocks was or is wrong.".to_owned());
+        }
+        _ => {}
     }
     if found.finding.partial {
         said.push("That `find` was cut short.".to_owned());

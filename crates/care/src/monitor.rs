@@ -12,7 +12,7 @@ use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::watch::Look;
 
-use crate::headroom::headroom;
+use crate::headroom::{Here, headroom};
 use netcliff_find::kernel_name;
 use netcliff_lab::costs::{self, Found};
 
@@ -59,6 +59,7 @@ pub struct Monitor {
     interfaces: Vec<String>,
     calibration: Calibration,
     kernel: String,
+    cpu: String,
     state: Mutex<State>,
 }
 
@@ -84,8 +85,9 @@ impl Monitor {
     ) -> Result<Self, MeterError> {
         let before = Look::now(&ports(&host, &interfaces))?;
         let (at, kernel) = (Instant::now(), kernel_name(&Inventory::of_this_host()));
+        let cpu = costs::this_cpu();
         let state = State { before, at, moment: None, headroom: None, found, asked: at };
-        Ok(Self { host, interfaces, calibration, kernel, state: Mutex::new(state) })
+        Ok(Self { host, interfaces, calibration, kernel, cpu, state: Mutex::new(state) })
     }
 
     /// Whether there is a cliff to hold loads against.
@@ -111,7 +113,8 @@ impl Monitor {
         }
         if state.at.elapsed() >= LEAST {
             let moment = state.before.until(&now, &ports);
-            let against = |found: &Found| headroom(&moment, found, now_unix_s, &self.kernel).ok();
+            let here = Here { unix_s: now_unix_s, kernel: &self.kernel, cpu: &self.cpu };
+            let against = |found: &Found| headroom(&moment, found, here).ok();
             state.headroom = state.found.as_ref().and_then(against);
             (state.moment, state.before, state.at) = (Some(moment), now, Instant::now());
         }

@@ -338,8 +338,9 @@ pub mod headroom {
         let before = Look::now(&ports)?;
         std::thread::sleep(args.interval);
         let moment = before.until(&before.next(&ports)?, &ports);
-        let kernel = find::kernel_name(&Inventory::of_this_host());
-        let now = headroom::headroom(&moment, &found, now_unix_s(), &kernel).map_err(anyhow::Error::msg)?;
+        let (kernel, cpu) = (find::kernel_name(&Inventory::of_this_host()), costs::this_cpu());
+        let here = headroom::Here { unix_s: now_unix_s(), kernel: &kernel, cpu: &cpu };
+        let now = headroom::headroom(&moment, &found, here).map_err(anyhow::Error::msg)?;
         if let Some(caution) = super::caution(&found) {
             output::say(format!("netcliff: {caution}"));
         }

@@ -2,7 +2,10 @@
 
 use std::ffi::OsString;
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::args::Cli;
 
 /// Options of other tools that have another name here: the commands, the option, and what to write.
 ///
@@ -128,6 +131,22 @@ pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
+/// Removes commands that the help does not list from those that a message proposes for a wrong one; the most similar comes first.
+pub fn without_hidden(mut error: clap::Error) -> clap::Error {
+    let proposed = match error.remove(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::String(one)) => vec![one],
+        Some(ContextValue::Strings(several)) => several,
+        _ => return error,
+    };
+    let all = Cli::command();
+    let is_hidden = |name: &String| all.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let shown: Vec<String> = proposed.into_iter().rev().filter(|name| !is_hidden(name)).collect();
+    if !shown.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+    }
+    error
+}
+
 /// What an option is called here, for a command line that was refused for it; `None` for one of no other tool. The word that is not UTF-8,
 /// where one is.
 pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
@@ -167,7 +186,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::Cli;
+
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -236,5 +255,19 @@ mod tests {
         let line = words("netcliff stream --no-such");
         let error = Cli::try_parse_from(&line).expect_err("no option");
         assert_eq!(hint(&line, &error), None);
+    }
+
+    #[test]
+    fn only_commands_of_the_help_are_proposed() {
+        let proposed = |word: &str| {
+            let error = Cli::try_parse_from(["netcliff", word]).expect_err("no command");
+            without_hidden(error).render().to_string()
+        };
+        let said = proposed("result");
+        assert!(said.contains("exist: 'results'") && !said.contains("guest"), "{said}");
+        let said = proposed("gues");
+        assert!(!said.contains("tip") && said.contains("unrecognized subcommand 'gues'"), "{said}");
+        let said = proposed("list");
+        assert!(!said.contains("guest"), "{said}");
     }
 }

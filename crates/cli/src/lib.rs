@@ -36,6 +36,7 @@ use args::{Cli, Command};
 pub fn run() -> ExitCode {
     let words = habits::joined(std::env::args_os());
     let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
+        let error = habits::without_hidden(error);
         output::refuse(&error, habits::hint(&words, &error).as_deref());
     });
     let messages = tracing_subscriber::fmt::layer().with_writer(|| output::Messages).with_filter(logged());

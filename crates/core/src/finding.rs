@@ -1,5 +1,6 @@
 //! [`Finding`]: the one page of `netcliff find`: a host's cliff predicted, simulated and measured.
 
+mod anew;
 mod cpu;
 mod device;
 mod disturbance;
@@ -15,8 +16,8 @@ use crate::outcome::{CpuShares, Figure, Latency, Loss, Outcome};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
 use crate::traffic::Traffic;
-use crate::units;
 
+pub use anew::{CliffReason, WhyCliffsDiffer, listed};
 pub use cpu::{CpuBesides, CpuMeasured};
 pub use device::{DeviceAccount, DeviceLoss, DeviceVector};
 pub use disturbance::{
@@ -585,48 +586,5 @@ impl Finding {
         let mut points: Vec<&SweepPoint> = self.sweep.iter().filter(|point| point.engine == engine).collect();
         points.sort_by(|a, b| a.load_pps.total_cmp(&b.load_pps));
         points
-    }
-
-    /// A sentence on why the page's cliffs by model and simulation differ from those of the calibrated costs alone, as `predict`, `simulate` and
-    /// the explorer compute them; `None` if the page has neither.
-    pub fn page_differs(&self) -> Option<String> {
-        let cliffs = [("model", self.cliff_pps.model), ("simulation", self.cliff_pps.sim)];
-        let named = |(name, cliff): (&str, Option<Figure>)| {
-            let cliff = units::print_pps(units::three_digits(cliff?.value));
-            let (figure, unit) = cliff.split_at(cliff.find(char::is_alphabetic)?);
-            Some(format!("{name} {figure} {unit}"))
-        };
-        let page: Vec<String> = cliffs.into_iter().filter_map(named).collect();
-        let left = self.cliff_undisturbed_pps.as_ref().map(|_| "what disturbances left");
-        let speed = self.cliff_as_calibrated_pps.as_ref().map(|_| "the CPU's speed in the searches");
-        let includes: Vec<&str> = left.into_iter().chain(speed).chain(["the spread of times as measured"]).collect();
-        let (last, before) = includes.split_last()?;
-        let before = if before.is_empty() { String::new() } else { format!("{} and ", before.join(", ")) };
-        (!page.is_empty()).then(|| {
-            let page = page.join(", ");
-            format!(
-                "The page's cliff ({page}) includes {before}{last}; this one is for the undisturbed host as calibrated."
-            )
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn why_two_cliffs_of_a_record_differ_is_said() {
-        let text = r#"{"scheme": "ideal", "traffic": {"arrivals": "poisson", "size": "64B", "rate": "1pps", "link": "1Gbit/s"},
-            "application_work_s": 0.0, "socket_buffer_bytes": 1, "repeats": 1, "trial_s": 0.4, "quick": true}"#;
-        let mut finding = Finding::blank(serde_json::from_str(text).unwrap(), 1e-4);
-        assert_eq!(finding.page_differs(), None);
-        finding.cliff_pps.sim = Some(Figure::exact(360_400.0));
-        let said = finding.page_differs().unwrap();
-        assert!(said.contains("(simulation 360 kpps) includes the spread"), "{said}");
-        finding.cliff_as_calibrated_pps = Some(ByEngine::default());
-        finding.cliff_undisturbed_pps = Some(ByEngine::default());
-        let said = finding.page_differs().unwrap();
-        assert!(said.contains("what disturbances left, the CPU's speed in the searches and the spread"), "{said}");
     }
 }

@@ -84,6 +84,9 @@ pub struct Headroom {
     pub cliff_valid: bool,
     /// When that began, seconds since the epoch (UTC).
     pub calibrated_unix_s: f64,
+    /// Time since then (s); absent: given costs have no date, or it lies in the future.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_s: Option<f64>,
     /// The cliff of one CPU (pps).
     pub cliff_pps: Figure,
     /// Who answered for it: `wire` where it was measured.

@@ -193,6 +193,15 @@ fn moved(cliff: Figure, share: f64) -> Figure {
     }
 }
 
+/// A cliff with all pauses, which is at most the host's own: nothing that takes a CPU raises it. Both are quantiles over trials, of which the own
+/// reading leaves some out, so that chance alone may have put it above.
+fn at_most(experienced: Figure, own: Option<Figure>) -> Figure {
+    let Some(own) = own.filter(|own| experienced.value > own.value) else { return experienced };
+    let Some(ends) = experienced.interval else { return Figure::exact(own.value) };
+    let highest = own.interval.map_or(own.value, |own| own.high);
+    Figure::between(own.value, ends.low.min(own.value), ends.high.min(highest).max(own.value), ends.confidence)
+}
+
 /// The cliff as experienced in simulation, whose own cliff of the host is at `own`; None if `stop` was set meanwhile.
 ///
 /// # Errors
@@ -328,8 +337,12 @@ impl Run<'_, '_> {
         let (found, failure) = by_engines(computed, &self.finding.cliff_pps, measured, goal, self.stop);
         self.finding.cliff_undisturbed_pps =
             disturbed(computed, &mut self.finding.cliff_pps, measured, goal, capacity_pps);
-        let wire = self.finding.cliff_experienced_pps.wire;
-        self.finding.cliff_experienced_pps = ByEngine { wire, ..found };
+        let own = &self.finding.cliff_pps;
+        self.finding.cliff_experienced_pps = ByEngine {
+            model: found.model.map(|figure| at_most(figure, own.model)),
+            sim: found.sim.map(|figure| at_most(figure, own.sim)),
+            wire: self.finding.cliff_experienced_pps.wire,
+        };
         if let Some(failure) = failure {
             missing(self.finding, "cliff_experienced_pps.sim", failure.to_string());
         }

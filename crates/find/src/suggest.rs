@@ -24,10 +24,12 @@ struct Candidate {
 }
 
 /// The two most promising settings: the simulated cliff with the setting against `without` it, whose interval is the simulator's own (the
-/// uncertainty of the costs is the same with and without); none if nothing helps. After `stop` those whose cliff was simulated before.
+/// uncertainty of the costs is the same with and without); none if nothing helps. After `stop` those whose cliff was simulated before. What
+/// disturbances leave of the page's cliff they leave of the one with the setting, so that the gain is over the page's.
 pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(without) = without else { return Vec::new() };
+    let left = finding.cliff_pps.sim.map_or(1.0, |page| page.value / without.value);
     // By simulation, whose time does not grow with the queue that a candidate enlarges, as that of the model's chain does.
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
@@ -38,8 +40,8 @@ pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, sto
         .filter_map(|(cliff, Candidate { setting, why, change, .. })| {
             let with = cliff.unless(stop)?.ok()??;
             let gain = gain(&with, &without);
-            let suggestion =
-                Suggestion { setting, why, expected_cliff_pps: Some(with), gain: Some(gain), change, tried: None };
+            let expected_cliff_pps = Some(with.scaled(left));
+            let suggestion = Suggestion { setting, why, expected_cliff_pps, gain: Some(gain), change, tried: None };
             is_worthwhile(&gain).then_some((gain.value, suggestion))
         })
         .collect();
@@ -106,6 +108,8 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
 
 #[cfg(test)]
 mod tests {
+    use netcliff_core::Host;
+
     use super::*;
 
     #[test]
@@ -119,5 +123,34 @@ mod tests {
         assert!(is_worthwhile(&gain(&Figure::exact(500e3), &model)));
         let unsure = Figure::between(400e3, 380e3, 420e3, 0.95);
         assert!(!is_worthwhile(&gain(&unsure, &sim)), "a gain of 4 % whose interval holds no gain");
+    }
+
+    /// The page's cliff is lowered by what disturbances leave behind: so is the one with the setting, and the gain is over the page's.
+    #[test]
+    fn a_gain_is_over_the_cliff_of_the_page() {
+        let host = Host {
+            interrupt_latency_s: 0.0,
+            application_s: Some(3e-6),
+            ..Host::preset("pentium4-2530mhz").expect("a preset")
+        };
+        let now = Predictor::of(host, "napi:weight=64,budget=300,backlog=true");
+        let stop = AtomicBool::new(false);
+        let without = now.sim_cliff(&stop).expect("it is simulated").expect("a cliff");
+        let setup = Setup {
+            scheme: now.scheme.clone(),
+            traffic: now.traffic.clone(),
+            application_work_s: 0.0,
+            socket_buffer_bytes: 1 << 20,
+            repeats: 1,
+            trial_s: 0.4,
+            quick: true,
+        };
+        let mut finding = Finding::blank(setup, 1e-4);
+        let page = without.scaled(0.9);
+        finding.cliff_pps.sim = Some(page);
+        let suggestions = settings(&now, &finding, Some(without), &stop);
+        let first = suggestions.first().unwrap_or_else(|| panic!("no suggestion over {without:?}"));
+        let over = first.expected_cliff_pps.unwrap().value / (1.0 + first.gain.unwrap().value);
+        assert!((over / page.value - 1.0).abs() < 1e-9, "{over} {page:?}: {first:?}");
     }
 }

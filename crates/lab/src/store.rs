@@ -6,7 +6,7 @@ mod keep;
 mod schema;
 
 use std::cell::RefCell;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use netcliff_core::{Finding, Fingerprint, Record};
@@ -125,6 +125,39 @@ pub struct Store {
     name: Option<String>,
     /// Runs that this process works on, but those of experiments, which are held by who began them.
     held: RefCell<Vec<Held>>,
+    /// What this process made for it. `None` if the store was there.
+    made: Option<Made>,
+    /// The file that was opened.
+    file: StoreFile,
+}
+
+/// A file by its absolute path, device and inode.
+#[derive(Debug, PartialEq)]
+struct StoreFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl StoreFile {
+    fn at(path: &Path) -> std::io::Result<Self> {
+        let about = std::fs::metadata(path)?;
+        Ok(Self { path: path.to_owned(), device: about.dev(), inode: about.ino() })
+    }
+
+    /// Whether its path still leads to it.
+    fn is_there(&self) -> bool {
+        Self::at(&self.path).is_ok_and(|now| now == *self)
+    }
+}
+
+/// What was made for a new store.
+#[derive(Debug)]
+struct Made {
+    /// The process that made them: a fork has a copy of this.
+    process: u32,
+    /// The directories, the deepest first.
+    directories: Vec<PathBuf>,
 }
 
 /// The store's place if none is given: `$XDG_DATA_HOME/netcliff/records.db`, else `~/.local/share/...`; None: neither is
@@ -136,13 +169,33 @@ pub fn default_path(environment: impl Fn(&str) -> Option<String>) -> Option<Path
 }
 
 /// Makes the file of a new store, readable by this user only: SQLite would leave it to the umask. One that is there keeps its mode.
-fn make(path: &Path) -> std::io::Result<()> {
+/// Returns whether it is new.
+fn make(path: &Path) -> std::io::Result<bool> {
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         // A directory that is read-only may hold a store that is read.
-        Err(_) if path.exists() => Ok(()),
+        Err(_) if path.exists() => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// A new store that nothing was put into is removed again: a command that failed leaves nothing behind.
+impl Drop for Store {
+    fn drop(&mut self) {
+        let Some(made) = self.made.take().filter(|made| made.process == std::process::id()) else { return };
+        // Nobody begins a run between the look and the removal; who opened the file before that is refused by `begin`.
+        let is_empty = || -> rusqlite::Result<bool> {
+            self.connection.busy_timeout(std::time::Duration::ZERO)?;
+            self.connection.execute_batch("ROLLBACK").ok();
+            self.connection.execute_batch("BEGIN EXCLUSIVE")?;
+            let empty = "SELECT NOT EXISTS (SELECT 1 FROM run) AND NOT EXISTS (SELECT 1 FROM setting)";
+            self.connection.query_row(empty, [], |row| row.get(0))
+        };
+        if is_empty().unwrap_or(false) && self.file.is_there() {
+            let _ = std::fs::remove_file(&self.file.path);
+            made.directories.iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
+        }
     }
 }
 
@@ -158,17 +211,21 @@ impl Store {
         if let Some(why) = path.ancestors().find_map(files::linked_by_others) {
             return Err(fail(why));
         }
+        let missing = path.ancestors().skip(1).take_while(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+        let directories: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             files::private_directory(parent).map_err(|error| fail(format!("{}: {error}", parent.display())))?;
         }
         // By its absolute path it is a file: not `:memory:`, nor `file:x?mode=memory`.
         let file = std::path::absolute(path).map_err(|error| fail(error.to_string()))?;
-        make(&file).map_err(|error| fail(error.to_string()))?;
+        let made = make(&file).map_err(|error| fail(error.to_string()))?;
+        let made = made.then(|| Made { process: std::process::id(), directories });
+        let opened = StoreFile::at(&file).map_err(|error| fail(error.to_string()))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(file, flags).map_err(|error| fail(error.to_string()))?;
+        let mut connection = Connection::open_with_flags(&file, flags).map_err(|error| fail(error.to_string()))?;
         connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(|error| fail(error.to_string()))?;
         schema::migrate(&mut connection, path)?;
-        Ok(Self { path: path.to_owned(), connection, name: None, held: RefCell::default() })
+        Ok(Self { path: path.to_owned(), connection, name: None, held: RefCell::default(), made, file: opened })
     }
 
     /// Refuses from now on to change what is kept.
@@ -183,7 +240,7 @@ impl Store {
     /// Gives the runs that begin from now on a name, unless they have one already.
     #[must_use]
     pub fn naming(mut self, name: Option<String>) -> Self {
-        self.name = self.name.or(name);
+        self.name = self.name.take().or(name);
         self
     }
 
@@ -192,12 +249,22 @@ impl Store {
         &self.path
     }
 
+    /// Refuses to begin a run in a file that nobody finds again.
+    fn refuse_removed(&self) -> Result<(), StoreError> {
+        if self.file.is_there() {
+            return Ok(());
+        }
+        let reason = "its file was removed or replaced since it was opened: repeat the command".to_owned();
+        Err(StoreError::Open { path: self.path.clone(), reason })
+    }
+
     fn sql(&self, source: rusqlite::Error) -> StoreError {
         StoreError::Sql { path: self.path.clone(), source }
     }
 
     /// Starts a run in state `running`, which is held until it is finished; its records follow by [`Store::add`].
     pub fn begin(&self, kind: &str, command: &str, started_unix_s: f64) -> Result<i64, StoreError> {
+        self.refuse_removed()?;
         self.connection
             .execute(
                 "INSERT INTO run (kind, state, started_unix_s, command, name) VALUES (?1, 'running', ?2, ?3, ?4)",

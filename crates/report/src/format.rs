@@ -235,6 +235,16 @@ pub fn date_utc(unix_s: f64) -> String {
     }
 }
 
+/// A time since something, coarsely: `40 s`, `12 min`, `5 h`, `40 days`.
+pub fn age(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
 /// `text` without characters that are not visible, which would steer a terminal, turn a line round or break XML: each becomes U+FFFD.
 /// Line ends and tabs stay.
 pub fn printable(text: &str) -> String {

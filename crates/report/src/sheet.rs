@@ -17,7 +17,7 @@ use crate::format::{self, Unit};
 
 pub use checks::{check, check_notes, median_error, worst_checks};
 pub use culprit::culprit;
-pub use disturbed::{DISTURBANCE, bin, differs, disturbance, pause_lengths};
+pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use hosts::device;
 pub use missing::not_had;
 pub use rests::rests_on;

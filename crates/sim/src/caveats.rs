@@ -49,7 +49,7 @@ pub(crate) fn precision(
         })
         .collect();
     let replications = batch.replications.len() as u64;
-    let reached = figures.iter().all(|attained| attained.reached);
+    let reached = !batch.is_an_instant() && figures.iter().all(|attained| attained.reached);
     Precision { asked, reached, packets: batch.packets_each * replications, replications, figures }
 }
 
@@ -151,6 +151,11 @@ fn too_short(short: Short, batch: &Batch, clock: Clock, withheld: bool) -> Strin
     let these = format!("{} replications of {} packets", batch.replications.len(), batch.packets_each);
     let lasting = format!("{these} ({:.3} s after the warm-up)", clock.seconds(ticks as f64));
     let lack = match short.lack {
+        Lack::Time(_) if batch.is_an_instant() => format!(
+            "{these} lie within bursts: all packets after the warm-up have one arrival time, so that rates, shares of the CPU and \
+             averages over time are omitted"
+        ),
+        Lack::Time(instants) => format!("{instants} of {these} lie within bursts of one arrival time"),
         Lack::Steady => format!("{these} show no steady state in their first half"),
         Lack::Stretches => format!("{lasting} are too short for queues that change so slowly"),
         Lack::Pauses(count) => {

@@ -40,6 +40,8 @@ const ALIKE: f64 = 1e-4;
 /// What the replications lack.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Lack {
+    /// Time: in this number of them, all arrivals after the warm-up have one instant (they lie within a burst of a capture).
+    Time(usize),
     /// A steady state: the warm-up does not end in their first half.
     Steady,
     /// Length: they are too few autocorrelation times long.
@@ -65,7 +67,7 @@ pub(crate) struct Short {
 impl Short {
     /// Whether no figure of the replications is reliable. Otherwise only the times of packets are not.
     pub(crate) fn concerns_all(self) -> bool {
-        matches!(self.lack, Lack::Steady | Lack::Stretches | Lack::Pauses(_))
+        matches!(self.lack, Lack::Time(_) | Lack::Steady | Lack::Stretches | Lack::Pauses(_))
     }
 }
 
@@ -195,6 +197,10 @@ impl Batch {
             return None;
         }
         let warm_up = self.replications.first()?.warm_up;
+        let instants = self.replications.iter().filter(|one| one.counts.at == 0).count();
+        if instants > 0 {
+            return Some(Short { longer: f64::INFINITY, lack: Lack::Time(instants) });
+        }
         if !warm_up.settled {
             return Some(Short { longer: 2.0, lack: Lack::Steady });
         }
@@ -227,6 +233,11 @@ pub(crate) fn lacking<'a>(warm_up: WarmUp, tenths: usize, replications: impl Ite
 }
 
 impl Batch {
+    /// Whether no time passes in any replication after its warm-up: no figure can be divided by it.
+    pub(crate) fn is_an_instant(&self) -> bool {
+        self.replications.iter().all(|one| one.counts.at == 0)
+    }
+
     /// Whether packets stay inside for too large a part of the replications.
     pub(crate) fn outstayed(&self) -> bool {
         outside(&self.replications) > EDGES

@@ -20,7 +20,7 @@ use crate::tally::{Account, Counts, Pool};
 type Compared = (&'static str, fn(&Part, f64) -> Option<f64>);
 
 const COMPARED: [Compared; 9] = [
-    ("throughput_pps", |part, tick_s| Some(part.counts.delivered as f64 / (part.counts.at as f64 * tick_s))),
+    ("throughput_pps", |part, tick_s| part.over_time(part.counts.delivered, tick_s)),
     ("loss_fraction", |part, _| {
         let fated = part.counts.fated();
         (fated > 0).then(|| part.counts.lost() as f64 / fated as f64)
@@ -30,10 +30,10 @@ const COMPARED: [Compared; 9] = [
     }),
     ("latency_s.p50", |part, tick_s| part.quantiles.map(|values| values[0] * tick_s)),
     ("latency_s.p99", |part, tick_s| part.quantiles.map(|values| values[1] * tick_s)),
-    ("cpu.interrupt", |part, _| Some(part.share(Account::Interrupt))),
-    ("cpu.application", |part, _| Some(part.share(Account::Application))),
-    ("cpu.available", |part, _| Some(part.share(Account::Available))),
-    ("interrupts_per_s", |part, tick_s| Some(part.counts.interrupts as f64 / (part.counts.at as f64 * tick_s))),
+    ("cpu.interrupt", |part, _| part.share(Account::Interrupt)),
+    ("cpu.application", |part, _| part.share(Account::Application)),
+    ("cpu.available", |part, _| part.share(Account::Available)),
+    ("interrupts_per_s", |part, tick_s| part.over_time(part.counts.interrupts, tick_s)),
 ];
 
 /// One replication of one scheme after the common warm-up.
@@ -50,8 +50,14 @@ impl Part {
         Self { counts, quantiles: pool.quantiles([0.5, 0.99]) }
     }
 
-    fn share(&self, account: Account) -> f64 {
-        self.counts.cpu[account as usize] as f64 / self.counts.at as f64
+    /// `count` over the time in units of `unit` ticks. `None` if no time passed: all arrivals after the warm-up have one
+    /// instant.
+    fn over_time(&self, count: u64, unit: f64) -> Option<f64> {
+        (self.counts.at > 0).then(|| count as f64 / (self.counts.at as f64 * unit))
+    }
+
+    fn share(&self, account: Account) -> Option<f64> {
+        self.over_time(self.counts.cpu[account as usize], 1.0)
     }
 }
 

@@ -9,7 +9,8 @@ pub(crate) fn t_value(confidence: f64, replications: usize) -> f64 {
 }
 
 /// Ratio of sums, with the t interval of the classical ratio estimator. `pairs` holds one (numerator, denominator) for
-/// each replication. A negative lower end becomes 0. `None` if the denominators add up to 0.
+/// each replication. A negative lower end becomes 0. No interval if fewer than two denominators are positive; `None` if they
+/// add up to 0.
 pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
     let count = pairs.len() as f64;
     let (above, below) = pairs.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
@@ -17,8 +18,11 @@ pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
         return None;
     }
     let value = above / below;
+    if pairs.iter().filter(|(_, below)| *below > 0.0).count() < 2 {
+        return Some(Figure::exact(value));
+    }
     let square: f64 = pairs.iter().map(|(x, y)| (x - value * y).powi(2)).sum();
-    let deviation = (square / (count - 1.0).max(1.0)).sqrt();
+    let deviation = (square / (count - 1.0)).sqrt();
     let half = t_value(confidence, pairs.len()) * deviation / count.sqrt() / (below / count);
     Some(Figure::between(value, (value - half).max(0.0), value + half, confidence))
 }
@@ -64,12 +68,15 @@ fn moments(values: &[f64]) -> (f64, f64) {
 }
 
 /// The t interval of the mean of one value per replication, widened to contain `value` (the estimate from all
-/// replications together).
+/// replications together). No interval if fewer than two replications have a value.
 pub(crate) fn mean_around(value: f64, values: &[f64], confidence: f64) -> Figure {
+    if values.len() < 2 {
+        return Figure::exact(value);
+    }
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let square: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-    let half = t_value(confidence, values.len()) * (square / (count - 1.0).max(1.0)).sqrt() / count.sqrt();
+    let half = t_value(confidence, values.len()) * (square / (count - 1.0)).sqrt() / count.sqrt();
     Figure::between(value, (value.min(mean) - half).max(0.0), value.max(mean) + half, confidence)
 }
 

@@ -21,17 +21,17 @@ fn figure(
     ratio(&pairs, confidence)
 }
 
-/// Interval of an event that was not seen in `of` trials. Its upper end is the probability at which the event would
-/// have been seen with this confidence.
-fn unseen(of: f64, confidence: f64) -> Figure {
-    Figure::between(0.0, 0.0, -math::ln(1.0 - confidence) / of, confidence)
+/// Interval of an event that was not seen in `of` trials (or ticks). Its upper end is the probability at which the event
+/// would have been seen with this confidence. `None` if `of` is 0: nothing is known then.
+fn unseen(of: f64, confidence: f64) -> Option<Figure> {
+    (of > 0.0).then(|| Figure::between(0.0, 0.0, -math::ln(1.0 - confidence) / of, confidence))
 }
 
 /// Share of packets that `lost` counts, of those whose outcome the window saw.
 fn loss(batch: &Batch, confidence: f64, lost: impl Fn(&Counts) -> u64) -> Option<Figure> {
     let of = fated(batch);
     if sum(batch, &lost) == 0 {
-        return Some(at_most_all(unseen(sum(batch, of) as f64, confidence)));
+        return unseen(sum(batch, of) as f64, confidence).map(at_most_all);
     }
     figure(batch, confidence, |counts| lost(counts) as f64, |counts| of(counts) as f64).map(at_most_all)
 }
@@ -163,7 +163,7 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
         figure(batch, confidence, above, |counts| counts.at as f64).map(|found| found.scaled(per_s))
     };
     let rate = |above: fn(&Counts) -> u64| match sum(batch, above) {
-        0 => Some(unseen(sum(batch, |counts| counts.at) as f64, confidence).scaled(per_s)),
+        0 => unseen(sum(batch, |counts| counts.at) as f64, confidence).map(|found| found.scaled(per_s)),
         _ => per_time(&|counts| above(counts) as f64),
     };
     let interrupts = match point.scheme {

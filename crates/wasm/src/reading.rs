@@ -132,7 +132,7 @@ fn of_json(text: &str) -> Result<Content, String> {
             Finding::deserialize(&values[0]).map_err(|error| format!("is of find, but damaged: {error}"))?;
         let host = finding.calibration.as_ref().map(|found| &found.host);
         let set = host.map(changes);
-        let differs = finding.page_differs();
+        let differs = finding.why_cliffs_differ(Vec::new()).map(|why| why.to_string());
         return Ok(Content::Find { finding: Box::new(finding), set, differs });
     }
     if first.contains_key("point") && first.contains_key("outcome") {

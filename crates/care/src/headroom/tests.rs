@@ -6,6 +6,11 @@ use super::*;
 
 const KERNEL: &str = "Linux 6.18.44";
 const NOW_S: f64 = 2e9;
+const CPU: &str = "2 x Test CPU";
+
+fn here(unix_s: f64, kernel: &str) -> Here<'_> {
+    Here { unix_s, kernel, cpu: CPU }
+}
 
 /// A cliff of 200 kpps, half of the CPU in softirqs there.
 fn found() -> Found {
@@ -23,6 +28,7 @@ fn found() -> Found {
     finding.cpu_at_cliff.wire =
         Some(CpuShares { interrupt: Some(0.1.into()), protocol: Some(0.4.into()), ..CpuShares::default() });
     finding.host.kernel = KERNEL.into();
+    finding.host.cpu = CPU.into();
     finding.provenance.started_unix_s = NOW_S - 60.0;
     found.finding = Box::new(finding);
     found
@@ -59,7 +65,7 @@ fn moment() -> Moment {
 
 #[test]
 fn the_larger_of_packets_and_time_counts() {
-    let now = headroom(&moment(), &found(), NOW_S, KERNEL).expect("a headroom");
+    let now = headroom(&moment(), &found(), here(NOW_S, KERNEL)).expect("a headroom");
     // CPU 1: 100 of 200 kpps, but 0.31 of the 0.5 that softirqs take at the cliff.
     assert_eq!((now.run, now.engine, now.cpu, now.cpus[1].by), (Some(3), EngineKind::Wire, 1, Nearest::Softirq));
     assert!((now.share - 0.62).abs() < 1e-9, "{}", now.share);
@@ -77,13 +83,13 @@ fn the_larger_of_packets_and_time_counts() {
 fn what_speaks_against_it_is_said() {
     let mut old = found();
     old.finding.cliff_pps.sim = old.finding.cliff_pps.wire.take();
-    let now = headroom(&moment(), &old, NOW_S + 40.0 * 86_400.0, "Linux 7.0").expect("a headroom");
+    let now = headroom(&moment(), &old, here(NOW_S + 40.0 * 86_400.0, "Linux 7.0")).expect("a headroom");
     let said = now.cautions.join(" ");
     assert!(said.contains("not measured") && said.contains("Linux 7.0") && said.contains("40 days ago"), "{said}");
     old.finding.cliff_pps.sim = None;
-    let error = headroom(&moment(), &old, NOW_S, KERNEL).expect_err("no cliff");
+    let error = headroom(&moment(), &old, here(NOW_S, KERNEL)).expect_err("no cliff");
     assert!(error.contains("find run 3"), "{error}");
-    let error = headroom(&Moment::default(), &found(), NOW_S, KERNEL).expect_err("no CPU");
+    let error = headroom(&Moment::default(), &found(), here(NOW_S, KERNEL)).expect_err("no CPU");
     assert!(error.contains("no CPU"), "{error}");
 }
 
@@ -102,13 +108,13 @@ fn a_cpu_without_idle_time_is_at_its_limit() {
     }
     full.cpus[0].idle = 0.0;
     full.programs = vec![ProgramMoment { elsewhere: true, ..program(0, "dnsperf", 0.97) }, program(1, "dnsmasq", 0.66)];
-    let now = headroom(&full, &found(), NOW_S, KERNEL).expect("a headroom");
+    let now = headroom(&full, &found(), here(NOW_S, KERNEL)).expect("a headroom");
     assert_eq!((now.cpu, now.cpus[1].by), (1, Nearest::Programs));
     assert!((now.share - 0.98).abs() < 1e-9 && now.programs.len() == 2, "{}", now.share);
     // What gives way leaves the CPU to others.
     full.cpus[0].niced = 0.9;
     full.cpus[1].niced = 0.9;
-    let now = headroom(&full, &found(), NOW_S, KERNEL).expect("a headroom");
+    let now = headroom(&full, &found(), here(NOW_S, KERNEL)).expect("a headroom");
     assert!(now.share < 0.7, "{}", now.share);
 }
 
@@ -120,10 +126,10 @@ fn a_thread_that_moves_between_idle_cpus_is_at_its_limit() {
         (cpu.user, cpu.softirq, cpu.idle, cpu.packets_per_s) = (0.5, 0.0, 0.5, 0.0);
     }
     moved.programs = vec![program(1, "memcached", 0.97)];
-    let now = headroom(&moved, &found(), NOW_S, KERNEL).expect("a headroom");
+    let now = headroom(&moved, &found(), here(NOW_S, KERNEL)).expect("a headroom");
     assert!(now.cpu == 1 && (now.share - 0.97).abs() < 1e-9, "{}", now.share);
     moved.programs[0].sockets = Some(Vec::new());
-    let now = headroom(&moved, &found(), NOW_S, KERNEL).expect("a headroom");
+    let now = headroom(&moved, &found(), here(NOW_S, KERNEL)).expect("a headroom");
     assert!((now.share - 0.5).abs() < 1e-9, "no socket, no packets to lose: {}", now.share);
 }
 
@@ -132,8 +138,25 @@ fn a_thread_that_moves_between_idle_cpus_is_at_its_limit() {
 fn cheap_packets_pass_no_cliff() {
     let mut cheap = moment();
     cheap.cpus[1].packets_per_s = 400e3;
-    let share = |moment: &Moment| headroom(moment, &found(), NOW_S, KERNEL).expect("a headroom").share;
+    let share = |moment: &Moment| headroom(moment, &found(), here(NOW_S, KERNEL)).expect("a headroom").share;
     assert_eq!(share(&cheap), 1.0);
     cheap.cpus[2].dropped_per_s = 1.0;
     assert_eq!(share(&cheap), 2.0);
+}
+
+/// Another machine's calibration and one of the future are named, and the cliff is not valid then.
+#[test]
+fn a_calibration_of_another_machine_or_time_is_not_valid() {
+    let now = headroom(&moment(), &found(), here(NOW_S, KERNEL)).expect("a headroom");
+    assert!(now.cliff_valid && now.cautions.is_empty() && now.age_s == Some(60.0), "{now:?}");
+    let other = Here { cpu: "64 x Other CPU", ..here(NOW_S - 3600.0, KERNEL) };
+    let now = headroom(&moment(), &found(), other).expect("a headroom");
+    let said = now.cautions.join(" ");
+    assert!(said.contains("of another machine (2 x Test CPU)") && said.contains("lies in the future"), "{said}");
+    assert_eq!((now.cliff_valid, now.age_s), (false, None));
+    // A file of `find --json` has no number, but the same doubts.
+    let mut file = Found { run: None, ..found() };
+    file.finding.setup.application_work_s = 7e-6;
+    let now = headroom(&moment(), &file, here(NOW_S, KERNEL)).expect("a headroom");
+    assert!(!now.cliff_valid && now.cautions[0].contains("what-if"), "{:?}", now.cautions);
 }

@@ -81,7 +81,7 @@ pub struct AgentArgs {
 }
 
 fn memory(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let bytes = numbers::bytes(text)?;
     if bytes >= 1 << 20 { Ok(bytes) } else { Err("expected at least 1MiB".into()) }
 }
 

@@ -265,13 +265,13 @@ fn cpu(text: &str) -> Result<u32, String> {
 }
 
 fn frame_bytes(text: &str) -> Result<u32, String> {
-    let bytes = units::parse_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = numbers::bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
     let fits = bytes.filter(|bytes| (64..=9018).contains(bytes));
-    fits.ok_or_else(|| "expected one frame size with its unit, 64B to 9018B with FCS".into())
+    fits.ok_or_else(|| "expected one frame size, 64B to 9018B with FCS".into())
 }
 
 fn socket_buffer(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let bytes = numbers::bytes(text)?;
     if (4096..=1 << 30).contains(&bytes) { Ok(bytes) } else { Err("expected 4KiB to 1GiB".into()) }
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use netcliff_core::{Bus, Offload, units};
 
+use super::numbers;
+
 /// Which parts, which frames.
 #[derive(Debug, Clone, Args)]
 #[command(
@@ -88,7 +90,7 @@ fn memory(text: &str) -> Result<f64, String> {
 }
 
 fn size(text: &str) -> Result<u32, String> {
-    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let bytes = numbers::bytes(text)?;
     let fits = u32::try_from(bytes).ok().filter(|bytes| netcliff_core::traffic::FRAME_RANGE_BYTES.contains(bytes));
     fits.ok_or_else(|| "expected a frame of 64B to 65535B".into())
 }

@@ -11,12 +11,12 @@ pub fn whole<const LOW: u32, const HIGH: u32>(text: &str) -> Result<u32, String>
     number.ok_or_else(|| format!("expected a whole number from {LOW} to {HIGH}, such as {}", LOW.max(1)))
 }
 
-/// A size in a range (bytes).
+/// A size in a range (bytes), written as for [`bytes`].
 pub fn size(text: &str, range: RangeInclusive<u32>, example: &str) -> Result<u32, String> {
-    let bytes = units::parse_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
     bytes.filter(|bytes| range.contains(bytes)).ok_or_else(|| {
         let [least, most] = [range.start(), range.end()].map(|bytes| units::print_bytes(u64::from(*bytes)));
-        format!("expected a size with its unit (B, KiB, MiB or GiB), {least} to {most}, such as {example}")
+        format!("expected a size in bytes or with a unit (KiB, MiB or GiB), {least} to {most}, such as {example}")
     })
 }
 

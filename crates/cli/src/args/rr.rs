@@ -142,9 +142,9 @@ pub enum BusyPoll {
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
-    let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+    let bytes = numbers::bytes(text)?;
     let fits = usize::try_from(bytes).ok().filter(|bytes| (1..=1 << 20).contains(bytes));
-    fits.ok_or_else(|| "expected 1B to 1MiB".into())
+    fits.ok_or_else(|| "expected 1B to 1MiB, such as 64 or 1400B".into())
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -360,18 +360,12 @@ fn buffer(text: &str) -> Result<u32, String> {
 }
 
 fn window(text: &str) -> Result<u32, String> {
-    socket_size(text, 1..=1 << 30, "256K")
-}
-
-/// A size in a range (bytes); K, M and a number alone as iperf3 has them.
-fn socket_size(text: &str, range: std::ops::RangeInclusive<u32>, example: &str) -> Result<u32, String> {
-    let bytes = numbers::bytes(text).map_or_else(|_| text.to_owned(), |bytes| format!("{bytes}B"));
-    numbers::size(&bytes, range, example)
+    numbers::size(text, 1..=1 << 30, "256K")
 }
 
 /// What the kernel takes: TCP_MIN_MSS to MAX_TCP_WINDOW of net/tcp.h.
 fn segment(text: &str) -> Result<u32, String> {
-    socket_size(text, 88..=32_767, "1460B")
+    numbers::size(text, 88..=32_767, "1460B")
 }
 
 fn link(text: &str) -> Result<f64, String> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
+use netcliff_core::finding::CliffReason;
 use netcliff_core::traffic::USUAL_LINK_BPS;
 use netcliff_core::warning::PREFIX;
 use netcliff_core::{
@@ -94,9 +95,9 @@ fn analyse(
             output::json_line(&Analysed { record, analysis: &analysis })?;
         }
     } else {
-        let differs = |found: &Found| report::sheet::differs(&found.finding, &found.name, analysis.cliff_pps, &asked);
-        if let Some(differs) = origin.run().and_then(differs) {
-            output::say(format!("netcliff: {differs}"));
+        let differs = |found: &Found| found.finding.why_cliffs_differ(asked)?.unless_model_has(analysis.cliff_pps);
+        if let Some((found, why)) = origin.run().and_then(|found| Some((found, differs(found)?))) {
+            output::say(format!("netcliff: {}: {why}", found.name));
         }
         output::data(&preset_caution(args.compute.host.as_deref(), store))?;
         // The cliff first: it is what was asked for.
@@ -106,17 +107,17 @@ fn analyse(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a prediction with the costs of a `find` takes otherwise than its page, a part of a sentence each.
-fn otherwise(point: &Point, finding: &Finding, args: &PredictArgs) -> Vec<String> {
-    let (setup, traffic) = (&finding.setup, &point.traffic);
+/// What a prediction with the costs of a `find` takes otherwise than its page.
+fn otherwise(point: &Point, finding: &Finding, args: &PredictArgs) -> Vec<CliffReason> {
+    let text = |traffic: &Traffic| (traffic.arrivals.to_string(), traffic.size.to_string());
+    let (arrivals, size) = text(&point.traffic);
+    let other_traffic = text(&finding.setup.traffic) != (arrivals.clone(), size.clone());
     let parts = [
-        (!args.compute.set.is_empty()).then(|| format!("with --set {}", args.compute.set.join(" --set "))),
-        (point.scheme != setup.scheme).then(|| format!("under {}", point.scheme)),
-        (traffic.arrivals.to_string() != setup.traffic.arrivals.to_string()
-            || traffic.size.to_string() != setup.traffic.size.to_string())
-        .then(|| format!("{} arrivals, {} frames", traffic.arrivals, traffic.size)),
-        (args.loss != finding.loss_target).then(|| format!("at a loss of {}", report::format::loss(args.loss))),
-        (args.fidelity != Fidelity::Exact).then(|| format!("by --fidelity {}", args.fidelity)),
+        (!args.compute.set.is_empty()).then(|| CliffReason::Set(args.compute.set.clone())),
+        (point.scheme != finding.setup.scheme).then(|| CliffReason::Scheme(point.scheme.clone())),
+        other_traffic.then_some(CliffReason::Traffic { arrivals, size }),
+        (args.loss != finding.loss_target).then_some(CliffReason::Loss(args.loss)),
+        (args.fidelity != Fidelity::Exact).then_some(CliffReason::Fidelity(args.fidelity)),
     ];
     parts.into_iter().flatten().collect()
 }

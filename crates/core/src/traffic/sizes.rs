@@ -116,7 +116,8 @@ impl std::str::FromStr for FrameSizes {
             other if other.ends_with(".csv") || capture::is_name(other) => Ok(Self::File(other.to_owned())),
             other if other.starts_with("mixture:") => mixture_from(other),
             other => {
-                let bytes = units::parse_bytes(other).ok().and_then(|bytes| u32::try_from(bytes).ok());
+                // A number alone is bytes, as in iperf3 and ping.
+                let bytes = other.parse().ok().or_else(|| u32::try_from(units::parse_bytes(other).ok()?).ok());
                 bytes.filter(|bytes| FRAME_RANGE_BYTES.contains(bytes)).map(Self::Fixed).ok_or_else(|| {
                     ParseError::new(
                         "frame size",

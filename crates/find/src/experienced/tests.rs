@@ -211,3 +211,15 @@ fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
     let cliff = moved(Figure::between(100.0, 95.0, 110.0, 0.95), 0.9);
     assert_eq!((cliff.value, cliff.interval.map(|ends| (ends.low, ends.high))), (90.0, Some((90.0, 110.0))));
 }
+
+/// What disturbances leave behind may lower the own cliff below that with pauses, which was computed from the undisturbed one.
+#[test]
+fn pauses_never_raise_a_cliff() {
+    let own = Figure::between(58.9e3, 58.9e3, 65.1e3, 0.95);
+    let found = at_most(Figure::between(62.0e3, 60.0e3, 66.0e3, 0.96), Some(own));
+    assert_eq!(found, Figure::between(58.9e3, 58.9e3, 65.1e3, 0.96));
+    let lower = Figure::between(40e3, 30e3, 65e3, 0.96);
+    assert_eq!(at_most(lower, Some(own)), lower);
+    assert_eq!(at_most(Figure::exact(62e3), Some(Figure::exact(60e3))), Figure::exact(60e3));
+    assert_eq!(at_most(lower, None), lower);
+}

@@ -72,6 +72,7 @@ impl Store {
         command: &str,
         started_unix_s: f64,
     ) -> Result<Held, StoreError> {
+        self.refuse_removed()?;
         self.connection
             .execute(
                 "INSERT INTO run (kind, state, started_unix_s, command, experiment, name)

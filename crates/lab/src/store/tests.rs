@@ -235,3 +235,35 @@ fn a_killed_run_is_told_from_one_under_way() {
     other.finish(done, false, None).unwrap();
     assert!(!other.is_under_way(&summary(done)).unwrap());
 }
+
+/// A new store that nothing was put into leaves neither file nor directories; one with a run or a setting stays, and so does one that was there.
+#[test]
+fn an_empty_new_store_leaves_nothing_behind() {
+    let (dir, store) = open();
+    let path = dir.path().join("deep/er/records.db");
+    assert!(path.exists());
+    drop(store);
+    assert!(!dir.path().join("deep").exists());
+
+    let first = Store::open(&path).unwrap();
+    let other = Store::open(&path).unwrap();
+    drop(first);
+    assert!(!path.exists(), "it was empty");
+    let refused = other.begin("find", "netcliff find", 1.0).unwrap_err().to_string();
+    assert!(refused.contains("removed or replaced"), "{refused}");
+    drop(other);
+
+    let store = Store::open(&path).unwrap();
+    let run = store.begin("find", "netcliff find", 1.0).unwrap();
+    store.finish(run, false, None).unwrap();
+    drop(store);
+    assert_eq!(Store::open(&path).unwrap().runs().unwrap().len(), 1);
+
+    let kept = dir.path().join("kept.db");
+    std::fs::write(&kept, "").unwrap();
+    drop(Store::open(&kept).unwrap());
+    assert!(kept.exists(), "it was there before");
+    let named = dir.path().join("named.db");
+    Store::open(&named).unwrap().set_setting("calibration", Some("3")).unwrap();
+    assert!(named.exists(), "it has a setting");
+}

@@ -1,6 +1,6 @@
 //! What disturbed a run from outside and how fast the machine was, in facts.
 
-use netcliff_core::finding::{Buffer, ByEngine, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime};
+use netcliff_core::finding::{Buffer, ByEngine, CliffReason, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime, listed};
 use netcliff_core::units::print_time_s;
 use netcliff_core::{EngineKind, Figure, Finding};
 
@@ -8,8 +8,6 @@ use crate::format::{self, Unit};
 
 /// A service demand that is higher by this factor is reported.
 const MATTERS: f64 = 1.03;
-/// Cliffs that differ by less are the same (share).
-const SAME: f64 = 5e-3;
 
 /// The heading above [`disturbance`].
 pub const DISTURBANCE: &str = "Disturbances from outside, and speed";
@@ -25,41 +23,13 @@ pub fn disturbance(finding: &Finding) -> Vec<(&'static str, String)> {
 
 /// The cliffs of model and simulation for each state of the host that they were computed for, a line each; none for one state.
 fn computed_for(finding: &Finding) -> Vec<(&'static str, String)> {
-    let (before, undisturbed) = (&finding.cliff_as_calibrated_pps, &finding.cliff_undisturbed_pps);
-    if before.is_none() && undisturbed.is_none() {
-        return Vec::new();
-    }
-    let row = |cliffs: &ByEngine<Figure>, of: &str| {
+    let states = finding.computed_cliffs();
+    let row = |(cliffs, reasons): &(&ByEngine<Figure>, Vec<CliffReason>)| {
         let computed = cliffs.present().filter(|(engine, _)| *engine != EngineKind::Wire);
         let each = computed.map(|(engine, cliff)| format!("{engine} {}", format::value(cliff, Unit::Pps)));
-        format!("{}: {of}", each.collect::<Vec<String>>().join(", "))
+        ("computed cliff", format!("{}: with {}", each.collect::<Vec<String>>().join(", "), listed(reasons)))
     };
-    let last =
-        if undisturbed.is_some() { "with what disturbances leave behind" } else { "at the speed of the searches" };
-    let rows = [
-        before.as_ref().map(|cliffs| row(cliffs, "as calibrated")),
-        undisturbed.as_ref().map(|cliffs| row(cliffs, "at the speed of the searches, undisturbed")),
-        Some(row(&finding.cliff_pps, last)),
-    ];
-    rows.into_iter().flatten().map(|row| ("computed cliff", row)).collect()
-}
-
-/// Why a cliff that is computed with the costs of this finding differs from its page's, in a line; None: it does not, or the page has none of
-/// the model. `of` is the run (`find run 3`), `asked` what else differs, such as another scheme.
-pub fn differs(finding: &Finding, of: &str, computed_pps: f64, asked: &[String]) -> Option<String> {
-    let page = finding.cliff_pps.model?;
-    if (computed_pps / page.value - 1.0).abs() < SAME {
-        return None;
-    }
-    let cliff = |cliff: &Figure| format::value(cliff, Unit::Pps);
-    let with = [
-        finding.cliff_as_calibrated_pps.as_ref().map(|_| "at the speed of its searches"),
-        finding.cliff_undisturbed_pps.as_ref().map(|_| "with what disturbances left behind"),
-    ];
-    let with: Vec<&str> = with.into_iter().flatten().collect();
-    let with = if with.is_empty() { String::new() } else { format!(" ({})", with.join(", ")) };
-    let here = if asked.is_empty() { String::new() } else { format!(", {}", asked.join(", ")) };
-    Some(format!("{of} says {} by the model{with}; here: costs as calibrated{here}.", cliff(&page)))
+    states.iter().map(row).collect()
 }
 
 /// The longest pauses of the host's CPU without loss.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use netcliff_core::EngineKind;
 use netcliff_core::headroom::{CpuHeadroom, Headroom, Nearest, QueueHeadroom};
 use netcliff_core::watch::ProgramMoment;
 
@@ -13,6 +14,8 @@ use crate::format::{self, Unit};
 const MOST_CPUS: usize = 4;
 /// Queues without a packet are left out where there are more than so many.
 const MOST_QUEUES: usize = 16;
+/// Share of all packets from which a CPU is said to process packets.
+const TAKES_PART: f64 = 0.01;
 
 /// The answer first, then CPUs, queues, and what speaks against relying on it.
 pub fn headroom(headroom: &Headroom, style: Style) -> String {
@@ -20,6 +23,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     let tone = if headroom.share >= 1.0 || headroom.lost_per_s > 0.0 { Tone::Alarm } else { Tone::Strong };
     page.paragraph(0, tone, &answer(headroom));
     page.paragraph(0, Tone::Faint, &basis(headroom));
+    page.paragraph(0, Tone::Faint, &counted(headroom));
     page.list("LOST NOW", &headroom.lost);
     page.list("NOT COUNTED AS LOST", &headroom.unclaimed);
     page.block(&cpus(headroom));
@@ -79,22 +83,44 @@ fn column(by: Nearest) -> &'static str {
     }
 }
 
+/// The cliff that loads are compared with: whose answer it is, of which run and how old, and whether it can be relied on.
 fn basis(headroom: &Headroom) -> String {
     let frames = headroom.frame_bytes.map_or(String::new(), |bytes| format!(" of {bytes}-byte frames"));
     let softirq = headroom
         .softirq_at_cliff
         .map_or(String::new(), |share| format!(", {} of the CPU in softirqs there", format::share(share)));
+    let how = match headroom.engine {
+        EngineKind::Wire => "measured",
+        EngineKind::Sim => "simulated, not measured",
+        EngineKind::Model => "by the model, not measured",
+    };
+    let age = headroom.age_s.map_or(String::new(), |age_s| format!(" {} ago", format::age(age_s)));
     let date = match headroom.calibrated_unix_s {
         date if date > 0.0 => format!(", {}", format::date_utc(date)),
         _ => String::new(),
     };
     let why = headroom.cliff_why.as_ref().map_or(String::new(), |why| format!("; {why}"));
+    let valid = if headroom.cliff_valid { "" } else { " Do not rely on it: see CAUTION." };
     format!(
-        "Cliff of a CPU: {}{frames}{softirq} ({}{date}{why}). Counted over {}.",
+        "Cliff of one CPU: {}{frames}, {how}{age}{softirq} ({}{date}{why}).{valid}",
         format::figure(&headroom.cliff_pps, Unit::Pps),
         headroom.cliff_of,
-        format::quantity(headroom.seconds, Unit::Seconds)
     )
+}
+
+/// How the load was counted, and that the cliff is of each CPU if several process packets.
+fn counted(headroom: &Headroom) -> String {
+    let total_pps: f64 = headroom.cpus.iter().map(|cpu| cpu.packets_per_s).sum();
+    let takes = |cpu: &&CpuHeadroom| cpu.packets_per_s >= 1.0 && cpu.packets_per_s >= TAKES_PART * total_pps;
+    let counted = format!("Counted over {}.", format::quantity(headroom.seconds, Unit::Seconds));
+    match headroom.cpus.iter().filter(takes).count() {
+        several @ 2.. => format!(
+            "{several} CPUs process packets, {} together: each is compared with that cliff, and the first line is of CPU {}. {counted}",
+            format::quantity(total_pps, Unit::Pps),
+            headroom.cpu
+        ),
+        _ => counted,
+    }
 }
 
 fn cpus(headroom: &Headroom) -> String {
@@ -151,7 +177,7 @@ pub(super) fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::{EngineKind, Figure, Latency};
+    use netcliff_core::{Figure, Latency};
 
     use super::*;
 
@@ -176,6 +202,7 @@ mod tests {
             cliff_why: None,
             cliff_valid: false,
             calibrated_unix_s: 1_764_000_000.0,
+            age_s: Some(40.0 * 86_400.0),
             cliff_pps: Figure::between(216e3, 191e3, 242e3, 0.938),
             engine: EngineKind::Wire,
             frame_bytes: Some(64),
@@ -213,6 +240,20 @@ mod tests {
         }
         let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);
         assert!(lost.contains("It loses 1.00 kpps now."), "{lost}");
+        let flat = |headroom: &Headroom| super::headroom(headroom, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = flat(&example());
+        let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured 40 days ago, 50.0 % of the CPU in softirqs there \
+                    (find run 3, 2025-11-24 16:00 UTC). Do not rely on it: see CAUTION. Counted over 2.00 s.";
+        assert!(page.contains(line), "{page}");
+        let mut two = Headroom { engine: EngineKind::Model, age_s: None, cliff_valid: true, ..example() };
+        two.cpus[0].packets_per_s = 20e3;
+        let page = flat(&two);
+        for says in [
+            "by the model, not measured, 50.0 %",
+            "UTC). 2 CPUs process packets, 154 kpps together: each is compared with that cliff, and the first line is of CPU 1.",
+        ] {
+            assert!(page.contains(says), "{says} in:\n{page}");
+        }
         let idle = headroom(&Headroom { share: 9.86e-7, ..example() }, STYLE);
         assert!(idle.starts_with("This host is at below 0.01 % of"), "{idle}");
     }

@@ -1,0 +1,191 @@
+//! [`WhyCliffsDiffer`]: why a cliff that is computed anew with the costs of a `find` differs from that of its page. One list of reasons
+//! for the page, `predict --cliff` and the explorer.
+
+use std::fmt;
+
+use super::{ByEngine, Figure, Finding};
+use crate::engine::Fidelity;
+use crate::scheme::Scheme;
+use crate::units;
+
+/// Relative difference below which two cliffs are the same.
+const SAME: f64 = 5e-3;
+
+/// One reason.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CliffReason {
+    /// The page's cliff is for the CPU's speed while it was searched; the calibrated costs are of an earlier speed.
+    SearchSpeed,
+    /// The page's cliff is reduced by what outside pauses leave behind.
+    Disturbances,
+    /// The page's times vary as measured; those of a host file are exponential.
+    Spread,
+    /// Costs that `--set` changes, each as `KEY=VALUE`.
+    Set(Vec<String>),
+    /// Another scheme than the run's.
+    Scheme(Scheme),
+    /// Other arrivals or frames than the run's.
+    Traffic {
+        /// Arrivals as text.
+        arrivals: String,
+        /// Frame sizes as text.
+        size: String,
+    },
+    /// Another loss (fraction) that defines the cliff.
+    Loss(f64),
+    /// Another mathematics of the model.
+    Fidelity(Fidelity),
+}
+
+impl CliffReason {
+    /// Whether the page's cliff includes it; otherwise the one computed anew does.
+    fn is_of_the_page(&self) -> bool {
+        matches!(self, Self::SearchSpeed | Self::Disturbances | Self::Spread)
+    }
+}
+
+impl fmt::Display for CliffReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SearchSpeed => out.write_str("the CPU's speed in the searches"),
+            Self::Disturbances => out.write_str("what disturbances left behind"),
+            Self::Spread => out.write_str("the spread of times as measured"),
+            Self::Set(settings) => write!(out, "with --set {}", settings.join(" --set ")),
+            Self::Scheme(scheme) => write!(out, "under {scheme}"),
+            Self::Traffic { arrivals, size } => write!(out, "{arrivals} arrivals, {size} frames"),
+            Self::Loss(loss) => write!(out, "at a loss of {}", units::print_share(*loss)),
+            Self::Fidelity(fidelity) => write!(out, "by --fidelity {fidelity}"),
+        }
+    }
+}
+
+/// The page's computed cliffs and all reasons, displayed as one sentence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WhyCliffsDiffer {
+    page: ByEngine<Figure>,
+    reasons: Vec<CliffReason>,
+}
+
+impl WhyCliffsDiffer {
+    /// The same unless `computed_pps` is the page's cliff by the model.
+    pub fn unless_model_has(self, computed_pps: f64) -> Option<Self> {
+        let page = self.page.model?;
+        ((computed_pps / page.value - 1.0).abs() >= SAME).then_some(self)
+    }
+}
+
+impl fmt::Display for WhyCliffsDiffer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |(name, cliff): (&str, Option<Figure>)| {
+            let cliff = units::print_pps(units::three_digits(cliff?.value));
+            let (figure, unit) = cliff.split_at(cliff.find(char::is_alphabetic)?);
+            Some(format!("{name} {figure} {unit}"))
+        };
+        let page = [("model", self.page.model), ("simulation", self.page.sim)];
+        let page: Vec<String> = page.into_iter().filter_map(named).collect();
+        let (of_page, here): (Vec<&CliffReason>, _) = self.reasons.iter().partition(|reason| reason.is_of_the_page());
+        let here: String = here.iter().map(|reason| format!(", {reason}")).collect();
+        let (page, included) = (page.join(", "), listed(&of_page));
+        write!(
+            out,
+            "The page's cliff ({page}) includes {included}; this one is for the undisturbed host as calibrated{here}."
+        )
+    }
+}
+
+/// `a, b and c`.
+pub fn listed(reasons: &[impl fmt::Display]) -> String {
+    let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    match texts.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => texts.join(""),
+    }
+}
+
+impl Finding {
+    /// Why a cliff computed with the calibrated costs alone (as `predict` and the explorer compute it) differs from the page's; `asked` are
+    /// the reasons that lie in the question. `None` if the page has no computed cliff.
+    pub fn why_cliffs_differ(&self, asked: Vec<CliffReason>) -> Option<WhyCliffsDiffer> {
+        let page = ByEngine { wire: None, ..self.cliff_pps.clone() };
+        page.present().next()?;
+        let speed = self.cliff_as_calibrated_pps.as_ref().map(|_| CliffReason::SearchSpeed);
+        let left = self.cliff_undisturbed_pps.as_ref().map(|_| CliffReason::Disturbances);
+        let reasons = speed.into_iter().chain(left).chain([CliffReason::Spread]).chain(asked).collect();
+        Some(WhyCliffsDiffer { page, reasons })
+    }
+
+    /// The computed cliffs of each state of the host that they were computed for, with what each includes; empty if there is one state.
+    pub fn computed_cliffs(&self) -> Vec<(&ByEngine<Figure>, Vec<CliffReason>)> {
+        let (calibrated, undisturbed) = (self.cliff_as_calibrated_pps.as_ref(), self.cliff_undisturbed_pps.as_ref());
+        let mut included = vec![CliffReason::Spread];
+        let mut states = Vec::new();
+        if let Some(cliffs) = calibrated {
+            states.push((cliffs, included.clone()));
+            included.insert(0, CliffReason::SearchSpeed);
+        }
+        if let Some(cliffs) = undisturbed {
+            states.push((cliffs, included.clone()));
+            included.insert(included.len() - 1, CliffReason::Disturbances);
+        }
+        if !states.is_empty() {
+            states.push((&self.cliff_pps, included));
+        }
+        states
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding() -> Finding {
+        let text = r#"{"scheme": "ideal", "traffic": {"arrivals": "poisson", "size": "64B", "rate": "1pps", "link": "1Gbit/s"},
+            "application_work_s": 0.0, "socket_buffer_bytes": 1, "repeats": 1, "trial_s": 0.4, "quick": true}"#;
+        Finding::blank(serde_json::from_str(text).unwrap(), 1e-4)
+    }
+
+    #[test]
+    fn why_two_cliffs_of_a_record_differ_is_one_sentence() {
+        let mut finding = finding();
+        assert_eq!(finding.why_cliffs_differ(Vec::new()), None);
+        finding.cliff_pps.model = Some(Figure::exact(338_000.0));
+        finding.cliff_pps.sim = Some(Figure::exact(360_400.0));
+        let plain = finding.why_cliffs_differ(Vec::new()).unwrap();
+        assert_eq!(
+            plain.to_string(),
+            "The page's cliff (model 338 kpps, simulation 360 kpps) includes the spread of times as measured; this one is for the \
+             undisturbed host as calibrated."
+        );
+        assert_eq!(plain.clone().unless_model_has(338_100.0), None);
+        assert!(plain.unless_model_has(331e3).is_some());
+        finding.cliff_as_calibrated_pps = Some(ByEngine::default());
+        finding.cliff_undisturbed_pps = Some(ByEngine::default());
+        let asked = vec![
+            CliffReason::Set(vec!["ring=64".to_owned(), "protocol=2us".to_owned()]),
+            CliffReason::Scheme("interrupt".parse().unwrap()),
+            CliffReason::Loss(1e-3),
+            CliffReason::Fidelity(Fidelity::Paper),
+        ];
+        let said = finding.why_cliffs_differ(asked).unwrap().to_string();
+        let included = "the CPU's speed in the searches, what disturbances left behind and the spread of times as measured;";
+        assert!(said.contains(included), "{said}");
+        let here = "with --set ring=64 --set protocol=2us, under interrupt, at a loss of 0.1%, by --fidelity paper";
+        assert!(said.contains(here), "{said}");
+    }
+
+    #[test]
+    fn each_state_of_the_host_names_what_its_cliff_includes() {
+        let mut finding = finding();
+        assert!(finding.computed_cliffs().is_empty());
+        finding.cliff_undisturbed_pps = Some(ByEngine::default());
+        let includes = |finding: &Finding| -> Vec<String> {
+            finding.computed_cliffs().iter().map(|(_, reasons)| listed(reasons)).collect()
+        };
+        let spread = "the spread of times as measured";
+        assert_eq!(includes(&finding), [spread.to_owned(), format!("what disturbances left behind and {spread}")]);
+        finding.cliff_as_calibrated_pps = Some(ByEngine::default());
+        let (speed, left) = ("the CPU's speed in the searches", "what disturbances left behind");
+        let expected = [spread.to_owned(), format!("{speed} and {spread}"), format!("{speed}, {left} and {spread}")];
+        assert_eq!(includes(&finding), expected);
+    }
+}
