@@ -14,7 +14,7 @@
 //! the ring 900. The price seems to fall on the receiver, which completes each frame in the ring: 3 to 13 % more
 //! softirq time a packet one by one (10 ms ticks; less, not more, in bursts), and past the cliff the sink read 464
 //! against 489 kpps of 500, and 209 against 274 of 700. So compare only measurements made with one method. Repeat with
-//! `cargo test --release -p netcliff-wire --test wire ceilings:: -- --ignored --nocapture --test-threads=1`.
+//! `cargo test --release -p netcliff-lab --test lab wire::ceilings:: -- --ignored --nocapture --test-threads=1`.
 //!
 //! Two traps, both avoided in `ring.rs`:
 //! - On this kernel a veth reports a frame that the peer's backlog refused (ENOBUFS), and a plain ring
