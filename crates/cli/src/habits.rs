@@ -187,7 +187,6 @@ mod tests {
 
     use super::*;
 
-
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
     }

@@ -1,6 +1,8 @@
 //! What disturbed a run from outside and how fast the machine was, in facts.
 
-use netcliff_core::finding::{Buffer, ByEngine, CliffReason, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime, listed};
+use netcliff_core::finding::{
+    Buffer, ByEngine, CliffReason, Disturbance, LengthBin, PauseBudget, Pauses, Speed, TaskTime, listed,
+};
 use netcliff_core::units::print_time_s;
 use netcliff_core::{EngineKind, Figure, Finding};
 

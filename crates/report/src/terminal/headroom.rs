@@ -240,10 +240,11 @@ mod tests {
         }
         let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);
         assert!(lost.contains("It loses 1.00 kpps now."), "{lost}");
-        let flat = |headroom: &Headroom| super::headroom(headroom, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+        let flat =
+            |headroom: &Headroom| super::headroom(headroom, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
         let page = flat(&example());
         let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured 40 days ago, 50.0 % of the CPU in softirqs there \
-                    (find run 3, 2025-11-24 16:00 UTC). Do not rely on it: see CAUTION. Counted over 2.00 s.";
+                    (find run 3, 2025-11-24 16:00:00 UTC). Do not rely on it: see CAUTION. Counted over 2.00 s.";
         assert!(page.contains(line), "{page}");
         let mut two = Headroom { engine: EngineKind::Model, age_s: None, cliff_valid: true, ..example() };
         two.cpus[0].packets_per_s = 20e3;

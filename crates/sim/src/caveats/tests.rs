@@ -63,7 +63,8 @@ fn bursts(burst: usize, count: usize) -> Traffic {
 #[test]
 fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
     let precision = Effort::Precision { relative: 0.1, packets_at_most: 5000, figures: Aims::default() };
-    for scheme in ["ideal", "interrupt", "polling:period=20us,quota=3", "napi", "coalesce:usecs=50us", "hybrid", "dim"] {
+    for scheme in ["ideal", "interrupt", "polling:period=20us,quota=3", "napi", "coalesce:usecs=50us", "hybrid", "dim"]
+    {
         for effort in [Effort::Packets(1000), Effort::Exactly(1000), precision] {
             let traffic = bursts(150_000, 2);
             let host = Host { application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
@@ -78,7 +79,8 @@ fn arrivals_at_one_instant_leave_out_what_is_divided_by_time() {
             assert!(reason && !simulation.settled, "{scheme}, {effort:?}: {:?}", outcome.notes);
             assert!(effort != precision || !simulation.precise, "{scheme}");
         }
-        let point = Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: bursts(150_000, 2) };
+        let point =
+            Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic: bursts(150_000, 2) };
         for one in SimEngine::with_packets(1, 1000).compare(&point, &point).unwrap() {
             assert!(one.first.value.is_finite() && one.difference.value.is_finite(), "{scheme}: {one:?}");
         }
@@ -97,7 +99,8 @@ fn replications_grow_until_time_passes() {
         assert_eq!((simulation.settled, offered.interval.is_some()), (settled, settled), "{burst}: {offered:?}");
         let truth = point.traffic.rate_pps().unwrap();
         // Bursts alike have no spread: only rounding is left.
-        let holds = offered.interval.is_none_or(|ends| ends.low <= truth * (1.0 + 1e-9) && truth <= ends.high * (1.0 + 1e-9));
+        let holds =
+            offered.interval.is_none_or(|ends| ends.low <= truth * (1.0 + 1e-9) && truth <= ends.high * (1.0 + 1e-9));
         assert!(holds, "{burst}: {offered:?}, not {truth}");
     }
 }
