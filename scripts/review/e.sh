@@ -43,6 +43,7 @@ open(f"{place}/x.snoop", "wb").write(b"snoop\0\0\0" + bytes(64))
 open(f"{place}/x.xz", "wb").write(b"\xfd7zXZ\0" + bytes(64))
 open(f"{place}/empty.pcap", "wb")
 pcap("a,speed=2.pcap", 1, [(1 + n, udp(20)) for n in range(100)])
+pcap("burst.pcap", 1, [(1, udp(20))] * 100_000 + [(2, udp(20))])
 pcap("years.pcap", 1, [(n * 3_400_000, udp(20)) for n in range(100)])
 PY
 run() { "$netcliff" simulate --host pentium4-2530mhz --packets 1000 --arrivals "trace:$scratch/$1" "${@:2}" 2>&1; }
@@ -76,6 +77,7 @@ row "advise" '65 packets longer than an MTU' "$("$netcliff" advise --host pentiu
 printf 'title = "t"\nengines = ["model"]\nschemes = ["interrupt"]\n[host]\npreset = "pentium4-2530mhz"\n[traffic]\nsizes = ["%s"]\nrates = "1kpps..2kpps:2"\n[figure]\ny = "throughput_pps"\n' \
     "$scratch/long.pcap" >"$scratch/sizes.toml"
 row "run" '65 packets longer than an MTU' "$("$netcliff" run "$scratch/sizes.toml" 2>&1)"
+row "packets at one time" 'replications of [0-9]+ packets lie within bursts[^"]*' "$(run burst.pcap --json)"
 row "a name that is not UTF-8" 'words here are UTF-8' "$(run $'\xff.pcap')"
 if command -v zstd >/dev/null; then
     (cd "$scratch" && zstd -q part1 part2 && cat part1.zst part2.zst >parts.zst)

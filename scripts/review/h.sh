@@ -197,7 +197,7 @@ fi
 "$netcliff" --version >/dev/full 2>/dev/null
 code=$?
 verdict P14 "--version >/dev/full: exit $code" is "$code" 1
-"$netcliff" results list --db new/r.db >/dev/null 2>&1
+"$netcliff" predict --host pentium4-2530mhz --rate 1k --save --db new/r.db >/dev/null 2>&1
 verdict P14 "a new store: directory $(stat -c %a new), file $(stat -c %a new/r.db)" is "$(stat -c %a new new/r.db | xargs)" "700 600"
 if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
     "$netcliff" results export --db r.db 1 -o run.json >/dev/null 2>&1
@@ -214,7 +214,7 @@ if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
         head -c 1m /dev/zero >disk/fill 2>/dev/null
         "$1" results show --db r.db --html disk/page >/dev/null 2>&1; echo "exit $?"
         ls -A disk' sh "$netcliff" | xargs)
-    verdict P14 "import and --html on a full disk (exit, runs, exit, files): $said" is "$said" "exit 1 0 exit 1 fill r.db"
+    verdict P14 "import and --html on a full disk (exit, runs, exit, files): $said" is "$said" "exit 1 0 exit 1 fill"
     name=$(printf 'h\377\0330')
     if ip -n "$space" link add "$name" type veth peer name hok 2>/dev/null; then
         ip -n "$space" link set "$name" up
@@ -232,4 +232,14 @@ if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
 else
     skipped P14 "not root"
 fi
+new="$work/made/new.db"
+for refused in "results show 1" "results import /etc/passwd" "results calibrate 5"; do
+    # shellcheck disable=SC2086  # words
+    "$netcliff" $refused --db "$new" >/dev/null 2>&1
+    verdict P14 "$refused --db new.db leaves nothing" test ! -e "${new%/*}"
+done
+said=$("$netcliff" result 2>&1 | grep tip)
+verdict "first use" "a mistyped command: $said" test "$said" != "${said/results/}" -a "$said" = "${said/guest/}"
+said=$("$netcliff" predict --host pentium4-2530mhz --rate 1k --size 1000 --json 2>&1 | grep -o '"size":"[^"]*"')
+verdict "first use" "a size without a unit: $said" is "$said" '"size":"1000B"'
 exit $wrong

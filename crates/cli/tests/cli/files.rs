@@ -117,7 +117,7 @@ fn size_tables() {
             (&["predict", "--rate", "1kpps", "--size", "missing.csv"], &["missing.csv", "No such file"]),
             (&["predict", "--rate", "1kpps", "--size", "dir.csv"], &["dir.csv", "is a directory"]),
             (&["predict", "--rate", "1kpps", "--size", "12B"], &["12B", "64B to 65535B"]),
-            (&["predict", "--rate", "1kpps", "--size", "64"], &["'64'", "64B to 65535B"]),
+            (&["predict", "--rate", "1kpps", "--size", "64KB"], &["64KB", "64B to 65535B"]),
             (&["predict", "--rate", "1kpps", "--size", "70000B"], &["70000B", "64B to 65535B"]),
         ],
     );

@@ -323,7 +323,7 @@ fn wrong_usage() {
             (&["agent", "--listen", "127.0.0.1:0", "--key", &open_key], &["0644", "chmod 600"]),
             (&["agent", "--key", "/no/such/key"], &["/no/such/key", "--make-key"]),
             (&["agent", "--silence", "0s"], &["--silence", "'0s'", "1s to 300s"]),
-            (&["agent", "--memory", "4096"], &["--memory", "'4096'", "\"4MiB\""]),
+            (&["agent", "--memory", "4096"], &["--memory", "'4096'", "at least 1MiB"]),
             (&["agent", "--memory", "1KiB"], &["--memory", "'1KiB'", "at least 1MiB"]),
         ],
     );

@@ -170,7 +170,7 @@ mod tests {
         let included =
             "the CPU's speed in the searches, what disturbances left behind and the spread of times as measured;";
         assert!(said.contains(included), "{said}");
-        let here = "with --set ring=64 --set protocol=2us, under interrupt, at a loss of 0.1%, by --fidelity paper";
+        let here = "with --set ring=64 --set protocol=2us, under interrupt:drops_interrupt=true, at a loss of 0.1%, by --fidelity paper";
         assert!(said.contains(here), "{said}");
     }
 

@@ -43,7 +43,8 @@ fn refuses_what_cannot_be() {
     for text in ["0pps", "-1kpps", "NaNpps", "100", "0%", "1e400pps"] {
         assert!(text.parse::<Load>().expect_err(text).to_string().contains("100kpps"));
     }
-    for text in ["63B", "70000B", "64", "mixture:64=0", "mixture:12=1"] {
+    assert_eq!("64".parse::<FrameSizes>().unwrap(), FrameSizes::Fixed(64));
+    for text in ["63B", "70000B", "64KB", "mixture:64=0", "mixture:12=1"] {
         assert!(text.parse::<FrameSizes>().is_err(), "{text}");
     }
     let mmpp = Traffic { arrivals: "mmpp:peak=20,busy=10%".parse().unwrap(), ..Traffic::poisson(1.0) };

@@ -94,7 +94,7 @@ fn basis(headroom: &Headroom) -> String {
         EngineKind::Sim => "simulated, not measured",
         EngineKind::Model => "by the model, not measured",
     };
-    let age = headroom.age_s.map_or(String::new(), |age_s| format!(" {} ago", format::age(age_s)));
+    let age = headroom.age_s.map_or(String::new(), |age_s| format!(", {} ago", format::age(age_s)));
     let date = match headroom.calibrated_unix_s {
         date if date > 0.0 => format!(", {}", format::date_utc(date)),
         _ => String::new(),
@@ -102,7 +102,7 @@ fn basis(headroom: &Headroom) -> String {
     let why = headroom.cliff_why.as_ref().map_or(String::new(), |why| format!("; {why}"));
     let valid = if headroom.cliff_valid { "" } else { " Do not rely on it: see CAUTION." };
     format!(
-        "Cliff of one CPU: {}{frames}, {how}{age}{softirq} ({}{date}{why}).{valid}",
+        "Cliff of one CPU: {}{frames}, {how}{softirq} ({}{date}{age}{why}).{valid}",
         format::figure(&headroom.cliff_pps, Unit::Pps),
         headroom.cliff_of,
     )
@@ -243,8 +243,8 @@ mod tests {
         let flat =
             |headroom: &Headroom| super::headroom(headroom, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
         let page = flat(&example());
-        let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured 40 days ago, 50.0 % of the CPU in softirqs there \
-                    (find run 3, 2025-11-24 16:00 UTC). Do not rely on it: see CAUTION. Counted over 2.00 s.";
+        let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured, 50.0 % of the CPU in softirqs there \
+                    (find run 3, 2025-11-24 16:00:00 UTC, 40 days ago). Do not rely on it: see CAUTION. Counted over 2.00 s.";
         assert!(page.contains(line), "{page}");
         let mut two = Headroom { engine: EngineKind::Model, age_s: None, cliff_valid: true, ..example() };
         two.cpus[0].packets_per_s = 20e3;
