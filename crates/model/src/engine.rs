@@ -33,7 +33,7 @@ pub struct ModelEngine {
 /// What rough answers leave out.
 const RARE: f64 = 1e-9;
 
-/// What guides searches: cliffs are within some parts in 1e6 of the exact ones (`a_search_is_guided_to_the_exact_cliff`), in a quarter of the time.
+/// What guides searches: cliffs are within some parts in 1e6 of the exact ones (`a_search_is_guided_to_the_exact_cliff`), in about half the time.
 static GUIDE: ModelEngine = ModelEngine { fidelity: Fidelity::Exact, quantiles: false, roughly: true };
 
 impl Default for ModelEngine {

@@ -38,7 +38,7 @@ const NOTHING: f64 = 1e-16;
 const FREE_OF_BOTH: usize = 160;
 /// Shares of what batches and progress reach that a shorter socket has room for, those that mostly suffice
 /// first (0.25 to 0.6 on `bench/model/hosts/veth.toml` at 100 to 600 kpps): a middle shows whether it is one.
-const LAYERS: [f64; 3] = [0.3, 0.55, 1.0];
+const LAYERS: [f64; 3] = [0.4, 0.6, 1.0];
 /// Logarithm of the weight of all beyond a socket that is as good as one without a bound.
 const NEGLIGIBLE: f64 = 40.0;
 

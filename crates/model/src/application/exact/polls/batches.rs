@@ -129,22 +129,25 @@ impl Polls {
 
 /// Laws of services up to the last end, from those up to the first: `anew` is that of what unmasking begins anew, `leave` P(it begins nothing).
 fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec<f64>> {
-    let length = anew.len().min(most + 1);
-    let backwards: Vec<f64> = anew[..length].iter().rev().copied().collect();
+    let backwards = |law: &[f64]| -> Vec<f64> { law[..law.len().min(most + 1)].iter().rev().copied().collect() };
     let against = |values: &[f64], services: usize, law: &[f64]| -> f64 {
         // Sum over j of law[j] values[services - j], j from 1 on.
         let reach = services.min(law.len() - 1);
         wide::run(Dot(&law[law.len() - 1 - reach..law.len() - 1], &values[services - reach..services]))
     };
-    // Services after a poll that left the ring empty.
-    let mut after = vec![0.0; length];
-    after[0] = leave;
-    for services in 1..length {
-        after[services] = against(&after, services, &backwards);
+    // Services after a poll that left the ring empty, until they are too rare.
+    let again = backwards(anew);
+    let mut after = vec![leave];
+    while after.len() <= most
+        && after[after.len().saturating_sub(again.len())..].iter().any(|share| *share > 0.1 * NEVER)
+    {
+        after.push(against(&after, after.len(), &again));
     }
+    after.resize((after.len() + anew.len()).min(most + 1), 0.0);
     let each = |law: &Vec<f64>| -> Vec<f64> {
-        let backwards: Vec<f64> = law[..length].iter().rev().copied().collect();
-        (0..length).map(|services| against(&after, services, &backwards) + law[0] * after[services]).collect()
+        let backwards = backwards(law);
+        let all = |services: usize| against(&after, services, &backwards) + law[0] * after[services];
+        (0..after.len()).map(all).collect()
     };
     first.iter().map(each).collect()
 }
