@@ -16,6 +16,8 @@ mod rfc2544;
 mod rr;
 mod run;
 mod serve;
+#[cfg(target_os = "linux")]
+mod service;
 mod simulate;
 mod stream;
 mod trend;
@@ -47,6 +49,8 @@ pub use rfc2544::{Frames, Rfc2544Args, Test};
 pub use rr::{BusyPoll, RrArgs};
 pub use run::RunArgs;
 pub use serve::ServeArgs;
+#[cfg(target_os = "linux")]
+pub use service::ServiceArgs;
 pub use simulate::SimulateArgs;
 pub use stream::{Carrier, PacedBy, PathName, ProbeBy, ReceiveName, StreamArgs, Way};
 pub use trend::TrendArgs;

@@ -68,6 +68,9 @@ impl RequesterError {
 /// behind exceeds it soon, and a pause of its CPU that is shorter is judged by what it may have lost.
 const IN_TIME_NS: u64 = 10_000_000;
 
+/// Requests that the requester has not taken up so long after the window are not sent any more (ns).
+const GIVEN_UP_NS: u64 = 50_000_000;
+
 /// Where the requester runs, and what it asks.
 #[derive(Debug, Clone)]
 pub struct Requester {
@@ -204,6 +207,9 @@ impl<'a> Trial<'a> {
 
     /// The next request if it is due now: when it was due, and its message.
     fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
+        if now_ns > self.window.closes_ns + GIVEN_UP_NS {
+            self.give_up_rest(now_ns);
+        }
         let due_ns = self.next_due_ns;
         if due_ns > now_ns || due_ns >= self.window.closes_ns {
             return None;
@@ -219,6 +225,18 @@ impl<'a> Trial<'a> {
             self.report.in_time += u64::from(late_ns <= IN_TIME_NS);
         }
         Some((due_ns, message))
+    }
+
+    /// Counts the requests that were due and are not sent any more: a requester so far behind would go on for minutes.
+    fn give_up_rest(&mut self, now_ns: u64) {
+        while self.next_due_ns < self.window.closes_ns {
+            if self.window.holds(self.next_due_ns) {
+                self.report.requests += 1;
+                self.report.late += 1;
+                self.report.lateness.record_ns(now_ns - self.next_due_ns);
+            }
+            self.next_due_ns = self.window.begins_ns + self.schedule.next().unwrap_or(u64::MAX / 2);
+        }
     }
 
     /// Counts the answer to a request that was due then.

@@ -24,6 +24,8 @@ use netcliff_wire::schedule::Arrivals;
   netcliff find --size 512B --work 2us
   # predict other set-ups, then measure them
   netcliff find --check size=512B --check work=2us --check backlog=200
+  # the cliff of your own service: 99% of its answers within 5 ms
+  netcliff find --service 'nginx -c $PWD/nginx.conf' --request http:/index.html --p99 5ms
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps
@@ -155,6 +157,10 @@ pub struct FindArgs {
     /// Load also the interface that carries the control connection, which may be cut off
     #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
+    /// A service of the user's own instead of netcliff's receiver.
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    pub service: super::ServiceArgs,
     /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,

@@ -95,6 +95,12 @@ fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
     }
 }
 
+/// The counts without the histograms.
+fn shown(report: &Report) -> String {
+    let (wrong, late, failure) = (report.wrong_answers, report.late_answers, &report.failure);
+    format!("requests {} answers {} wrong {wrong} late {late} {failure:?}", report.requests, report.answers)
+}
+
 fn load(rate_rps: f64) -> Load {
     Load { rate_rps, arrivals: Arrivals::Constant, warm_up_s: 0.05, window_s: 0.4, seed: 1 }
 }
@@ -105,7 +111,7 @@ fn answers_of_many_under_way_find_their_requests() {
     requester.ask_once(false).unwrap();
     let report = requester.trial(&load(2000.0)).unwrap();
     assert_eq!((report.requests, report.answers, report.unanswered()), (800, 800, 0));
-    assert!(report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0, "{report:?}");
+    assert!(report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0, "{}", shown(&report));
     assert!(report.times.quantile_s(0.5).unwrap() < 0.05);
 }
 
@@ -118,7 +124,7 @@ fn what_is_not_answered_is_lost() {
     // Datagrams without a number: a port whose answer is missing gets another.
     let without = Requester { connections: 40, workload: super::tests::requester(requester.to, "udp:00", None).workload, ..requester };
     let report = without.trial(&load(1000.0)).unwrap();
-    assert_eq!(report.unanswered(), 80, "{report:?}");
+    assert_eq!(report.unanswered(), 80, "{}", shown(&report));
     assert!(report.opened >= 120, "{}", report.opened);
 }
 
@@ -135,12 +141,13 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
         }
         Does::Answers
     });
-    let requester = requester(to, "http:/", None);
+    let requester = Requester { timeout_ns: 2_000_000_000, ..requester(to, "http:/", None) };
     let report = requester.trial(&load(1000.0)).unwrap();
     // Of 400 requests those of 60 ms waited for the lock: 60, from 60 ms down to none.
     let slow = report.slower_than(0.02);
-    assert_eq!(report.answers + report.late_answers, 400, "{report:?}");
-    assert!((25..=120).contains(&slow), "{slow}");
+    assert_eq!((report.requests, report.answers), (400, 400));
+    // The least is sure; a machine that is busy adds to it.
+    assert!(slow >= 30, "{slow}");
 }
 
 #[test]
@@ -148,8 +155,8 @@ fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
     let (to, accepted) = http(10, |n| if n % 4 == 0 { Does::Errs } else { Does::Answers });
     let requester = requester(to, "http:/", None);
     let report = requester.trial(&load(1000.0)).unwrap();
-    assert_eq!((report.wrong_answers, report.answers), (100, 300), "{report:?}");
-    assert!(accepted.load(Ordering::Relaxed) >= 40 && report.failure.is_none(), "{report:?}");
+    assert_eq!((report.wrong_answers, report.answers), (100, 300), "{}", shown(&report));
+    assert!(accepted.load(Ordering::Relaxed) >= 40 && report.failure.is_none(), "{}", shown(&report));
 }
 
 #[test]
@@ -157,7 +164,7 @@ fn a_connection_for_each_request() {
     let (to, accepted) = http(usize::MAX, |_| Does::Answers);
     let requester = Requester { new_connections: true, connections: 16, ..requester(to, "http:/", None) };
     let report = requester.trial(&load(500.0)).unwrap();
-    assert_eq!((report.requests, report.answers), (200, 200), "{report:?}");
+    assert_eq!((report.requests, report.answers), (200, 200), "{}", shown(&report));
     assert!(accepted.load(Ordering::Relaxed) >= 200);
 }
 
@@ -171,8 +178,8 @@ fn overload_is_seen_by_connections_too() {
         Does::Answers
     });
     let report = requester(to, "http:/", None).trial(&load(1000.0)).unwrap();
-    assert!(report.requests == 400 && report.answers < 330, "{report:?}");
-    assert!(report.late_answers + report.unanswered() > 70, "{report:?}");
+    assert!(report.requests == 400 && report.answers < 330, "{}", shown(&report));
+    assert!(report.late_answers + report.unanswered() > 70, "{}", shown(&report));
     assert!(report.void(report.unanswered(), false).is_none() || report.late > 0);
 }
 
@@ -202,5 +209,5 @@ fn late_answers_are_told_from_missing_ones() {
     let slow = |n: usize| if n == 50 { Does::Takes(Duration::from_millis(250)) } else { Does::Answers };
     let requester = requester(udp(slow), "udp:00000000", Some("0:4"));
     let report = requester.trial(&load(500.0)).unwrap();
-    assert!(report.late_answers > 50 && report.unanswered() < 5, "{report:?}");
+    assert!(report.late_answers > 50 && report.unanswered() < 5, "{}", shown(&report));
 }
