@@ -37,6 +37,8 @@ impl Spec {
 pub struct Metered {
     /// Length of the metered time (s).
     pub elapsed_s: f64,
+    /// Of that, the time in which requests came (s): after it the service has nothing to do, and the last answers are waited for.
+    pub loaded_s: f64,
     /// Answers in that time.
     pub answers: u64,
     /// Each CPU.
@@ -50,9 +52,16 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// Mean share of the CPUs that was idle.
+    /// Share of the loaded time in which a CPU was idle; `None` if the meter does not know.
+    pub fn idle_of(&self, cpu: &CpuSplit) -> Option<f64> {
+        let after_s = (self.elapsed_s - self.loaded_s).max(0.0);
+        let idle_s = cpu.shares.idle? * cpu.elapsed_s - after_s;
+        Some((idle_s / self.loaded_s.max(1e-9)).clamp(0.0, 1.0))
+    }
+
+    /// The mean of that over the CPUs.
     pub fn idle(&self) -> Option<f64> {
-        let idle: Option<Vec<f64>> = self.cpus.iter().map(|cpu| cpu.shares.idle).collect();
+        let idle: Option<Vec<f64>> = self.cpus.iter().map(|cpu| self.idle_of(cpu)).collect();
         idle.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64)
     }
 }

@@ -12,11 +12,11 @@ const FULL_THREAD: f64 = 0.93;
 
 /// What gave out; `None`: the trial was not metered.
 pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
-    let idle = metered.cpus.iter().filter_map(|cpu| Some((cpu.shares.idle?, cpu.cpu)));
+    let idle = metered.cpus.iter().filter_map(|cpu| Some((metered.idle_of(cpu)?, cpu.cpu)));
     let (least_idle, cpu) = idle.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let full = queues(metered);
     let backlog: u64 = metered.cpus.iter().filter_map(|cpu| cpu.counters.softnet_dropped).sum();
-    let thread = metered.busiest.as_ref().map(|(used_s, name)| (used_s / metered.elapsed_s.max(1e-9), name));
+    let thread = metered.busiest.as_ref().map(|(used_s, name)| (used_s / metered.loaded_s.max(1e-9), name));
     let said = |gives: Gives, seen: String| Some(ServiceBottleneck { gives, seen });
     let free = format!("CPU {cpu} is {} idle", print_share(round(least_idle)));
     if least_idle < NO_IDLE {
@@ -47,13 +47,17 @@ fn round(share: f64) -> f64 {
 fn shares(metered: &Metered, cpu: usize) -> String {
     let Some(split) = metered.cpus.iter().find(|split| split.cpu == cpu) else { return String::new() };
     let shares = &split.shares;
+    let parts = [shares.application, shares.protocol, shares.interrupt, shares.softirq_other, shares.transmit, shares.other];
+    let busy: f64 = parts.into_iter().flatten().sum();
+    // Of the time in which the CPU worked: after the load it still worked off what had queued.
+    let of_loaded = |share: f64| share / busy.max(1e-9);
     let named = [
         ("the service", shares.application),
         ("receiving", shares.protocol),
         ("interrupts", shares.interrupt),
         ("other tasks", shares.other),
     ];
-    let named = named.into_iter().filter_map(|(name, share)| Some((name, share.filter(|share| *share >= 0.01)?)));
+    let named = named.into_iter().filter_map(|(name, share)| Some((name, share.map(of_loaded).filter(|share| *share >= 0.01)?)));
     let parts: Vec<String> = named.map(|(name, share)| format!("{} {name}", print_share(round(share)))).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
@@ -87,7 +91,15 @@ mod tests {
             polls: None,
             notes: Vec::new(),
         };
-        Metered { elapsed_s: 1.0, cpus: vec![cpu], ..Metered::default() }
+        Metered { elapsed_s: 1.0, loaded_s: 1.0, cpus: vec![cpu], ..Metered::default() }
+    }
+
+    /// The time in which the last answers are waited for is no idle time of a service under load.
+    #[test]
+    fn the_end_of_a_trial_is_left_out() {
+        let metered = Metered { loaded_s: 0.8, ..metered(0.21) };
+        assert!((metered.idle().unwrap() - 0.0125).abs() < 1e-9);
+        assert_eq!(of(&metered).map(|one| one.gives), Some(Gives::Cpu));
     }
 
     #[test]
@@ -102,6 +114,6 @@ mod tests {
         assert_eq!(gives(&metered(0.5)), Some(Gives::Elsewhere));
         assert_eq!(gives(&Metered::default()), None);
         let seen = of(&Metered { network: network(7, 0), ..metered(0.0) }).unwrap().seen;
-        assert!(seen.contains("60% the service") && seen.contains("7 datagrams"), "{seen}");
+        assert!(seen.contains("100% the service") && seen.contains("7 datagrams"), "{seen}");
     }
 }

@@ -53,7 +53,7 @@ pub struct Costs {
     pub parts: Vec<ServiceCost>,
     /// What a request takes of the busiest CPU (s).
     busiest_s: Figure,
-    /// What the busiest CPU does whatever the load, as a share of it.
+    /// Share of the busiest CPU that other tasks have.
     constant: f64,
     /// The host that the model takes, where one CPU does everything.
     host: Option<Host>,
@@ -65,23 +65,25 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
     if cpus == 0 || metered.len() < 3 {
         return Err("CPU time was metered in fewer than three trials".to_owned());
     }
-    let unable = || "the trials' CPU time does not tell a request's from what is constant".to_owned();
+    let answers: f64 = metered.iter().map(|one| one.answers as f64).sum();
     let rows: Vec<Vec<f64>> = metered.iter().map(|one| vec![one.answers as f64, one.elapsed_s]).collect();
     let weights: Vec<f64> = metered.iter().map(|one| 1.0 / (one.answers as f64).max(1.0)).collect();
     let line = |seconds: Vec<f64>| {
         if seconds.iter().all(|of| *of <= 0.0) {
-            return Some((Figure::exact(0.0), 0.0));
+            return (Figure::exact(0.0), 0.0);
         }
-        let fit = fit_non_negative_robust(&rows, &seconds, &weights)?;
-        Some((fit.coefficients[0].not_negative(), fit.coefficients[1].value))
+        match fit_non_negative_robust(&rows, &seconds, &weights) {
+            Some(fit) => (fit.coefficients[0].not_negative(), fit.coefficients[1].value),
+            None => (Figure::exact(seconds.iter().sum::<f64>() / answers.max(1.0)), 0.0),
+        }
     };
     let seconds = |part: Part| -> Vec<f64> {
-        let of = |one: &Metered| one.cpus.iter().map(|cpu| part.share(&cpu.shares) * cpu.elapsed_s).sum();
+        let of = |one: &Metered| one.cpus.iter().map(|cpu| seconds_of(cpu, part)).sum();
         metered.iter().map(of).collect()
     };
     let mut parts = Vec::new();
     for part in Part::ALL {
-        let (request_s, constant) = line(seconds(part)).ok_or_else(unable)?;
+        let (request_s, constant) = line(seconds(part));
         let named = |name: &str, share: f64| ServiceCost {
             part: name.to_owned(),
             request_s: request_s.scaled(share.max(1e-9)),
@@ -99,54 +101,72 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
             }
         }
     }
-    let busy = |place: usize| -> Vec<f64> {
-        metered.iter().map(|one| one.cpus.get(place).map_or(0.0, busy_s)).collect()
-    };
-    let lines: Option<Vec<_>> = (0..cpus).map(|place| line(busy(place))).collect();
-    let lines = lines.ok_or_else(unable)?;
+    let lines: Option<Vec<_>> = (0..cpus).map(|place| per_cpu(metered, place)).collect();
+    let lines = lines.ok_or_else(|| "the trials' CPU time does not tell what a request takes".to_owned())?;
     let capacity = |(request_s, constant): &(Figure, f64)| (1.0 - constant) / request_s.value.max(1e-12);
     let busiest = lines.into_iter().min_by(|a, b| capacity(a).total_cmp(&capacity(b)));
-    let (busiest_s, constant) = busiest.filter(|(request_s, _)| request_s.value > 0.0).ok_or_else(unable)?;
+    let (busiest_s, constant) = busiest.ok_or_else(|| "no CPU was metered".to_owned())?;
     let socket = if streams { NO_LIMIT } else { socket_packets };
     let host = (cpus == 1).then(|| host(metered, constant, socket)).flatten();
     Ok(Costs { parts, busiest_s, constant, host })
 }
 
-fn busy_s(cpu: &CpuSplit) -> f64 {
-    Part::ALL.iter().map(|part| part.share(&cpu.shares)).sum::<f64>() * cpu.elapsed_s
+/// CPU time of a part without the meter's own (s).
+fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
+    let busy: f64 = Part::ALL.iter().map(|part| part.share(&cpu.shares)).sum();
+    let own = cpu.overhead_share.unwrap_or(0.0).min(0.5 * busy);
+    let rest = if busy > 0.0 { 1.0 - own / busy } else { 1.0 };
+    part.share(&cpu.shares) * cpu.elapsed_s * rest
+}
+
+/// Answers and wake-ups of the service in each trial: requests that come close together share a wake-up and an interrupt, so that
+/// what these cost is told apart from what each request costs by their number. At the cliff the service does not sleep.
+fn by_wakes(metered: &[Metered], place: usize) -> Vec<Vec<f64>> {
+    let wakes = |one: &Metered| one.cpus.get(place).and_then(|cpu| cpu.counters.application_switches).unwrap_or(0);
+    metered.iter().map(|one| vec![one.answers as f64, wakes(one) as f64]).collect()
+}
+
+/// Coefficients of answers and wake-ups; of answers alone where the two cannot be told apart.
+fn fitted(rows: &[Vec<f64>], seconds: &[f64]) -> Option<(Figure, f64)> {
+    let weights: Vec<f64> = rows.iter().map(|row| 1.0 / row[0].max(1.0)).collect();
+    let both = fit_non_negative_robust(rows, seconds, &weights).filter(|fit| fit.coefficients[0].value > 0.0);
+    let alone = || {
+        let rows: Vec<Vec<f64>> = rows.iter().map(|row| vec![row[0]]).collect();
+        Some((fit_non_negative_robust(&rows, seconds, &weights)?.coefficients[0], 0.0))
+    };
+    both.map(|fit| (fit.coefficients[0].not_negative(), fit.coefficients[1].value)).or_else(alone)
+}
+
+/// What a request takes of a CPU when the service does not sleep (s), and the share of it that others have.
+fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
+    let of = |part: Part| -> Vec<f64> {
+        metered.iter().map(|one| one.cpus.get(place).map_or(0.0, |cpu| seconds_of(cpu, part))).collect()
+    };
+    let own = [Part::Interrupt, Part::Softirq, Part::Application].map(of);
+    let busy: Vec<f64> = (0..metered.len()).map(|at| own.iter().map(|part| part[at]).sum()).collect();
+    let (request_s, _) = fitted(&by_wakes(metered, place), &busy)?;
+    let elapsed: f64 = metered.iter().map(|one| one.elapsed_s).sum();
+    let others = of(Part::Other).iter().sum::<f64>() / elapsed.max(1e-9);
+    (request_s.value > 0.0).then_some((request_s, others.clamp(0.0, 0.9)))
 }
 
 /// The host of one CPU: what each request costs, and what each wake-up of the service and each interrupt does.
-fn host(metered: &[Metered], constant: f64, socket_buffer: u64) -> Option<Host> {
-    let cpu = |one: &Metered| one.cpus.first().cloned();
-    let all: Vec<(f64, CpuSplit)> = metered.iter().filter_map(|one| Some((one.answers as f64, cpu(one)?))).collect();
-    let seconds = |part: Part| -> Vec<f64> {
-        all.iter().map(|(_, cpu)| part.share(&cpu.shares) * cpu.elapsed_s).collect()
-    };
-    let weights: Vec<f64> = all.iter().map(|(answers, _)| 1.0 / answers.max(1.0)).collect();
-    // Requests that come close together share a wake-up and an interrupt: what these cost is told apart by their number.
-    let by_wakes: Vec<Vec<f64>> =
-        all.iter().map(|(answers, cpu)| vec![*answers, cpu.counters.application_switches.unwrap_or(0) as f64]).collect();
-    let fitted = |seconds: &[f64]| -> Option<(f64, f64)> {
-        let both = fit_non_negative_robust(&by_wakes, seconds, &weights);
-        let alone = || {
-            let rows: Vec<Vec<f64>> = by_wakes.iter().map(|row| vec![row[0]]).collect();
-            Some((fit_non_negative_robust(&rows, seconds, &weights)?.coefficients[0].value, 0.0))
-        };
-        both.map(|fit| (fit.coefficients[0].value, fit.coefficients[1].value)).or_else(alone)
-    };
-    let (protocol_s, wakeup_s) = fitted(&seconds(Part::Softirq))?;
-    let (application_s, context_switch_s) = fitted(&seconds(Part::Application))?;
-    let interrupts: f64 = all.iter().filter_map(|(_, cpu)| Some(cpu.counters.reception()?.interrupts as f64)).sum();
+fn host(metered: &[Metered], others: f64, socket_buffer: u64) -> Option<Host> {
+    let cpus = || metered.iter().filter_map(|one| one.cpus.first());
+    let seconds = |part: Part| -> Vec<f64> { cpus().map(|cpu| seconds_of(cpu, part)).collect() };
+    let rows = by_wakes(metered, 0);
+    let (protocol_s, wakeup_s) = fitted(&rows, &seconds(Part::Softirq))?;
+    let (application_s, context_switch_s) = fitted(&rows, &seconds(Part::Application))?;
+    let interrupts: f64 = cpus().filter_map(|cpu| Some(cpu.counters.reception()?.interrupts as f64)).sum();
     let interrupt_s = if interrupts > 0.0 { seconds(Part::Interrupt).iter().sum::<f64>() / interrupts } else { 0.0 };
     // What runs besides makes everything take longer.
-    let slower = 1.0 / (1.0 - constant.clamp(0.0, 0.9));
+    let slower = 1.0 / (1.0 - others);
     let host = Host {
         name: "calibrated".to_owned(),
         interrupt_s: interrupt_s * slower,
-        protocol_s: (protocol_s * slower).max(1e-9),
+        protocol_s: (protocol_s.value * slower).max(1e-9),
         wakeup_s: wakeup_s * slower,
-        application_s: Some(application_s * slower),
+        application_s: Some(application_s.value * slower),
         context_switch_s: context_switch_s * slower,
         ring: BACKLOG,
         socket_buffer,
@@ -270,7 +290,7 @@ mod tests {
             polls: None,
             notes: Vec::new(),
         };
-        Metered { elapsed_s: 1.0, answers: rps as u64, cpus: vec![cpu], ticks: (20, 60), ..Metered::default() }
+        Metered { elapsed_s: 1.0, loaded_s: 1.0, answers: rps as u64, cpus: vec![cpu], ticks: (20, 60), ..Metered::default() }
     }
 
     fn costs() -> Costs {

@@ -130,6 +130,10 @@ pub struct Report {
     pub in_time: u64,
     /// Answers of any kind, those before the window included.
     pub all_answers: u64,
+    /// Number of requests taken up before the window closed, or soon after.
+    pub offered: u64,
+    /// The service's CPUs worked all the time: what was lost it would have lost however evenly requests had come.
+    pub saturated: bool,
     /// Length of the window (s).
     pub window_s: f64,
     /// Share of the time until the window closed in which the requester worked.
@@ -157,14 +161,16 @@ impl Report {
     /// Why the trial does not count; `lost` is what it counts against the load. `None`: it counts.
     pub fn void(&self, lost: u64, kept: bool) -> Option<Void> {
         let requests = self.requests.max(1) as f64;
+        // A service that works all the time is offered the load if its requests come within the window.
+        let offered = if self.saturated { self.offered } else { self.in_time };
         let counts = TesterCounts {
-            offered_share: if self.requests == 0 { 0.0 } else { self.in_time as f64 / requests },
-            reached_pps: self.in_time as f64 / self.window_s.max(1e-9),
+            offered_share: if self.requests == 0 { 0.0 } else { offered as f64 / requests },
+            reached_pps: offered as f64 / self.window_s.max(1e-9),
             lost: if kept { 0 } else { lost },
             late: self.late,
             missed: self.missed,
         };
-        counts.void(false)
+        counts.void(self.saturated)
     }
 }
 
@@ -223,6 +229,7 @@ impl<'a> Trial<'a> {
             self.report.lateness.record_ns(late_ns);
             self.report.late += u64::from(late_ns > LATE_NS);
             self.report.in_time += u64::from(late_ns <= IN_TIME_NS);
+            self.report.offered += u64::from(now_ns <= self.window.closes_ns + IN_TIME_NS);
         }
         Some((due_ns, message))
     }

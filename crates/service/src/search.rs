@@ -127,7 +127,9 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
     };
     goal.check().map_err(FindError::Invalid)?;
     let middle_rps = scale.middle_rps();
-    let range = Range { min_pps: scale.kept_rps / 8.0, max_pps: 4.0 * middle_rps };
+    // Beyond the requester there is nothing to find.
+    let highest = if scale.failed_rps.is_some() { 3.0 } else { 1.5 };
+    let range = Range { min_pps: scale.kept_rps / 8.0, max_pps: highest * middle_rps };
     let mut searched: Vec<Searched> = Vec::new();
     for number in 0..judging.searches {
         let dither = DITHER.powf(2.0 * (f64::from(number) * GOLDEN).fract() - 1.0);

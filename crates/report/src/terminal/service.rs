@@ -53,7 +53,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
     if let Some(predicted) = &finding.predicted {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
-        page.fact("CPU full at", &figure(&predicted.capacity_rps));
+        page.fact("capacity", &figure(&predicted.capacity_rps));
     }
     if let Some(bottleneck) = &finding.bottleneck {
         page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
@@ -132,6 +132,6 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
     let void = finding.trials.iter().filter(|trial| trial.void.is_some()).count() as u64;
     if void > 0 {
         let why = finding.trials.iter().find_map(|trial| trial.void.clone()).unwrap_or_default();
-        page.fact("void", &format!("{} that do not count: {why}", format::counted(void, "trial")));
+        page.fact("void", &format!("{} (without a verdict): {why}", format::counted(void, "trial")));
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use netcliff_core::Fingerprint;
 use netcliff_core::service::ServiceSummary;
+use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{CpuMeter, MeterSpec, Watch, choose};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
@@ -33,6 +34,8 @@ const AGAIN: Duration = Duration::from_millis(50);
 const CONNECTIONS: (u32, u32, u32) = (16, 64, 32);
 /// Warm-up of a trial (s).
 const WARM_UP_S: f64 = 0.1;
+/// Share of the loaded time that a CPU works which has none left: the kernel counts it in ticks.
+const SATURATED: f64 = 0.97;
 /// Memory that a small datagram takes of a socket's buffer (bytes): an sk_buff and its data.
 const DATAGRAM_BYTES: u64 = 768;
 
@@ -264,8 +267,21 @@ impl Real {
         self.rig.changed().map_or(Ok(()), |why| Err(FindError::Changed(why)))
     }
 
+    /// True if each of the service's CPUs worked for all of the `loaded_s` in which requests came.
+    fn is_saturated(&self, from: &SystemStamp, to: &SystemStamp, loaded_s: f64) -> bool {
+        let cpus: Vec<usize> = self.summary.service_cpus.iter().map(|cpu| *cpu as usize).collect();
+        let shares = from.until(to);
+        let full = |cpu: &usize| {
+            shares.iter().any(|one| one.cpu == *cpu && one.used_s() + one.steal * one.counted_s >= SATURATED * loaded_s)
+        };
+        !cpus.is_empty() && cpus.iter().all(full)
+    }
+
     fn ask(&mut self, load: &Load) -> Result<Report, FindError> {
-        let report = self.requester.trial(load)?;
+        let before = SystemStamp::now().ok();
+        let mut report = self.requester.trial(load)?;
+        let loaded_s = load.warm_up_s + load.window_s;
+        report.saturated = before.zip(SystemStamp::now().ok()).is_some_and(|(from, to)| self.is_saturated(&from, &to, loaded_s));
         self.check()?;
         // Overload makes many failures, all alike.
         if self.failure.is_none() {
@@ -303,6 +319,7 @@ impl Bench for Real {
         let ticks = |now: u64, before: u64| now.saturating_sub(before);
         let metered = cpus.map(|cpus| Metered {
             elapsed_s,
+            loaded_s: (load.warm_up_s + load.window_s).min(elapsed_s),
             answers: report.all_answers,
             cpus,
             ticks: (ticks(later.user_ticks, times.user_ticks), ticks(later.system_ticks, times.system_ticks)),

@@ -13,6 +13,9 @@ const SLOTS: (usize, usize) = (1 << 6, 1 << 16);
 /// The trial begins so long after its sockets are there (ns).
 const DELAY_NS: u64 = 2_000_000;
 
+/// Requests that one port sends before it is the next one's turn: answers to them come close together, and are received at once.
+const TURN: u64 = 32;
+
 /// A request under way; `due_ns` is 0 in a free slot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
@@ -40,7 +43,7 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
         ports.push(Port { fd, slots: vec![Slot::default(); slots], next: 0 });
     }
     let mut trial = Trial::new(requester, load, DELAY_NS)?;
-    let mut engine = Engine { ports, turn: 0, under_way: 0, out: Batch::new(), back: Batch::new(), due: Vec::new() };
+    let mut engine = Engine { ports, turn: 0, until: TURN, under_way: 0, out: Batch::new(), back: Batch::new(), due: Vec::new() };
     let mut ready = Vec::new();
     loop {
         let now_ns = clock::monotonic_ns();
@@ -64,6 +67,8 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
 struct Engine {
     ports: Vec<Port>,
     turn: usize,
+    /// The number at which the next port's turn comes.
+    until: u64,
     /// Requests of the window that were sent and not answered.
     under_way: u64,
     out: Batch,
@@ -84,8 +89,11 @@ impl Engine {
             return false;
         }
         let workload = &trial.requester.workload;
+        if self.ports[self.turn].next >= self.until {
+            self.turn = (self.turn + 1) % self.ports.len();
+            self.until = self.ports[self.turn].next + TURN;
+        }
         let port = &mut self.ports[self.turn];
-        self.turn = (self.turn + 1) % trial.requester.connections as usize;
         self.out.clear();
         let first = port.next;
         for (due_ns, message) in &self.due {
