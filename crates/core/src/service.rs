@@ -259,6 +259,8 @@ pub struct ServiceCost {
 pub enum Gives {
     /// The service's CPUs have no time left.
     Cpu,
+    /// Other programs have most of a CPU of the service.
+    OtherPrograms,
     /// One thread of the service has no time left, while a CPU has.
     Thread,
     /// A socket's receive buffer overflows, while CPUs and threads have time.
@@ -277,6 +279,7 @@ impl fmt::Display for Gives {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cpu => "CPU",
+            Self::OtherPrograms => "other programs",
             Self::Thread => "a thread",
             Self::SocketBuffer => "the socket buffer",
             Self::AcceptQueue => "the accept queue",

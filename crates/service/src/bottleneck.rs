@@ -7,6 +7,8 @@ use crate::bench::Metered;
 
 /// A CPU with less idle time than this has none left: pauses and the meter take the rest.
 const NO_IDLE: f64 = 0.05;
+/// Other tasks with more than this share of a CPU are what limits the service.
+const MOST_OTHERS: f64 = 0.3;
 /// A thread that runs for this share of the time has none left.
 const FULL_THREAD: f64 = 0.93;
 
@@ -21,21 +23,38 @@ pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     let free = format!("CPU {cpu} is {} idle", print_share(round(least_idle)));
     if least_idle < NO_IDLE {
         let spent = shares(metered, cpu);
+        if others(metered, cpu) > MOST_OTHERS {
+            return said(
+                Gives::OtherPrograms,
+                format!("CPU {cpu} has no time left{spent}: end the other programs, and repeat"),
+            );
+        }
         return said(Gives::Cpu, format!("CPU {cpu} has no time left{spent}{full}"));
     }
     if let Some((share, name)) = thread.filter(|(share, _)| *share >= FULL_THREAD) {
-        return said(Gives::Thread, format!("thread `{name}` runs {} of the time while {free}{full}", print_share(round(share))));
+        return said(
+            Gives::Thread,
+            format!("thread `{name}` runs {} of the time while {free}{full}", print_share(round(share))),
+        );
     }
     if metered.network.full_accept_queues > 0 {
-        return said(Gives::AcceptQueue, format!("{free}{full}: the service accepts too slowly, or listens with a short queue"));
+        return said(
+            Gives::AcceptQueue,
+            format!("{free}{full}: the service accepts too slowly, or listens with a short queue"),
+        );
     }
     if backlog > 0 {
-        return said(Gives::Backlog, format!("{free}, and {backlog} packets found the receive backlog full: bursts exceed it"));
+        return said(
+            Gives::Backlog,
+            format!("{free}, and {backlog} packets found the receive backlog full: bursts exceed it"),
+        );
     }
     if metered.network.full_sockets > 0 {
         return said(Gives::SocketBuffer, format!("{free}{full}: bursts or pauses exceed it"));
     }
-    let seen = format!("{free}, no thread is busy all the time and no queue overflowed: a lock, a disk, another host, or a limit of its own");
+    let seen = format!(
+        "{free}, no thread is busy all the time and no queue overflowed: a lock, a disk, another host, or a limit of its own"
+    );
     said(Gives::Elsewhere, seen)
 }
 
@@ -43,11 +62,17 @@ fn round(share: f64) -> f64 {
     (share * 1000.0).round() / 1000.0
 }
 
+/// Share of a CPU that other tasks have.
+fn others(metered: &Metered, cpu: usize) -> f64 {
+    metered.cpus.iter().find(|split| split.cpu == cpu).and_then(|split| split.shares.other).unwrap_or(0.0)
+}
+
 /// The largest parts of a CPU's time.
 fn shares(metered: &Metered, cpu: usize) -> String {
     let Some(split) = metered.cpus.iter().find(|split| split.cpu == cpu) else { return String::new() };
     let shares = &split.shares;
-    let parts = [shares.application, shares.protocol, shares.interrupt, shares.softirq_other, shares.transmit, shares.other];
+    let parts =
+        [shares.application, shares.protocol, shares.interrupt, shares.softirq_other, shares.transmit, shares.other];
     let busy: f64 = parts.into_iter().flatten().sum();
     // Of the time in which the CPU worked: after the load it still worked off what had queued.
     let of_loaded = |share: f64| share / busy.max(1e-9);
@@ -57,7 +82,9 @@ fn shares(metered: &Metered, cpu: usize) -> String {
         ("interrupts", shares.interrupt),
         ("other tasks", shares.other),
     ];
-    let named = named.into_iter().filter_map(|(name, share)| Some((name, share.map(of_loaded).filter(|share| *share >= 0.01)?)));
+    let named = named
+        .into_iter()
+        .filter_map(|(name, share)| Some((name, share.map(of_loaded).filter(|share| *share >= 0.01)?)));
     let parts: Vec<String> = named.map(|(name, share)| format!("{} {name}", print_share(round(share)))).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
@@ -107,6 +134,9 @@ mod tests {
         let gives = |metered: &Metered| of(metered).map(|one| one.gives);
         let network = |full_sockets, full_accept_queues| NetworkCounts { full_sockets, full_accept_queues };
         assert_eq!(gives(&metered(0.01)), Some(Gives::Cpu));
+        let mut disturbed = metered(0.0);
+        disturbed.cpus[0].shares.other = Some(0.4);
+        assert_eq!(gives(&disturbed), Some(Gives::OtherPrograms));
         let thread = Some((0.97, "worker".to_owned()));
         assert_eq!(gives(&Metered { busiest: thread, ..metered(0.5) }), Some(Gives::Thread));
         assert_eq!(gives(&Metered { network: network(5, 0), ..metered(0.5) }), Some(Gives::SocketBuffer));

@@ -237,7 +237,8 @@ fn slowest_within(
         // Of the quantiles that the simulator has, the lowest that is not below the promised one.
         let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
         let above = known.into_iter().find(|(quantile, _)| *quantile >= limit.quantile - 1e-9);
-        let figure = above.and_then(|(_, figure)| figure).ok_or("the simulator has no such quantile of response times")?;
+        let figure =
+            above.and_then(|(_, figure)| figure).ok_or("the simulator has no such quantile of response times")?;
         Ok(figure.value > limit.within_s)
     };
     let (mut low, mut high) = (0.05 * capacity_rps, 1.3 * capacity_rps);
@@ -290,7 +291,14 @@ mod tests {
             polls: None,
             notes: Vec::new(),
         };
-        Metered { elapsed_s: 1.0, loaded_s: 1.0, answers: rps as u64, cpus: vec![cpu], ticks: (20, 60), ..Metered::default() }
+        Metered {
+            elapsed_s: 1.0,
+            loaded_s: 1.0,
+            answers: rps as u64,
+            cpus: vec![cpu],
+            ticks: (20, 60),
+            ..Metered::default()
+        }
     }
 
     fn costs() -> Costs {

@@ -130,10 +130,7 @@ pub enum FindError {
 impl FindError {
     /// True if the user has to change the command line.
     pub fn is_usage(&self) -> bool {
-        matches!(
-            self,
-            Self::Request(_) | Self::Invalid(_) | Self::Usage(_) | Self::Rig(RigError::NoSuchCpu { .. })
-        )
+        matches!(self, Self::Request(_) | Self::Invalid(_) | Self::Usage(_) | Self::Rig(RigError::NoSuchCpu { .. }))
     }
 }
 
@@ -198,7 +195,11 @@ impl Options {
 ///
 /// # Errors
 /// There is no testbed, no service, or no answer. What is measured before a later error is kept, with the error in `partial`.
-pub fn find(options: &Options, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<ServiceFinding, FindError> {
+pub fn find(
+    options: &Options,
+    stop: Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<ServiceFinding, FindError> {
     options.check()?;
     observer.stage("starting the service");
     let mut real = Real::start(options, stop)?;

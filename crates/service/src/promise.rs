@@ -26,8 +26,9 @@ pub fn judge(promise: &Promise, report: &Report) -> Judged {
     }
     let not_answered = requests.saturating_sub(report.answers);
     let slow = promise.quantiles.iter().map(|limit| (report.slower_than(limit.within_s), 1.0 - limit.quantile));
-    let parts: Vec<(u64, f64)> =
-        std::iter::once((not_answered, promise.loss)).chain(slow.map(|(slow, share)| (slow + not_answered, share))).collect();
+    let parts: Vec<(u64, f64)> = std::iter::once((not_answered, promise.loss))
+        .chain(slow.map(|(slow, share)| (slow + not_answered, share)))
+        .collect();
     let share = |missed: u64| missed as f64 / requests as f64;
     // Shares are differences such as 1 - 0.99: a request more or less is no matter of their rounding.
     let exceeds = |missed: u64, most: f64| share(missed) > most * (1.0 + 1e-9);

@@ -18,12 +18,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_wire::WireError;
 use netcliff_wire::clock;
 use netcliff_wire::latency::Latency;
 use netcliff_wire::schedule::{Arrivals, Schedule};
 use netcliff_wire::thread::{Placement, Priority};
 use netcliff_wire::verdict::{LATE_NS, TesterCounts, Void};
-use netcliff_wire::WireError;
 
 use crate::protocol::Transport;
 use crate::request::Workload;

@@ -168,9 +168,10 @@ fn summary(searched: &[Searched]) -> Cliff {
         .collect();
     let lowest = brackets.iter().filter_map(|(lower, _)| *lower).reduce(f64::min);
     let (figure, lower_limit) = match stats::bracketed(&brackets) {
-        Some(stats::Bracketed { value: Some(value), low, high, confidence }) => {
-            (Some(Figure::between(value, low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY), confidence)), high.is_none())
-        }
+        Some(stats::Bracketed { value: Some(value), low, high, confidence }) => (
+            Some(Figure::between(value, low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY), confidence)),
+            high.is_none(),
+        ),
         // Half of the searches or more saw no load fail.
         _ => (lowest.map(Figure::exact), true),
     };

@@ -25,7 +25,7 @@ use netcliff_wire::schedule::Arrivals;
   # predict other set-ups, then measure them
   netcliff find --check size=512B --check work=2us --check backlog=200
   # the cliff of your own service: 99% of its answers within 5 ms
-  netcliff find --service 'nginx -c $PWD/nginx.conf' --request http:/index.html --p99 5ms
+  netcliff find --service 'nginx -c /srv/n.conf' --request http:/ --p99 5ms
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps

@@ -99,7 +99,9 @@ fn a_service_has_a_cliff_a_prediction_and_a_bottleneck() {
     // 250 a second, less what the machine takes; at 300 the queue passes 100 ms within a trial or two.
     let cliff = number_at(&found, "/cliff_rps");
     assert!((90.0..320.0).contains(&cliff), "{cliff}");
-    assert_eq!(found["bottleneck"]["gives"], "elsewhere", "it sleeps: {}", found["bottleneck"]);
+    // It sleeps; on a machine that is busy others have its CPU.
+    let gives = found["bottleneck"]["gives"].as_str().unwrap_or_default();
+    assert!(["elsewhere", "other-programs"].contains(&gives), "{}", found["bottleneck"]);
     assert!(found["trials"].as_array().is_some_and(|trials| trials.len() > 5));
     // It is kept, shown, and can be compared with itself.
     let page = home.stdout(["results", "show", "last"]);
@@ -114,22 +116,22 @@ fn a_service_has_a_cliff_a_prediction_and_a_bottleneck() {
 fn what_a_service_forks_ends_with_the_run() {
     let Some(_turn) = turn() else { return };
     let home = Home::new();
-    let service = format!("python3 {} 80 {} 200", home.file("http.py", HTTP), home.text("pid"));
+    let service = format!("python3 {} 80 {} 200", home.file("web.py", HTTP), home.text("pid"));
     let mut running = Running::start(&home, &short(&service, "http:/", &["--p99", "50ms"]));
     running.until("looking for the order", Duration::from_secs(60));
-    assert!(!is_gone(&home, "http.py"), "it runs by itself");
+    assert!(!is_gone(&home, "web.py"), "it runs by itself");
     let pid = running.pid();
     running.signal("INT");
     let ended = running.end(Duration::from_secs(20));
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    assert!(is_gone(&home, "http.py") && namespaces_of(pid).is_empty(), "the daemon goes on");
+    assert!(is_gone(&home, "web.py") && namespaces_of(pid).is_empty(), "the daemon goes on");
     // Killed, nothing can be ended by netcliff itself: the kernel does it.
     let mut running = Running::start(&home, &short(&service, "http:/", &["--p99", "50ms"]));
     running.until("looking for the order", Duration::from_secs(60));
     running.signal("KILL");
     running.end(Duration::from_secs(20));
     std::thread::sleep(Duration::from_millis(300));
-    assert!(is_gone(&home, "http.py"), "the daemon goes on after kill -9");
+    assert!(is_gone(&home, "web.py"), "the daemon goes on after kill -9");
 }
 
 #[test]
@@ -142,12 +144,12 @@ fn a_service_that_does_not_work_is_named_with_its_last_words() {
     };
     refused("echo no zone >&2; exit 7", "http:/", &[], &["exit status 7", "no zone"]);
     refused("/no/such/service", "http:/", &[], &["was not found", "/no/such/service"]);
-    let wrong = format!("python3 {} 80 {} 503", home.file("http.py", HTTP), home.text("pid"));
+    let wrong = format!("python3 {} 80 {} 503", home.file("web.py", HTTP), home.text("pid"));
     refused(&wrong, "http:/", &[], &["not as http does", "503"]);
     // Elsewhere than it is looked for.
-    let elsewhere = format!("python3 {} 8080 {} 200", home.text("http.py"), home.text("pid"));
+    let elsewhere = format!("python3 {} 8080 {} 200", home.text("web.py"), home.text("pid"));
     refused(&elsewhere, "http:/", &[], &["refused", "it listens on", ":8080"]);
-    assert!(is_gone(&home, "http.py"));
+    assert!(is_gone(&home, "web.py"));
     // One that ends while it is measured.
     let tired = echo(&home, 150);
     let more = ["--match", "0:2", "--port", "5300"];
@@ -240,7 +242,8 @@ fn real_services_have_a_cliff() {
         if !installed(program) {
             continue;
         }
-        let (found, stderr) = whole(&home, &short(service, request, &[more, &["--loss", "1%"]].concat()), 0);
+        let (found, stderr) =
+            whole(&home, &short(service, request, &[more, &["--loss", "1%", "--p99", "150ms"]].concat()), 0);
         let found = found.unwrap_or_else(|| panic!("{service}: {stderr}"));
         assert!(number_at(&found, "/cliff_rps") > 500.0, "{service}: {stderr}");
         assert_eq!(found["service"]["command"], service);

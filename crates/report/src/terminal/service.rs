@@ -37,8 +37,16 @@ fn figure(figure: &netcliff_core::Figure) -> String {
     match ends {
         None => rate(figure.value),
         Some(ends) => {
-            let range = format!("{} to {}", format::quantity(ends.low, Unit::PerSecond), format::quantity(ends.high, Unit::PerSecond));
-            let sure = if ends.confidence > 0.0 { format!(", {}", format::share_short(ends.confidence)) } else { String::new() };
+            let range = format!(
+                "{} to {}",
+                format::quantity(ends.low, Unit::PerSecond),
+                format::quantity(ends.high, Unit::PerSecond)
+            );
+            let sure = if ends.confidence > 0.0 {
+                format!(", {}", format::share_short(ends.confidence))
+            } else {
+                String::new()
+            };
             format!("{} ({range}{sure})", rate(figure.value))
         }
     }

@@ -206,13 +206,14 @@ impl Real {
             return;
         }
         let others = || allowed_cpus().into_iter().filter(|cpu| *cpu != self.requester.cpu).collect();
-        let cpus: Vec<usize> =
-            if cpus.is_empty() { others() } else { cpus.iter().map(|cpu| *cpu as usize).collect() };
+        let cpus: Vec<usize> = if cpus.is_empty() { others() } else { cpus.iter().map(|cpu| *cpu as usize).collect() };
         let watch = self.watched.iter().map(|process| Watch::Process(process.pid)).collect();
         match choose(options.cpu, &MeterSpec { cpus, watch }) {
             Ok(choice) => {
                 let method = choice.meter.method();
-                self.notes.push(format!("CPU time is metered by {method}, in trials of their own: the cliff is measured without"));
+                self.notes.push(format!(
+                    "CPU time is metered by {method}, in trials of their own: the cliff is measured without"
+                ));
                 self.meter = Some(choice.meter);
             }
             Err(error) => self.notes.push(format!("CPU time is not metered: {error}")),
@@ -281,7 +282,8 @@ impl Real {
         let before = SystemStamp::now().ok();
         let mut report = self.requester.trial(load)?;
         let loaded_s = load.warm_up_s + load.window_s;
-        report.saturated = before.zip(SystemStamp::now().ok()).is_some_and(|(from, to)| self.is_saturated(&from, &to, loaded_s));
+        report.saturated =
+            before.zip(SystemStamp::now().ok()).is_some_and(|(from, to)| self.is_saturated(&from, &to, loaded_s));
         self.check()?;
         // Overload makes many failures, all alike.
         if self.failure.is_none() {

@@ -80,7 +80,8 @@ pub struct NetworkCounts {
 impl NetworkCounts {
     /// Those of the namespace of a process; zeros where the kernel does not show them.
     pub fn of(pid: u32) -> Self {
-        let udp = ["snmp", "snmp6"].map(|file| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default());
+        let udp =
+            ["snmp", "snmp6"].map(|file| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default());
         let tcp = fs::read_to_string(format!("/proc/{pid}/net/netstat")).unwrap_or_default();
         let six = udp[1].lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
         let six = six.and_then(|value| value.trim().parse().ok()).unwrap_or(0);
@@ -110,7 +111,8 @@ fn named(text: &str, group: &str, name: &str) -> u64 {
 /// The ports that are listened on in the network namespace of a process, in words.
 pub fn listening(pid: u32) -> Vec<String> {
     let mut ports = Vec::new();
-    for (file, transport, state) in [("tcp", "tcp", "0A"), ("tcp6", "tcp", "0A"), ("udp", "udp", "07"), ("udp6", "udp", "07")]
+    for (file, transport, state) in
+        [("tcp", "tcp", "0A"), ("tcp6", "tcp", "0A"), ("udp", "udp", "07"), ("udp6", "udp", "07")]
     {
         let text = fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
         for line in text.lines().skip(1) {
@@ -154,7 +156,8 @@ mod tests {
         let stream = TcpListener::bind("127.0.0.1:0").unwrap();
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
         let ports = listening(std::process::id());
-        let names = [format!("tcp {}", stream.local_addr().unwrap()), format!("udp {}", datagrams.local_addr().unwrap())];
+        let names =
+            [format!("tcp {}", stream.local_addr().unwrap()), format!("udp {}", datagrams.local_addr().unwrap())];
         assert!(names.iter().all(|name| ports.contains(name)), "{names:?} {ports:?}");
     }
 

@@ -13,7 +13,8 @@ pub struct Match {
     pub answer_offset: usize,
 }
 
-const FORM: &str = "expected OFFSET:LENGTH, such as 0:2, with @OFFSET if these bytes stand elsewhere in the answer, such as 4:4@0";
+const FORM: &str =
+    "expected OFFSET:LENGTH, such as 0:2, with @OFFSET if these bytes stand elsewhere in the answer, such as 4:4@0";
 
 impl std::str::FromStr for Match {
     type Err = String;
@@ -72,7 +73,9 @@ mod tests {
     fn requests_are_hexadecimal() {
         let by = "1:2".parse().ok();
         assert_eq!(request("00 0a0B", by).unwrap().bytes, [0, 10, 11]);
-        for (line, by, part) in [("xyz", None, "`x`"), ("123", None, "even"), ("", None, "even"), ("0001", by, "--match")] {
+        for (line, by, part) in
+            [("xyz", None, "`x`"), ("123", None, "even"), ("", None, "even"), ("0001", by, "--match")]
+        {
             let error = request(line, by).unwrap_err();
             assert!(error.contains(part), "{error}");
         }

@@ -46,7 +46,8 @@ pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
     }
     let field = |name: &str| head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
     let value = |name: &str| field(name).and_then(|field| std::str::from_utf8(field.value).ok()).map(str::trim);
-    let closes = value("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) || head.version == Some(0);
+    let closes =
+        value("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) || head.version == Some(0);
     let chunked = value("transfer-encoding").is_some_and(|value| value.to_ascii_lowercase().ends_with("chunked"));
     let body = match (no_body || code == 204 || code == 304, chunked, value("content-length").map(str::parse)) {
         (true, _, _) => Some(0),
@@ -79,7 +80,8 @@ fn chunks(bytes: &[u8]) -> Result<Option<usize>, ()> {
                 });
             }
             httparse::Status::Complete((head, length)) => {
-                let end = usize::try_from(length).ok().and_then(|length| (at + head).checked_add(length + 2)).ok_or(())?;
+                let end =
+                    usize::try_from(length).ok().and_then(|length| (at + head).checked_add(length + 2)).ok_or(())?;
                 if bytes.len() < end {
                     return Ok(None);
                 }

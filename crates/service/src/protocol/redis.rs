@@ -70,7 +70,9 @@ mod tests {
 
     #[test]
     fn replies_of_each_kind_are_read_whole() {
-        for reply in ["+OK\r\n", ":12\r\n", "$-1\r\n", "$3\r\na\r\n\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*0\r\n", "*-1\r\n"] {
+        for reply in
+            ["+OK\r\n", ":12\r\n", "$-1\r\n", "$3\r\na\r\n\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*0\r\n", "*-1\r\n"]
+        {
             assert_eq!(of_stream(reply.as_bytes()), Parsed::Answer(Answer::of(reply.len(), true)), "{reply:?}");
             assert!((0..reply.len()).all(|length| of_stream(&reply.as_bytes()[..length]) == Parsed::More), "{reply:?}");
         }

@@ -291,7 +291,11 @@ impl Engine<'_> {
                 }
                 Ok(Some(got)) => {
                     let now_ns = clock::monotonic_ns();
-                    if self.is_stream() { self.parse(trial, place, &buffer[..got], now_ns) } else { self.datagram(trial, place, &buffer[..got], now_ns) }
+                    if self.is_stream() {
+                        self.parse(trial, place, &buffer[..got], now_ns)
+                    } else {
+                        self.datagram(trial, place, &buffer[..got], now_ns)
+                    }
                     // A short read has emptied a stream; what comes next is reported anew.
                     if self.is_stream() && got < buffer.len() {
                         break;

@@ -43,7 +43,8 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
         ports.push(Port { fd, slots: vec![Slot::default(); slots], next: 0 });
     }
     let mut trial = Trial::new(requester, load, DELAY_NS)?;
-    let mut engine = Engine { ports, turn: 0, until: TURN, under_way: 0, out: Batch::new(), back: Batch::new(), due: Vec::new() };
+    let mut engine =
+        Engine { ports, turn: 0, until: TURN, under_way: 0, out: Batch::new(), back: Batch::new(), due: Vec::new() };
     let mut ready = Vec::new();
     loop {
         let now_ns = clock::monotonic_ns();

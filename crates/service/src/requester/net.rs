@@ -146,9 +146,8 @@ impl Batch {
         self.filled = 0;
         let none = std::ptr::null_mut();
         // SAFETY: as in `send`; the kernel writes no more into a buffer than its vector says.
-        let got = unsafe {
-            libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
-        };
+        let got =
+            unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none) };
         if got < 0 {
             return nothing_or_error();
         }

@@ -140,10 +140,8 @@ impl<'a> Once<'a> {
 /// The beginning of what was sent, for people.
 fn shown(bytes: &[u8]) -> String {
     const MOST: usize = 60;
-    let text: String = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST)])
-        .chars()
-        .flat_map(char::escape_default)
-        .collect();
+    let text: String =
+        String::from_utf8_lossy(&bytes[..bytes.len().min(MOST)]).chars().flat_map(char::escape_default).collect();
     match bytes.len() {
         0 => "nothing".to_owned(),
         length if length > MOST => format!("`{text}...` ({length} bytes)"),

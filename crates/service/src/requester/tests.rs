@@ -111,7 +111,11 @@ fn answers_of_many_under_way_find_their_requests() {
     requester.ask_once(false).unwrap();
     let report = requester.trial(&load(2000.0)).unwrap();
     assert_eq!((report.requests, report.answers, report.unanswered()), (800, 800, 0));
-    assert!(report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0, "{}", shown(&report));
+    assert!(
+        report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0,
+        "{}",
+        shown(&report)
+    );
     assert!(report.times.quantile_s(0.5).unwrap() < 0.05);
 }
 
@@ -122,7 +126,11 @@ fn what_is_not_answered_is_lost() {
     let report = requester.trial(&load(1000.0)).unwrap();
     assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (400, 80, 0));
     // Datagrams without a number: a port whose answer is missing gets another.
-    let without = Requester { connections: 40, workload: super::tests::requester(requester.to, "udp:00", None).workload, ..requester };
+    let without = Requester {
+        connections: 40,
+        workload: super::tests::requester(requester.to, "udp:00", None).workload,
+        ..requester
+    };
     let report = without.trial(&load(1000.0)).unwrap();
     assert_eq!(report.unanswered(), 80, "{}", shown(&report));
     assert!(report.opened >= 120, "{}", report.opened);
