@@ -202,7 +202,7 @@ pub struct ServiceTrial {
     pub wrong_answers: u64,
     /// Of these, not answered.
     pub unanswered: u64,
-    /// Times of the answers; absent: there are none.
+    /// Times of the answers; absent without answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<ResponseTimes>,
     /// True: the promise was kept.

@@ -4,7 +4,7 @@ use netcliff_core::service::{Promise, ResponseTimes, ServiceTrial, TrialPurpose}
 use netcliff_host::cpu::CpuSplit;
 use netcliff_wire::verdict::Void;
 
-use crate::find::FindError;
+use crate::error::FindError;
 use crate::process::NetworkCounts;
 use crate::promise::{Judged, judge};
 use crate::requester::Report;

@@ -9,21 +9,22 @@ use std::sync::atomic::AtomicBool;
 use netcliff_core::service::{
     Promise, QuantileLimit, RequesterSummary, ServiceFinding, ServiceSummary, ServiceTrial, TrialPurpose,
 };
-use netcliff_core::{Invalid, Provenance, units};
+use netcliff_core::{Provenance, units};
 use netcliff_host::cpu::Preference;
-use netcliff_lab::rig::{Place, RigError};
+use netcliff_lab::rig::Place;
 use netcliff_wire::schedule::Arrivals;
 
 use crate::bench::{Conductor, Metered, Observer};
-use crate::process::ServiceError;
+use crate::error::FindError;
 use crate::protocol::{Match, Transport};
-use crate::request::{RequestError, RequestSpec};
-use crate::requester::{OnceError, RequesterError};
+use crate::request::RequestSpec;
 use crate::search::{self, Judging, Scale};
 use crate::{bottleneck, costs};
 
 use real::Real;
 
+/// Other programs with more than this share of the service's CPU are named.
+const MUCH: f64 = 0.05;
 /// Past the cliff, where it shows what gives out: far enough that it is full all the time.
 const PAST: f64 = 1.2;
 
@@ -93,45 +94,6 @@ pub struct Options {
     pub version: String,
     /// Start (seconds since the epoch, UTC).
     pub started_unix_s: f64,
-}
-
-/// Why there is no finding.
-#[derive(Debug, thiserror::Error)]
-pub enum FindError {
-    /// There is no testbed.
-    #[error(transparent)]
-    Rig(#[from] RigError),
-    /// There are no requests.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// The service cannot be used.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-    /// The service that runs does not answer.
-    #[error("--to {0}")]
-    NoAnswer(#[from] OnceError),
-    /// The requester cannot work.
-    #[error(transparent)]
-    Requester(#[from] RequesterError),
-    /// A value is out of its range.
-    #[error(transparent)]
-    Invalid(Invalid),
-    /// What the user wants cannot be.
-    #[error("{0}")]
-    Usage(String),
-    /// The user stopped the run.
-    #[error("stopped")]
-    Stopped,
-    /// The host changed during the run.
-    #[error("{0}: the run ends here")]
-    Changed(String),
-}
-
-impl FindError {
-    /// True if the user has to change the command line.
-    pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Request(_) | Self::Invalid(_) | Self::Usage(_) | Self::Rig(RigError::NoSuchCpu { .. }))
-    }
 }
 
 /// Where nothing is lost, as by connections, a promise needs a limit of response times to have a cliff at all.
@@ -294,7 +256,7 @@ fn calibrate(
     (streams, socket_packets): (bool, u64),
 ) -> Result<(), FindError> {
     let mut metered: Vec<Metered> = Vec::new();
-    for _ in 0..if options.quick { 1 } else { 3 } {
+    for _ in 0..if options.quick { 2 } else { 4 } {
         for share in costs::LOADS {
             let seen = conductor.one(TrialPurpose::Calibration, share * scale.middle_rps(), judging.trial_s)?;
             metered.extend(seen.metered.filter(|one| !one.cpus.is_empty()));
@@ -309,6 +271,13 @@ fn calibrate(
     match fitted {
         Ok(costs) => {
             finding.costs.clone_from(&costs.parts);
+            if costs.others() > MUCH {
+                let share = units::print_share((costs.others() * 100.0).round() / 100.0);
+                finding.notes.push(format!(
+                    "other programs had {share} of the service's CPU while costs were measured: the prediction is for a CPU shared with \
+                     them, and the cliff may have been measured without"
+                ));
+            }
             match costs.predict(&finding.promise, streams, options.seed) {
                 Ok(predicted) => finding.predicted = Some(predicted),
                 Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),

@@ -13,10 +13,12 @@
 //! | [`costs`] | what a request costs, and the cliff that follows |
 //! | [`bottleneck`] | what gives out first |
 //! | [`mod@find`] | the run |
+//! | [`error`] | why there is no finding |
 
 pub mod bench;
 pub mod bottleneck;
 pub mod costs;
+pub mod error;
 pub mod find;
 pub mod process;
 pub mod promise;

@@ -96,16 +96,16 @@ impl Service {
     pub fn start(command: &str, netns: Option<PathBuf>, cpus: &[u32]) -> Result<Self, ServiceError> {
         let failed = |why: String| ServiceError::Start { command: command.to_owned(), why };
         let (end, ends) = channel();
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         let ended = Arc::new(Mutex::new(None));
         let (from_it, to_us) = std::io::pipe().map_err(|error| failed(error.to_string()))?;
         let keep = Keeper { command: command.to_owned(), netns, cpus: cpus.to_vec(), ended: Arc::clone(&ended) };
         // The program is ended by the kernel with the thread that started it, so that one stays for as long.
         let keeper = std::thread::Builder::new()
             .name("service".to_owned())
-            .spawn(move || keep.run(to_us, &tell, &ends))
+            .spawn(move || keep.run(to_us, &report, &ends))
             .map_err(|error| failed(error.to_string()))?;
-        let started: Started = told.recv().unwrap_or_else(|_| Err("its keeper ended".to_owned()));
+        let started: Started = reported.recv().unwrap_or_else(|_| Err("its keeper ended".to_owned()));
         let (root, isolated) = started.map_err(failed)?;
         let output = Arc::new(Mutex::new(VecDeque::new()));
         let lines = Arc::clone(&output);
@@ -182,13 +182,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn run(self, output: std::io::PipeWriter, tell: &Sender<Started>, ends: &Receiver<()>) {
+    fn run(self, output: std::io::PipeWriter, report: &Sender<Started>, ends: &Receiver<()>) {
         let (mut child, isolated) = match self.spawn(output) {
             Ok(spawned) => spawned,
-            Err(why) => return drop(tell.send(Err(why))),
+            Err(why) => return drop(report.send(Err(why))),
         };
-        let told = tell.send(Ok((child.id(), isolated)));
-        while told.is_ok() {
+        let heard = report.send(Ok((child.id(), isolated)));
+        while heard.is_ok() {
             match child.try_wait() {
                 Ok(None) => {}
                 Ok(Some(status)) => {

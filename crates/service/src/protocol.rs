@@ -154,7 +154,7 @@ impl Protocol {
         }
     }
 
-    /// Reads a datagram. `None`: it is none of this protocol, or a part that is not the last.
+    /// Reads a datagram. `None`: it is not of this protocol, or a part that is not the last.
     pub fn of_datagram(self, bytes: &[u8]) -> Option<Answer> {
         match self {
             Self::Dns => dns::of_datagram(bytes),
@@ -171,7 +171,7 @@ pub fn write_number(bytes: &mut [u8], (offset, length): (usize, usize), number: 
     bytes[offset..offset + length].copy_from_slice(&all[all.len() - length..]);
 }
 
-/// What is left of a number in so many bytes.
+/// What is left of a number in `length` bytes.
 pub fn number_in(number: u64, length: usize) -> u64 {
     if length >= 8 { number } else { number & ((1 << (8 * length)) - 1) }
 }

@@ -126,7 +126,7 @@ impl Workload {
     /// Reads the requests to a service at `to`.
     ///
     /// # Errors
-    /// The file cannot be read or has no requests, a line is none, or the protocol does not travel by `transport`.
+    /// The file cannot be read or has no requests, a line is not a request, or the protocol does not travel by `transport`.
     pub fn read(
         spec: &RequestSpec,
         transport: Option<Transport>,

@@ -8,7 +8,7 @@ use netcliff_lab::rfc2544::trial::{Answer, Range, Trial};
 use netcliff_lab::stats;
 
 use crate::bench::{Conductor, Did};
-use crate::find::FindError;
+use crate::error::FindError;
 use crate::promise::smallest_share;
 
 /// The first load tried, and the lowest and highest (requests/s).

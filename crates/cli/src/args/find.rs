@@ -167,8 +167,9 @@ pub struct FindArgs {
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Testbed", hide_short_help = true)]
     pub cpu_meter: Meter,
-    /// Another set-up to predict, then to measure: size=512B, work=2us, backlog=200 or budget=64, with --if also rx-usecs=100
-    /// (repeatable)
+    /// Another set-up to predict, then to measure, such as size=512B (repeatable)
+    ///
+    /// size=512B, work=2us, backlog=200 or budget=64, with --if also rx-usecs=100.
     ///
     /// It is predicted with this calibration. backlog and budget change sysctls for the length of the check, and settings of the
     /// interface under test are changed in the same way, with --if: rx-usecs=100, rx-frames=32, adaptive-rx=off (coalescing), rx=1024
@@ -177,8 +178,9 @@ pub struct FindArgs {
     /// set-up.
     #[arg(long, value_name = "SETUP", help_heading = "More measurements")]
     pub check: Vec<CheckSetup>,
-    /// Measure the most promising suggestion, too: searches with it and without it in turn, 3 rounds with --quick (half a
-    /// minute more), else 5 (settings of the host are changed for the length of a search)
+    /// Measure the most promising suggestion, too: searches with it and without it in turn
+    ///
+    /// 3 rounds with --quick (half a minute more), else 5. Settings of the host are changed for the length of a search.
     #[arg(long, help_heading = "More measurements")]
     pub try_suggestions: bool,
     /// Print all that was found: costs, disturbances, CPU time, losses, what could not be measured

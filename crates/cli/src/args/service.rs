@@ -16,21 +16,27 @@ const HEADING: &str = "Own service";
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").args(["service", "to"]).multiple(false))]
 pub struct ServiceArgs {
-    /// The cliff of your own service: a shell command that starts it in the foreground, such as 'nsd -d -c nsd.conf'
+    /// The cliff of your own service, which this shell command starts (with --request)
     ///
-    /// It runs in the testbed's namespace on the CPU under test, where it has to listen on all addresses (or on 198.18.0.2, with --ipv6
+    /// Such as 'nsd -d -c nsd.conf'. It runs in the testbed's namespace on the CPU under test, where it has to listen on all addresses (or on 198.18.0.2, with --ipv6
     /// 2001:2::2), and is ended with the run, with all that it started. The load is requests at set times, whatever the answers do; the
     /// cliff is the highest load that keeps --loss and the limits of response times.
-    #[arg(long, value_name = "COMMAND", requires = "request", conflicts_with = "interface", help_heading = HEADING)]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "request",
+        conflicts_with = "interface",
+        help_heading = "Load and application"
+    )]
     pub service: Option<String>,
     /// The cliff of a service that runs already, at this address: it gets real load
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", help_heading = HEADING)]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
     /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt, memcached:, redis:, udp:HEX, udp:FILE
     ///
     /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE for memcached, a command
     /// for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of 100 bytes and read them.
-    #[arg(long, value_name = "REQUESTS", requires = "target", help_heading = HEADING)]
+    #[arg(long, value_name = "REQUESTS", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub request: Option<RequestSpec>,
     /// Port of --service [default: the protocol's]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "service", help_heading = HEADING, hide_short_help = true)]
@@ -51,7 +57,7 @@ pub struct ServiceArgs {
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub timeout: f64,
     /// 99% of the requests have to be answered within this time [default: 10ms over connections, where nothing is lost, else no limit]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub p99: Option<f64>,
     /// 99.9% of the requests have to be answered within this time
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]

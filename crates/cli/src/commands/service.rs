@@ -9,7 +9,8 @@ use netcliff_lab::find::Idle;
 use netcliff_report as report;
 use netcliff_report::Style;
 use netcliff_service::bench::Observer;
-use netcliff_service::find::{FindError, Options, Target, find};
+use netcliff_service::error::FindError;
+use netcliff_service::find::{Options, Target, find};
 use serde_json::json;
 
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable_files};

@@ -18,8 +18,9 @@ use netcliff_lab::rig::{LinkOptions, Place, Rig, RigOptions};
 use netcliff_wire::schedule::Arrivals;
 use netcliff_wire::thread::allowed_cpus;
 
-use super::{FindError, Options, Target};
+use super::{Options, Target};
 use crate::bench::{Bench, Metered, Spec};
+use crate::error::FindError;
 use crate::process::{NetworkCounts, Service, Times};
 use crate::protocol::Transport;
 use crate::request::Workload;

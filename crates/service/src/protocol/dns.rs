@@ -61,7 +61,7 @@ fn encoded(name: &str) -> Result<Vec<u8>, String> {
     if bytes.len() > 255 { Err(format!("`{name}`: a name has at most 255 bytes")) } else { Ok(bytes) }
 }
 
-/// The answer in a datagram; `None` if it is none.
+/// The answer in a datagram; `None` if it has no head.
 pub(super) fn of_datagram(bytes: &[u8]) -> Option<Answer> {
     let (is_answer, code) = (bytes.get(2)? & 0x80 != 0, bytes.get(3)? & 0x0f);
     let right = is_answer && bytes.len() >= HEAD && !FAILURES.contains(&code);

@@ -23,7 +23,7 @@ const AGAIN_NS: u64 = 1_000_000;
 const LONGEST: usize = 64 << 20;
 
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct PendingRequest {
     due_ns: u64,
     message: usize,
     serial: u64,
@@ -40,7 +40,7 @@ struct Connection {
     fd: Option<OwnedFd>,
     state: State,
     /// Requests that this connection has to answer, the oldest first.
-    asked: VecDeque<Asked>,
+    asked: VecDeque<PendingRequest>,
     /// Bytes that did not fit yet.
     out: Vec<u8>,
     /// Part of an answer.
@@ -93,7 +93,7 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
         let mut worked = false;
         while let Some((due_ns, message)) = trial.take(now_ns) {
             engine.under_way += u64::from(trial.window.holds(due_ns));
-            engine.queue.push_back(Asked { due_ns, message, serial: engine.serial });
+            engine.queue.push_back(PendingRequest { due_ns, message, serial: engine.serial });
             engine.serial += 1;
             worked = true;
         }
@@ -124,7 +124,7 @@ struct Engine<'a> {
     /// Connections with room for a request.
     room: VecDeque<usize>,
     /// Requests that wait for one.
-    queue: VecDeque<Asked>,
+    queue: VecDeque<PendingRequest>,
     /// Requests under way in the order in which they became due, with their connection.
     deadlines: VecDeque<(u64, usize, u64)>,
     /// Connections that broke, and when they are opened again.
@@ -212,7 +212,7 @@ impl Engine<'_> {
     }
 
     /// Writes a request, or keeps it until the connection is open.
-    fn write(&mut self, trial: &mut Trial<'_>, place: usize, asked: &Asked) {
+    fn write(&mut self, trial: &mut Trial<'_>, place: usize, asked: &PendingRequest) {
         let message: &Message = &self.requester.workload.messages[asked.message];
         let connection = &mut self.connections[place];
         let start = connection.out.len();
@@ -345,7 +345,8 @@ impl Engine<'_> {
                 Parsed::Answer(answer) => {
                     rest = &rest[answer.used..];
                     let asked = &mut self.connections[place].asked;
-                    let is_it = |one: &Asked| answer.number.is_none_or(|number| number_in(one.serial, 2) == number);
+                    let is_it =
+                        |one: &PendingRequest| answer.number.is_none_or(|number| number_in(one.serial, 2) == number);
                     let Some(found) = asked.iter().position(is_it) else {
                         self.wrong(trial, place, now_ns);
                         return self.fail(trial, place, "an answer with a number that was not asked");
@@ -374,7 +375,7 @@ impl Engine<'_> {
         }
     }
 
-    fn done(&mut self, trial: &mut Trial<'_>, asked: &Asked, now_ns: u64, right: bool) {
+    fn done(&mut self, trial: &mut Trial<'_>, asked: &PendingRequest, now_ns: u64, right: bool) {
         self.under_way -= u64::from(trial.window.holds(asked.due_ns)).min(self.under_way);
         trial.answered(asked.due_ns, now_ns, right);
     }

@@ -8,7 +8,7 @@ use super::net::{BATCH, Batch, Poll, dropped, open, tokens};
 use super::{Load, Report, Requester, RequesterError, Trial};
 use crate::protocol::{Transport, number_in, write_number};
 
-/// Slots of a port at least and at most: with 2 bytes for its number, a request cannot be told from the one 65536 before.
+/// Slots of a port at least and at most: with 2 bytes for its number, a request has the number of the one 65536 before.
 const SLOTS: (usize, usize) = (1 << 6, 1 << 16);
 /// The trial begins so long after its sockets are there (ns).
 const DELAY_NS: u64 = 2_000_000;
