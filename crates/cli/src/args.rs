@@ -98,7 +98,7 @@ pub struct StoreArgs {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Calibrate this host, predict and simulate its cliff, measure it, and show the three on one page
-    Find(FindArgs),
+    Find(Box<FindArgs>),
     /// An experiment from a file: by the model, in simulation or with real packets
     Run(RunArgs),
     /// Predict one load or a sweep by the model

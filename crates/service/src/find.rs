@@ -23,6 +23,10 @@ use crate::{bottleneck, costs};
 
 use real::Real;
 
+/// A trial takes at least this many times the wait that breaks the promise, up to the longest (s): with 20, a load 5 % above what the
+/// service can do breaks it within the trial.
+const WAITS: f64 = 20.0;
+const LONGEST_TRIAL_S: f64 = 5.0;
 /// Other programs with more than this share of the service's CPU are named.
 const MUCH: f64 = 0.05;
 /// Past the cliff, where it shows what gives out: far enough that it is full all the time.
@@ -123,6 +127,21 @@ impl Options {
         }
     }
 
+    /// How loads next to `rate_rps` are judged: a load just above the cliff makes a queue grow slowly, so that trials take many times the
+    /// wait that breaks the promise.
+    fn judging_at(&self, rate_rps: f64, socket_packets: u64) -> Judging {
+        let judging = self.judging();
+        if self.trial_s.is_some() {
+            return judging;
+        }
+        let promise = self.promise();
+        let slowest_s = promise.quantiles.iter().map(|limit| limit.within_s).reduce(f64::max);
+        // Without a limit of response times, when the socket is full or the timeout is over.
+        let wait_s = slowest_s.unwrap_or((socket_packets as f64 / rate_rps).min(promise.timeout_s));
+        let longer = (WAITS * wait_s).min(LONGEST_TRIAL_S).max(judging.trial_s) / judging.trial_s;
+        Judging { trial_s: longer * judging.trial_s, duration_sum_s: longer * judging.duration_sum_s, ..judging }
+    }
+
     /// Refuses what can be seen to be impossible before anything is started.
     ///
     /// # Errors
@@ -216,12 +235,16 @@ fn stages(
     streams: bool,
     socket_packets: u64,
 ) -> Result<(), FindError> {
-    let judging = options.judging();
     conductor.stage("looking for the order of magnitude");
     let Some(scale) = search::scale(conductor)? else {
         finding.missing.push(no_scale(conductor));
         return Ok(());
     };
+    let judging = options.judging_at(scale.middle_rps(), socket_packets);
+    if judging.trial_s > options.judging().trial_s {
+        let longer = units::print_time_s(round_3(judging.trial_s));
+        finding.notes.push(format!("trials take {longer}: a queue that grows slowly breaks the promise late"));
+    }
     conductor.stage("measuring what a request costs");
     calibrate(conductor, options, finding, &scale, &judging, (streams, socket_packets))?;
     conductor.stage("measuring the cliff");
@@ -338,4 +361,59 @@ fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
         ("testbed", service.testbed.clone()),
     ];
     all.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(request: &str, quantiles: Vec<QuantileLimit>) -> Options {
+        Options {
+            target: Target::Start("true".to_owned()),
+            request: request.parse().unwrap(),
+            transport: None,
+            by: None,
+            port: None,
+            connections: None,
+            depth: 1,
+            new_connections: false,
+            loss: 1e-4,
+            quantiles,
+            timeout_s: 0.2,
+            arrivals: Arrivals::Poisson,
+            quick: true,
+            trial_s: None,
+            duration_sum_s: None,
+            exceed: 0.5,
+            width: None,
+            searches: None,
+            seed: 1,
+            cpu: Preference::Best,
+            place: Place::Best,
+            ipv6: false,
+            requester_cpu: None,
+            service_cpus: Vec::new(),
+            command: String::new(),
+            version: String::new(),
+            started_unix_s: 0.0,
+        }
+    }
+
+    #[test]
+    fn connections_have_a_limit_of_response_times() {
+        assert_eq!(options("http:/", Vec::new()).promise().quantiles, [USUAL]);
+        assert!(options("udp:00", Vec::new()).promise().quantiles.is_empty());
+        let long = QuantileLimit { quantile: 0.99, within_s: 0.5 };
+        assert!(options("http:/", vec![long]).check().unwrap_err().to_string().contains("--timeout"));
+    }
+
+    #[test]
+    fn trials_are_longer_where_a_queue_grows_slowly() {
+        let trial_s = |options: &Options, rate_rps| options.judging_at(rate_rps, 277).trial_s;
+        let dns = options("udp:00", Vec::new());
+        assert_eq!((trial_s(&dns, 70e3), trial_s(&dns, 250.0)), (0.5, 4.0));
+        let within = |within_s| options("http:/", vec![QuantileLimit { quantile: 0.99, within_s }]);
+        assert_eq!((trial_s(&within(0.01), 1e3), trial_s(&within(0.1), 1e3)), (0.5, 2.0));
+        assert_eq!(trial_s(&Options { trial_s: Some(0.3), ..dns }, 250.0), 0.3);
+    }
 }

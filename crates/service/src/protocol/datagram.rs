@@ -36,7 +36,7 @@ pub(crate) fn request(line: &str, by: Option<Match>) -> Result<Message, String> 
         .filter(|c| !c.is_whitespace())
         .map(|c| c.to_digit(16).ok_or_else(|| format!("`{c}` is no hexadecimal digit")))
         .collect::<Result<_, _>>()?;
-    if digits.is_empty() || digits.len() % 2 != 0 {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return Err("expected an even number of hexadecimal digits, such as 00010203".to_owned());
     }
     let bytes: Vec<u8> = digits.chunks(2).map(|two| (two[0] * 16 + two[1]) as u8).collect();

@@ -199,11 +199,11 @@ impl Engine<'_> {
             worked = true;
             self.deadlines.push_back((asked.due_ns, place, asked.serial));
             self.connections[place].asked.push_back(asked);
-            if self.requester.new_connections {
-                if let Err(error) = self.open(place) {
-                    self.fail(trial, place, &format!("connect: {error}"));
-                    continue;
-                }
+            if self.requester.new_connections
+                && let Err(error) = self.open(place)
+            {
+                self.fail(trial, place, &format!("connect: {error}"));
+                continue;
             }
             self.write(trial, place, &asked);
             self.list(place);
@@ -281,8 +281,7 @@ impl Engine<'_> {
 
     fn read(&mut self, trial: &mut Trial<'_>, place: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        loop {
-            let Some(fd) = &self.connections[place].fd else { break };
+        while let Some(fd) = &self.connections[place].fd {
             match receive(fd, &mut buffer) {
                 Ok(None) => break,
                 Ok(Some(0)) if self.is_stream() => {
