@@ -121,7 +121,7 @@ fn answers_of_many_under_way_find_their_requests() {
 
 #[test]
 fn what_is_not_answered_is_lost() {
-    let every_fifth = |n: usize| if n % 5 == 0 { Does::Nothing } else { Does::Answers };
+    let every_fifth = |n: usize| if n.is_multiple_of(5) { Does::Nothing } else { Does::Answers };
     let requester = requester(udp(every_fifth), "udp:00000000", Some("0:4"));
     let report = requester.trial(&load(1000.0)).unwrap();
     assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (400, 80, 0));
@@ -160,7 +160,7 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
 
 #[test]
 fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
-    let (to, accepted) = http(10, |n| if n % 4 == 0 { Does::Errs } else { Does::Answers });
+    let (to, accepted) = http(10, |n| if n.is_multiple_of(4) { Does::Errs } else { Does::Answers });
     let requester = requester(to, "http:/", None);
     let report = requester.trial(&load(1000.0)).unwrap();
     assert_eq!((report.wrong_answers, report.answers), (100, 300), "{}", shown(&report));
