@@ -16,6 +16,8 @@ mod rfc2544;
 mod rr;
 mod run;
 mod serve;
+#[cfg(target_os = "linux")]
+mod service;
 mod simulate;
 mod stream;
 mod trend;
@@ -47,6 +49,8 @@ pub use rfc2544::{Frames, Rfc2544Args, Test};
 pub use rr::{BusyPoll, RrArgs};
 pub use run::RunArgs;
 pub use serve::ServeArgs;
+#[cfg(target_os = "linux")]
+pub use service::ServiceArgs;
 pub use simulate::SimulateArgs;
 pub use stream::{Carrier, PacedBy, PathName, ProbeBy, ReceiveName, StreamArgs, Way};
 pub use trend::TrendArgs;
@@ -94,7 +98,7 @@ pub struct StoreArgs {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Calibrate this host, predict and simulate its cliff, measure it, and show the three on one page
-    Find(FindArgs),
+    Find(Box<FindArgs>),
     /// An experiment from a file: by the model, in simulation or with real packets
     Run(RunArgs),
     /// Predict one load or a sweep by the model

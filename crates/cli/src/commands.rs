@@ -17,6 +17,8 @@ pub mod rfc2544;
 pub mod rr;
 pub mod run;
 pub mod serve;
+#[cfg(target_os = "linux")]
+pub mod service;
 pub mod simulate;
 pub mod stream;
 pub mod tune;

@@ -1,7 +1,7 @@
 //! [`Stored`]: what a run keeps, whatever its kind, and the JSON in which it travels from store to store.
 
 use netcliff_core::stream::StreamReport;
-use netcliff_core::{Finding, Provenance, Record};
+use netcliff_core::{Finding, Provenance, Record, ServiceFinding};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,6 +17,8 @@ use netcliff_transfer::rr::{RrRecord, RrRun};
 pub enum Stored {
     /// Of `find`.
     Finding(Box<Finding>),
+    /// Of `find --service`.
+    Service(Box<ServiceFinding>),
     /// Of `run` on points, `predict`, `simulate`.
     Records(Vec<Record>),
     /// Of `rfc2544`.
@@ -173,6 +175,7 @@ impl Stored {
     pub fn json(&self) -> Result<String, serde_json::Error> {
         let lines = match self {
             Self::Finding(finding) => vec![serde_json::to_string(finding)?],
+            Self::Service(finding) => vec![serde_json::to_string(finding)?],
             Self::Records(records) => records.iter().map(serde_json::to_string).collect::<Result<_, _>>()?,
             Self::Rfc2544(report) => vec![serde_json::to_string(report)?],
             Self::Forwarding(report) => vec![serde_json::to_string(report)?],
@@ -187,6 +190,7 @@ impl Stored {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Finding(_) => "find",
+            Self::Service(_) => "service",
             Self::Records(_) => "run",
             Self::Rfc2544(_) => "rfc2544",
             Self::Forwarding(_) => "forwarding",
@@ -200,6 +204,7 @@ impl Stored {
     pub fn provenance(&self) -> Option<&Provenance> {
         Some(match self {
             Self::Finding(finding) => &finding.provenance,
+            Self::Service(finding) => &finding.provenance,
             Self::Records(records) => &records.first()?.provenance,
             Self::Rfc2544(report) => &report.provenance,
             Self::Forwarding(report) => &report.provenance,
@@ -212,6 +217,7 @@ impl Stored {
     fn is_partial(&self) -> bool {
         match self {
             Self::Finding(finding) => finding.partial,
+            Self::Service(finding) => finding.partial.is_some(),
             Self::Records(_) => false,
             Self::Rfc2544(report) => report.partial.is_some(),
             Self::Forwarding(report) => report.partial,
@@ -234,6 +240,7 @@ impl Stored {
         let partial = self.is_partial() || label.is_some_and(|label| label.state != "done");
         match self {
             Self::Finding(finding) => store.finish(run, partial, Some(finding))?,
+            Self::Service(finding) => store.finish_document(run, partial, finding)?,
             Self::Records(records) => {
                 records.iter().try_for_each(|record| store.add(run, record))?;
                 store.finish(run, partial, None)?;
@@ -259,6 +266,7 @@ enum Kind {
     Transfers,
     Stream,
     Finding,
+    Service,
 }
 
 impl Kind {
@@ -272,6 +280,7 @@ impl Kind {
             Some("rr") if has(&["rows", "not_had"]) => Some(Self::Rr),
             Some("rr") => Some(Self::RrRow),
             Some("rfc2544") => Some(Self::Rfc2544),
+            Some("service") => Some(Self::Service),
             Some("forwarding") => Some(Self::Forwarding),
             Some("transfer") => Some(Self::Transfers),
             _ if has(&["clock", "rows", "asked"]) => Some(Self::Stream),
@@ -301,6 +310,7 @@ fn read(values: Vec<Value>) -> Result<Stored, Unfit> {
         Kind::Transfers => Stored::Transfers(single(values)?),
         Kind::Stream => Stored::Stream(single(values)?),
         Kind::Finding => Stored::Finding(single(values)?),
+        Kind::Service => Stored::Service(single(values)?),
     })
 }
 

@@ -24,6 +24,8 @@ use netcliff_trial::rig::{MOST_QUEUES, Place};
   netcliff find --size 512B --work 2us
   # predict other set-ups, then measure them
   netcliff find --check size=512B --check work=2us --check backlog=200
+  # the cliff of your own service: 99% of its answers within 5 ms
+  netcliff find --service 'nginx -c /srv/n.conf' --request http:/ --p99 5ms
   # how much this host takes by eth0, from a host where an agent runs
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps
@@ -155,14 +157,19 @@ pub struct FindArgs {
     /// Load also the interface that carries the control connection, which may be cut off
     #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
+    /// A service of the user's own instead of netcliff's receiver.
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    pub service: super::ServiceArgs,
     /// Whether the host's CPU may halt between packets; a short trial tells what the other way gives
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is accounted
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Testbed", hide_short_help = true)]
     pub cpu_meter: Meter,
-    /// Another set-up to predict, then to measure: size=512B, work=2us, backlog=200 or budget=64, with --if also rx-usecs=100
-    /// (repeatable)
+    /// Another set-up to predict, then to measure, such as size=512B (repeatable)
+    ///
+    /// size=512B, work=2us, backlog=200 or budget=64, with --if also rx-usecs=100.
     ///
     /// It is predicted with this calibration. backlog and budget change sysctls for the length of the check, and settings of the
     /// interface under test are changed in the same way, with --if: rx-usecs=100, rx-frames=32, adaptive-rx=off (coalescing), rx=1024
@@ -171,8 +178,9 @@ pub struct FindArgs {
     /// set-up.
     #[arg(long, value_name = "SETUP", help_heading = "More measurements")]
     pub check: Vec<CheckSetup>,
-    /// Measure the most promising suggestion, too: searches with it and without it in turn, 3 rounds with --quick (half a
-    /// minute more), else 5 (settings of the host are changed for the length of a search)
+    /// Measure the most promising suggestion, too: searches with it and without it in turn
+    ///
+    /// 3 rounds with --quick (half a minute more), else 5. Settings of the host are changed for the length of a search.
     #[arg(long, help_heading = "More measurements")]
     pub try_suggestions: bool,
     /// Print all that was found: costs, disturbances, CPU time, losses, what could not be measured

@@ -31,6 +31,10 @@ use crate::progress::Progress;
 
 /// Finds the cliff and prints the result.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
+    #[cfg(target_os = "linux")]
+    if args.service.is_asked() {
+        return super::service::run(args, store_args);
+    }
     live::start(args.live, args.json, "find")?;
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;

@@ -27,6 +27,7 @@ mod rfc2544_ports;
 mod rr;
 mod run;
 mod schema;
+mod service;
 mod sources;
 mod stream;
 mod surface;

@@ -24,7 +24,7 @@ fn version() -> String {
 
 /// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
 const PRINTED: [(&str, &[&str]); 21] = [
-    ("find", &["find"]),
+    ("find", &["find", "service"]),
     ("run", &["record", "curve", "rfc2544", "forwarding", "transfer"]),
     ("predict", &["record"]),
     ("simulate", &["record", "against"]),
@@ -43,7 +43,7 @@ const PRINTED: [(&str, &[&str]); 21] = [
     ("rfc2544", &["rfc2544"]),
     ("compare", &["compare"]),
     ("results list", &["results"]),
-    ("results show", &["record", "find", "stream", "rr", "rfc2544", "forwarding", "transfer"]),
+    ("results show", &["record", "find", "service", "stream", "rr", "rfc2544", "forwarding", "transfer"]),
     ("results trend", &["trend"]),
 ];
 
@@ -114,6 +114,7 @@ fn told_by(object: &Value) -> Option<&'static str> {
         Some("rfc2544") => Some("rfc2544"),
         Some("forwarding") => Some("forwarding"),
         Some("transfer") => Some("transfer"),
+        Some("service") => Some("service"),
         _ if object.get("steps").is_some() && object.get("ended").is_some() => Some("drops-trace"),
         _ => TELLING.iter().find(|(key, _)| object.get(key).is_some()).map(|(_, name)| *name),
     }

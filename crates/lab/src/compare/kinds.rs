@@ -1,6 +1,7 @@
 //! Each kind of run as points with figures.
 
 mod forwarding;
+mod service;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use netcliff_transfer::experiments::TransferReport;
 use netcliff_transfer::rr::{Arrivals, Receive, Report, RrRecord, RrRun, RrSample, Settings, Transport};
 
 pub use forwarding::{forwarding, rfc2544};
+pub use service::service;
 
 /// `netcliff stream`.
 pub fn stream(name: String, report: StreamReport) -> Measured {

@@ -10,7 +10,7 @@ use netcliff_stats::contrast::Estimate;
 pub struct Measured {
     /// How the user named it.
     pub name: String,
-    /// `stream`, `rr`, `transfer`, `forwarding`, `rfc2544`, `find`, `run` (records of any kind).
+    /// `stream`, `rr`, `transfer`, `forwarding`, `rfc2544`, `find`, `service`, `run` (records of any kind).
     pub kind: &'static str,
     /// Clock that rates are measured by, where there is a choice.
     pub clock: Option<String>,

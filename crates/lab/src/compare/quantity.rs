@@ -92,6 +92,10 @@ pub const SERVER_US: Quantity = cost("server_us_per_transaction", Dimension::Num
 pub const HOST_US: Quantity = cost("host_us_per_transaction", Dimension::Number);
 /// Highest load with loss at or below the target (pps).
 pub const CLIFF: Quantity = speed("cliff_pps", Dimension::Pps, Better::More);
+/// Highest load that keeps a service's promise (requests/s).
+pub const CLIFF_RPS: Quantity = speed("cliff_rps", Dimension::PerSecond, Better::More);
+/// CPU time of a service's host a request (us).
+pub const REQUEST_US: Quantity = cost("request_us", Dimension::Number);
 /// Highest delivered load (pps).
 pub const PEAK: Quantity = speed("peak_pps", Dimension::Pps, Better::More);
 /// Delivered at twice the cliff over the peak.

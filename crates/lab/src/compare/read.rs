@@ -185,6 +185,7 @@ fn of_stored(
 ) -> Result<Measured, ReadError> {
     Ok(match stored {
         Stored::Finding(finding) => kinds::finding(name, *finding),
+        Stored::Service(finding) => kinds::service(name, *finding),
         Stored::Records(records) => kinds::records(name, records, fingerprint, partial),
         Stored::Rfc2544(report) => kinds::rfc2544(name, *report, fingerprint),
         Stored::Forwarding(report) => kinds::forwarding(name, *report),

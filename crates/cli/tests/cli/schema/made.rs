@@ -7,7 +7,7 @@ use netcliff_care::tuning::{Trial, Verdict};
 use netcliff_core::drops::{Drops, Path};
 use netcliff_core::experiment::{Forwarding, Grid, Mlfrr, Roofline as RooflineFile, Transfers};
 use netcliff_core::{Advice, Analysis, Detail, Difference, Finding, Host, Point, Provenance, Record, Roofline};
-use netcliff_core::{headroom::Headroom, stream::StreamReport, watch::Moment};
+use netcliff_core::{ServiceFinding, headroom::Headroom, stream::StreamReport, watch::Moment};
 use netcliff_host::inspect::{Inspection, scheme::PortScheme};
 use netcliff_host::journal::UndoOutcome;
 use netcliff_host::tune::{Plan, apply::Applied};
@@ -134,6 +134,7 @@ pub fn made() -> BTreeMap<&'static str, Value> {
     made.printed::<RecordPlus>("record", "netcliff predict, simulate, run --json: a record");
     made.printed::<Against>("against", "netcliff simulate --against --json");
     made.printed::<Finding>("find", "netcliff find --json");
+    made.printed::<ServiceFinding>("service", "netcliff find --service --json");
     made.printed::<Advice>("advise", "netcliff advise --json: a load a line");
     made.printed::<Roofline>("limits", "netcliff limits --json");
     made.printed::<Inspected>("inspect", "netcliff inspect --json");

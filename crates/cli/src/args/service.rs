@@ -1,0 +1,104 @@
+//! `netcliff find --service`: the options of a service of the user's own.
+
+use std::net::SocketAddr;
+
+use clap::{ArgGroup, Args};
+use netcliff_core::service::QuantileLimit;
+use netcliff_core::units;
+use netcliff_service::protocol::{Match, Transport};
+use netcliff_service::request::RequestSpec;
+
+use super::choice::one_of;
+
+const HEADING: &str = "Own service";
+
+/// Which service, what it is asked, and what it has to keep.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("target").args(["service", "to"]).multiple(false))]
+pub struct ServiceArgs {
+    /// The cliff of your own service, which this shell command starts (with --request)
+    ///
+    /// Such as 'nsd -d -c nsd.conf'. It runs in the testbed's namespace on the CPU under test, where it has to listen on all addresses (or on 198.18.0.2, with --ipv6
+    /// 2001:2::2), and is ended with the run, with all that it started. The load is requests at set times, whatever the answers do; the
+    /// cliff is the highest load that keeps --loss and the limits of response times.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "request",
+        conflicts_with = "interface",
+        help_heading = "Load and application"
+    )]
+    pub service: Option<String>,
+    /// The cliff of a service that runs already, at this address: it gets real load
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "request", conflicts_with = "interface", help_heading = HEADING, hide_short_help = true)]
+    pub to: Option<SocketAddr>,
+    /// What it is asked: dns:NAMES.txt, http:/PATH, http:PATHS.txt, memcached:, redis:, udp:HEX, udp:FILE
+    ///
+    /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE for memcached, a command
+    /// for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of 100 bytes and read them.
+    #[arg(long, value_name = "REQUESTS", requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub request: Option<RequestSpec>,
+    /// Port of --service [default: the protocol's]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "service", help_heading = HEADING, hide_short_help = true)]
+    pub port: Option<u16>,
+    /// What requests travel by [default: udp for dns and udp:, else tcp]
+    #[arg(long, value_parser = one_of::<Transport>(), requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub transport: Option<Transport>,
+    /// Connections, or source ports of UDP [default: 32 connections, 16 ports; 64 for udp: without --match]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000), requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub connections: Option<u32>,
+    /// Requests under way on a connection; further ones wait for another, and the wait counts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub depth: u32,
+    /// A connection for each request
+    #[arg(long, requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub new_connections: bool,
+    /// Time after which a request is lost, from when it was due
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub timeout: f64,
+    /// 99% of the requests have to be answered within this time [default: 10ms over connections, where nothing is lost, else no limit]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub p99: Option<f64>,
+    /// 99.9% of the requests have to be answered within this time
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub p999: Option<f64>,
+    /// Another share and its time, such as 0.95=2ms (repeatable)
+    #[arg(long, value_name = "SHARE=TIME", value_parser = quantile, requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub quantile: Vec<QuantileLimit>,
+    /// Where udp: requests have a number that answers bring back: OFFSET:LENGTH in bytes, such as 0:2 (netcliff writes it); @OFFSET if it
+    /// stands elsewhere in the answer
+    #[arg(long = "match", value_name = "BYTES", requires = "target", help_heading = HEADING, hide_short_help = true)]
+    pub by: Option<Match>,
+    /// CPUs of --service, such as 1,2 [default: --host-cpu]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "service", conflicts_with = "host_cpu", help_heading = HEADING, hide_short_help = true)]
+    pub service_cpus: Vec<u32>,
+    /// Process of --to on this host: meters its CPU time
+    #[arg(long, value_name = "PID", requires = "to", help_heading = HEADING, hide_short_help = true)]
+    pub pid: Option<u32>,
+    /// By IPv6 in the testbed
+    #[arg(long, requires = "service", help_heading = HEADING, hide_short_help = true)]
+    pub ipv6: bool,
+}
+
+impl ServiceArgs {
+    /// True if a service is measured instead of netcliff's own receiver.
+    pub fn is_asked(&self) -> bool {
+        self.service.is_some() || self.to.is_some()
+    }
+
+    /// The limits of response times.
+    pub fn quantiles(&self) -> Vec<QuantileLimit> {
+        let named = [(0.99, self.p99), (0.999, self.p999)];
+        let named =
+            named.into_iter().filter_map(|(quantile, within)| Some(QuantileLimit { quantile, within_s: within? }));
+        named.chain(self.quantile.iter().copied()).collect()
+    }
+}
+
+fn quantile(text: &str) -> Result<QuantileLimit, String> {
+    let form = || "expected a share and a time, such as 0.95=2ms or 95%=2ms".to_owned();
+    let (share, time) = text.split_once('=').ok_or_else(form)?;
+    let quantile = units::parse_share(share).map_err(|error| error.to_string())?;
+    let within_s = units::parse_time_s(time).map_err(|error| error.to_string())?;
+    if quantile > 0.0 && quantile < 1.0 { Ok(QuantileLimit { quantile, within_s }) } else { Err(form()) }
+}

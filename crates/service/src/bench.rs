@@ -1,0 +1,206 @@
+//! [`Bench`]: what makes a trial, so that the search can be tested on an exact fake; [`Conductor`] judges each and keeps it.
+
+use netcliff_core::service::{Promise, ResponseTimes, ServiceTrial, TrialPurpose};
+use netcliff_core::verdict::Void;
+use netcliff_host::cpu::CpuSplit;
+
+use crate::error::FindError;
+use crate::process::NetworkCounts;
+use crate::promise::{Judged, judge};
+use crate::requester::Report;
+
+/// Trials of a load that may be void before it counts as beyond the requester.
+const VOID_REPEATS: u32 = 3;
+
+/// One trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spec {
+    /// Requests a second.
+    pub rate_rps: f64,
+    /// Length of the window (s).
+    pub window_s: f64,
+    /// Seed of the gaps.
+    pub seed: u64,
+    /// Why it is made.
+    pub purpose: TrialPurpose,
+}
+
+impl Spec {
+    /// True: CPU time is metered, which costs some itself. Searches go without.
+    pub fn is_metered(&self) -> bool {
+        matches!(self.purpose, TrialPurpose::Calibration | TrialPurpose::Bottleneck)
+    }
+}
+
+/// What the service's CPUs did during a trial.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metered {
+    /// Length of the metered time (s).
+    pub elapsed_s: f64,
+    /// Of that, the time in which requests came (s): after it the service has nothing to do, and the last answers are waited for.
+    pub loaded_s: f64,
+    /// Answers in that time.
+    pub answers: u64,
+    /// Each CPU.
+    pub cpus: Vec<CpuSplit>,
+    /// CPU time of the service in user mode and in the kernel (ticks).
+    pub ticks: (u64, u64),
+    /// The busiest thread of the service: CPU time (s) and name; `None` if its threads are not known.
+    pub busiest: Option<(f64, String)>,
+    /// Queues that overflowed.
+    pub network: NetworkCounts,
+}
+
+impl Metered {
+    /// Share of the loaded time in which a CPU was idle; `None` if the meter does not know.
+    pub fn idle_of(&self, cpu: &CpuSplit) -> Option<f64> {
+        let after_s = (self.elapsed_s - self.loaded_s).max(0.0);
+        let idle_s = cpu.shares.idle? * cpu.elapsed_s - after_s;
+        Some((idle_s / self.loaded_s.max(1e-9)).clamp(0.0, 1.0))
+    }
+
+    /// The mean of that over the CPUs.
+    pub fn idle(&self) -> Option<f64> {
+        let idle: Option<Vec<f64>> = self.cpus.iter().map(|cpu| self.idle_of(cpu)).collect();
+        idle.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64)
+    }
+}
+
+/// A service that can be asked.
+pub trait Bench {
+    /// Makes one trial.
+    ///
+    /// # Errors
+    /// The service ended, the requester failed, or the user stopped the run.
+    fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError>;
+}
+
+/// What a run tells while it goes on.
+pub trait Observer {
+    /// A stage begins.
+    fn stage(&mut self, name: &str);
+    /// A trial was made.
+    fn trial(&mut self, trial: &ServiceTrial);
+}
+
+/// A trial with its verdict.
+#[derive(Debug)]
+pub struct Seen {
+    /// Its counts.
+    pub report: Report,
+    /// Whether it kept the promise.
+    pub judged: Judged,
+    /// Why it does not count.
+    pub void: Option<Void>,
+    /// What the CPUs did, where they were metered.
+    pub metered: Option<Metered>,
+}
+
+/// How a load did, after repeats of void trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Did {
+    /// The promise was kept.
+    Kept,
+    /// It was not.
+    Failed,
+    /// The requester could not offer it.
+    Void,
+}
+
+/// Makes trials, judges them and keeps them.
+pub struct Conductor<'a> {
+    bench: &'a mut dyn Bench,
+    promise: &'a Promise,
+    observer: &'a mut dyn Observer,
+    seed: u64,
+    /// Every trial so far.
+    pub trials: Vec<ServiceTrial>,
+}
+
+impl<'a> Conductor<'a> {
+    /// A conductor without trials yet.
+    pub fn new(bench: &'a mut dyn Bench, promise: &'a Promise, observer: &'a mut dyn Observer, seed: u64) -> Self {
+        Self { bench, promise, observer, seed, trials: Vec::new() }
+    }
+
+    /// Names the stage that begins.
+    pub fn stage(&mut self, name: &str) {
+        self.observer.stage(name);
+    }
+
+    /// The promise.
+    pub fn promise(&self) -> &Promise {
+        self.promise
+    }
+
+    /// Makes one trial.
+    ///
+    /// # Errors
+    /// As [`Bench::trial`].
+    pub fn one(&mut self, purpose: TrialPurpose, rate_rps: f64, window_s: f64) -> Result<Seen, FindError> {
+        self.seed = self.seed.wrapping_add(1);
+        let spec = Spec { rate_rps, window_s, seed: self.seed, purpose };
+        let (report, metered) = self.bench.trial(&spec)?;
+        let judged = judge(self.promise, &report);
+        let void = report.void(judged.lost, judged.kept);
+        let trial = described(&spec, &report, judged, void.as_ref(), metered.as_ref());
+        self.observer.trial(&trial);
+        self.trials.push(trial);
+        Ok(Seen { report, judged, void, metered })
+    }
+
+    /// Makes trials at a load until one keeps the promise, two do not, or too many are void.
+    ///
+    /// # Errors
+    /// As [`Bench::trial`].
+    pub fn did(&mut self, purpose: TrialPurpose, rate_rps: f64, window_s: f64) -> Result<Did, FindError> {
+        let (mut failed, mut void) = (0, 0);
+        loop {
+            let seen = self.one(purpose, rate_rps, window_s)?;
+            match (seen.void.is_some(), seen.judged.kept) {
+                (false, true) => return Ok(Did::Kept),
+                (false, false) => failed += 1,
+                (true, _) => void += 1,
+            }
+            if failed == 2 {
+                return Ok(Did::Failed);
+            }
+            if void == VOID_REPEATS {
+                return Ok(Did::Void);
+            }
+        }
+    }
+}
+
+fn described(
+    spec: &Spec,
+    report: &Report,
+    judged: Judged,
+    void: Option<&Void>,
+    metered: Option<&Metered>,
+) -> ServiceTrial {
+    let times = report.times.summary().map(|summary| ResponseTimes {
+        mean_s: summary.mean_s,
+        p50_s: summary.p50_s,
+        p90_s: summary.p90_s,
+        p99_s: summary.p99_s,
+        p999_s: summary.p999_s,
+        max_s: summary.max_s,
+    });
+    ServiceTrial {
+        purpose: spec.purpose,
+        rate_rps: spec.rate_rps,
+        window_s: spec.window_s,
+        requests: report.requests,
+        answers: report.answers,
+        late_answers: report.late_answers,
+        wrong_answers: report.wrong_answers,
+        unanswered: report.unanswered(),
+        times,
+        kept: judged.kept,
+        void: void.map(|void| void.reason().to_string().replace("the sender", "the requester")),
+        lateness_p99_s: report.lateness.quantile_s(0.99),
+        requester_busy: report.busy,
+        idle: metered.and_then(Metered::idle),
+    }
+}

@@ -1,0 +1,149 @@
+//! What gives out first: read from a trial past the cliff.
+
+use netcliff_core::service::{Gives, ServiceBottleneck};
+use netcliff_core::units::print_share;
+
+use crate::bench::Metered;
+
+/// A CPU with less idle time than this has none left: pauses and the meter take the rest.
+const NO_IDLE: f64 = 0.05;
+/// Other tasks with more than this share of a CPU are what limits the service.
+const MOST_OTHERS: f64 = 0.3;
+/// A thread that runs for this share of the time has none left.
+const FULL_THREAD: f64 = 0.93;
+
+/// What gave out; `None`: the trial was not metered.
+pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
+    let idle = metered.cpus.iter().filter_map(|cpu| Some((metered.idle_of(cpu)?, cpu.cpu)));
+    let (least_idle, cpu) = idle.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let full = queues(metered);
+    let backlog: u64 = metered.cpus.iter().filter_map(|cpu| cpu.counters.softnet_dropped).sum();
+    let thread = metered.busiest.as_ref().map(|(used_s, name)| (used_s / metered.loaded_s.max(1e-9), name));
+    let said = |gives: Gives, seen: String| Some(ServiceBottleneck { gives, seen });
+    let free = format!("CPU {cpu} is {} idle", print_share(round(least_idle)));
+    if least_idle < NO_IDLE {
+        let spent = shares(metered, cpu);
+        if others(metered, cpu) > MOST_OTHERS {
+            return said(
+                Gives::OtherPrograms,
+                format!("CPU {cpu} has no time left{spent}: end the other programs, and repeat"),
+            );
+        }
+        return said(Gives::Cpu, format!("CPU {cpu} has no time left{spent}{full}"));
+    }
+    if let Some((share, name)) = thread.filter(|(share, _)| *share >= FULL_THREAD) {
+        return said(
+            Gives::Thread,
+            format!("thread `{name}` runs {} of the time while {free}{full}", print_share(round(share))),
+        );
+    }
+    if metered.network.full_accept_queues > 0 {
+        return said(
+            Gives::AcceptQueue,
+            format!("{free}{full}: the service accepts too slowly, or listens with a short queue"),
+        );
+    }
+    if backlog > 0 {
+        return said(
+            Gives::Backlog,
+            format!("{free}, and {backlog} packets found the receive backlog full: bursts exceed it"),
+        );
+    }
+    if metered.network.full_sockets > 0 {
+        return said(Gives::SocketBuffer, format!("{free}{full}: bursts or pauses exceed it"));
+    }
+    let seen = format!(
+        "{free}, no thread is busy all the time and no queue overflowed: a lock, a disk, another host, or a limit of its own"
+    );
+    said(Gives::Elsewhere, seen)
+}
+
+fn round(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
+}
+
+/// Share of a CPU that other tasks have.
+fn others(metered: &Metered, cpu: usize) -> f64 {
+    metered.cpus.iter().find(|split| split.cpu == cpu).and_then(|split| split.shares.other).unwrap_or(0.0)
+}
+
+/// The largest parts of a CPU's time.
+fn shares(metered: &Metered, cpu: usize) -> String {
+    let Some(split) = metered.cpus.iter().find(|split| split.cpu == cpu) else { return String::new() };
+    let shares = &split.shares;
+    let parts =
+        [shares.application, shares.protocol, shares.interrupt, shares.softirq_other, shares.transmit, shares.other];
+    let busy: f64 = parts.into_iter().flatten().sum();
+    // Of the time in which the CPU worked: after the load it still worked off what had queued.
+    let of_loaded = |share: f64| share / busy.max(1e-9);
+    let named = [
+        ("the service", shares.application),
+        ("receiving", shares.protocol),
+        ("interrupts", shares.interrupt),
+        ("other tasks", shares.other),
+    ];
+    let named = named
+        .into_iter()
+        .filter_map(|(name, share)| Some((name, share.map(of_loaded).filter(|share| *share >= 0.01)?)));
+    let parts: Vec<String> = named.map(|(name, share)| format!("{} {name}", print_share(round(share)))).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+fn queues(metered: &Metered) -> String {
+    let network = &metered.network;
+    let counted = [
+        (network.full_sockets, "datagrams found the socket buffer full"),
+        (network.full_accept_queues, "connections found the accept queue full"),
+    ];
+    counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::NetworkCounts;
+    use netcliff_host::cpu::{Counters, CpuSplit, Method, Shares};
+
+    fn metered(idle: f64) -> Metered {
+        let shares = Shares { idle: Some(idle), application: Some(0.6), ..Shares::default() };
+        let cpu = CpuSplit {
+            cpu: 1,
+            method: Method::Ebpf,
+            elapsed_s: 1.0,
+            shares,
+            available: None,
+            counters: Counters::default(),
+            resolution_share: 0.0,
+            overhead_share: None,
+            polls: None,
+            notes: Vec::new(),
+        };
+        Metered { elapsed_s: 1.0, loaded_s: 1.0, cpus: vec![cpu], ..Metered::default() }
+    }
+
+    /// The time in which the last answers are waited for is no idle time of a service under load.
+    #[test]
+    fn the_end_of_a_trial_is_left_out() {
+        let metered = Metered { loaded_s: 0.8, ..metered(0.21) };
+        assert!((metered.idle().unwrap() - 0.0125).abs() < 1e-9);
+        assert_eq!(of(&metered).map(|one| one.gives), Some(Gives::Cpu));
+    }
+
+    #[test]
+    fn each_limit_is_told_by_what_it_shows() {
+        let gives = |metered: &Metered| of(metered).map(|one| one.gives);
+        let network = |full_sockets, full_accept_queues| NetworkCounts { full_sockets, full_accept_queues };
+        assert_eq!(gives(&metered(0.01)), Some(Gives::Cpu));
+        let mut disturbed = metered(0.0);
+        disturbed.cpus[0].shares.other = Some(0.4);
+        assert_eq!(gives(&disturbed), Some(Gives::OtherPrograms));
+        let thread = Some((0.97, "worker".to_owned()));
+        assert_eq!(gives(&Metered { busiest: thread, ..metered(0.5) }), Some(Gives::Thread));
+        assert_eq!(gives(&Metered { network: network(5, 0), ..metered(0.5) }), Some(Gives::SocketBuffer));
+        assert_eq!(gives(&Metered { network: network(5, 9), ..metered(0.5) }), Some(Gives::AcceptQueue));
+        assert_eq!(gives(&metered(0.5)), Some(Gives::Elsewhere));
+        assert_eq!(gives(&Metered::default()), None);
+        let seen = of(&Metered { network: network(7, 0), ..metered(0.0) }).unwrap().seen;
+        assert!(seen.contains("100% the service") && seen.contains("7 datagrams"), "{seen}");
+    }
+}

@@ -1,0 +1,361 @@
+//! What a request costs the service's CPUs, by least squares over trials at several loads, and the cliff that follows.
+
+use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
+use netcliff_core::{Engine, Figure, FrameSizes, Host, Load, Napi, Point, Scheme, Service, Traffic};
+use netcliff_host::cpu::{CpuSplit, Shares};
+use netcliff_model::ModelEngine;
+use netcliff_model::cliff::CliffSearch;
+use netcliff_sim::SimEngine;
+use netcliff_stats::fit_non_negative_robust;
+
+use crate::bench::Metered;
+
+/// Loads of the calibration, as shares of the rough cliff: far enough apart to tell what grows from what does not, and
+/// close enough to the cliff that little is extrapolated. With loads up to 0.8 only, five predictions of nsd's cliff of 70 k requests/s
+/// were between 67 and 110 k/s.
+pub const LOADS: [f64; 5] = [0.25, 0.5, 0.7, 0.85, 0.95];
+/// Packets of one simulated load.
+const PACKETS: u64 = 200_000;
+/// Relative width at which computed cliffs are found.
+const WIDTH: f64 = 2e-3;
+/// Slots of the receive backlog (net.core.netdev_max_backlog) unless the kernel says otherwise.
+const BACKLOG: u64 = 1000;
+/// A socket that never overflows: of a connection, whose peer waits.
+const NO_LIMIT: u64 = 1 << 16;
+
+/// A part of the CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Interrupt,
+    Softirq,
+    Application,
+    Other,
+}
+
+impl Part {
+    const ALL: [Self; 4] = [Self::Interrupt, Self::Softirq, Self::Application, Self::Other];
+
+    fn share(self, shares: &Shares) -> f64 {
+        let sum = |parts: &[Option<f64>]| parts.iter().flatten().sum();
+        match self {
+            Self::Interrupt => sum(&[shares.interrupt]),
+            Self::Softirq => sum(&[shares.protocol, shares.transmit, shares.softirq_other, shares.ksoftirqd]),
+            Self::Application => sum(&[shares.application]),
+            Self::Other => sum(&[shares.other]),
+        }
+    }
+}
+
+/// The costs of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    /// By part, over all CPUs of the service.
+    pub parts: Vec<ServiceCost>,
+    /// What a request takes of the busiest CPU (s).
+    busiest_s: Figure,
+    /// Share of the busiest CPU that other tasks have.
+    constant: f64,
+    /// The host that the model takes, where one CPU does everything.
+    host: Option<Host>,
+}
+
+/// Fits the costs; the reason if they cannot be distinguished.
+pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Costs, String> {
+    let cpus = metered.first().map_or(0, |first| first.cpus.len());
+    if cpus == 0 || metered.len() < 3 {
+        return Err("CPU time was metered in fewer than three trials".to_owned());
+    }
+    let answers: f64 = metered.iter().map(|one| one.answers as f64).sum();
+    let rows: Vec<Vec<f64>> = metered.iter().map(|one| vec![one.answers as f64, one.elapsed_s]).collect();
+    let weights: Vec<f64> = metered.iter().map(|one| 1.0 / (one.answers as f64).max(1.0)).collect();
+    let line = |seconds: Vec<f64>| {
+        if seconds.iter().all(|of| *of <= 0.0) {
+            return (Figure::exact(0.0), 0.0);
+        }
+        match fit_non_negative_robust(&rows, &seconds, &weights) {
+            Some(fit) => (fit.coefficients[0].not_negative(), fit.coefficients[1].value),
+            None => (Figure::exact(seconds.iter().sum::<f64>() / answers.max(1.0)), 0.0),
+        }
+    };
+    let seconds = |part: Part| -> Vec<f64> {
+        let of = |one: &Metered| one.cpus.iter().map(|cpu| seconds_of(cpu, part)).sum();
+        metered.iter().map(of).collect()
+    };
+    let mut parts = Vec::new();
+    for part in Part::ALL {
+        let (request_s, constant) = line(seconds(part));
+        let named = |name: &str, share: f64| ServiceCost {
+            part: name.to_owned(),
+            request_s: request_s.scaled(share.max(1e-9)),
+            constant: constant * share,
+        };
+        match part {
+            Part::Interrupt => parts.push(named("interrupt", 1.0)),
+            Part::Softirq => parts.push(named("softirq", 1.0)),
+            Part::Other => parts.push(named("other", 1.0)),
+            Part::Application => {
+                let (user, system) = metered.iter().fold((0, 0), |sum, one| (sum.0 + one.ticks.0, sum.1 + one.ticks.1));
+                let of_user = if user + system == 0 { 0.0 } else { user as f64 / (user + system) as f64 };
+                parts.push(named("system", 1.0 - of_user));
+                parts.push(named("user", of_user));
+            }
+        }
+    }
+    let lines: Option<Vec<_>> = (0..cpus).map(|place| per_cpu(metered, place)).collect();
+    let lines = lines.ok_or_else(|| "the trials' CPU time does not tell what a request takes".to_owned())?;
+    let capacity = |(request_s, constant): &(Figure, f64)| (1.0 - constant) / request_s.value.max(1e-12);
+    let busiest = lines.into_iter().min_by(|a, b| capacity(a).total_cmp(&capacity(b)));
+    let (busiest_s, constant) = busiest.ok_or_else(|| "no CPU was metered".to_owned())?;
+    let socket = if streams { NO_LIMIT } else { socket_packets };
+    let host = (cpus == 1).then(|| host(metered, constant, socket)).flatten();
+    Ok(Costs { parts, busiest_s, constant, host })
+}
+
+/// CPU time of a part without the meter's own (s).
+fn seconds_of(cpu: &CpuSplit, part: Part) -> f64 {
+    let busy: f64 = Part::ALL.iter().map(|part| part.share(&cpu.shares)).sum();
+    let own = cpu.overhead_share.unwrap_or(0.0).min(0.5 * busy);
+    let rest = if busy > 0.0 { 1.0 - own / busy } else { 1.0 };
+    part.share(&cpu.shares) * cpu.elapsed_s * rest
+}
+
+/// Answers and wake-ups of the service in each trial: requests that come close together share a wake-up and an interrupt, so that
+/// their number separates what these cost from what each request costs. At the cliff the service does not sleep.
+fn by_wakes(metered: &[Metered], place: usize) -> Vec<Vec<f64>> {
+    let wakes = |one: &Metered| one.cpus.get(place).and_then(|cpu| cpu.counters.application_switches).unwrap_or(0);
+    metered.iter().map(|one| vec![one.answers as f64, wakes(one) as f64]).collect()
+}
+
+/// Coefficients of answers and wake-ups; of answers alone where the two cannot be separated.
+fn fitted(rows: &[Vec<f64>], seconds: &[f64]) -> Option<(Figure, f64)> {
+    let weights: Vec<f64> = rows.iter().map(|row| 1.0 / row[0].max(1.0)).collect();
+    let both = fit_non_negative_robust(rows, seconds, &weights).filter(|fit| fit.coefficients[0].value > 0.0);
+    let alone = || {
+        let rows: Vec<Vec<f64>> = rows.iter().map(|row| vec![row[0]]).collect();
+        Some((fit_non_negative_robust(&rows, seconds, &weights)?.coefficients[0], 0.0))
+    };
+    both.map(|fit| (fit.coefficients[0].not_negative(), fit.coefficients[1].value)).or_else(alone)
+}
+
+/// What a request takes of a CPU when the service does not sleep (s), and the share of it that others have.
+fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
+    let of = |part: Part| -> Vec<f64> {
+        metered.iter().map(|one| one.cpus.get(place).map_or(0.0, |cpu| seconds_of(cpu, part))).collect()
+    };
+    let own = [Part::Interrupt, Part::Softirq, Part::Application].map(of);
+    let busy: Vec<f64> = (0..metered.len()).map(|at| own.iter().map(|part| part[at]).sum()).collect();
+    let (request_s, _) = fitted(&by_wakes(metered, place), &busy)?;
+    let elapsed: f64 = metered.iter().map(|one| one.elapsed_s).sum();
+    let others = of(Part::Other).iter().sum::<f64>() / elapsed.max(1e-9);
+    (request_s.value > 0.0).then_some((request_s, others.clamp(0.0, 0.9)))
+}
+
+/// The host of one CPU: what each request costs, and what each wake-up of the service and each interrupt does.
+fn host(metered: &[Metered], others: f64, socket_buffer: u64) -> Option<Host> {
+    let cpus = || metered.iter().filter_map(|one| one.cpus.first());
+    let seconds = |part: Part| -> Vec<f64> { cpus().map(|cpu| seconds_of(cpu, part)).collect() };
+    let rows = by_wakes(metered, 0);
+    let (protocol_s, wakeup_s) = fitted(&rows, &seconds(Part::Softirq))?;
+    let (application_s, context_switch_s) = fitted(&rows, &seconds(Part::Application))?;
+    let interrupts: f64 = cpus().filter_map(|cpu| Some(cpu.counters.reception()?.interrupts as f64)).sum();
+    let interrupt_s = if interrupts > 0.0 { seconds(Part::Interrupt).iter().sum::<f64>() / interrupts } else { 0.0 };
+    // What runs besides makes everything take longer.
+    let slower = 1.0 / (1.0 - others);
+    let host = Host {
+        name: "calibrated".to_owned(),
+        interrupt_s: interrupt_s * slower,
+        protocol_s: (protocol_s.value * slower).max(1e-9),
+        wakeup_s: wakeup_s * slower,
+        application_s: Some(application_s.value * slower),
+        context_switch_s: context_switch_s * slower,
+        ring: BACKLOG,
+        socket_buffer,
+        service: Service::Exponential,
+        ..Host::default()
+    };
+    host.validate().ok().map(|()| host)
+}
+
+impl Costs {
+    /// Share of the busiest CPU that other tasks had in the trials.
+    pub fn others(&self) -> f64 {
+        self.constant
+    }
+
+    /// The load at which the busiest CPU has no time left (requests/s).
+    pub fn capacity_rps(&self) -> Figure {
+        let at = |request_s: f64| (1.0 - self.constant) / request_s;
+        let value = at(self.busiest_s.value);
+        match self.busiest_s.interval {
+            Some(ends) if ends.low > 0.0 => Figure::between(value, at(ends.high), at(ends.low), ends.confidence),
+            _ => Figure::exact(value),
+        }
+    }
+
+    /// The cliff; the reason if it cannot be computed.
+    pub fn predict(&self, promise: &Promise, streams: bool, seed: u64) -> Result<ServicePrediction, String> {
+        let capacity_rps = self.capacity_rps();
+        let host = self.host.as_ref().ok_or(
+            "the model knows one CPU for packets and service; the service has several, so that only their capacity is computed",
+        )?;
+        let scheme = Scheme::Napi(Napi { backlog: true, ..Napi::default() });
+        let mut found: Vec<(f64, &str)> = Vec::new();
+        if !streams {
+            let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
+            let traffic = traffic(capacity_rps.value);
+            let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic, promise.loss);
+            found.push((cliff.map_err(|error| format!("the model: {error}"))?.pps, "loss by the model"));
+        }
+        for limit in &promise.quantiles {
+            let within = slowest_within(host, &scheme, capacity_rps.value, *limit, seed)?;
+            found.push((within, "response times by simulation"));
+        }
+        let (rps, how) = found.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).ok_or("nothing is promised")?;
+        // The cliff is as uncertain as what a request costs.
+        let cliff_rps = match capacity_rps.interval {
+            Some(ends) => {
+                let at = |end: f64| rps * end / capacity_rps.value;
+                Figure::between(rps, at(ends.low), at(ends.high), ends.confidence)
+            }
+            None => Figure::exact(rps),
+        };
+        Ok(ServicePrediction {
+            cliff_rps,
+            capacity_rps,
+            how: format!("{how}, one CPU for packets and service, exponential times with the calibrated means"),
+        })
+    }
+}
+
+fn traffic(rps: f64) -> Traffic {
+    Traffic { size: FrameSizes::Fixed(64), rate: Load::Pps(rps), link_bps: 1e12, ..Traffic::poisson(rps) }
+}
+
+/// The highest load at which the simulated quantile stays within its limit.
+fn slowest_within(
+    host: &Host,
+    scheme: &Scheme,
+    capacity_rps: f64,
+    limit: QuantileLimit,
+    seed: u64,
+) -> Result<f64, String> {
+    let engine = SimEngine::with_packets(seed, PACKETS);
+    let slow = |rps: f64| -> Result<bool, String> {
+        let point = Point { host: host.clone(), scheme: scheme.clone(), traffic: traffic(rps) };
+        let outcome = engine.evaluate(&point).map_err(|error| format!("the simulator: {error}"))?;
+        let latency = outcome.latency_s.unwrap_or_default();
+        // Of the quantiles that the simulator has, the lowest that is not below the promised one.
+        let known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999)];
+        let above = known.into_iter().find(|(quantile, _)| *quantile >= limit.quantile - 1e-9);
+        let figure =
+            above.and_then(|(_, figure)| figure).ok_or("the simulator has no such quantile of response times")?;
+        Ok(figure.value > limit.within_s)
+    };
+    let (mut low, mut high) = (0.05 * capacity_rps, 1.3 * capacity_rps);
+    if slow(low)? {
+        return Err("response times exceed the limit at any load".to_owned());
+    }
+    while high > low * (1.0 + 5.0 * WIDTH) {
+        let middle = f64::midpoint(low, high);
+        if slow(middle)? { high = middle } else { low = middle }
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netcliff_core::service::QuantileLimit;
+    use netcliff_host::cpu::{Counters, Method};
+
+    /// 2 us in softirqs and 6 us in the service for each request, 1 us for each wake-up, 3 % of the CPU for others.
+    fn metered(rps: f64, wakes: f64) -> Metered {
+        let busy = |each_s: f64| Some(rps * each_s);
+        let shares = Shares {
+            interrupt: busy(0.5e-6 * wakes),
+            protocol: busy(2e-6),
+            application: busy(6e-6 + 1e-6 * wakes),
+            other: Some(0.03),
+            idle: Some(1.0 - rps * (8e-6 + 1.5e-6 * wakes) - 0.03),
+            ..Shares::default()
+        };
+        let count = |share: f64| Some((rps * share) as u64);
+        let counters = Counters {
+            application_switches: count(wakes),
+            ipis: count(wakes),
+            backlog_polls: count(wakes),
+            backlog_packets: count(1.0),
+            packets: count(1.0),
+            polls: count(wakes),
+            ..Counters::default()
+        };
+        let cpu = CpuSplit {
+            cpu: 1,
+            method: Method::Ebpf,
+            elapsed_s: 1.0,
+            shares,
+            available: None,
+            counters,
+            resolution_share: 0.0,
+            overhead_share: None,
+            polls: None,
+            notes: Vec::new(),
+        };
+        Metered {
+            elapsed_s: 1.0,
+            loaded_s: 1.0,
+            answers: rps as u64,
+            cpus: vec![cpu],
+            ticks: (20, 60),
+            ..Metered::default()
+        }
+    }
+
+    fn costs() -> Costs {
+        let all: Vec<Metered> =
+            [(20e3, 0.9), (40e3, 0.7), (60e3, 0.5), (80e3, 0.3)].map(|(rps, wakes)| metered(rps, wakes)).to_vec();
+        fit(&all, 250, false).unwrap()
+    }
+
+    #[test]
+    fn known_costs_are_found_by_part() {
+        let costs = costs();
+        let of = |name: &str| costs.parts.iter().find(|part| part.part == name).unwrap().clone();
+        assert!((of("softirq").request_s.value / 2e-6 - 1.0).abs() < 0.01);
+        assert!((of("other").constant - 0.03).abs() < 1e-3);
+        let (user, system) = (of("user").request_s.value, of("system").request_s.value);
+        assert!((system / user - 3.0).abs() < 1e-6, "by ticks");
+        let host = costs.host.clone().unwrap();
+        let slower = 1.0 / (1.0 - costs.constant);
+        assert!((host.application_s.unwrap() / slower / 6e-6 - 1.0).abs() < 0.02, "{host:?}");
+        assert!((host.context_switch_s / slower / 1e-6 - 1.0).abs() < 0.05, "{host:?}");
+        assert!((host.interrupt_s / slower / 0.5e-6 - 1.0).abs() < 0.02, "{host:?}");
+    }
+
+    #[test]
+    fn the_cliff_is_near_the_capacity() {
+        let costs = costs();
+        // 8 us a request where wake-ups are shared, of 97 % of the CPU.
+        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
+        let predicted = costs.predict(&promise, false, 1).unwrap();
+        let cliff = predicted.cliff_rps.value;
+        assert!((100e3..123e3).contains(&cliff), "{predicted:?}");
+        let within = QuantileLimit { quantile: 0.99, within_s: 1e-3 };
+        let streams = costs.predict(&Promise { quantiles: vec![within], ..promise }, true, 1).unwrap();
+        assert!((90e3..123e3).contains(&streams.cliff_rps.value), "{streams:?}");
+    }
+
+    #[test]
+    fn too_few_trials_tell_nothing() {
+        assert!(fit(&[metered(1e4, 1.0)], 250, false).unwrap_err().contains("fewer than three"));
+        let several: Vec<Metered> = [1e4, 2e4, 3e4]
+            .map(|rps| {
+                let one = metered(rps, 0.5);
+                Metered { cpus: [one.cpus.clone(), one.cpus.clone()].concat(), ..one }
+            })
+            .to_vec();
+        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
+        let costs = fit(&several, 250, false).unwrap();
+        assert!(costs.predict(&promise, false, 1).unwrap_err().contains("several"));
+    }
+}

@@ -1,0 +1,419 @@
+//! The run: the service is started, its scale, its costs and its cliff are measured, and what gives out is named.
+
+mod real;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use netcliff_core::service::{
+    Promise, QuantileLimit, RequesterSummary, ServiceFinding, ServiceSummary, ServiceTrial, TrialPurpose,
+};
+use netcliff_core::{Provenance, units};
+use netcliff_host::cpu::Preference;
+use netcliff_packets::schedule::Arrivals;
+use netcliff_trial::rig::Place;
+
+use crate::bench::{Conductor, Metered, Observer};
+use crate::error::FindError;
+use crate::protocol::{Match, Transport};
+use crate::request::RequestSpec;
+use crate::search::{self, Judging, Scale};
+use crate::{bottleneck, costs};
+
+use real::Real;
+
+/// A trial takes at least this many times the wait that breaks the promise, up to the longest (s): with 20, a load 5 % above what the
+/// service can do breaks it within the trial.
+const WAITS: f64 = 20.0;
+const LONGEST_TRIAL_S: f64 = 5.0;
+/// Other programs with more than this share of the service's CPU are named.
+const MUCH: f64 = 0.05;
+/// Past the cliff, where it shows what gives out: far enough that it is full all the time.
+const PAST: f64 = 1.2;
+
+/// Which service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A command that starts it, and its port.
+    Start(String),
+    /// One that runs, and its process where that is known.
+    Running(SocketAddr, Option<u32>),
+}
+
+/// What the user wants.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which service.
+    pub target: Target,
+    /// What is asked.
+    pub request: RequestSpec,
+    /// What requests travel by; `None`: the protocol's.
+    pub transport: Option<Transport>,
+    /// Where datagrams have a number.
+    pub by: Option<Match>,
+    /// The service's port; `None`: the protocol's.
+    pub port: Option<u16>,
+    /// Number of connections or source ports; `None`: by the protocol.
+    pub connections: Option<u32>,
+    /// Requests under way on a connection at most.
+    pub depth: u32,
+    /// A connection for each request.
+    pub new_connections: bool,
+    /// Largest share of lost requests.
+    pub loss: f64,
+    /// Limits of response times; empty: of streams the usual one.
+    pub quantiles: Vec<QuantileLimit>,
+    /// After which a request is lost (s).
+    pub timeout_s: f64,
+    /// Gaps between requests.
+    pub arrivals: Arrivals,
+    /// Shorter and fewer measurements.
+    pub quick: bool,
+    /// Length of a trial (s); `None`: by `quick`.
+    pub trial_s: Option<f64>,
+    /// Length of the trials that judge a load (s); `None`: by `quick`.
+    pub duration_sum_s: Option<f64>,
+    /// Share of these that may break the promise.
+    pub exceed: f64,
+    /// Relative distance of the bounds; `None`: by `quick`.
+    pub width: Option<f64>,
+    /// Number of searches; `None`: by `quick`.
+    pub searches: Option<u32>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Meter of CPU time.
+    pub cpu: Preference,
+    /// Where requests travel.
+    pub place: Place,
+    /// By IPv6.
+    pub ipv6: bool,
+    /// CPU of the requester; `None`: the first.
+    pub requester_cpu: Option<u32>,
+    /// CPUs of the service; empty: the last.
+    pub service_cpus: Vec<u32>,
+    /// The command line.
+    pub command: String,
+    /// netcliff's version.
+    pub version: String,
+    /// Start (seconds since the epoch, UTC).
+    pub started_unix_s: f64,
+}
+
+/// Where nothing is lost, as by connections, a promise needs a limit of response times to have a cliff at all.
+const USUAL: QuantileLimit = QuantileLimit { quantile: 0.99, within_s: 0.01 };
+
+impl Options {
+    fn transport(&self) -> Transport {
+        self.transport.unwrap_or(self.request.protocol.transport())
+    }
+
+    /// What the service has to keep.
+    pub fn promise(&self) -> Promise {
+        let usual = self.quantiles.is_empty() && self.transport() == Transport::Tcp;
+        let quantiles = if usual { vec![USUAL] } else { self.quantiles.clone() };
+        Promise { loss: self.loss, timeout_s: self.timeout_s, quantiles }
+    }
+
+    fn judging(&self) -> Judging {
+        let (trial_s, loads, width, searches) = if self.quick { (0.5, 1.0, 0.04, 3) } else { (1.0, 3.0, 0.02, 5) };
+        let trial_s = self.trial_s.unwrap_or(trial_s);
+        Judging {
+            trial_s,
+            duration_sum_s: self.duration_sum_s.unwrap_or(loads * trial_s).max(trial_s),
+            exceed: self.exceed,
+            width: self.width.unwrap_or(width),
+            searches: self.searches.unwrap_or(searches),
+        }
+    }
+
+    /// How loads next to `rate_rps` are judged: a load just above the cliff makes a queue grow slowly, so that trials take many times the
+    /// wait that breaks the promise.
+    fn judging_at(&self, rate_rps: f64, socket_packets: u64) -> Judging {
+        let judging = self.judging();
+        if self.trial_s.is_some() {
+            return judging;
+        }
+        let promise = self.promise();
+        let slowest_s = promise.quantiles.iter().map(|limit| limit.within_s).reduce(f64::max);
+        // Without a limit of response times, when the socket is full or the timeout is over.
+        let wait_s = slowest_s.unwrap_or((socket_packets as f64 / rate_rps).min(promise.timeout_s));
+        let longer = (WAITS * wait_s).min(LONGEST_TRIAL_S).max(judging.trial_s) / judging.trial_s;
+        Judging { trial_s: longer * judging.trial_s, duration_sum_s: longer * judging.duration_sum_s, ..judging }
+    }
+
+    /// Refuses what can be seen to be impossible before anything is started.
+    ///
+    /// # Errors
+    /// A value is out of its range.
+    pub fn check(&self) -> Result<(), FindError> {
+        let usage = |why: String| Err(FindError::Usage(why));
+        let promise = self.promise();
+        if !(promise.loss > 0.0 && promise.loss < 1.0) {
+            return usage(format!("--loss {}: expected above 0 and below 1, such as 1e-4", promise.loss));
+        }
+        if !(promise.timeout_s > 0.0 && promise.timeout_s <= 60.0) {
+            let given = units::print_time_s(promise.timeout_s);
+            return usage(format!("--timeout {given}: expected above 0s and at most 60s"));
+        }
+        for limit in &promise.quantiles {
+            if !(limit.within_s > 0.0 && limit.within_s <= promise.timeout_s) {
+                let (within, timeout) = (units::print_time_s(limit.within_s), units::print_time_s(promise.timeout_s));
+                return usage(format!(
+                    "a limit of response times of {within}: expected above 0s and at most the timeout of {timeout}; give a longer \
+                     --timeout"
+                ));
+            }
+        }
+        if self.new_connections && self.transport() == Transport::Udp {
+            return usage("--new-connections: requests travel by UDP, which has none; leave it out".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// There is no testbed, no service, or no answer. What is measured before a later error is kept, with the error in `partial`.
+pub fn find(
+    options: &Options,
+    stop: Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<ServiceFinding, FindError> {
+    options.check()?;
+    observer.stage("starting the service");
+    let mut real = Real::start(options, stop)?;
+    let promise = options.promise();
+    let (streams, socket_packets) = (real.is_stream(), real.socket_packets());
+    let mut finding = ServiceFinding {
+        kind: "service".to_owned(),
+        service: real.summary(),
+        asked: asked(options, &real.summary()),
+        promise: promise.clone(),
+        cliff_rps: None,
+        lower_limit: false,
+        searches: Vec::new(),
+        predicted: None,
+        costs: Vec::new(),
+        bottleneck: None,
+        requester: None,
+        trials: Vec::new(),
+        limits: real.limits(),
+        notes: real.notes(),
+        missing: Vec::new(),
+        partial: None,
+        fingerprint: real.fingerprint(),
+        provenance: Provenance {
+            version: options.version.clone(),
+            seed: Some(options.seed),
+            command: options.command.clone(),
+            started_unix_s: options.started_unix_s,
+            ..Provenance::default()
+        },
+    };
+    let mut conductor = Conductor::new(&mut real, &promise, observer, options.seed);
+    let ended = stages(&mut conductor, options, &mut finding, streams, socket_packets).err();
+    finding.trials = std::mem::take(&mut conductor.trials);
+    finding.requester = finding.cliff_rps.and_then(|cliff| requester(&finding.trials, cliff.value));
+    finding.notes.extend(real.failure());
+    finding.limits.extend(real.end());
+    if let Some(error) = ended {
+        finding.partial = Some(error.to_string());
+        // What was measured before it may still serve.
+        if finding.trials.is_empty() {
+            return Err(error);
+        }
+    }
+    Ok(finding)
+}
+
+fn stages(
+    conductor: &mut Conductor<'_>,
+    options: &Options,
+    finding: &mut ServiceFinding,
+    streams: bool,
+    socket_packets: u64,
+) -> Result<(), FindError> {
+    conductor.stage("looking for the order of magnitude");
+    let Some(scale) = search::scale(conductor)? else {
+        finding.missing.push(no_scale(conductor));
+        return Ok(());
+    };
+    let judging = options.judging_at(scale.middle_rps(), socket_packets);
+    if judging.trial_s > options.judging().trial_s {
+        let longer = units::print_time_s(round_3(judging.trial_s));
+        finding.notes.push(format!("trials take {longer}: a queue that grows slowly breaks the promise late"));
+    }
+    conductor.stage("measuring what a request costs");
+    calibrate(conductor, options, finding, &scale, &judging, (streams, socket_packets))?;
+    conductor.stage("measuring the cliff");
+    let cliff = search::cliff(conductor, &scale, &judging)?;
+    (finding.cliff_rps, finding.lower_limit, finding.searches) = (cliff.figure, cliff.lower_limit, cliff.searches);
+    let Some(figure) = finding.cliff_rps else {
+        finding.missing.push("the cliff: no load kept the promise in the searches".to_owned());
+        return Ok(());
+    };
+    if finding.lower_limit {
+        finding.bottleneck = Some(netcliff_core::service::ServiceBottleneck {
+            gives: netcliff_core::service::Gives::Requester,
+            seen: "the requester cannot ask faster: the service carries at least that".to_owned(),
+        });
+        return Ok(());
+    }
+    conductor.stage("looking for what gives out");
+    let past = conductor.one(TrialPurpose::Bottleneck, PAST * figure.value, judging.trial_s.max(1.0))?;
+    match past.metered.as_ref().and_then(bottleneck::of) {
+        Some(found) => finding.bottleneck = Some(found),
+        None => finding.missing.push("what gives out: CPU time was not metered".to_owned()),
+    }
+    Ok(())
+}
+
+fn calibrate(
+    conductor: &mut Conductor<'_>,
+    options: &Options,
+    finding: &mut ServiceFinding,
+    scale: &Scale,
+    judging: &Judging,
+    (streams, socket_packets): (bool, u64),
+) -> Result<(), FindError> {
+    let mut metered: Vec<Metered> = Vec::new();
+    for _ in 0..if options.quick { 2 } else { 4 } {
+        for share in costs::LOADS {
+            let seen = conductor.one(TrialPurpose::Calibration, share * scale.middle_rps(), judging.trial_s)?;
+            metered.extend(seen.metered.filter(|one| !one.cpus.is_empty()));
+        }
+    }
+    if metered.is_empty() {
+        finding.missing.push("costs and prediction: CPU time was not metered".to_owned());
+        return Ok(());
+    }
+    conductor.stage("predicting the cliff");
+    let fitted = costs::fit(&metered, socket_packets, streams);
+    match fitted {
+        Ok(costs) => {
+            finding.costs.clone_from(&costs.parts);
+            if costs.others() > MUCH {
+                let share = units::print_share((costs.others() * 100.0).round() / 100.0);
+                finding.notes.push(format!(
+                    "other programs had {share} of the service's CPU while costs were measured: the prediction is for a CPU shared with \
+                     them, and the cliff may have been measured without"
+                ));
+            }
+            match costs.predict(&finding.promise, streams, options.seed) {
+                Ok(predicted) => finding.predicted = Some(predicted),
+                Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
+            }
+        }
+        Err(why) => finding.missing.push(format!("costs and prediction: {why}")),
+    }
+    Ok(())
+}
+
+/// What the lowest load showed.
+fn no_scale(conductor: &Conductor<'_>) -> String {
+    let Some(last) = conductor.trials.last() else { return "the cliff: nothing was asked".to_owned() };
+    let rate = last.rate_rps;
+    if let Some(void) = &last.void {
+        return format!("the cliff: even at {rate} requests/s {void}");
+    }
+    let times = last.times.map_or("none was answered".to_owned(), |times| {
+        format!("99% of the answers came within {}", units::print_time_s(round_3(times.p99_s)))
+    });
+    format!(
+        "the cliff: the promise is not kept even at {rate} requests/s: of {} requests {} were not answered, {} wrongly, {} late; {times}",
+        last.requests, last.unanswered, last.wrong_answers, last.late_answers
+    )
+}
+
+fn round_3(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+/// The requester in the valid trials of searches next to the cliff.
+fn requester(trials: &[ServiceTrial], cliff_rps: f64) -> Option<RequesterSummary> {
+    let counted = trials.iter().filter(|trial| trial.purpose == TrialPurpose::Search && trial.void.is_none());
+    let off = |trial: &&ServiceTrial| (trial.rate_rps / cliff_rps).ln().abs();
+    let nearest = counted.min_by(|a, b| off(a).total_cmp(&off(b)))?;
+    Some(RequesterSummary {
+        busy: nearest.requester_busy,
+        ceiling_rps: nearest.rate_rps / nearest.requester_busy.max(1e-6),
+        lateness_p99_s: nearest.lateness_p99_s,
+    })
+}
+
+fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
+    let judging = options.judging();
+    let connections = match (options.new_connections, service.depth) {
+        (true, _) => format!("one for each request, {} at most at once", service.connections),
+        (false, Some(depth)) => format!("{}, {depth} request(s) under way on each", service.connections),
+        (false, None) => format!("{} source ports", service.connections),
+    };
+    let time = units::print_time_s;
+    let all = [
+        ("service", service.command.clone().unwrap_or_else(|| "runs already".to_owned())),
+        ("address", format!("{} ({})", service.address, service.transport)),
+        ("requests", format!("{}: {} different", options.request, service.requests)),
+        ("connections", connections),
+        ("promise", options.promise().to_string()),
+        ("trials", format!("{} each, {} judge a load", time(judging.trial_s), time(judging.duration_sum_s))),
+        ("testbed", service.testbed.clone()),
+    ];
+    all.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(request: &str, quantiles: Vec<QuantileLimit>) -> Options {
+        Options {
+            target: Target::Start("true".to_owned()),
+            request: request.parse().unwrap(),
+            transport: None,
+            by: None,
+            port: None,
+            connections: None,
+            depth: 1,
+            new_connections: false,
+            loss: 1e-4,
+            quantiles,
+            timeout_s: 0.2,
+            arrivals: Arrivals::Poisson,
+            quick: true,
+            trial_s: None,
+            duration_sum_s: None,
+            exceed: 0.5,
+            width: None,
+            searches: None,
+            seed: 1,
+            cpu: Preference::Best,
+            place: Place::Best,
+            ipv6: false,
+            requester_cpu: None,
+            service_cpus: Vec::new(),
+            command: String::new(),
+            version: String::new(),
+            started_unix_s: 0.0,
+        }
+    }
+
+    #[test]
+    fn connections_have_a_limit_of_response_times() {
+        assert_eq!(options("http:/", Vec::new()).promise().quantiles, [USUAL]);
+        assert!(options("udp:00", Vec::new()).promise().quantiles.is_empty());
+        let long = QuantileLimit { quantile: 0.99, within_s: 0.5 };
+        assert!(options("http:/", vec![long]).check().unwrap_err().to_string().contains("--timeout"));
+    }
+
+    #[test]
+    fn trials_are_longer_where_a_queue_grows_slowly() {
+        let trial_s = |options: &Options, rate_rps| options.judging_at(rate_rps, 277).trial_s;
+        let dns = options("udp:00", Vec::new());
+        assert_eq!((trial_s(&dns, 70e3), trial_s(&dns, 250.0)), (0.5, 4.0));
+        let within = |within_s| options("http:/", vec![QuantileLimit { quantile: 0.99, within_s }]);
+        assert_eq!((trial_s(&within(0.01), 1e3), trial_s(&within(0.1), 1e3)), (0.5, 2.0));
+        assert_eq!(trial_s(&Options { trial_s: Some(0.3), ..dns }, 250.0), 0.3);
+    }
+}

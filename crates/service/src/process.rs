@@ -1,0 +1,330 @@
+//! [`Service`]: the user's program, started for a run and ended with it, with all that it started.
+//!
+//! The program runs below a shell that is the first process of a PID namespace: when that ends, and it does with this
+//! process at the latest, the kernel ends whatever the program forked, also what has cut itself loose. Where PID
+//! namespaces are not permitted, a process group takes its place, which a program can leave.
+
+mod watched;
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use netcliff_host::process::{ProcessId, tree};
+use netcliff_packets::WireError;
+use netcliff_packets::thread::{Placement, Priority};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+pub use watched::{NetworkCounts, Times, listening};
+
+/// The first process of the namespace: waits for the program, and then for what it left running.
+const INIT: &str = r#"sh -c "$1"; s=$?; while kill -0 -1 2>/dev/null; do sleep 0.2; done; exit $s"#;
+/// The same where there is no namespace.
+const PLAIN: &str = r#"exec sh -c "$1""#;
+/// Interval at which the keeper looks whether the program still runs.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time that a program gets between being asked to end and being ended.
+const GRACE: Duration = Duration::from_secs(2);
+/// Lines of the program's output that are kept, and the longest of them (bytes).
+const LINES: usize = 12;
+const LINE_BYTES: u64 = 400;
+
+/// Why a service cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The shell cannot be started, or not placed.
+    #[error("--service `{command}` cannot be started: {why}")]
+    Start {
+        /// The command.
+        command: String,
+        /// What failed.
+        why: String,
+    },
+    /// It ended.
+    #[error("--service `{command}` {how}{output}")]
+    Ended {
+        /// The command.
+        command: String,
+        /// How it ended.
+        how: String,
+        /// What it wrote last.
+        output: String,
+    },
+    /// It does not answer.
+    #[error("--service `{command}` runs, but {why}; {listens}{output}")]
+    NotReady {
+        /// The command.
+        command: String,
+        /// What became of a request.
+        why: String,
+        /// Where it listens.
+        listens: String,
+        /// What it wrote last.
+        output: String,
+    },
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub struct Service {
+    command: String,
+    root: u32,
+    isolated: bool,
+    end: Sender<()>,
+    keeper: Option<JoinHandle<()>>,
+    reader: Option<JoinHandle<()>>,
+    ended: Arc<Mutex<Option<String>>>,
+    output: Arc<Mutex<VecDeque<String>>>,
+}
+
+/// What the keeper says of the start.
+type Started = Result<(u32, bool), String>;
+
+impl Service {
+    /// Starts a command of the shell in a network namespace, on these CPUs (empty: any).
+    ///
+    /// # Errors
+    /// It cannot be started or placed.
+    pub fn start(command: &str, netns: Option<PathBuf>, cpus: &[u32]) -> Result<Self, ServiceError> {
+        let failed = |why: String| ServiceError::Start { command: command.to_owned(), why };
+        let (end, ends) = channel();
+        let (report, reported) = channel();
+        let ended = Arc::new(Mutex::new(None));
+        let (from_it, to_us) = std::io::pipe().map_err(|error| failed(error.to_string()))?;
+        let keep = Keeper { command: command.to_owned(), netns, cpus: cpus.to_vec(), ended: Arc::clone(&ended) };
+        // The program is ended by the kernel with the thread that started it, so that one stays for as long.
+        let keeper = std::thread::Builder::new()
+            .name("service".to_owned())
+            .spawn(move || keep.run(to_us, &report, &ends))
+            .map_err(|error| failed(error.to_string()))?;
+        let started: Started = reported.recv().unwrap_or_else(|_| Err("its keeper ended".to_owned()));
+        let (root, isolated) = started.map_err(failed)?;
+        let output = Arc::new(Mutex::new(VecDeque::new()));
+        let lines = Arc::clone(&output);
+        let reader = std::thread::spawn(move || read_lines(from_it, &lines));
+        let (keeper, reader) = (Some(keeper), Some(reader));
+        Ok(Self { command: command.to_owned(), root, isolated, end, keeper, reader, ended, output })
+    }
+
+    /// Its processes, without the shell that waits for it.
+    pub fn processes(&self) -> Vec<ProcessId> {
+        let all = tree(self.root);
+        // Without a namespace the shell has become the program.
+        let first = usize::from(self.isolated);
+        all.into_iter().skip(first).collect()
+    }
+
+    /// A process in its network namespace.
+    pub fn any_process(&self) -> u32 {
+        self.root
+    }
+
+    /// True if all that it starts is ended with it.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated
+    }
+
+    /// The error if it has ended.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn check(&self) -> Result<(), ServiceError> {
+        let how = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(how) = how else { return Ok(()) };
+        // Its last words may still be on their way.
+        std::thread::sleep(LOOK);
+        Err(ServiceError::Ended { command: self.command.clone(), how, output: self.last_words() })
+    }
+
+    /// The error if it does not answer though it runs.
+    pub fn not_ready(&self, why: String) -> ServiceError {
+        let ports = listening(self.root);
+        let listens = match &ports[..] {
+            [] => "it listens on no port".to_owned(),
+            ports => format!("it listens on {}", ports.join(", ")),
+        };
+        ServiceError::NotReady { command: self.command.clone(), why, listens, output: self.last_words() }
+    }
+
+    fn last_words(&self) -> String {
+        let lines = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        match lines.len() {
+            0 => "; it wrote nothing".to_owned(),
+            _ => format!("; it wrote last:\n  {}", lines.iter().cloned().collect::<Vec<_>>().join("\n  ")),
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // A keeper that has gone has ended it.
+        let _ = self.end.send(());
+        for thread in [self.keeper.take(), self.reader.take()].into_iter().flatten() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that starts the program, waits for it and ends it.
+struct Keeper {
+    command: String,
+    netns: Option<PathBuf>,
+    cpus: Vec<u32>,
+    ended: Arc<Mutex<Option<String>>>,
+}
+
+impl Keeper {
+    fn run(self, output: std::io::PipeWriter, report: &Sender<Started>, ends: &Receiver<()>) {
+        let (mut child, isolated) = match self.spawn(output) {
+            Ok(spawned) => spawned,
+            Err(why) => return drop(report.send(Err(why))),
+        };
+        let heard = report.send(Ok((child.id(), isolated)));
+        while heard.is_ok() {
+            match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => {
+                    *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(describe(status));
+                    return;
+                }
+                Err(_) => break,
+            }
+            match ends.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => break,
+            }
+        }
+        end(&mut child, isolated);
+    }
+
+    fn spawn(&self, output: std::io::PipeWriter) -> Result<(Child, bool), String> {
+        let place = || -> Result<(), WireError> {
+            Placement { netns: self.netns.clone(), cpu: None, priority: Priority::Ordinary }.enter()
+        };
+        place().map_err(|error| error.to_string())?;
+        if !self.cpus.is_empty() {
+            let mut set = CpuSet::new();
+            let pin = self.cpus.iter().try_for_each(|cpu| set.set(*cpu as usize));
+            let pin = pin.and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+            pin.map_err(|error| format!("CPUs {:?}: {error}", self.cpus))?;
+        }
+        let isolated = unshare(CloneFlags::CLONE_NEWPID).is_ok();
+        let again = output.try_clone().map_err(|error| error.to_string())?;
+        let mut shell = Command::new("sh");
+        let script = if isolated { INIT } else { PLAIN };
+        shell.args(["-c", script, "netcliff", &self.command]).stdin(Stdio::null()).stdout(output).stderr(again);
+        shell.process_group(0);
+        // SAFETY: prctl is async-signal-safe and takes no pointers here.
+        unsafe {
+            shell.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
+        }
+        let child = shell.spawn().map_err(|error| format!("sh: {error}"))?;
+        Ok((child, isolated))
+    }
+}
+
+/// Asks all processes to end, waits a little, and ends what is left.
+fn end(child: &mut Child, isolated: bool) {
+    let below = || -> Vec<ProcessId> { tree(child.id()).into_iter().skip(usize::from(isolated)).collect() };
+    // Best effort: what does not heed this is ended below.
+    below().iter().for_each(|process| drop(process.ask_to_end()));
+    let until = Instant::now() + GRACE;
+    while !below().is_empty() && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    let left = below();
+    left.iter().for_each(|process| drop(process.end()));
+    let _ = child.kill();
+    if !isolated && let Ok(group) = i32::try_from(child.id()) {
+        let _ = nix::sys::signal::killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+    let _ = child.wait();
+}
+
+fn describe(status: std::process::ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "ended by itself".to_owned(),
+        (Some(127), _) => "was not found (exit status 127)".to_owned(),
+        (Some(code), _) if code > 128 => format!("ended by signal {}", code - 128),
+        (Some(code), _) => format!("ended with exit status {code}"),
+        (None, signal) => format!("ended by signal {}", signal.unwrap_or_default()),
+    }
+}
+
+/// Keeps the last lines of what the program writes, and empties the pipe.
+fn read_lines(from: std::io::PipeReader, lines: &Mutex<VecDeque<String>>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match from.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let text: String = String::from_utf8_lossy(&line).chars().filter(|c| !c.is_control()).collect();
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LINES {
+            lines.pop_front();
+        }
+        lines.push_back(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+        for _ in 0..250 {
+            if let Some(seen) = look() {
+                return seen;
+            }
+            std::thread::sleep(LOOK);
+        }
+        panic!("nothing within 5 s")
+    }
+
+    #[test]
+    fn a_program_that_ends_says_how_and_what_it_wrote() {
+        let service = Service::start("echo cannot open zone >&2; exit 3", None, &[]).unwrap();
+        let error = wait_for(|| service.check().err()).to_string();
+        assert!(error.contains("exit status 3") && error.contains("cannot open zone"), "{error}");
+        let service = Service::start("/no/such/program --now", None, &[]).unwrap();
+        let error = wait_for(|| service.check().err()).to_string();
+        assert!(error.contains("was not found") && error.contains("/no/such/program"), "{error}");
+    }
+
+    #[test]
+    fn what_it_forks_ends_with_it() {
+        // One that has cut itself loose (setsid and another parent), and one that heeds no SIGTERM.
+        let command = "(setsid sleep 987651 &); trap '' TERM; sleep 987652";
+        let service = Service::start(command, None, &[]).unwrap();
+        if !service.is_isolated() {
+            return netcliff_testkit::skip(netcliff_testkit::Need::Userns, "PID namespaces are not permitted");
+        }
+        let all = wait_for(|| Some(service.processes()).filter(|all| all.len() >= 3));
+        assert!(service.check().is_ok());
+        drop(service);
+        assert!(all.iter().all(|process| !process.is_alive()), "{all:?}");
+    }
+
+    #[test]
+    fn a_daemon_is_a_service_as_well() {
+        let service = Service::start("(setsid sleep 987653 &)", None, &[]).unwrap();
+        if !service.is_isolated() {
+            return netcliff_testkit::skip(netcliff_testkit::Need::Userns, "PID namespaces are not permitted");
+        }
+        wait_for(|| Some(()).filter(|()| service.processes().iter().any(|_| true)));
+        std::thread::sleep(5 * LOOK);
+        assert!(service.check().is_ok(), "its first process has ended, the daemon runs");
+    }
+}

@@ -1,0 +1,190 @@
+//! What the kernel counts of a program that runs: CPU time by thread, full queues of its network namespace, its ports.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use netcliff_host::process::ProcessId;
+
+/// CPU time of the threads of several processes since they began.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Times {
+    /// By thread (s).
+    threads: BTreeMap<u32, (f64, String)>,
+    /// In user mode (ticks), over all.
+    pub user_ticks: u64,
+    /// In the kernel on the program's account (ticks), over all.
+    pub system_ticks: u64,
+}
+
+impl Times {
+    /// Reads them now; what has ended is left out.
+    pub fn of(processes: &[ProcessId]) -> Self {
+        let mut times = Self::default();
+        for process in processes {
+            let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", process.pid)) else { continue };
+            // proc_pid_stat(5): utime and stime are fields 14 and 15; the name in brackets may hold anything.
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+            let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+            times.user_ticks += ticks(11);
+            times.system_ticks += ticks(12);
+            let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", process.pid)) else { continue };
+            for task in tasks.flatten() {
+                let path = task.path();
+                let Ok(run) = fs::read_to_string(path.join("schedstat")) else { continue };
+                let (Some(ns), Ok(id)) =
+                    (run.split_whitespace().next(), task.file_name().to_string_lossy().parse::<u32>())
+                else {
+                    continue;
+                };
+                let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+                let seconds = ns.parse::<f64>().unwrap_or(0.0) * 1e-9;
+                times.threads.insert(id, (seconds, name.trim().to_owned()));
+            }
+        }
+        times
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// CPU time until a later reading (s), over all threads.
+    pub fn used_until(&self, later: &Self) -> f64 {
+        later.since(self).map(|(used_s, _)| used_s).sum()
+    }
+
+    /// The thread that ran most until a later reading: its time (s) and name.
+    pub fn busiest_until(&self, later: &Self) -> Option<(f64, String)> {
+        later.since(self).max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    fn since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (f64, String)> + 'a {
+        self.threads.iter().map(|(id, (seconds, name))| {
+            let before = earlier.threads.get(id).map_or(0.0, |(seconds, _)| *seconds);
+            ((seconds - before).max(0.0), name.clone())
+        })
+    }
+}
+
+/// Losses that a network namespace counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NetworkCounts {
+    /// Datagrams that a socket's receive buffer had no room for.
+    pub full_sockets: u64,
+    /// Connections that found the accept queue full.
+    pub full_accept_queues: u64,
+}
+
+impl NetworkCounts {
+    /// Those of the namespace of a process; zeros where the kernel does not show them.
+    pub fn of(pid: u32) -> Self {
+        let udp =
+            ["snmp", "snmp6"].map(|file| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default());
+        let tcp = fs::read_to_string(format!("/proc/{pid}/net/netstat")).unwrap_or_default();
+        let six = udp[1].lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
+        let six = six.and_then(|value| value.trim().parse().ok()).unwrap_or(0);
+        Self {
+            full_sockets: named(&udp[0], "Udp:", "RcvbufErrors") + six,
+            full_accept_queues: named(&tcp, "TcpExt:", "ListenOverflows"),
+        }
+    }
+
+    /// What was counted until a later reading.
+    pub fn until(&self, later: &Self) -> Self {
+        Self {
+            full_sockets: later.full_sockets.saturating_sub(self.full_sockets),
+            full_accept_queues: later.full_accept_queues.saturating_sub(self.full_accept_queues),
+        }
+    }
+}
+
+/// A figure of /proc/net/snmp or netstat: a line of names, a line of values.
+fn named(text: &str, group: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter(|line| line.starts_with(group));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
+    let place = names.split_whitespace().position(|word| word == name);
+    place.and_then(|place| values.split_whitespace().nth(place)?.parse().ok()).unwrap_or(0)
+}
+
+/// The ports that are listened on in the network namespace of a process, in words.
+pub fn listening(pid: u32) -> Vec<String> {
+    let mut ports = Vec::new();
+    for (file, transport, state) in
+        [("tcp", "tcp", "0A"), ("tcp6", "tcp", "0A"), ("udp", "udp", "07"), ("udp6", "udp", "07")]
+    {
+        let text = fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (Some(local), Some(of)) = (fields.get(1), fields.get(3)) else { continue };
+            if let Some(address) = address(local).filter(|_| *of == state) {
+                ports.push(format!("{transport} {address}"));
+            }
+        }
+    }
+    ports.sort();
+    ports.dedup();
+    ports
+}
+
+/// `0100007F:0035`: the address in words of the host's byte order, the port in digits.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let word = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::to_ne_bytes);
+    let ip = match ip.len() {
+        8 => IpAddr::V4(Ipv4Addr::from(word(ip)?)),
+        32 => {
+            let mut bytes = [0; 16];
+            for (place, four) in bytes.chunks_mut(4).enumerate() {
+                four.copy_from_slice(&word(&ip[8 * place..8 * place + 8])?);
+            }
+            IpAddr::V6(Ipv6Addr::from(bytes))
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, UdpSocket};
+
+    #[test]
+    fn ports_that_are_listened_on_are_named() {
+        let stream = TcpListener::bind("127.0.0.1:0").unwrap();
+        let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ports = listening(std::process::id());
+        let names =
+            [format!("tcp {}", stream.local_addr().unwrap()), format!("udp {}", datagrams.local_addr().unwrap())];
+        assert!(names.iter().all(|name| ports.contains(name)), "{names:?} {ports:?}");
+    }
+
+    #[test]
+    fn counts_are_found_by_name() {
+        let text = "Udp: InDatagrams NoPorts RcvbufErrors\nUdp: 5 6 7\n";
+        assert_eq!((named(text, "Udp:", "RcvbufErrors"), named(text, "Udp:", "Nothing")), (7, 0));
+    }
+
+    #[test]
+    fn a_thread_that_works_is_the_busiest() {
+        let me = [ProcessId::current().unwrap()];
+        let before = Times::of(&me);
+        let worker = std::thread::Builder::new().name("busy-one".to_owned());
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = std::sync::Arc::clone(&stop);
+        let worker = worker
+            .spawn(move || {
+                while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let (used_s, _) = before.busiest_until(&Times::of(&me)).unwrap();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        worker.join().unwrap();
+        assert!(used_s > 0.02, "{used_s}");
+    }
+}

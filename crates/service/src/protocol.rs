@@ -1,0 +1,195 @@
+//! [`Protocol`]: how requests of each protocol are written and their answers are read. Pure: no socket, no clock.
+
+mod datagram;
+mod dns;
+mod http;
+mod memcached;
+mod redis;
+
+use netcliff_core::Choice;
+
+pub use datagram::Match;
+pub(crate) use datagram::request as datagram_request;
+pub(crate) use dns::question as dns_question;
+pub(crate) use http::request as http_request;
+pub(crate) use memcached::command as memcached_command;
+pub(crate) use redis::command as redis_command;
+
+/// What requests travel by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// Connections.
+    Tcp,
+}
+
+impl Choice for Transport {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] =
+        &[(Self::Udp, "udp", "Datagrams"), (Self::Tcp, "tcp", "Connections")];
+}
+
+/// A protocol that requests and answers are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// DNS (RFC 1035), over TCP with a length in front (RFC 7766).
+    Dns,
+    /// HTTP/1.1 (RFC 9112).
+    Http,
+    /// memcached's text protocol, over UDP with its frame header.
+    Memcached,
+    /// RESP, the protocol of redis.
+    Redis,
+    /// Datagrams of the user's own.
+    Datagram(Option<Match>),
+}
+
+/// A request, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Where its number goes: offset and length in bytes. `None` if the protocol has none.
+    pub number: Option<(usize, usize)>,
+    /// What an answer to it looks like, where that depends on the request.
+    pub expects: Expects,
+}
+
+/// The kind of answer that a request has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expects {
+    /// The protocol's usual one.
+    Usual,
+    /// HTTP: a head without a body (HEAD).
+    NoBody,
+    /// memcached: values up to `END`.
+    Values,
+    /// memcached: one line.
+    Line,
+}
+
+/// What bytes of a stream hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parsed {
+    /// Not yet a whole answer.
+    More,
+    /// A whole answer in the first `used` bytes.
+    Answer(Answer),
+    /// No answer of this protocol: why, in words.
+    Broken(&'static str),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Bytes it takes.
+    pub used: usize,
+    /// The number of the request it belongs to. `None`: requests of a connection are answered in their order.
+    pub number: Option<u64>,
+    /// False: the service reports an error, or the answer has another form.
+    pub right: bool,
+    /// True: the service closes the connection after it.
+    pub closes: bool,
+}
+
+impl Answer {
+    fn of(used: usize, right: bool) -> Self {
+        Self { used, number: None, right, closes: false }
+    }
+}
+
+impl Protocol {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Http => "http",
+            Self::Memcached => "memcached",
+            Self::Redis => "redis",
+            Self::Datagram(_) => "udp",
+        }
+    }
+
+    /// The port it is used on. `None` if it has none.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::Dns => Some(53),
+            Self::Http => Some(80),
+            Self::Memcached => Some(11211),
+            Self::Redis => Some(6379),
+            Self::Datagram(_) => None,
+        }
+    }
+
+    /// What it travels by unless the user says otherwise.
+    pub fn transport(self) -> Transport {
+        match self {
+            Self::Dns | Self::Datagram(_) => Transport::Udp,
+            Self::Http | Self::Memcached | Self::Redis => Transport::Tcp,
+        }
+    }
+
+    /// True if it can travel by `transport`.
+    pub fn travels_by(self, transport: Transport) -> bool {
+        match self {
+            Self::Dns | Self::Memcached => true,
+            Self::Http | Self::Redis => transport == Transport::Tcp,
+            Self::Datagram(_) => transport == Transport::Udp,
+        }
+    }
+
+    /// True if a datagram's answer carries the number of its request, so that many may be under way on one port.
+    pub fn numbers_datagrams(self) -> bool {
+        !matches!(self, Self::Datagram(None) | Self::Http | Self::Redis)
+    }
+
+    /// Reads what has come of a stream in answer to `request`.
+    pub fn of_stream(self, request: &Message, bytes: &[u8]) -> Parsed {
+        match self {
+            Self::Dns => dns::of_stream(bytes),
+            Self::Http => http::of_stream(request.expects == Expects::NoBody, bytes),
+            Self::Memcached => memcached::of_stream(request.expects, bytes),
+            Self::Redis => redis::of_stream(bytes),
+            Self::Datagram(_) => Parsed::Broken("datagrams have no stream"),
+        }
+    }
+
+    /// Reads a datagram. `None`: it is not of this protocol, or a part that is not the last.
+    pub fn of_datagram(self, bytes: &[u8]) -> Option<Answer> {
+        match self {
+            Self::Dns => dns::of_datagram(bytes),
+            Self::Memcached => memcached::of_datagram(bytes),
+            Self::Datagram(by) => datagram::of_datagram(by, bytes),
+            Self::Http | Self::Redis => None,
+        }
+    }
+}
+
+/// Writes the last bytes of a request's number, the highest first.
+pub fn write_number(bytes: &mut [u8], (offset, length): (usize, usize), number: u64) {
+    let all = number.to_be_bytes();
+    bytes[offset..offset + length].copy_from_slice(&all[all.len() - length..]);
+}
+
+/// What is left of a number in `length` bytes.
+pub fn number_in(number: u64, length: usize) -> u64 {
+    if length >= 8 { number } else { number & ((1 << (8 * length)) - 1) }
+}
+
+fn read_number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_read_as_it_was_written() {
+        let mut bytes = [0xff; 6];
+        write_number(&mut bytes, (1, 2), 0x0001_2345);
+        assert_eq!(bytes, [0xff, 0x23, 0x45, 0xff, 0xff, 0xff]);
+        assert_eq!(read_number(&bytes[1..3]), number_in(0x0001_2345, 2));
+        assert_eq!(number_in(u64::MAX, 8), u64::MAX);
+    }
+}

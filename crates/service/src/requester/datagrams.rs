@@ -1,0 +1,149 @@
+//! Datagrams with numbers: any number under way on a port, sent and received in batches.
+
+use std::os::fd::OwnedFd;
+
+use netcliff_packets::clock;
+
+use super::net::{BATCH, Batch, Poll, dropped, open, tokens};
+use super::{Load, Report, Requester, RequesterError, Trial};
+use crate::protocol::{Transport, number_in, write_number};
+
+/// Slots of a port at least and at most: with 2 bytes for its number, a request has the number of the one 65536 before.
+const SLOTS: (usize, usize) = (1 << 6, 1 << 16);
+/// The trial begins so long after its sockets are there (ns).
+const DELAY_NS: u64 = 2_000_000;
+
+/// Requests that one port sends before it is the next one's turn: answers to them come close together, and are received at once.
+const TURN: u64 = 32;
+
+/// A request under way; `due_ns` is 0 in a free slot.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    number: u64,
+    due_ns: u64,
+}
+
+/// A source port.
+struct Port {
+    fd: OwnedFd,
+    slots: Vec<Slot>,
+    next: u64,
+}
+
+/// Makes a trial.
+pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, RequesterError> {
+    let failed = |what: &'static str| RequesterError::system(what);
+    let mut poll = Poll::new().map_err(failed("make an epoll descriptor"))?;
+    let under_way = load.rate_rps * requester.timeout_ns as f64 * 1e-9 / f64::from(requester.connections);
+    let slots = ((2.0 * under_way) as usize).next_power_of_two().clamp(SLOTS.0, SLOTS.1);
+    let mut ports = Vec::new();
+    for place in 0..requester.connections as usize {
+        let fd = open(requester.to, Transport::Udp).map_err(failed("open a socket to the service"))?;
+        poll.add_readable(&fd, place).map_err(failed("watch a socket"))?;
+        ports.push(Port { fd, slots: vec![Slot::default(); slots], next: 0 });
+    }
+    let mut trial = Trial::new(requester, load, DELAY_NS)?;
+    let mut engine =
+        Engine { ports, turn: 0, until: TURN, under_way: 0, out: Batch::new(), back: Batch::new(), due: Vec::new() };
+    let mut ready = Vec::new();
+    loop {
+        let now_ns = clock::monotonic_ns();
+        if trial.is_over(now_ns, engine.under_way > 0) {
+            break;
+        }
+        let sent = engine.send(&mut trial, now_ns);
+        tokens(&mut poll, &mut ready);
+        ready.iter().for_each(|(place, _)| engine.receive(&mut trial, *place));
+        if sent || !ready.is_empty() {
+            trial.worked(now_ns);
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+    trial.report.missed = engine.ports.iter().map(|port| dropped(&port.fd)).sum();
+    trial.report.opened = engine.ports.len() as u64;
+    Ok(trial.end())
+}
+
+struct Engine {
+    ports: Vec<Port>,
+    turn: usize,
+    /// The number at which the next port's turn comes.
+    until: u64,
+    /// Requests of the window that were sent and not answered.
+    under_way: u64,
+    out: Batch,
+    back: Batch,
+    /// Requests of the batch: when due, and the message.
+    due: Vec<(u64, usize)>,
+}
+
+impl Engine {
+    /// Sends what is due by the next port; true if there was something.
+    fn send(&mut self, trial: &mut Trial<'_>, now_ns: u64) -> bool {
+        // What a full socket left over goes first.
+        while self.due.len() < BATCH {
+            let Some(request) = trial.take(now_ns) else { break };
+            self.due.push(request);
+        }
+        if self.due.is_empty() {
+            return false;
+        }
+        let workload = &trial.requester.workload;
+        if self.ports[self.turn].next >= self.until {
+            self.turn = (self.turn + 1) % self.ports.len();
+            self.until = self.ports[self.turn].next + TURN;
+        }
+        let port = &mut self.ports[self.turn];
+        self.out.clear();
+        let first = port.next;
+        for (due_ns, message) in &self.due {
+            let message = &workload.messages[*message];
+            let bytes = self.out.add(&message.bytes);
+            let place = message.number.unwrap_or((0, 0));
+            write_number(bytes, place, port.next);
+            let mask = port.slots.len() as u64 - 1;
+            // A number shorter than a slot's is all the answer brings back.
+            let short = number_in(port.next, place.1);
+            let slot = &mut port.slots[(short & mask) as usize];
+            *slot = Slot { number: short, due_ns: *due_ns };
+            port.next += 1;
+        }
+        debug_assert!(!self.out.is_empty() && (self.out.is_full() || self.due.len() < BATCH));
+        let sent = match self.out.send(&port.fd) {
+            Ok(sent) => sent,
+            Err(error) => {
+                // A connected socket reports here that an earlier datagram was refused (ICMP): nothing was sent now.
+                trial.failed(|| format!("a request: {error}"));
+                0
+            }
+        };
+        port.next = first + sent as u64;
+        self.under_way += self.due.iter().take(sent).filter(|(due_ns, _)| trial.window.holds(*due_ns)).count() as u64;
+        self.due.drain(..sent);
+        true
+    }
+
+    fn receive(&mut self, trial: &mut Trial<'_>, place: usize) {
+        let port = &mut self.ports[place];
+        let got = self.back.receive(&port.fd);
+        let now_ns = clock::monotonic_ns();
+        if let Err(error) = got {
+            return trial.failed(|| format!("an answer: {error}"));
+        }
+        let (protocol, mask) = (trial.requester.workload.protocol, port.slots.len() as u64 - 1);
+        for bytes in self.back.datagrams() {
+            let Some((answer, number)) = protocol.of_datagram(bytes).and_then(|answer| Some((answer, answer.number?)))
+            else {
+                continue;
+            };
+            let slot = &mut port.slots[(number & mask) as usize];
+            if slot.due_ns == 0 || slot.number != number {
+                continue;
+            }
+            let due_ns = std::mem::take(&mut slot.due_ns);
+            self.under_way -= u64::from(trial.window.holds(due_ns)).min(self.under_way);
+            trial.answered(due_ns, now_ns, answer.right);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Sockets of the requester, and batches of datagrams (sendmmsg(2), recvmmsg(2)).
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+};
+
+use crate::protocol::Transport;
+
+/// Buffers of the requester's own sockets (bytes): it must not be the one that drops.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Datagrams a call.
+pub(super) const BATCH: usize = 64;
+/// Longest datagram (bytes).
+const DATAGRAM: usize = 1 << 16;
+
+/// A connection that does not block; of a stream, opened in the background.
+pub(super) fn open(to: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let kind = if transport == Transport::Udp { SockType::Datagram } else { SockType::Stream };
+    let fd = socket(family, kind, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
+    match transport {
+        Transport::Udp => {
+            // Beyond the system's limit with the right to it, else up to it.
+            if setsockopt(&fd, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
+                setsockopt(&fd, sockopt::RcvBuf, &BUFFER_BYTES)?;
+            }
+            if setsockopt(&fd, sockopt::SndBufForce, &BUFFER_BYTES).is_err() {
+                setsockopt(&fd, sockopt::SndBuf, &BUFFER_BYTES)?;
+            }
+        }
+        Transport::Tcp => setsockopt(&fd, sockopt::TcpNoDelay, &true)?,
+    }
+    match connect(fd.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(fd),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes the kernel forget a connection at once when it is closed, so that no port waits for a minute (TIME_WAIT).
+pub(super) fn close_at_once(fd: &OwnedFd) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // Best effort: a port that waits is only missed when ports run out, which is reported.
+    let _ = setsockopt(fd, sockopt::Linger, &linger);
+}
+
+/// The error a connection ended with; `None`: it is open.
+pub(super) fn error_of(fd: &OwnedFd) -> Option<io::Error> {
+    match nix::sys::socket::getsockopt(fd, sockopt::SocketError) {
+        Ok(0) => None,
+        Ok(number) => Some(io::Error::from_raw_os_error(number)),
+        Err(error) => Some(error.into()),
+    }
+}
+
+/// Datagrams that the socket's receive buffer had no room for; 0 where the kernel does not say.
+pub(super) fn dropped(fd: &OwnedFd) -> u64 {
+    // include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth of nine figures.
+    const DROPS: usize = 8;
+    let mut figures = [0u32; DROPS + 1];
+    let mut length = size_of_val(&figures) as libc::socklen_t;
+    // SAFETY: the descriptor is open; the buffer and its length live during the call.
+    let got = unsafe {
+        let buffer = figures.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, buffer, &raw mut length)
+    };
+    if got == 0 { u64::from(figures[DROPS]) } else { 0 }
+}
+
+/// Sends what fits now. `Ok(0)` for no room.
+pub(super) fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    match nix::sys::socket::send(fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+        Ok(sent) => Ok(sent),
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Receives what has come. `Ok(None)` for nothing.
+pub(super) fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match nix::sys::socket::recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
+        Ok(got) => Ok(Some(got)),
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Room for a batch of datagrams.
+pub(super) struct Batch {
+    buffers: Vec<Vec<u8>>,
+    lengths: [usize; BATCH],
+    filled: usize,
+}
+
+impl Batch {
+    pub(super) fn new() -> Self {
+        Self { buffers: (0..BATCH).map(|_| vec![0; DATAGRAM]).collect(), lengths: [0; BATCH], filled: 0 }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.filled = 0;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.filled == BATCH
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// Adds a datagram and returns its bytes.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> &mut [u8] {
+        let length = bytes.len().min(DATAGRAM);
+        let buffer = &mut self.buffers[self.filled][..length];
+        buffer.copy_from_slice(&bytes[..length]);
+        self.lengths[self.filled] = length;
+        self.filled += 1;
+        buffer
+    }
+
+    /// What was received, a datagram each.
+    pub(super) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        self.buffers.iter().zip(self.lengths).take(self.filled).map(|(buffer, length)| &buffer[..length])
+    }
+
+    /// Sends the datagrams; returns how many left.
+    pub(super) fn send(&mut self, fd: &OwnedFd) -> io::Result<usize> {
+        let lengths = self.lengths;
+        let (mut vectors, mut headers) = self.headers(|place| lengths[place]);
+        point(&mut vectors, &mut headers);
+        let (count, flags) = (self.filled as u32, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        // SAFETY: each of the `count` headers points to one vector, and that to a buffer of its length; all live during the call.
+        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, flags) };
+        if sent >= 0 { Ok(sent as usize) } else { nothing_or_error() }
+    }
+
+    /// Receives up to [`BATCH`] datagrams in place of what was there; returns how many.
+    pub(super) fn receive(&mut self, fd: &OwnedFd) -> io::Result<usize> {
+        self.filled = BATCH;
+        let (mut vectors, mut headers) = self.headers(|_| DATAGRAM);
+        point(&mut vectors, &mut headers);
+        self.filled = 0;
+        let none = std::ptr::null_mut();
+        // SAFETY: as in `send`; the kernel writes no more into a buffer than its vector says.
+        let got =
+            unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none) };
+        if got < 0 {
+            return nothing_or_error();
+        }
+        self.filled = got as usize;
+        for (length, header) in self.lengths.iter_mut().zip(&headers).take(self.filled) {
+            *length = header.msg_len as usize;
+        }
+        Ok(self.filled)
+    }
+
+    fn headers(&mut self, length: impl Fn(usize) -> usize) -> ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) {
+        let mut place = 0;
+        let vectors = [(); BATCH].map(|()| {
+            let vector = libc::iovec { iov_base: self.buffers[place].as_mut_ptr().cast(), iov_len: length(place) };
+            place += 1;
+            vector
+        });
+        // SAFETY: a header of zeros is one without address, vectors and control data.
+        (vectors, unsafe { std::mem::zeroed() })
+    }
+}
+
+/// Each header gets one vector.
+fn point(vectors: &mut [libc::iovec; BATCH], headers: &mut [libc::mmsghdr; BATCH]) {
+    for (vector, header) in vectors.iter_mut().zip(headers.iter_mut()) {
+        header.msg_hdr.msg_iov = vector;
+        header.msg_hdr.msg_iovlen = 1;
+    }
+}
+
+fn nothing_or_error() -> io::Result<usize> {
+    match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS)) => Ok(0),
+        error => Err(error),
+    }
+}
+
+/// Which of many sockets are ready.
+pub(super) struct Poll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Poll {
+    pub(super) fn new() -> io::Result<Self> {
+        // SAFETY: epoll_create1 takes flags and returns a new descriptor or -1.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; BATCH] })
+    }
+
+    /// Watches a socket; what is ready is reported once, until more comes (edge-triggered).
+    pub(super) fn add(&self, socket: &OwnedFd, token: usize) -> io::Result<()> {
+        let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+        self.control(libc::EPOLL_CTL_ADD, socket, events, token)
+    }
+
+    /// Watches a socket for what comes, as long as something is there (level-triggered).
+    pub(super) fn add_readable(&self, socket: &OwnedFd, token: usize) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, libc::EPOLLIN as u32, token)
+    }
+
+    fn control(&self, what: libc::c_int, socket: &OwnedFd, events: u32, token: usize) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token as u64 };
+        // SAFETY: both descriptors are open and the event lives during the call.
+        let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, socket.as_raw_fd(), &raw mut event) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The tokens and events of sockets that are ready now.
+    pub(super) fn ready(&mut self) -> impl Iterator<Item = (usize, u32)> {
+        // SAFETY: the buffer has room for the number of events given, and lives during the call.
+        let got = unsafe {
+            libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), self.events.len() as libc::c_int, 0)
+        };
+        self.events.iter().take(got.max(0) as usize).map(|event| (event.u64 as usize, event.events))
+    }
+}
+
+/// Tokens of readable sockets, copied out of a poll.
+pub(super) fn tokens(poll: &mut Poll, into: &mut Vec<(usize, u32)>) {
+    into.clear();
+    into.extend(poll.ready());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn batches_come_as_they_left() {
+        let echo = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let fd = open(echo.local_addr().unwrap(), Transport::Udp).unwrap();
+        let mut batch = Batch::new();
+        for n in 0..3u8 {
+            batch.add(&[n; 5]);
+        }
+        assert_eq!(batch.send(&fd).unwrap(), 3);
+        let mut buffer = [0; 16];
+        for _ in 0..3 {
+            let (length, from) = echo.recv_from(&mut buffer).unwrap();
+            echo.send_to(&buffer[..length - 1], from).unwrap();
+        }
+        while batch.receive(&fd).unwrap() == 0 {}
+        let all: Vec<Vec<u8>> = batch.datagrams().map(<[u8]>::to_vec).collect();
+        assert_eq!(all, [vec![0; 4], vec![1; 4], vec![2; 4]]);
+        assert_eq!((batch.receive(&fd).unwrap(), dropped(&fd)), (0, 0));
+    }
+}

@@ -1,0 +1,221 @@
+//! The requester against services of known behaviour, on loopback.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use super::*;
+use crate::request::RequestSpec;
+
+/// What a service of the tests does with its nth request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Does {
+    Answers,
+    /// Answers with an error of the protocol.
+    Errs,
+    Nothing,
+    /// Answers after this time, and is busy with it.
+    Takes(Duration),
+}
+
+/// A UDP service for as long as the test runs: sends each datagram back.
+fn udp(behave: impl Fn(usize) -> Does + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        let mut count = 0;
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            match behave(count) {
+                Does::Nothing => {}
+                Does::Takes(time) => {
+                    std::thread::sleep(time);
+                    drop(socket.send_to(&buffer[..length], from));
+                }
+                _ => drop(socket.send_to(&buffer[..length], from)),
+            }
+            count += 1;
+        }
+    });
+    address
+}
+
+/// An HTTP service: a thread a connection, which it closes after `most` answers.
+fn http(most: usize, behave: impl Fn(usize) -> Does + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (behave, count, accepted) = (Arc::new(behave), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&accepted);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let (behave, count) = (Arc::clone(&behave), Arc::clone(&count));
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let mut buffer = [0; 4096];
+                for answer in 1..=most {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        match stream.read(&mut buffer[..1]) {
+                            Ok(1) => head.push(buffer[0]),
+                            _ => return,
+                        }
+                    }
+                    let what = behave(count.fetch_add(1, Ordering::Relaxed));
+                    if let Does::Takes(time) = what {
+                        std::thread::sleep(time);
+                    }
+                    let code = if what == Does::Errs { "500 Oh" } else { "200 OK" };
+                    let closes = if answer == most { "Connection: close\r\n" } else { "" };
+                    if what != Does::Nothing {
+                        let text = format!("HTTP/1.1 {code}\r\nContent-Length: 2\r\n{closes}\r\nhi");
+                        drop(stream.write_all(text.as_bytes()));
+                    }
+                }
+            });
+        }
+    });
+    (address, accepted)
+}
+
+fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
+    let spec: RequestSpec = spec.parse().unwrap();
+    let workload = Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), to).unwrap();
+    Requester {
+        to,
+        workload: Arc::new(workload),
+        connections: 4,
+        depth: 1,
+        new_connections: false,
+        timeout_ns: 100_000_000,
+        netns: None,
+        cpu: netcliff_packets::thread::allowed_cpus()[0],
+        stop: Arc::default(),
+    }
+}
+
+/// The counts without the histograms.
+fn shown(report: &Report) -> String {
+    let (wrong, late, failure) = (report.wrong_answers, report.late_answers, &report.failure);
+    format!("requests {} answers {} wrong {wrong} late {late} {failure:?}", report.requests, report.answers)
+}
+
+fn load(rate_rps: f64) -> Load {
+    Load { rate_rps, arrivals: Arrivals::Constant, warm_up_s: 0.05, window_s: 0.4, seed: 1 }
+}
+
+#[test]
+fn answers_of_many_under_way_find_their_requests() {
+    let requester = requester(udp(|_| Does::Answers), "udp:00000000aabb", Some("0:4"));
+    requester.ask_once(false).unwrap();
+    let report = requester.trial(&load(2000.0)).unwrap();
+    assert_eq!((report.requests, report.answers, report.unanswered()), (800, 800, 0));
+    assert!(
+        report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0,
+        "{}",
+        shown(&report)
+    );
+    assert!(report.times.quantile_s(0.5).unwrap() < 0.05);
+}
+
+#[test]
+fn what_is_not_answered_is_lost() {
+    let every_fifth = |n: usize| if n.is_multiple_of(5) { Does::Nothing } else { Does::Answers };
+    let requester = requester(udp(every_fifth), "udp:00000000", Some("0:4"));
+    let report = requester.trial(&load(1000.0)).unwrap();
+    assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (400, 80, 0));
+    // Datagrams without a number: a port whose answer is missing gets another.
+    let without = Requester {
+        connections: 40,
+        workload: super::tests::requester(requester.to, "udp:00", None).workload,
+        ..requester
+    };
+    let report = without.trial(&load(1000.0)).unwrap();
+    assert_eq!(report.unanswered(), 80, "{}", shown(&report));
+    assert!(report.opened >= 120, "{}", report.opened);
+}
+
+/// A service that stands still for 100 ms every half second: with times from when requests were due, the requests of that
+/// time are slow, though only one of them is under way on each connection.
+#[test]
+fn requests_that_wait_for_a_slow_one_count_as_slow() {
+    let stands = Arc::new(std::sync::Mutex::new(()));
+    let first = AtomicUsize::new(0);
+    let (to, _) = http(usize::MAX, move |_| {
+        let _held = stands.lock().unwrap();
+        if first.fetch_add(1, Ordering::Relaxed) == 100 {
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        Does::Answers
+    });
+    let requester = Requester { timeout_ns: 2_000_000_000, ..requester(to, "http:/", None) };
+    let report = requester.trial(&load(1000.0)).unwrap();
+    // Of 400 requests those of 60 ms waited for the lock: 60, from 60 ms down to none.
+    let slow = report.slower_than(0.02);
+    assert_eq!((report.requests, report.answers), (400, 400));
+    // The least is sure; a machine that is busy adds to it.
+    assert!(slow >= 30, "{slow}");
+}
+
+#[test]
+fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
+    let (to, accepted) = http(10, |n| if n.is_multiple_of(4) { Does::Errs } else { Does::Answers });
+    let requester = requester(to, "http:/", None);
+    let report = requester.trial(&load(1000.0)).unwrap();
+    assert_eq!((report.wrong_answers, report.answers), (100, 300), "{}", shown(&report));
+    assert!(accepted.load(Ordering::Relaxed) >= 40 && report.failure.is_none(), "{}", shown(&report));
+}
+
+#[test]
+fn a_connection_for_each_request() {
+    let (to, accepted) = http(usize::MAX, |_| Does::Answers);
+    let requester = Requester { new_connections: true, connections: 16, ..requester(to, "http:/", None) };
+    let report = requester.trial(&load(500.0)).unwrap();
+    assert_eq!((report.requests, report.answers), (200, 200), "{}", shown(&report));
+    assert!(accepted.load(Ordering::Relaxed) >= 200);
+}
+
+/// Twice what the service can do: requests wait at the requester, and are given up after the timeout.
+#[test]
+fn overload_is_seen_by_connections_too() {
+    let busy = std::sync::Mutex::new(());
+    let (to, _) = http(usize::MAX, move |_| {
+        let _held = busy.lock().unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        Does::Answers
+    });
+    let report = requester(to, "http:/", None).trial(&load(1000.0)).unwrap();
+    assert!(report.requests == 400 && report.answers < 330, "{}", shown(&report));
+    assert!(report.late_answers + report.unanswered() > 70, "{}", shown(&report));
+    assert!(report.void(report.unanswered(), false).is_none() || report.late > 0);
+}
+
+#[test]
+fn a_requester_that_falls_behind_makes_a_trial_void() {
+    let requester = requester(udp(|_| Does::Answers), "udp:00000000", Some("0:4"));
+    let report = requester.trial(&Load { window_s: 0.2, ..load(2e7) }).unwrap();
+    assert!(matches!(report.void(report.unanswered(), false), Some(Void::SenderTooSlow { .. })), "{}", report.in_time);
+}
+
+#[test]
+fn nobody_there_is_an_error_with_the_address() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let http = requester(free, "http:/", None);
+    let once = http.ask_once(false).unwrap_err().to_string();
+    assert!(once.contains(&free.to_string()) && once.contains("refused"), "{once}");
+    let error = http.trial(&load(100.0)).unwrap_err().to_string();
+    assert!(error.contains(&free.to_string()) && error.contains("refused"), "{error}");
+    let (wrong, _) = self::http(usize::MAX, |_| Does::Errs);
+    let error = requester(wrong, "http:/", None).ask_once(false).unwrap_err().to_string();
+    assert!(error.contains("not as http does") && error.contains("500"), "{error}");
+}
+
+/// The nth request takes its time: the answers of the others do not.
+#[test]
+fn late_answers_are_told_from_missing_ones() {
+    let slow = |n: usize| if n == 50 { Does::Takes(Duration::from_millis(250)) } else { Does::Answers };
+    let requester = requester(udp(slow), "udp:00000000", Some("0:4"));
+    let report = requester.trial(&load(500.0)).unwrap();
+    assert!(report.late_answers > 50 && report.unanswered() < 5, "{}", shown(&report));
+}

@@ -1,0 +1,259 @@
+//! The search for the highest load that keeps the promise: its order of magnitude first, then MLRsearch (RFC 9971).
+
+use netcliff_core::Figure;
+use netcliff_core::service::{ServiceSearch, TrialPurpose};
+use netcliff_mlrsearch::mlr::{self, Mlr};
+use netcliff_mlrsearch::trial::{Answer, Range, Trial};
+use netcliff_mlrsearch::{Goal, Searched};
+use netcliff_stats as stats;
+
+use crate::bench::{Conductor, Did};
+use crate::error::FindError;
+use crate::promise::smallest_share;
+
+/// The first load tried, and the lowest and highest (requests/s).
+const FIRST_RPS: f64 = 500.0;
+const LOWEST_RPS: f64 = 1.0;
+const HIGHEST_RPS: f64 = 2e7;
+/// The order of magnitude is known once the bounds are this near.
+const NEAR: f64 = 1.3;
+/// A trial has at least this many requests, as far as the longest window allows.
+const LEAST_REQUESTS: f64 = 40.0;
+/// The windows of the first trials (s).
+const WINDOW_S: (f64, f64) = (0.2, 4.0);
+/// Fractional part of the golden ratio: searches begin at loads that are spread evenly, so that they share no grid.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+/// How far from the rough cliff searches begin at most, as a factor.
+const DITHER: f64 = 1.15;
+/// Trials after which a search ends with the bounds it has, as multiples of those that judge one load.
+const MOST_LOADS: f64 = 14.0;
+
+/// The order of magnitude.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// Highest load that kept the promise (requests/s).
+    pub kept_rps: f64,
+    /// Lowest load that did not; `None`: the requester could not offer more.
+    pub failed_rps: Option<f64>,
+}
+
+impl Scale {
+    /// Between the two.
+    pub fn middle_rps(&self) -> f64 {
+        self.failed_rps.map_or(self.kept_rps, |failed| (failed * self.kept_rps).sqrt())
+    }
+}
+
+/// How a search judges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judging {
+    /// Length of a trial (s).
+    pub trial_s: f64,
+    /// Length of the trials that judge a load (s).
+    pub duration_sum_s: f64,
+    /// Share of these that may break the promise.
+    pub exceed: f64,
+    /// Relative distance of the bounds at which a search ends.
+    pub width: f64,
+    /// Number of searches.
+    pub searches: u32,
+}
+
+/// The measured cliff.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cliff {
+    /// Its value (requests/s); `None`: no load kept the promise.
+    pub figure: Option<Figure>,
+    /// True: nothing higher was judged.
+    pub lower_limit: bool,
+    /// The searches.
+    pub searches: Vec<ServiceSearch>,
+}
+
+/// Finds the order of magnitude: doubles the load until it fails, then halves the interval. `None`: even the lowest load failed.
+///
+/// # Errors
+/// As [`Conductor::one`].
+pub fn scale(conductor: &mut Conductor<'_>) -> Result<Option<Scale>, FindError> {
+    let mut at = |rate_rps: f64| {
+        let window_s = (LEAST_REQUESTS / rate_rps).clamp(WINDOW_S.0, WINDOW_S.1);
+        conductor.did(TrialPurpose::Scale, rate_rps, window_s)
+    };
+    let (mut kept, mut failed) = (None, None);
+    let mut rate_rps = FIRST_RPS;
+    while kept.is_none() || failed.is_none() {
+        match at(rate_rps)? {
+            Did::Kept => {
+                kept = Some(rate_rps);
+                rate_rps *= 2.0;
+            }
+            Did::Failed => {
+                failed = Some(rate_rps);
+                rate_rps /= 4.0;
+            }
+            Did::Void if kept.is_none() => rate_rps /= 4.0,
+            Did::Void => return Ok(kept.map(|kept_rps| Scale { kept_rps, failed_rps: None })),
+        }
+        if rate_rps < LOWEST_RPS {
+            return Ok(None);
+        }
+        if rate_rps > HIGHEST_RPS {
+            return Ok(kept.map(|kept_rps| Scale { kept_rps, failed_rps: None }));
+        }
+    }
+    let (Some(mut kept_rps), Some(mut failed_rps)) = (kept, failed) else { return Ok(None) };
+    while failed_rps > NEAR * kept_rps {
+        let middle_rps = (failed_rps * kept_rps).sqrt();
+        match at(middle_rps)? {
+            Did::Kept => kept_rps = middle_rps,
+            Did::Failed | Did::Void => failed_rps = middle_rps,
+        }
+    }
+    Ok(Some(Scale { kept_rps, failed_rps: Some(failed_rps) }))
+}
+
+/// Searches for the cliff around its order of magnitude.
+///
+/// # Errors
+/// As [`Conductor::one`].
+pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) -> Result<Cliff, FindError> {
+    let goal = Goal {
+        final_trial_s: judging.trial_s,
+        initial_trial_s: judging.trial_s,
+        duration_sum_s: judging.duration_sum_s,
+        loss_ratio: smallest_share(conductor.promise()),
+        exceed_ratio: judging.exceed,
+        width: judging.width,
+    };
+    goal.check().map_err(FindError::Invalid)?;
+    let middle_rps = scale.middle_rps();
+    // Beyond the requester there is nothing to find.
+    let highest = if scale.failed_rps.is_some() { 3.0 } else { 1.5 };
+    let range = Range { min_pps: scale.kept_rps / 8.0, max_pps: highest * middle_rps };
+    let mut searched: Vec<Searched> = Vec::new();
+    for number in 0..judging.searches {
+        let dither = DITHER.powf(2.0 * (f64::from(number) * GOLDEN).fract() - 1.0);
+        let mlr = Mlr {
+            goals: vec![goal],
+            range,
+            start_pps: Some(middle_rps * dither),
+            at_most_s: Some(MOST_LOADS * judging.duration_sum_s),
+        };
+        let mut ask = |duration_s: f64, load_pps: f64| {
+            let seen = conductor.one(TrialPurpose::Search, load_pps, duration_s)?;
+            let (sent, lost) = (seen.report.requests, seen.judged.lost);
+            Ok::<_, FindError>(Answer::of(Trial { load_pps, duration_s, sent, lost }, seen.void.as_ref()))
+        };
+        searched.push(mlr::search(&mlr, &mut ask)?);
+    }
+    Ok(summary(&searched))
+}
+
+fn summary(searched: &[Searched]) -> Cliff {
+    let found: Vec<_> = searched.iter().filter_map(|one| Some((one, one.found.first()?))).collect();
+    let searches = found
+        .iter()
+        .map(|(one, found)| ServiceSearch {
+            lower_rps: found.lower_pps,
+            upper_rps: found.upper_pps,
+            end: found.end.to_string(),
+            trials: one.trials.len() as u32,
+            void_trials: one.void_trials,
+        })
+        .collect();
+    let brackets: Vec<_> = found
+        .iter()
+        .filter(|(_, found)| found.lower_pps.is_some() || found.upper_pps.is_some())
+        .map(|(_, found)| (found.lower_pps, found.upper_pps))
+        .collect();
+    let lowest = brackets.iter().filter_map(|(lower, _)| *lower).reduce(f64::min);
+    let (figure, lower_limit) = match stats::bracketed(&brackets) {
+        Some(stats::Bracketed { value: Some(value), low, high, confidence }) => (
+            Some(Figure::between(value, low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY), confidence)),
+            high.is_none(),
+        ),
+        // Half of the searches or more saw no load fail.
+        _ => (lowest.map(Figure::exact), true),
+    };
+    Cliff { figure, lower_limit: lower_limit && figure.is_some(), searches }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Bench, Metered, Observer, Spec};
+    use crate::requester::Report;
+    use netcliff_core::service::{Promise, QuantileLimit, ServiceTrial};
+
+    /// A service of known capacity: beyond it requests are lost, or answered late.
+    struct Fake {
+        capacity_rps: f64,
+        late: bool,
+        requester_rps: f64,
+    }
+
+    impl Bench for Fake {
+        fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
+            let requests = (spec.rate_rps * spec.window_s) as u64;
+            let good = ((self.capacity_rps * spec.window_s) as u64).min(requests);
+            let mut report = Report { requests, window_s: spec.window_s, ..Report::default() };
+            report.times.record_n_ns(1_000_000, good);
+            report.answers = good;
+            if self.late {
+                report.times.record_n_ns(50_000_000, requests - good);
+                report.answers = requests;
+            }
+            report.in_time = ((self.requester_rps * spec.window_s) as u64).min(requests);
+            Ok((report, None))
+        }
+    }
+
+    struct Quiet;
+    impl Observer for Quiet {
+        fn stage(&mut self, _: &str) {}
+        fn trial(&mut self, _: &ServiceTrial) {}
+    }
+
+    fn found(mut fake: Fake, quantiles: Vec<QuantileLimit>) -> Option<(Scale, Cliff)> {
+        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles };
+        let mut observer = Quiet;
+        let mut conductor = Conductor::new(&mut fake, &promise, &mut observer, 1);
+        let scale = scale(&mut conductor).unwrap()?;
+        let judging = Judging { trial_s: 1.0, duration_sum_s: 3.0, exceed: 0.5, width: 0.02, searches: 3 };
+        let cliff = cliff(&mut conductor, &scale, &judging).unwrap();
+        Some((scale, cliff))
+    }
+
+    #[test]
+    fn a_known_capacity_is_found_from_tens_to_millions() {
+        for capacity_rps in [40.0, 730.0, 51_300.0, 3.3e6] {
+            let (_, cliff) = found(Fake { capacity_rps, late: false, requester_rps: 1e9 }, Vec::new()).unwrap();
+            let figure = cliff.figure.unwrap();
+            assert!((figure.value / capacity_rps - 1.0).abs() < 0.03, "{capacity_rps}: {figure:?}");
+            assert!(!cliff.lower_limit && cliff.searches.iter().all(|search| search.end == "regular"), "{cliff:?}");
+        }
+    }
+
+    #[test]
+    fn late_answers_are_a_cliff_where_a_quantile_is_promised() {
+        let late = || Fake { capacity_rps: 20e3, late: true, requester_rps: 1e9 };
+        let limit = QuantileLimit { quantile: 0.99, within_s: 5e-3 };
+        let (_, cliff) = found(late(), vec![limit]).unwrap();
+        let value = cliff.figure.unwrap().value;
+        // One request in a hundred may be late.
+        assert!((value / 20e3 - 1.01).abs() < 0.03, "{value}");
+    }
+
+    #[test]
+    fn beyond_the_requester_is_a_lower_limit() {
+        let (scale, cliff) = found(Fake { capacity_rps: 1e9, late: false, requester_rps: 90e3 }, Vec::new()).unwrap();
+        assert_eq!(scale.failed_rps, None);
+        let value = cliff.figure.unwrap().value;
+        assert!(cliff.lower_limit && (64e3..91e3).contains(&value), "{cliff:?}");
+    }
+
+    #[test]
+    fn a_service_that_never_answers_has_no_cliff() {
+        assert!(found(Fake { capacity_rps: 0.0, late: false, requester_rps: 1e9 }, Vec::new()).is_none());
+    }
+}
