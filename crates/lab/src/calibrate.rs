@@ -36,7 +36,7 @@ use crate::bench::{Bench, Counts, Observation};
 use crate::stats;
 use crate::trial::{TrialError, TrialSpec};
 use fit::Fits;
-pub(crate) use fit::poll_line;
+pub use fit::poll_line;
 pub(crate) use present::FEWEST;
 pub use present::{Resampled, Trials};
 

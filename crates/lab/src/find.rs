@@ -332,7 +332,7 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
 }
 
 /// A host's CPUs, as its findings name them: `2 x AMD EPYC`.
-pub(crate) fn cpu_name(inventory: &Inventory) -> String {
+pub fn cpu_name(inventory: &Inventory) -> String {
     format!("{} x {}", inventory.cpu.online.len(), inventory.cpu.model.as_deref().unwrap_or("unknown CPU"))
 }
 

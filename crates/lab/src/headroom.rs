@@ -192,7 +192,7 @@ fn cautions(found: &Found, engine: EngineKind, now_unix_s: f64, kernel: &str) ->
         said.push(format!("The cliff was measured {:.0} days ago: repeat `netcliff find`.", age_s / 86_400.0));
     }
     if found.finding.partial {
-        said.push("That `find` was cut short.".to_owned());
+        said.push(format!("{} was cut short.", found.name));
     }
     said
 }

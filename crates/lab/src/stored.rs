@@ -1,7 +1,7 @@
 //! [`Stored`]: what a run keeps, whatever its kind, and the JSON in which it travels from store to store.
 
 use netcliff_core::stream::StreamReport;
-use netcliff_core::{Finding, Provenance, Record};
+use netcliff_core::{Finding, Learned, Provenance, Record};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +29,8 @@ pub enum Stored {
     Stream(Box<StreamReport>),
     /// Of `rr`.
     Rr(RrRun),
+    /// Of `learn`.
+    Learned(Box<Learned>),
 }
 
 /// What the store knows of a run beside its result, and an exported file keeps.
@@ -178,6 +180,7 @@ impl Stored {
             Self::Forwarding(report) => vec![serde_json::to_string(report)?],
             Self::Transfers(report) => vec![serde_json::to_string(report)?],
             Self::Stream(report) => vec![serde_json::to_string(report)?],
+            Self::Learned(learned) => vec![serde_json::to_string(learned)?],
             Self::Rr(run) => run.rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?,
         };
         Ok(lines.into_iter().map(|line| line + "\n").collect())
@@ -193,6 +196,7 @@ impl Stored {
             Self::Transfers(_) => "transfer",
             Self::Stream(_) => "stream",
             Self::Rr(_) => "rr",
+            Self::Learned(_) => "learn",
         }
     }
 
@@ -205,6 +209,7 @@ impl Stored {
             Self::Forwarding(report) => &report.provenance,
             Self::Transfers(report) => &report.provenance,
             Self::Stream(report) => &report.provenance,
+            Self::Learned(learned) => &learned.provenance,
             Self::Rr(run) => &run.rows.first()?.provenance,
         })
     }
@@ -218,6 +223,7 @@ impl Stored {
             Self::Transfers(report) => report.partial,
             Self::Stream(report) => report.partial,
             Self::Rr(run) => run.partial,
+            Self::Learned(learned) => learned.partial,
         }
     }
 
@@ -243,6 +249,7 @@ impl Stored {
             Self::Transfers(report) => store.finish_document(run, partial, report)?,
             Self::Stream(report) => store.finish_document(run, partial, report)?,
             Self::Rr(rr) => store.finish_document(run, partial, rr)?,
+            Self::Learned(learned) => store.finish_document(run, partial, learned)?,
         }
         Ok(run)
     }
@@ -259,6 +266,7 @@ enum Kind {
     Transfers,
     Stream,
     Finding,
+    Learned,
 }
 
 impl Kind {
@@ -274,6 +282,7 @@ impl Kind {
             Some("rfc2544") => Some(Self::Rfc2544),
             Some("forwarding") => Some(Self::Forwarding),
             Some("transfer") => Some(Self::Transfers),
+            Some("learn") => Some(Self::Learned),
             _ if has(&["clock", "rows", "asked"]) => Some(Self::Stream),
             _ if has(&["cliff_pps", "sweep"]) => Some(Self::Finding),
             _ => None,
@@ -301,6 +310,7 @@ fn read(values: Vec<Value>) -> Result<Stored, Unfit> {
         Kind::Transfers => Stored::Transfers(single(values)?),
         Kind::Stream => Stored::Stream(single(values)?),
         Kind::Finding => Stored::Finding(single(values)?),
+        Kind::Learned => Stored::Learned(single(values)?),
     })
 }
 

@@ -30,7 +30,7 @@ use netcliff_wire::transmit::Method;
 use crate::bench::Outside;
 use crate::rig::{Between, Rig};
 
-pub(crate) use outcome::poll_time;
+pub use outcome::poll_time;
 use watching::{Gate, Metered, Pinned};
 
 /// What to send and how to receive it.

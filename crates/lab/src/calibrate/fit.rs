@@ -269,7 +269,7 @@ fn poll_fit(trial: &Counts) -> Option<[f64; 3]> {
 
 /// [packet, poll, wake-up] (s) from the times of polls, of which there were `polls`, and the time (s) in softirqs behind
 /// their last poll. None where they are too few or too much alike.
-pub(crate) fn poll_line(times: &[crate::bench::PollTime], polls: f64, tail_s: f64) -> Option<[f64; 3]> {
+pub fn poll_line(times: &[crate::bench::PollTime], polls: f64, tail_s: f64) -> Option<[f64; 3]> {
     let cells: Vec<_> =
         times.iter().filter(|cell| cell.polls >= FEWEST_POLLS && cell.packets <= LARGEST_POLL).collect();
     let woken = cells.iter().any(|cell| cell.from_idle) && cells.iter().any(|cell| !cell.from_idle);

@@ -219,7 +219,7 @@ fn begun_from_busy(table: &PollTable) -> f64 {
 }
 
 /// A cell of one size as a regression can use it; None for further polls of a softirq, which are few.
-pub(crate) fn poll_time(cell: &PollCell) -> Option<PollTime> {
+pub fn poll_time(cell: &PollCell) -> Option<PollTime> {
     let single = cell.work_high == Some(cell.work_low) && cell.polls > 0;
     let first = matches!(cell.kind, PollKind::FirstFromIdle | PollKind::FirstFromBusy);
     let polls = cell.polls as f64;

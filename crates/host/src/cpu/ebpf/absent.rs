@@ -17,6 +17,14 @@ impl EbpfMeter {
         Err(MeterError::Unavailable { method: Method::Ebpf, reason: env!("NETCLIFF_NO_BPF_REASON").to_owned() })
     }
 
+    /// As [`EbpfMeter::start`].
+    ///
+    /// # Errors
+    /// Always [`MeterError::Unavailable`].
+    pub fn start_silent(spec: MeterSpec) -> Result<Self, MeterError> {
+        Self::start(spec)
+    }
+
     /// See the build with eBPF.
     ///
     /// # Errors

@@ -1,0 +1,72 @@
+//! `netcliff learn`.
+
+use std::time::Duration;
+
+use super::{Meter, numbers};
+use clap::Args;
+
+/// `netcliff learn`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`--help` has examples and rarer options.",
+    after_long_help = "Examples:
+  netcliff learn --port 53              # where the resolver's cliff is, and how near
+  netcliff learn --if eth0 --for 1h     # over a quiet and a busy hour: narrower intervals
+  netcliff learn --pid 4711 --json | jq '.parts[0].share'
+  netcliff headroom --host last-learn   # against what was learnt
+  netcliff predict --host last-learn --set application=2us --rates 10kpps..500kpps:20
+
+It sends nothing. Time is cut into slices; what a packet costs in softirqs and in the program follows from slices whose
+load differs; the model says at which load each receive CPU, and each thread of the program, gives out if the same
+mix of packets comes faster. The interval covers how far that is from what was seen: watch at a higher load, or
+longer, and it narrows. Costs that the traffic cannot tell apart are named. docs/how-to/learn.md explains the page."
+)]
+pub struct LearnArgs {
+    /// Interface (repeatable) [default: hardware that is up, else every link that is up]
+    #[arg(long = "if", value_name = "NAME")]
+    pub interfaces: Vec<String>,
+    /// The program that has this port open in this network namespace (UDP, or TCP that listens)
+    #[arg(long, value_name = "N", value_parser = port, allow_hyphen_values = true)]
+    pub port: Option<u16>,
+    /// The program, by process [default: that of --port, else the ones with sockets that use most CPU time]
+    #[arg(long, value_name = "P", value_parser = pid, allow_hyphen_values = true)]
+    pub pid: Option<u32>,
+    /// How long to watch, 3s to 7d
+    #[arg(long = "for", default_value = "5m", value_parser = length, value_name = "TIME", allow_hyphen_values = true)]
+    pub length: Duration,
+    /// How CPU time is accounted
+    #[arg(long, default_value = "best", value_name = "METHOD", value_parser = meter)]
+    pub meter: Meter,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Keep nothing in the store
+    #[arg(long)]
+    pub no_save: bool,
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let seconds = numbers::seconds(text)?;
+    let fits = (3.0..=7.0 * 86_400.0).contains(&seconds);
+    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 3s to 7d, such as 5m: a shorter watch has too few slices".into()) }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    let port = text.trim().parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| "expected a port from 1 to 65535, such as 53".into())
+}
+
+fn pid(text: &str) -> Result<u32, String> {
+    let pid = text.trim().parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "expected the number of a process, such as 4711; `pgrep NAME` finds one".into())
+}
+
+/// `best`, `ebpf` or `procfs`; the soaker changes what it measures.
+fn meter(text: &str) -> Result<Meter, String> {
+    match text {
+        "best" => Ok(Meter::Best),
+        "ebpf" => Ok(Meter::Ebpf),
+        "procfs" => Ok(Meter::Procfs),
+        _ => Err("expected best, ebpf or procfs".into()),
+    }
+}
