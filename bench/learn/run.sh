@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh NETCLIFF [WORK_US] [BATCH] [HOLD_MS]: `learn` at 20, 35 and 50 % of a cliff that is measured right before, on a pair of namespaces joined by
-# veth. Sender and server are not netcliff's (burst.c, serve.c). Prints a line for the cliff and one a watch. Needs root, gcc and two CPUs; under 2 minutes.
+# veth. Sender and server are not netcliff's (burst.c, serve.c); both have real-time priority, so that
+# what else runs on the machine disturbs them little. Prints a line for the cliff and one a watch. Needs root, gcc and two CPUs; under 2 minutes.
 set -euo pipefail
 netcliff="$(realpath "$1")"
 work_us="${2:-1.5}" batch="${3:-4}" hold_ms="${4:-0}" for_s="${FOR_S:-20}"
@@ -27,11 +28,11 @@ ip -n "$rcv" link set cv1 up
 ip netns exec "$rcv" sh -c 'echo 2 >/sys/class/net/cv1/queues/rx-0/rps_cpus'
 export XDG_DATA_HOME="$dir" NETCLIFF_STATE_DIR="$dir/state"
 mkdir -m 700 "$dir/state"
-ip netns exec "$rcv" taskset -c 1 "$dir/serve" 5353 "$work_us" "$hold_ms" &
+ip netns exec "$rcv" taskset -c 1 chrt -f 50 "$dir/serve" 5353 "$work_us" "$hold_ms" &
 server=$!
 sleep 0.5
-read_datagrams() { ip netns exec "$rcv" awk '/^Udp:/ { n = $2 } END { print 0 } /^Udp: [0-9]/ { print $2; exit }' /proc/net/snmp; }
-burst() { ip netns exec "$snd" taskset -c 0 "$dir/burst" 10.53.0.2 5353 "$1" "$2" "$batch" "$3" "$4"; }
+read_datagrams() { ip netns exec "$rcv" awk '/^Udp: [0-9]/ { print $2 }' /proc/net/snmp; }
+burst() { ip netns exec "$snd" taskset -c 0 chrt -f 50 "$dir/burst" 10.53.0.2 5353 "$1" "$2" "$batch" "$3" "$4"; }
 ping_once() { ip netns exec "$snd" ping -c1 -W1 10.53.0.2 >/dev/null; }
 ping_once
 # Loss at a load; the sender's own shortfall is in what it prints.
@@ -75,7 +76,7 @@ if figure is None:
     print(f"at {share:.2f}: no cliff: {[one['why'] for one in learned['missing']]}")
 else:
     covered = figure["low"] <= cliff <= figure["high"]
-    costs = " ".join(f"{one['key']}={1e6 * one['figure']['value']:.2f}" for one in first["costs"])
+    costs = " ".join(f"{one['key']}={1e6 * one['figure']['value']:.2f}" for one in first.get("costs", []))
     print(f"at {share:.2f}: predicted/measured {figure['value'] / cliff:.2f} ({figure['low'] / cliff:.2f} to {figure['high'] / cliff:.2f}) "
           f"covered {covered} by {first['name']}; watching {100 * cost:.2f} % of a CPU; metered {watched['metered']}/{watched['slices']} disturbed {watched['disturbed']}; us: {costs} fixed {first['fixed']:.3f}")
 PY

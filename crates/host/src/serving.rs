@@ -88,6 +88,8 @@ pub struct ThreadTime {
     pub cpu: u32,
     /// Since it began (ns), by the scheduler's own clock where the kernel shows it, else by ticks.
     pub ran_ns: u64,
+    /// True: it has a real-time policy, SCHED_FIFO, SCHED_RR or SCHED_DEADLINE, so that other programs give way to it.
+    pub is_realtime: bool,
 }
 
 /// The threads of a process; empty when it has ended.
@@ -104,7 +106,9 @@ fn thread(pid: u32, tid: u32) -> Option<ThreadTime> {
     let by_scheduler = small(&format!("{path}/schedstat"));
     let by_scheduler = by_scheduler.and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
     let ran_ns = by_scheduler.or_else(|| Some((column(14)? + column(15)?) * TICK_NS))?;
-    Some(ThreadTime { tid, cpu: u32::try_from(column(39)?).ok()?, ran_ns })
+    // Source: include/uapi/linux/sched.h.
+    let is_realtime = matches!(column(41), Some(1 | 2 | 6));
+    Some(ThreadTime { tid, cpu: u32::try_from(column(39)?).ok()?, ran_ns, is_realtime })
 }
 
 /// The text of a file of procfs that fits into a kilobyte, by one read.
@@ -161,6 +165,11 @@ impl Sockets {
 /// CPU time of this process since it began (s).
 pub fn own_cpu_s() -> f64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).map_or(0.0, |ns| ns as f64 * 1e-9)
+}
+
+/// CPU time of the calling thread since it began (s).
+pub fn own_thread_cpu_s() -> f64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |ns| ns as f64 * 1e-9)
 }
 
 /// The counters of some devices, to be read many times a second: one file that stays open, of the network namespace of the thread that opened it.

@@ -36,14 +36,15 @@ pub struct Room {
     pub tick_s: f64,
 }
 
-/// How far costs may differ at the cliff from those at this share of it, as the half width of a 90 % interval of the cliff's logarithm: caches that are
-/// warmer, a clock that is faster, batches that the fits did not see. `ticks`: all that packets share is unknown.
+/// How far costs may differ at the cliff from those at this share of it, as what is added to both ends of a 90 % interval of the cliff's logarithm (below,
+/// above): caches that are warmer, a clock that is faster, batches that the fits did not see. `ticks`: all that packets share near the cliff is in
+/// the cost of a packet, which puts the cliff too low rather than too high.
 ///
 /// Chosen so that `learn` at 20, 35 and 50 % of cliffs that were then measured was covered: docs/accuracy.md, "Learning from production"; repeat with
 /// bench/learn/run.sh.
-pub fn allowance(share: f64, ticks: bool) -> f64 {
+pub fn allowance(share: f64, ticks: bool) -> (f64, f64) {
     let far = (1.0 / share.clamp(0.02, 1.0)).ln();
-    if ticks { 0.12 + 0.12 * far } else { 0.06 + 0.08 * far }
+    if ticks { (0.12 + 0.12 * far, 0.15 + 0.4 * far) } else { (0.06 + 0.08 * far, 0.06 + 0.08 * far) }
 }
 
 /// A host with these costs, of which the time by the clock makes all others longer. Without a program's time it has no application.
@@ -114,7 +115,7 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     let allowed = allowance(comes.packets_per_s / bursty_pps, !fitted.exact);
     // Bursts were seen for a while only: half of what they take off may be chance.
     let by_bursts = 0.5 * (smooth_pps / bursty_pps).ln();
-    let (below, above) = (low.hypot(allowed).hypot(by_bursts), high.hypot(allowed).hypot(by_bursts));
+    let (below, above) = (low.hypot(allowed.0).hypot(by_bursts), high.hypot(allowed.1).hypot(by_bursts));
     let cliff_pps = Figure::between(bursty_pps, bursty_pps * (-below).exp(), bursty_pps * above.exp(), CONFIDENCE);
     let taken = 1.0 - bursty_pps / smooth_pps;
     let why = (taken > 0.05).then(|| {
@@ -221,6 +222,6 @@ pub fn of_thread(fitted: &Fitted, packets_per_s: f64) -> Result<Figure, String> 
     ratios.sort_by(f64::total_cmp);
     let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(0.0);
     let allowed = allowance(packets_per_s / cliff_pps, true);
-    let (below, above) = (at(0.05).min(0.0).hypot(allowed), at(0.95).max(0.0).hypot(allowed));
+    let (below, above) = (at(0.05).min(0.0).hypot(allowed.0), at(0.95).max(0.0).hypot(allowed.1));
     Ok(Figure::between(cliff_pps, cliff_pps * (-below).exp(), cliff_pps * above.exp(), CONFIDENCE))
 }

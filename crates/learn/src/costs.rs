@@ -3,8 +3,8 @@
 use netcliff_core::math::SplitMix64;
 use netcliff_lab::bench::PollTime;
 use netcliff_lab::calibrate::poll_line;
-use netcliff_lab::stats::fit_non_negative_robust;
 
+use crate::few::{FewFit, Row, robust};
 use crate::slice::CpuSlice;
 
 /// Fits to resampled slices: the 5 % at each end are ten of them.
@@ -153,17 +153,15 @@ fn once(
 
 /// (A packet's time, share of time by the clock) of what `of` picks. `None` where the load hardly moved.
 fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved: f64) -> Option<(f64, f64)> {
-    let y: Vec<f64> = pieces.iter().map(|(slice, _)| of(slice)).collect();
-    if y.iter().sum::<f64>() <= 0.0 {
+    if pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>() <= 0.0 {
         return Some((0.0, 0.0));
     }
     if moved < HARDLY_MOVED {
         return None;
     }
-    let rows: Vec<Vec<f64>> = pieces.iter().map(|(slice, load)| vec![*load, slice.seconds]).collect();
-    let weight: Vec<f64> = pieces.iter().map(|(slice, _)| slice.seconds.powi(-2)).collect();
-    let fit = fit_non_negative_robust(&rows, &y, &weight)?;
-    Some((fit.coefficients[0].value, fit.coefficients[1].value))
+    let row = |(slice, load): &Piece<'_>| Row { x: [*load, slice.seconds, 0.0], y: of(slice), weight: slice.seconds.powi(-2) };
+    let fit = robust(&pieces.iter().map(row).collect::<Vec<_>>(), 2)?;
+    Some((fit.coefficients[0], fit.coefficients[1]))
 }
 
 /// [packet, poll, wake-up]: polls by the packets that they took, over all slices, scaled so that they explain the softirqs' whole time.
@@ -187,31 +185,37 @@ fn softirq(pieces: &[Piece<'_>], doubts: &mut Vec<Doubt>) -> (f64, f64, f64) {
 /// Poll times of several slices as of one.
 pub fn pooled<'a>(slices: impl Iterator<Item = &'a CpuSlice>) -> Vec<PollTime> {
     // By packets and by whether the CPU was idle: polls, sum and sum of squares of their times.
-    let mut sums = std::collections::BTreeMap::<(u32, bool), (f64, f64, f64)>::new();
+    let mut sums: Vec<[f64; 3]> = Vec::new();
     for time in slices.flat_map(|slice| &slice.poll_times) {
-        let sum = sums.entry((time.packets as u32, time.from_idle)).or_default();
-        sum.0 += time.polls;
-        sum.1 += time.polls * time.mean_s;
-        sum.2 += time.polls * (time.variance_s2 + time.mean_s.powi(2));
+        let place = 2 * time.packets as usize + usize::from(time.from_idle);
+        if sums.len() <= place {
+            sums.resize(place + 1, [0.0; 3]);
+        }
+        let [polls, total_s, squared_s2] = &mut sums[place];
+        *polls += time.polls;
+        *total_s += time.polls * time.mean_s;
+        *squared_s2 += time.polls * (time.variance_s2 + time.mean_s.powi(2));
     }
-    let time = |((packets, from_idle), (polls, total_s, squared_s2)): ((u32, bool), (f64, f64, f64))| {
+    let time = |(place, [polls, total_s, squared_s2]): (usize, [f64; 3])| {
         let mean_s = total_s / polls;
         let variance_s2 = (squared_s2 / polls - mean_s.powi(2)).max(0.0);
-        PollTime { packets: f64::from(packets), polls, mean_s, variance_s2, from_idle }
+        PollTime { packets: (place / 2) as f64, polls, mean_s, variance_s2, from_idle: place % 2 == 1 }
     };
-    sums.into_iter().filter(|(_, sum)| sum.0 > 0.0).map(time).collect()
+    sums.into_iter().enumerate().filter(|(_, sum)| sum[0] > 0.0).map(time).collect()
 }
 
 /// (An interrupt that announces packets, share of time of all others, such as the timer's).
 fn interrupts(pieces: &[Piece<'_>], seconds: f64) -> (f64, f64) {
     let sum = |of: fn(&CpuSlice) -> f64| pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>();
     let (time_s, count) = (sum(|slice| slice.interrupt_s), sum(|slice| slice.interrupts));
-    let rows: Vec<Vec<f64>> = pieces.iter().map(|(slice, _)| vec![slice.interrupts, slice.seconds]).collect();
-    let y: Vec<f64> = pieces.iter().map(|(slice, _)| slice.interrupt_s).collect();
-    let weight: Vec<f64> = pieces.iter().map(|(slice, _)| slice.seconds.powi(-2)).collect();
-    match fit_non_negative_robust(&rows, &y, &weight) {
+    let row = |(slice, _): &Piece<'_>| Row {
+        x: [slice.interrupts, slice.seconds, 0.0],
+        y: slice.interrupt_s,
+        weight: slice.seconds.powi(-2),
+    };
+    match robust(&pieces.iter().map(row).collect::<Vec<_>>(), 2) {
         // Slices of one rate of interrupts tell a line through anything.
-        Some(fit) if fit.r_squared > 0.5 => (fit.coefficients[0].value, fit.coefficients[1].value),
+        Some(fit) if fit.r_squared > 0.5 => (fit.coefficients[0], fit.coefficients[1]),
         _ if count > 0.0 => (time_s / count, 0.0),
         _ => (0.0, time_s / seconds),
     }
@@ -229,36 +233,21 @@ fn program(
     if time_s <= 0.0 {
         return (0.0, 0.0, 0.0);
     }
-    let rows = |by_clock: bool| -> Vec<Vec<f64>> {
-        let row = |(slice, load): &Piece<'_>| {
-            let mut row = vec![*load, slice.wakeups];
-            row.extend(by_clock.then_some(slice.seconds));
-            row
-        };
-        pieces.iter().map(row).collect()
-    };
-    let y: Vec<f64> = pieces.iter().map(|(slice, _)| slice.application_s).collect();
     // A packet's cost counts alike in every slice.
-    let weight: Vec<f64> = pieces.iter().map(|(_, load)| load.max(1.0).powi(-2)).collect();
-    let left = |rows: &[Vec<f64>], coefficients: &[f64]| -> f64 {
-        let fitted = |row: &Vec<f64>| row.iter().zip(coefficients).map(|(x, c)| x * c).sum::<f64>();
-        rows.iter().zip(&y).zip(&weight).map(|((row, y), w)| w * (y - fitted(row)).powi(2)).sum()
+    let row = |(slice, load): &Piece<'_>| Row {
+        x: [*load, slice.wakeups, slice.seconds],
+        y: slice.application_s,
+        weight: load.max(1.0).powi(-2),
     };
-    let fitted = |by_clock: bool| {
-        let rows = rows(by_clock);
-        let fit = fit_non_negative_robust(&rows, &y, &weight)?;
-        let coefficients: Vec<f64> = fit.coefficients.iter().map(|figure| figure.value).collect();
-        let left = left(&rows, &coefficients);
-        Some((coefficients, left))
-    };
+    let rows: Vec<Row> = pieces.iter().map(row).collect();
     if differ(pieces) >= HARDLY_DIFFER
-        && let Some((two, left_two)) = fitted(false)
+        && let Some(FewFit { coefficients: two, left: left_two, .. }) = robust(&rows, 2)
         && two[0] > 0.0
     {
         let degrees = pieces.len().saturating_sub(3).max(1) as f64;
-        let real = |(_, left): &(Vec<f64>, f64)| (left_two - left) * degrees > REAL_F * left;
-        return match fitted(true).filter(real).filter(|(three, _)| three[0] > 0.0) {
-            Some((three, _)) => (three[0], three[1], three[2]),
+        let real = |fit: &FewFit| (left_two - fit.left) * degrees > REAL_F * fit.left && fit.coefficients[0] > 0.0;
+        return match robust(&rows, 3).filter(real) {
+            Some(FewFit { coefficients: [packet_s, switch_s, fixed], .. }) => (packet_s, switch_s, fixed),
             None => (two[0], two[1], 0.0),
         };
     }

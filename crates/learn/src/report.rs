@@ -10,7 +10,7 @@ use netcliff_lab::find::{cpu_name, kernel_name};
 use crate::arrivals::dispersion;
 use crate::cliff::{self, CONFIDENCE, Comes, Room};
 use crate::costs::{Costs, Doubt, FEWEST, Fitted, Piece, fit};
-use crate::slice::{Count, CpuSlice, Slice, Watch, of_cpu};
+use crate::slice::{Count, CpuSlice, Slice, Watch, of_cpu, without_what_gives_way};
 use crate::watching::{Options, Taken};
 
 /// Share of the packets from which a CPU is a receive CPU, and of the program's time from which it is one that the program runs on.
@@ -30,6 +30,10 @@ const SMALL_PACKET: (f64, f64) = (768.0, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
 /// Share of slices that something disturbed from which the reader is warned.
 const DISTURBED: f64 = 0.3;
+/// Share of a slice from which a CPU has no time left.
+const SATURATED: f64 = 0.99;
+/// Share of a CPU that does not grow with the load from which the reader is warned.
+const MUCH_FIXED: f64 = 0.2;
 /// Seed of the resampling.
 const SEED: u64 = 0x6c65_6172_6e00;
 
@@ -137,6 +141,7 @@ fn is_backlog(watch: &Watch, otherwise: bool) -> bool {
 
 /// Parts, costs and traffic of a watch. Pure.
 pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str, loss: f64) -> Result {
+    let watch = &Watch { slices: without_what_gives_way(&watch.slices), ..watch.clone() };
     let slices = &watch.slices;
     let traffic = traffic(watch);
     let backlog = is_backlog(watch, napi.backlog);
@@ -310,7 +315,17 @@ impl Result {
                 .or_else(|_| cliff::of_cpu(&fitted, &plain, room, comes, loss));
             Ok((cliff?, fitted))
         });
+        // Where no time was left, what costs a packet cannot be told from what waits for one: the CPU is at its cliff.
+        let saturated = own.iter().filter(|(slice, _)| slice.busy_s() > SATURATED * slice.seconds).count();
+        let full = 2 * saturated > own.len() && packets_per_s >= LEAST_PPS;
         match found {
+            _ if full => {
+                let cliff = Figure::between(packets_per_s, 0.5 * packets_per_s, 1.1 * packets_per_s, CONFIDENCE);
+                part.share = Some(share_of(packets_per_s, &cliff));
+                part.share_highest = Some(highest_rate(slices, &|slice| slice.packets) * share / packets_per_s);
+                part.cliff_pps = Some(cliff);
+                part.why = Some("it had no time left in most slices: it is at its cliff or beyond. Learn from a quieter time what a packet costs".to_owned());
+            }
             Ok((cliff, fitted)) => {
                 part.share = Some(share_of(packets_per_s, &cliff.cliff_pps));
                 part.share_highest = Some(highest_rate(slices, &|slice| slice.packets) * share / cliff.cliff_pps.value);
@@ -431,8 +446,11 @@ impl Result {
         if metered > 0 && disturbed as f64 > DISTURBED * metered as f64 {
             self.cautions.push(format!("Other tasks or the hypervisor disturbed {disturbed} of {metered} slices, which are left out."));
         }
-        for part in self.parts.iter().filter(|part| part.kind == PartKind::Cpu && part.busy > 0.97) {
-            self.cautions.push(format!("{} had no time left: it is at its cliff or beyond, and costs there are not those below it.", part.name));
+        for part in self.parts.iter().filter(|part| part.kind == PartKind::Cpu && part.fixed > MUCH_FIXED) {
+            self.cautions.push(format!(
+                "Other programs and interrupts that do not come with packets had {:.0} % of {}: the cliff is what is left if they keep it.",
+                100.0 * part.fixed, part.name
+            ));
         }
     }
 }

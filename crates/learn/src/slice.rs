@@ -62,6 +62,8 @@ pub struct ThreadSlice {
     pub cpu: u32,
     /// CPU time (s).
     pub ran_s: f64,
+    /// True: it has a real-time policy, and other programs give way to it.
+    pub is_realtime: bool,
 }
 
 /// A slice of time.
@@ -131,6 +133,21 @@ pub struct Watch {
     pub ring: Option<u64>,
     /// Period of the scheduler's tick (s); `None`: not known.
     pub tick_s: Option<f64>,
+}
+
+/// The slices with the CPU time of other tasks left out where the program is a real-time one: they give way to it, as they do to softirqs.
+pub fn without_what_gives_way(slices: &[Slice]) -> Vec<Slice> {
+    let ran = |realtime: bool| -> f64 {
+        let threads = slices.iter().flat_map(|slice| &slice.threads);
+        threads.filter(|thread| thread.is_realtime == realtime).map(|thread| thread.ran_s).sum()
+    };
+    let mut slices = slices.to_vec();
+    if ran(true) > ran(false) {
+        for cpu in slices.iter_mut().flat_map(|slice| &mut slice.cpus).filter(|cpu| cpu.exact) {
+            (cpu.idle_s, cpu.other_s) = (cpu.idle_s + cpu.other_s, 0.0);
+        }
+    }
+    slices
 }
 
 /// Share of its median by which a slice's foreign time is beyond it when something else disturbed it, in median deviations, and at least this share of the time.

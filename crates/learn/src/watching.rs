@@ -387,12 +387,12 @@ impl Taking {
         let drops_before = self.sockets.look();
         let (mut last, mut last_at) = (self.devices.read().map_err(failed)?, Instant::now());
         let (mut coarse, mut coarse_at) = (last, last_at);
-        let mut tick = TICK;
+        let (mut tick, mut look_s) = (TICK, 0.0);
         let (mut fine_left, mut fine_next) = (0usize, began + FINE_EVERY / 2);
         let mut told = began;
         while began.elapsed() < self.length && !stop.load(Ordering::Relaxed) {
             sleep(if fine_left > 0 { FINE_TICK } else { tick });
-            let looked = Instant::now();
+            let (looked, spent_s) = (Instant::now(), serving::own_thread_cpu_s());
             let Ok(now) = self.devices.read() else {
                 return Ok(Some("An interface went away during the watch: it was removed, renamed or moved.".to_owned()));
             };
@@ -412,9 +412,12 @@ impl Taking {
                     self.watch.counts.push(count);
                     self.look_at_sockets(count.packets / count.seconds);
                 }
+                let looking_s = serving::own_thread_cpu_s() - spent_s;
                 if fine_left == 0 {
                     // A host with thousands of sockets or devices is looked at less often.
-                    tick = tick.max(looked.elapsed().div_f64(LOOKING).min(self.slice / 4));
+                    // A single look may take long because something else ran: the mean of the last ones counts.
+                    look_s += 0.05 * (looking_s - look_s);
+                    tick = Duration::from_secs_f64(look_s / LOOKING).clamp(TICK, self.slice / 4);
                 }
             }
             if self.start.at.elapsed() >= self.slice {
@@ -503,7 +506,7 @@ impl Taking {
         let thread = |((pid, tid), now): (&(u32, u32), &serving::ThreadTime)| {
             let then = start.threads.get(&(*pid, *tid))?;
             let ran_s = now.ran_ns.saturating_sub(then.ran_ns) as f64 * 1e-9;
-            (ran_s > 0.0).then_some(ThreadSlice { pid: *pid, tid: *tid, cpu: now.cpu, ran_s })
+            (ran_s > 0.0).then_some(ThreadSlice { pid: *pid, tid: *tid, cpu: now.cpu, ran_s, is_realtime: now.is_realtime })
         };
         let udp = start.udp.zip(end.udp).map_or(0, |(then, now)| now.since(&then).rcvbuf_errors);
         let grown = end.counted.since(&start.counted);
