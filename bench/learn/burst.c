@@ -43,9 +43,9 @@ int main(int argc, char **argv) {
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;
     }
-    double begin = now(), next = begin, rested = begin;
+    double begin = now(), next = begin, rested = begin, first = begin;
     unsigned long sent = 0;
-    while (next < begin + seconds) {
+    while (next < first + seconds) {
         double rate = pps * (1 + moves * sin(6.283185 * (next - begin) / 7));
         next -= log(uniform()) * batch / rate;
         int size = batch <= 1 ? 1 : 1 + (int)(log(uniform()) / log(1 - 1 / batch));
@@ -58,6 +58,8 @@ int main(int argc, char **argv) {
             nanosleep(&rest, 0);
             rested = now();
         }
+        // After a pause of the machine it goes on as if there had been none, and does not catch up.
+        if (now() > next + 5e-4) begin += now() - next, next = now();
         while (now() < next) {
         }
         for (int done = 0; done < size;) {
@@ -67,6 +69,6 @@ int main(int argc, char **argv) {
             sent += n;
         }
     }
-    printf("%lu %.6f\n", sent, now() - begin);
+    printf("%lu %.6f\n", sent, now() - first);
     return 0;
 }

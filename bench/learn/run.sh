@@ -39,7 +39,7 @@ ping_once
 lost() {
     local before after sent
     before="$(read_datagrams)"
-    read -r sent took < <(burst "$1" 1.5 0 "$2")
+    read -r sent took < <(burst "$1" 0.8 0 "$2")
     sleep 0.05
     after="$(read_datagrams)"
     awk -v s="$sent" -v t="$took" -v r="$((after - before))" 'BEGIN { printf "%.6f %.0f\n", (s - r) / s, s / t }'
@@ -48,15 +48,19 @@ low=20000 high=800000
 for round in 1 2 3 4 5 6 7 8 9; do
     middle="$(awk -v a="$low" -v b="$high" 'BEGIN { printf "%.0f", sqrt(a * b) }')"
     fails=0 reached=0
-    # Passes where one of two trials does: what disturbs the machine only adds losses.
-    for again in a b; do
-        read -r loss reached < <(lost "$middle" "$round$([ $again = a ] && echo 1 || echo 2)")
+    # Passes where one of four trials does: what disturbs the machine only adds losses.
+    for again in 1 2 3 4; do
+        read -r loss reached < <(lost "$middle" "$round$again")
         if awk -v l="$loss" 'BEGIN { exit !(l > 1e-4) }'; then fails=$((fails + 1)); else break; fi
     done
-    if [ "$fails" = 2 ]; then high="$middle"; else low="$middle"; fi
+    [ -z "${VERBOSE:-}" ] || echo "$middle: loss $loss at $reached, fails $fails"
+    if [ "$fails" = 4 ]; then high="$middle"; else low="$middle"; fi
 done
 cliff="$(awk -v a="$low" -v b="$high" 'BEGIN { printf "%.0f", sqrt(a * b) }')"
 echo "cliff $cliff ($low to $high) work ${work_us}us batch $batch hold ${hold_ms}ms"
+for times in ${BEYOND:-}; do
+    echo "$times times the cliff: $(lost "$(awk -v c="$cliff" -v t="$times" 'BEGIN { printf "%.0f", c * t }')" 3)"
+done
 for share in ${SHARES:-0.20 0.35 0.50}; do
     pps="$(awk -v c="$cliff" -v s="$share" 'BEGIN { printf "%.0f", c * s }')"
     burst "$pps" "$((for_s + 3))" 0.3 7 >"$dir/sent" &

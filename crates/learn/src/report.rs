@@ -10,7 +10,7 @@ use netcliff_lab::find::{cpu_name, kernel_name};
 use crate::arrivals::dispersion;
 use crate::cliff::{self, CONFIDENCE, Comes, Room};
 use crate::costs::{Costs, Doubt, FEWEST, Fitted, Piece, fit};
-use crate::slice::{Count, CpuSlice, Slice, Watch, of_cpu, without_what_gives_way};
+use crate::slice::{Count, CpuSlice, Slice, Watch, of_cpu, stolen, without_what_gives_way};
 use crate::watching::{Options, Taken};
 
 /// Share of the packets from which a CPU is a receive CPU, and of the program's time from which it is one that the program runs on.
@@ -30,8 +30,11 @@ const SMALL_PACKET: (f64, f64) = (768.0, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
 /// Share of slices that something disturbed from which the reader is warned.
 const DISTURBED: f64 = 0.3;
-/// Share of a slice from which a CPU has no time left.
-const SATURATED: f64 = 0.99;
+/// Share of a CPU that the hypervisor took from which the reader is warned, and pauses of a program cannot be told from its.
+const STOLEN: f64 = 0.005;
+/// Shares of a slice from which a CPU has no time left: of softirqs and program, and of all where they are not told apart.
+const SATURATED: f64 = 0.95;
+const ALL: f64 = 0.99;
 /// Share of a CPU that does not grow with the load from which the reader is warned.
 const MUCH_FIXED: f64 = 0.2;
 /// Seed of the resampling.
@@ -316,7 +319,12 @@ impl Result {
             Ok((cliff?, fitted))
         });
         // Where no time was left, what costs a packet cannot be told from what waits for one: the CPU is at its cliff.
-        let saturated = own.iter().filter(|(slice, _)| slice.busy_s() > SATURATED * slice.seconds).count();
+        let saturated = own.iter().filter(|(slice, _)| {
+            // Other tasks give way to some degree; by ticks they are not told from the program.
+            let (used_s, most) = if slice.exact { (slice.busy_s() - slice.other_s, SATURATED) } else { (slice.busy_s(), ALL) };
+            used_s > most * slice.seconds
+        });
+        let saturated = saturated.count();
         let full = 2 * saturated > own.len() && packets_per_s >= LEAST_PPS;
         match found {
             _ if full => {
@@ -414,6 +422,14 @@ impl Result {
             let Some(pausing) = cliff::pausing(socket, packet_bytes, loss) else { continue };
             let all = self.traffic.packets_per_s;
             let (seen, looks) = pausing.looks;
+            let stolen = stolen(&watch.slices);
+            if stolen > STOLEN {
+                self.cautions.push(format!(
+                    "The socket {} filled to what comes in {:.1} ms ({seen} of {looks} looks), while the hypervisor took {:.1} % of a CPU: whether it was that or the program cannot be told, and it is no part of the cliff.",
+                    socket.name, 1e3 * pausing.longest_s, 100.0 * stolen
+                ));
+                continue;
+            }
             self.parts.push(LearnedPart {
                 kind: PartKind::Socket,
                 name: socket.name.clone(),
@@ -442,13 +458,17 @@ impl Result {
         } else if self.traffic.packets_per_s < LEAST_PPS {
             self.lacks("parts", format!("{:.1} packets/s came: there is no cliff to learn from an idle host. Watch while it has work.", self.traffic.packets_per_s));
         }
+        let stolen = stolen(slices);
+        if stolen > STOLEN {
+            self.cautions.push(format!("The hypervisor took {:.1} % of a CPU during the watch: that time is in the costs, and packets that come in it may be lost at any load.", 100.0 * stolen));
+        }
         let (metered, disturbed) = self.slices;
         if metered > 0 && disturbed as f64 > DISTURBED * metered as f64 {
             self.cautions.push(format!("Other tasks or the hypervisor disturbed {disturbed} of {metered} slices, which are left out."));
         }
         for part in self.parts.iter().filter(|part| part.kind == PartKind::Cpu && part.fixed > MUCH_FIXED) {
             self.cautions.push(format!(
-                "Other programs and interrupts that do not come with packets had {:.0} % of {}: the cliff is what is left if they keep it.",
+                "Other programs and interrupts that do not come with packets had {:.0} % of {}: the cliff is what is left if they keep it, where tasks keep half of a CPU at most.",
                 100.0 * part.fixed, part.name
             ));
         }

@@ -154,7 +154,7 @@ pub fn without_what_gives_way(slices: &[Slice]) -> Vec<Slice> {
 const FAR: f64 = 6.0;
 const LEAST: f64 = 0.03;
 /// Share of the time that the hypervisor took from which a slice is disturbed.
-const STOLEN: f64 = 0.02;
+const STOLEN: f64 = 0.1;
 
 /// The slices of a CPU with exact or ticked times, each with whether something else disturbed it: other tasks took much more than they mostly do, or the
 /// hypervisor took the CPU.
@@ -169,7 +169,23 @@ pub fn of_cpu(slices: &[Slice], cpu: u32) -> Vec<(&CpuSlice, bool)> {
     let median = middle(&mut shares);
     let mut away: Vec<f64> = shares.iter().map(|share| (share - median).abs()).collect();
     let limit = median + (FAR * middle(&mut away)).max(LEAST);
-    own.into_iter().map(|one| (one, foreign(one) > limit || one.steal_s > STOLEN * one.seconds)).collect()
+    let flagged: Vec<(&CpuSlice, bool)> =
+        own.into_iter().map(|one| (one, foreign(one) > limit || one.steal_s > STOLEN * one.seconds)).collect();
+    // Where most are disturbed there is no quiet host to learn from: then all count.
+    let most = 2 * flagged.iter().filter(|(_, disturbed)| *disturbed).count() > flagged.len();
+    flagged.into_iter().map(|(slice, disturbed)| (slice, disturbed && !most)).collect()
+}
+
+/// Share of the time of these CPUs that the hypervisor took, the highest of them.
+pub fn stolen(slices: &[Slice]) -> f64 {
+    let mut sums = std::collections::BTreeMap::<u32, (f64, f64)>::new();
+    for slice in slices {
+        for cpu in &slice.cpus {
+            let sum = sums.entry(cpu.cpu).or_default();
+            (sum.0, sum.1) = (sum.0 + cpu.steal_s, sum.1 + slice.seconds);
+        }
+    }
+    sums.values().map(|(steal_s, seconds)| steal_s / seconds.max(1e-9)).fold(0.0, f64::max)
 }
 
 /// The median, 0 of nothing; sorts.
@@ -191,7 +207,7 @@ mod tests {
                 seconds: 1.0,
                 exact: true,
                 other_s: if n == 7 { 0.33 } else { 0.01 + 0.0005 * n as f64 },
-                steal_s: if n == 9 { 0.1 } else { 0.0 },
+                steal_s: if n == 9 { 0.2 } else { 0.0 },
                 ..CpuSlice::default()
             };
             let other = CpuSlice { cpu: 0, seconds: 1.0, ..own.clone() };

@@ -273,6 +273,11 @@ fn a_program_that_pauses_is_found_and_named() {
     assert!(why.contains("stops reading for up to 5.") || why.contains("stops reading for up to 4.9"), "{why}");
     assert!(why.contains("about every 1.") || why.contains("about every 0.9"), "{why}");
     assert!(rest.iter().all(|part| part.kind != PartKind::Socket), "one that is read at once is none");
+    // Where the hypervisor takes the CPU, it may have been that.
+    watch.slices.iter_mut().for_each(|slice| slice.cpus[0].steal_s = 0.01 * slice.seconds);
+    let stolen = learnt(&watch);
+    assert!(stolen.parts.iter().all(|part| part.kind != PartKind::Socket), "{:?}", stolen.parts);
+    assert!(stolen.cautions.iter().any(|one| one.contains("hypervisor") && one.contains("10.0.0.1:53")), "{:?}", stolen.cautions);
 }
 
 /// A thread that moves between two CPUs has no CPU of its own to fill, but no more than one.

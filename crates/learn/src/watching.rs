@@ -28,14 +28,16 @@ const TICK: Duration = Duration::from_millis(10);
 const FINE_TICK: Duration = Duration::from_millis(1);
 const FINE_LOOKS: usize = 100;
 const FINE_EVERY: Duration = Duration::from_secs(3);
-/// Share of a CPU that watching may take, of the 1 % that is promised; a look that takes longer comes less often.
-const BUDGET: f64 = 0.006;
+/// Shares of a CPU that the meter's programs and looks at counters may take, of the 1 % that is promised for all.
+const BUDGET: f64 = 0.005;
 const LOOKING: f64 = 0.002;
 /// Time for which a meter runs at least when it has begun, and at the beginning of a watch.
 const METERED: Duration = Duration::from_secs(2);
 const METERED_FIRST: Duration = Duration::from_secs(5);
+/// What beginning again is taken to cost before it was measured (s of CPU time).
+const WAKE_S: f64 = 5e-3;
 /// Shortest slices: of exact times, and of the kernel's ticks, whose error is 1/sqrt(ticks).
-const SLICE: Duration = Duration::from_millis(250);
+const SLICE: Duration = Duration::from_millis(400);
 const SLICE_OF_TICKS: Duration = Duration::from_secs(1);
 /// Most slices of a watch: a longer watch has longer ones.
 const MOST_SLICES: u32 = 4000;
@@ -281,13 +283,12 @@ struct Mark {
 
 /// The meter by eBPF, and when it runs.
 struct Meter {
-    spec: MeterSpec,
-    running: Option<EbpfMeter>,
+    /// `None`: only ticks are read.
+    programs: Option<EbpfMeter>,
+    runs: bool,
     since: Instant,
-    /// False: only ticks are read.
-    works: bool,
-    /// What starting it cost (s of CPU time), and what a second of it costs.
-    start_s: f64,
+    /// What beginning again costs, and what a second of it costs (s of CPU time).
+    wake_s: f64,
     a_second_s: f64,
     first: bool,
 }
@@ -296,14 +297,13 @@ impl Meter {
     fn start(options: &Options, programs: &[Program]) -> Result<(Self, Option<String>), LearnError> {
         let cpus: Vec<usize> = SystemStamp::now().map_err(failed)?.seconds().iter().map(|(cpu, _)| *cpu as usize).collect();
         let spec = MeterSpec { cpus, watch: programs.iter().map(|program| WatchTask::Process(program.pid)).collect() };
-        let since = Instant::now();
-        let mut meter = Self { spec, running: None, since, works: false, start_s: 0.0, a_second_s: 0.0, first: true };
+        let mut meter = Self { programs: None, runs: false, since: Instant::now(), wake_s: WAKE_S, a_second_s: 0.0, first: true };
         if !options.meter.allows(Method::Ebpf) {
             return Ok((meter, None));
         }
-        match meter.begin() {
-            Ok(()) => {
-                meter.works = true;
+        match EbpfMeter::start_silent(spec) {
+            Ok(started) => {
+                (meter.programs, meter.runs, meter.since) = (Some(started), true, Instant::now());
                 Ok((meter, None))
             }
             Err(error) if options.meter == Preference::Best => Ok((meter, Some(error.to_string()))),
@@ -311,35 +311,37 @@ impl Meter {
         }
     }
 
-    fn begin(&mut self) -> Result<(), netcliff_host::cpu::MeterError> {
-        let before_s = serving::own_cpu_s();
-        self.running = Some(EbpfMeter::start_silent(self.spec.clone())?);
-        (self.start_s, self.since) = (serving::own_cpu_s() - before_s, Instant::now());
-        Ok(())
+    /// True where times are exact whenever it runs.
+    fn works(&self) -> bool {
+        self.programs.is_some()
     }
 
-    /// Ends or begins it so that all of watching stays within [`BUDGET`], `spent_s` being what it took so far. True: it began or ended.
+    fn snapshot(&self) -> Result<Option<Snapshot>, LearnError> {
+        self.programs.as_ref().filter(|_| self.runs).map(EbpfMeter::snapshot).transpose().map_err(failed)
+    }
+
+    /// Ends or begins it so that it stays within [`BUDGET`], `spent_s` being what it took so far. True: it began or ended.
     fn turn(&mut self, spent_s: f64, elapsed_s: f64) -> bool {
-        if !self.works {
-            return false;
-        }
-        let least = if self.first { METERED_FIRST } else { METERED };
-        if self.running.is_some() {
-            let over = spent_s > BUDGET * elapsed_s && self.since.elapsed() >= least;
-            if over && self.a_second_s > 0.0 {
-                (self.running, self.first) = (None, false);
-                return true;
+        let Some(programs) = &mut self.programs else { return false };
+        if self.runs {
+            let least = if self.first { METERED_FIRST } else { METERED };
+            if spent_s <= BUDGET * elapsed_s || self.since.elapsed() < least || self.a_second_s <= 0.0 {
+                return false;
             }
-            return false;
+            programs.rest();
+            (self.runs, self.first) = (false, false);
+            return true;
         }
         let next_s = METERED.as_secs_f64();
-        let then_s = spent_s + self.start_s + self.a_second_s * next_s;
-        if then_s > BUDGET * (elapsed_s + next_s) {
+        if spent_s + self.wake_s + self.a_second_s * next_s > BUDGET * (elapsed_s + next_s) {
             return false;
         }
-        // A program that has ended cannot be watched again; the others can.
-        self.spec.watch.retain(|watch| !matches!(watch, WatchTask::Process(pid) if Program::of(*pid).is_none()));
-        self.works = self.begin().is_ok();
+        let before_s = serving::own_cpu_s();
+        self.runs = programs.wake().is_ok();
+        if !self.runs {
+            self.programs = None;
+        }
+        (self.wake_s, self.since) = (serving::own_cpu_s() - before_s, Instant::now());
         true
     }
 }
@@ -348,9 +350,9 @@ impl Taking {
     fn start(options: &Options, names: &[String], programs: &[Program]) -> Result<Self, LearnError> {
         let devices = Devices::open(names).map_err(|error| failed(format!("cannot read /proc/net/dev: {error}")))?;
         let (meter, why_not) = Meter::start(options, programs)?;
-        let shortest = if meter.works { SLICE } else { SLICE_OF_TICKS };
+        let shortest = if meter.works() { SLICE } else { SLICE_OF_TICKS };
         let slice = shortest.max(options.length / MOST_SLICES);
-        let method = match meter.works {
+        let method = match meter.works() {
             true => "eBPF programs at the kernel's transitions, exact".to_owned(),
             false => "the kernel's timer ticks (/proc/stat), sampled".to_owned(),
         };
@@ -382,7 +384,6 @@ impl Taking {
 
     /// Until the time is over, or a sentence on why it ended before.
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Option<String>, LearnError> {
-        let own_before_s = serving::own_cpu_s();
         let began = Instant::now();
         let drops_before = self.sockets.look();
         let (mut last, mut last_at) = (self.devices.read().map_err(failed)?, Instant::now());
@@ -423,8 +424,7 @@ impl Taking {
             if self.start.at.elapsed() >= self.slice {
                 self.end_slice()?;
                 let elapsed_s = began.elapsed().as_secs_f64();
-                let spent_s = serving::own_cpu_s() - own_before_s + self.meter_s.unwrap_or(0.0);
-                if self.meter.turn(spent_s, elapsed_s) {
+                if self.meter.turn(self.meter_s.unwrap_or(0.0), elapsed_s) {
                     self.start = Mark::now(&self.devices, &self.programs, &self.meter)?;
                 }
                 if told.elapsed() >= Duration::from_secs(1) {
@@ -469,7 +469,7 @@ impl Taking {
         let cpus: Vec<CpuSlice> = match (&start.snapshot, &end.snapshot) {
             (Some(then), Some(now)) => {
                 let interval = now - then;
-                let cost = self.meter.running.as_ref().and_then(EbpfMeter::overhead);
+                let cost = self.meter.programs.as_ref().and_then(EbpfMeter::overhead);
                 if let Some(cost) = cost {
                     let spent_s: f64 = interval.cpus.iter().map(|cpu| cpu.figures.overhead_ns(&cost) * 1e-9).sum();
                     self.meter.a_second_s = spent_s / seconds;
@@ -488,7 +488,7 @@ impl Taking {
                     CpuSlice {
                         cpu: one.cpu as u32,
                         // Beside a meter that rests these have counts alone.
-                        seconds: if self.meter.works { 0.0 } else { one.counted_s },
+                        seconds: if self.meter.works() { 0.0 } else { one.counted_s },
                         interrupt_s: time(one.irq),
                         protocol_s: time(one.softirq),
                         other_s: time(one.user + one.nice + one.system),
@@ -572,7 +572,7 @@ impl Mark {
             system: SystemStamp::now().map_err(failed)?,
             softnet: softnet_stats().unwrap_or_default(),
             counted: devices.read().map_err(failed)?,
-            snapshot: meter.running.as_ref().map(EbpfMeter::snapshot).transpose().map_err(failed)?,
+            snapshot: meter.snapshot()?,
             at: Instant::now(),
         })
     }

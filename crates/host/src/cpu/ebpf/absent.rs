@@ -34,6 +34,19 @@ impl EbpfMeter {
     }
 
     /// See the build with eBPF.
+    pub fn rest(&mut self) {
+        match self.0 {}
+    }
+
+    /// See the build with eBPF.
+    ///
+    /// # Errors
+    /// Never called.
+    pub fn wake(&mut self) -> Result<(), MeterError> {
+        match self.0 {}
+    }
+
+    /// See the build with eBPF.
     pub fn overhead(&self) -> Option<Overhead> {
         match self.0 {}
     }

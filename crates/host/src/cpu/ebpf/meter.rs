@@ -71,6 +71,21 @@ impl EbpfMeter {
         Ok(meter)
     }
 
+    /// Stops measuring, and what that costs, until [`EbpfMeter::wake`].
+    pub fn rest(&mut self) {
+        self.programs.detach();
+    }
+
+    /// Measures again. Snapshots from before the rest cannot be compared with those after it.
+    ///
+    /// # Errors
+    /// A tracepoint that is needed refuses its program.
+    pub fn wake(&mut self) -> Result<(), MeterError> {
+        self.programs.attach_again()?;
+        visit(&self.spec.cpus);
+        self.mark()
+    }
+
     /// All counters of the measured CPUs now.
     ///
     /// # Errors
