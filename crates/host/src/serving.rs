@@ -50,7 +50,9 @@ fn is_there(pid: u32) -> bool {
 fn open_at(port: u16) -> BTreeMap<u64, String> {
     let ends = format!(":{port}");
     let all = sockets::of_namespace("thread-self").into_iter();
-    all.filter(|(_, socket)| socket.open && socket.name.ends_with(&ends)).map(|(inode, named)| (inode, named.name)).collect()
+    all.filter(|(_, socket)| socket.open && socket.name.ends_with(&ends))
+        .map(|(inode, named)| (inode, named.name))
+        .collect()
 }
 
 /// The programs with an open socket at a port of the calling thread's network namespace.

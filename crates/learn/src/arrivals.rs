@@ -42,7 +42,8 @@ fn at_scale(runs: &[&[Count]], multiple: usize, each_s: f64) -> Option<Dispersio
 /// faster: the same packets in less time, as when a trace is pressed. Each second of them is pressed to one load. At most `served_pps`;
 /// `None` without packets.
 pub fn bursts_overflow_pps(runs: &[&[Count]], served_pps: f64, room: f64, loss: f64) -> Option<f64> {
-    let windows: Vec<&[Count]> = runs.iter().flat_map(|run| seconds_of(run)).filter(|window| sum(window).1 > 0.0).collect();
+    let windows: Vec<&[Count]> =
+        runs.iter().flat_map(|run| seconds_of(run)).filter(|window| sum(window).1 > 0.0).collect();
     if windows.is_empty() || served_pps <= 0.0 {
         return None;
     }

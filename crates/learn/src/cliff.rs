@@ -99,11 +99,8 @@ pub struct Comes<'a> {
 /// The model has no answer: a sentence.
 pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, loss: f64) -> Result<CpuCliff, String> {
     let own = host(&fitted.costs, room);
-    let (smooth_pps, mut ratios) = if comes.takes_packets {
-        by_model(fitted, &own, scheme, room, loss)?
-    } else {
-        by_time(fitted)?
-    };
+    let (smooth_pps, mut ratios) =
+        if comes.takes_packets { by_model(fitted, &own, scheme, room, loss)? } else { by_time(fitted)? };
     ratios.sort_by(f64::total_cmp);
     let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(0.0);
     let outside = (1.0 - CONFIDENCE) / 2.0;
@@ -119,7 +116,10 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     let cliff_pps = Figure::between(bursty_pps, bursty_pps * (-below).exp(), bursty_pps * above.exp(), CONFIDENCE);
     let taken = 1.0 - bursty_pps / smooth_pps;
     let why = (taken > 0.05).then(|| {
-        format!("bursts overflow its queue of {waits} packets: without them its cliff were {:.0} % higher", 100.0 * (smooth_pps / bursty_pps - 1.0))
+        format!(
+            "bursts overflow its queue of {waits} packets: without them its cliff were {:.0} % higher",
+            100.0 * (smooth_pps / bursty_pps - 1.0)
+        )
     });
     Ok(CpuCliff { cliff_pps, host: own, why })
 }
@@ -129,7 +129,9 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
     let engine = ModelEngine::default().without_quantiles();
     let traffic = Traffic::poisson(1.0);
     let search = CliffSearch { near_pps: None, width: WIDTH };
-    let cliff = search.cliff(&engine, own, scheme, &traffic, loss).map_err(|error| format!("the model has no cliff of it: {error}"))?;
+    let cliff = search
+        .cliff(&engine, own, scheme, &traffic, loss)
+        .map_err(|error| format!("the model has no cliff of it: {error}"))?;
     let traffic = Traffic { rate: Load::Pps(cliff.pps), ..traffic };
     let point = Point { host: own.clone(), scheme: scheme.clone(), traffic };
     let keys: Vec<&str> = COSTS.iter().filter(|cost| cost.of(own).is_some()).map(|cost| cost.key).collect();
@@ -138,7 +140,8 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
         points.iter().map(loss).collect()
     };
     // Where the loss jumps there are no slopes: there the cliff is taken to go with the time of a packet.
-    let slopes = cliff_slopes(&point, &keys, losses).ok().filter(|slopes| slopes.iter().all(|(_, slope)| slope.is_finite()));
+    let slopes =
+        cliff_slopes(&point, &keys, losses).ok().filter(|slopes| slopes.iter().all(|(_, slope)| slope.is_finite()));
     let all_s = |host: &Host| host.protocol_s + host.application_s.unwrap_or(0.0) + host.poll_s + host.interrupt_s;
     let ratio = |draw: &Costs| {
         let drawn = host(draw, room);
@@ -156,7 +159,8 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
 
 /// The load that uses up a CPU on which a program runs, or a thread's one CPU: switches cost nothing there, since it never waits.
 fn by_time(fitted: &Fitted) -> Result<(f64, Vec<f64>), String> {
-    let most = |costs: &Costs| ALL * (1.0 - costs.fixed) / (costs.application_s + costs.other_s + costs.packet_s).max(LEAST_S);
+    let most =
+        |costs: &Costs| ALL * (1.0 - costs.fixed) / (costs.application_s + costs.other_s + costs.packet_s).max(LEAST_S);
     let cliff_pps = most(&fitted.costs);
     if fitted.costs.application_s <= 0.0 {
         return Err("its time does not grow with the packets".to_owned());
@@ -190,8 +194,7 @@ pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pau
     // Time for which the packets that wait have come, and the load at which they fill the room.
     let room = socket.room_bytes / packet_bytes.max(1.0);
     let waits = |look: &&crate::slice::SocketLook| look.packets_per_s > 0.0 && look.packets_per_s <= BURST * usual_pps;
-    let mut filled: Vec<f64> =
-        socket.looks.iter().filter(waits).map(|look| look.share / look.packets_per_s).collect();
+    let mut filled: Vec<f64> = socket.looks.iter().filter(waits).map(|look| look.share / look.packets_per_s).collect();
     filled.sort_by(|a, b| b.total_cmp(a));
     let longest_s = filled.first()? * room;
     let long = filled.iter().filter(|filled| **filled * room >= (0.2 * longest_s).max(SHORTEST_PAUSE_S)).count();

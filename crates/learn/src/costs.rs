@@ -161,7 +161,11 @@ fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved
     if moved < HARDLY_MOVED {
         return None;
     }
-    let row = |(slice, load): &Piece<'_>| Row { x: [*load, slice.seconds, 0.0], y: of(slice), weight: slice.seconds.powi(-2) };
+    let row = |(slice, load): &Piece<'_>| Row {
+        x: [*load, slice.seconds, 0.0],
+        y: of(slice),
+        weight: slice.seconds.powi(-2),
+    };
     let fit = robust(&pieces.iter().map(row).collect::<Vec<_>>(), 2)?;
     Some((fit.coefficients[0], fit.coefficients[1]))
 }

@@ -41,11 +41,7 @@ pub use watching::{LearnError, Options, Progress};
 ///
 /// # Errors
 /// What was to be watched is not there, or nothing could be counted: a sentence.
-pub fn learn(
-    options: &Options,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<Learned, LearnError> {
+pub fn learn(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Learned, LearnError> {
     let watch = watching::watch(options, stop, progress)?;
     Ok(report::learned(&watch, options))
 }

@@ -73,15 +73,20 @@ pub fn learned(taken: &Taken, options: &Options) -> Learned {
     };
     let mut result = from_watch(&watch, &napi, &taken.programs, &taken.method, options.loss);
     result.traffic.queues = taken.queues.clone();
-    let fingerprint = fingerprint::of_host(inventory, &taken.host.ports.iter().map(|port| port.nic.clone()).collect::<Vec<_>>());
+    let fingerprint =
+        fingerprint::of_host(inventory, &taken.host.ports.iter().map(|port| port.nic.clone()).collect::<Vec<_>>());
     let size = result.traffic.mean_bytes.map_or(64, |bytes| (bytes + 4.0).round().clamp(64.0, 9018.0) as u32);
     let mut cautions = taken.cautions.clone();
     cautions.append(&mut result.cautions);
     if !taken.lost.is_empty() {
-        cautions.push("Packets were lost during the watch: something has reached its limit already, whatever the shares say.".to_owned());
+        cautions.push(
+            "Packets were lost during the watch: something has reached its limit already, whatever the shares say."
+                .to_owned(),
+        );
     }
     let driver = port.map_or_else(String::new, |port| {
-        let driver = port.nic.driver.clone().or_else(|| port.nic.kind.clone()).unwrap_or_else(|| "unknown driver".to_owned());
+        let driver =
+            port.nic.driver.clone().or_else(|| port.nic.kind.clone()).unwrap_or_else(|| "unknown driver".to_owned());
         format!("{}: {driver}", port.nic.name)
     });
     Learned {
@@ -239,7 +244,9 @@ fn grouped(slices: &[Slice]) -> Vec<&[Slice]> {
 }
 
 fn highest_rate(slices: &[Slice], of: &dyn Fn(&Slice) -> f64) -> f64 {
-    let rate = |group: &&[Slice]| group.iter().map(of).sum::<f64>() / group.iter().map(|one| one.seconds).sum::<f64>().max(1e-9);
+    let rate = |group: &&[Slice]| {
+        group.iter().map(of).sum::<f64>() / group.iter().map(|one| one.seconds).sum::<f64>().max(1e-9)
+    };
     grouped(slices).iter().map(rate).fold(0.0, f64::max)
 }
 
@@ -306,14 +313,25 @@ impl Result {
             Err(format!("only {packets_per_s:.1} packets/s came: too few to say what one costs"))
         } else {
             fit(&pieces, SEED ^ u64::from(cpu)).ok_or_else(|| {
-                format!("{} slices are usable: at least {FEWEST} with packets are needed, so watch longer", pieces.len())
+                format!(
+                    "{} slices are usable: at least {FEWEST} with packets are needed, so watch longer",
+                    pieces.len()
+                )
             })
         };
-        let runs: Vec<&[Count]> =
-            watch.fine.iter().map(Vec::as_slice).chain([watch.counts.as_slice()]).filter(|run| !run.is_empty()).collect();
+        let runs: Vec<&[Count]> = watch
+            .fine
+            .iter()
+            .map(Vec::as_slice)
+            .chain([watch.counts.as_slice()])
+            .filter(|run| !run.is_empty())
+            .collect();
         let found = fitted.and_then(|fitted| {
             let comes = Comes { packets_per_s, counts: &runs, share, takes_packets };
-            let plain = Scheme::Napi(Napi { backlog: matches!(&self.scheme, Scheme::Napi(napi) if napi.backlog), ..Napi::default() });
+            let plain = Scheme::Napi(Napi {
+                backlog: matches!(&self.scheme, Scheme::Napi(napi) if napi.backlog),
+                ..Napi::default()
+            });
             let cliff = cliff::of_cpu(&fitted, &self.scheme, room, comes, loss)
                 .or_else(|_| cliff::of_cpu(&fitted, &plain, room, comes, loss));
             Ok((cliff?, fitted))
@@ -321,7 +339,8 @@ impl Result {
         // Where no time was left, what costs a packet cannot be told from what waits for one: the CPU is at its cliff.
         let saturated = own.iter().filter(|(slice, _)| {
             // Other tasks give way to some degree; by ticks they are not told from the program.
-            let (used_s, most) = if slice.exact { (slice.busy_s() - slice.other_s, SATURATED) } else { (slice.busy_s(), ALL) };
+            let (used_s, most) =
+                if slice.exact { (slice.busy_s() - slice.other_s, SATURATED) } else { (slice.busy_s(), ALL) };
             used_s > most * slice.seconds
         });
         let saturated = saturated.count();
@@ -390,7 +409,8 @@ impl Result {
             let pieces: Vec<(CpuSlice, f64)> = slices.iter().map(piece).collect();
             let pieces: Vec<Piece<'_>> = pieces.iter().map(|(slice, load)| (slice, *load)).collect();
             let all = self.traffic.packets_per_s;
-            let name = programs.iter().find(|program| program.pid == pid).map_or_else(|| format!("pid {pid}"), Program::title);
+            let name =
+                programs.iter().find(|program| program.pid == pid).map_or_else(|| format!("pid {pid}"), Program::title);
             let cliff = fit(&pieces, SEED ^ u64::from(tid))
                 .ok_or_else(|| "too few slices or packets".to_owned())
                 .and_then(|fitted| Ok((cliff::of_thread(&fitted, all)?, fitted)));
@@ -456,7 +476,13 @@ impl Result {
         if slices.is_empty() {
             self.lacks("parts", "The watch ended before its first slice: watch longer.".to_owned());
         } else if self.traffic.packets_per_s < LEAST_PPS {
-            self.lacks("parts", format!("{:.1} packets/s came: there is no cliff to learn from an idle host. Watch while it has work.", self.traffic.packets_per_s));
+            self.lacks(
+                "parts",
+                format!(
+                    "{:.1} packets/s came: there is no cliff to learn from an idle host. Watch while it has work.",
+                    self.traffic.packets_per_s
+                ),
+            );
         }
         let stolen = stolen(slices);
         if stolen > STOLEN {
@@ -464,7 +490,9 @@ impl Result {
         }
         let (metered, disturbed) = self.slices;
         if metered > 0 && disturbed as f64 > DISTURBED * metered as f64 {
-            self.cautions.push(format!("Other tasks or the hypervisor disturbed {disturbed} of {metered} slices, which are left out."));
+            self.cautions.push(format!(
+                "Other tasks or the hypervisor disturbed {disturbed} of {metered} slices, which are left out."
+            ));
         }
         for part in self.parts.iter().filter(|part| part.kind == PartKind::Cpu && part.fixed > MUCH_FIXED) {
             self.cautions.push(format!(
@@ -478,7 +506,12 @@ impl Result {
 /// Load over cliff, with the cliff's interval.
 fn share_of(load: f64, cliff: &Figure) -> Figure {
     match cliff.interval {
-        Some(interval) => Figure::between(load / cliff.value, load / interval.high, load / interval.low.max(1e-9), interval.confidence),
+        Some(interval) => Figure::between(
+            load / cliff.value,
+            load / interval.high,
+            load / interval.low.max(1e-9),
+            interval.confidence,
+        ),
         None => Figure::exact(load / cliff.value),
     }
 }
@@ -493,7 +526,12 @@ fn costs(fitted: &Fitted, method: &str) -> Vec<Cost> {
         let at = |share: f64| drawn.get((share * drawn.len() as f64) as usize).copied().unwrap_or(value);
         let outside = (1.0 - CONFIDENCE) / 2.0;
         let figure = Figure::between(value, at(outside).min(value), at(1.0 - outside).max(value), CONFIDENCE);
-        (value > 0.0).then(|| Cost { key: key.to_owned(), figure, unit: unit.to_owned(), how: format!("{how} ({method})") })
+        (value > 0.0).then(|| Cost {
+            key: key.to_owned(),
+            figure,
+            unit: unit.to_owned(),
+            how: format!("{how} ({method})"),
+        })
     };
     let rows = [
         row("interrupt", "s", |costs| costs.interrupt_s),

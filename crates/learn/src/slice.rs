@@ -159,10 +159,8 @@ const STOLEN: f64 = 0.1;
 /// The slices of a CPU with exact or ticked times, each with whether something else disturbed it: other tasks took much more than they mostly do, or the
 /// hypervisor took the CPU.
 pub fn of_cpu(slices: &[Slice], cpu: u32) -> Vec<(&CpuSlice, bool)> {
-    let own: Vec<&CpuSlice> = slices
-        .iter()
-        .flat_map(|slice| slice.cpus.iter().filter(|one| one.cpu == cpu && one.seconds > 0.0))
-        .collect();
+    let own: Vec<&CpuSlice> =
+        slices.iter().flat_map(|slice| slice.cpus.iter().filter(|one| one.cpu == cpu && one.seconds > 0.0)).collect();
     // By ticks the program is among the others: its time grows with the load.
     let foreign = |one: &CpuSlice| if one.exact { one.other_s / one.seconds } else { 0.0 };
     let mut shares: Vec<f64> = own.iter().map(|one| foreign(one)).collect();

@@ -223,7 +223,10 @@ fn ticks_give_a_wider_interval_that_covers() {
     let exact = learnt(&Fake::new(8, cliff_pps).watch(&[0.2, 0.4, 0.5])).parts[0].cliff_pps.expect("a cliff");
     let result = learnt(&Fake { exact: false, ..Fake::new(8, cliff_pps) }.watch(&[0.2, 0.4, 0.5]));
     let ticks = result.parts[0].cliff_pps.expect("a cliff");
-    assert!(ticks.covers(cliff_pps) && ticks.relative_half_width() > exact.relative_half_width(), "{ticks:?} {exact:?}");
+    assert!(
+        ticks.covers(cliff_pps) && ticks.relative_half_width() > exact.relative_half_width(),
+        "{ticks:?} {exact:?}"
+    );
     assert!(result.missing.iter().any(|one| one.why.contains("eBPF")), "{:?}", result.missing);
 }
 
@@ -262,7 +265,12 @@ fn a_program_that_pauses_is_found_and_named() {
         SocketLook { share: waits / 277.0, packets_per_s: 20e3 }
     };
     let looks: Vec<SocketLook> = (0..6000).map(&mut look).collect();
-    let even = SocketLooks { name: "udp 10.0.0.1:54".into(), room_bytes: 277.0 * 768.0, looks: vec![SocketLook { share: 0.004, packets_per_s: 20e3 }; 6000], dropped: 0.0 };
+    let even = SocketLooks {
+        name: "udp 10.0.0.1:54".into(),
+        room_bytes: 277.0 * 768.0,
+        looks: vec![SocketLook { share: 0.004, packets_per_s: 20e3 }; 6000],
+        dropped: 0.0,
+    };
     watch.sockets = vec![SocketLooks { name: "udp 10.0.0.1:53".into(), looks, ..even.clone() }, even];
     let result = learnt(&watch);
     let [first, rest @ ..] = &result.parts[..] else { panic!("{result:?}") };
@@ -277,7 +285,11 @@ fn a_program_that_pauses_is_found_and_named() {
     watch.slices.iter_mut().for_each(|slice| slice.cpus[0].steal_s = 0.01 * slice.seconds);
     let stolen = learnt(&watch);
     assert!(stolen.parts.iter().all(|part| part.kind != PartKind::Socket), "{:?}", stolen.parts);
-    assert!(stolen.cautions.iter().any(|one| one.contains("hypervisor") && one.contains("10.0.0.1:53")), "{:?}", stolen.cautions);
+    assert!(
+        stolen.cautions.iter().any(|one| one.contains("hypervisor") && one.contains("10.0.0.1:53")),
+        "{:?}",
+        stolen.cautions
+    );
 }
 
 /// A thread that moves between two CPUs has no CPU of its own to fill, but no more than one.

@@ -131,11 +131,7 @@ fn failed(error: impl std::fmt::Display) -> LearnError {
 ///
 /// # Errors
 /// See [`LearnError`].
-pub fn watch(
-    options: &Options,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<Taken, LearnError> {
+pub fn watch(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Taken, LearnError> {
     let host = Inspection::of_this_host(Duration::ZERO)
         .map_err(|error| failed(format!("cannot ask the kernel for its interfaces: {error}")))?;
     let names = interfaces(&options.interfaces, &host)?;
@@ -152,7 +148,9 @@ pub fn watch(
     let partial = stop.load(Ordering::Relaxed) || ended.is_some();
     cautions.extend(ended);
     let gone = programs.iter().filter(|program| !program.is_there());
-    cautions.extend(gone.map(|program| format!("{} ended during the watch: its costs are of the time before.", program.title())));
+    cautions.extend(
+        gone.map(|program| format!("{} ended during the watch: its costs are of the time before.", program.title())),
+    );
     let (watch, meter_s) = (taking.watch, taking.meter_s);
     Ok(Taken {
         watch: Watch { ring: None, tick_s: None, ..watch },
@@ -182,14 +180,20 @@ fn interfaces(named: &[String], host: &Inspection) -> Result<Vec<String>, LearnE
         if names.is_empty() { "there is none".to_owned() } else { format!("there are {}", names.join(", ")) }
     };
     if let Some(name) = named.iter().find(|name| host.port(name).is_none()) {
-        return Err(LearnError::Usage(format!("--if {name}: there is no such interface in this network namespace; {}", there())));
+        return Err(LearnError::Usage(format!(
+            "--if {name}: there is no such interface in this network namespace; {}",
+            there()
+        )));
     }
     let names: Vec<String> = match named {
         [] => host.main_ports().iter().map(|port| port.nic.name.clone()).collect(),
         named => named.to_vec(),
     };
     if names.is_empty() {
-        return Err(LearnError::Usage(format!("no interface is up in this network namespace: give --if NAME; {}", there())));
+        return Err(LearnError::Usage(format!(
+            "no interface is up in this network namespace: give --if NAME; {}",
+            there()
+        )));
     }
     Ok(names)
 }
@@ -197,13 +201,17 @@ fn interfaces(named: &[String], host: &Inspection) -> Result<Vec<String>, LearnE
 /// The programs that are named, else those with sockets that use most CPU time; and what has to be known of that.
 fn programs(options: &Options, ports: &[&Port], stop: &AtomicBool) -> Result<(Vec<Program>, Vec<String>), LearnError> {
     if let Some(pid) = options.pid {
-        let none = || LearnError::Usage(format!("--pid {pid}: there is no process of that number; `pgrep NAME` finds one"));
+        let none =
+            || LearnError::Usage(format!("--pid {pid}: there is no process of that number; `pgrep NAME` finds one"));
         let program = Program::of(pid).ok_or_else(none)?;
         if let Some(port) = options.port {
             let owners = serving::of_port(port).map_err(|why| LearnError::Usage(format!("--port {port}: {why}")))?;
             if !owners.contains(&program) {
                 let names: Vec<String> = owners.iter().map(Program::title).collect();
-                return Err(LearnError::Usage(format!("--pid {pid} --port {port}: that port is open in {}; give one of the two", names.join(", "))));
+                return Err(LearnError::Usage(format!(
+                    "--pid {pid} --port {port}: that port is open in {}; give one of the two",
+                    names.join(", ")
+                )));
             }
         }
         return Ok((vec![program], Vec::new()));
@@ -235,10 +243,8 @@ fn programs(options: &Options, ports: &[&Port], stop: &AtomicBool) -> Result<(Ve
 
 fn queues(moment: &Moment) -> Vec<QueueLoad> {
     let all: f64 = moment.interfaces.iter().flat_map(|one| one.receive_queues()).map(|queue| queue.packets_per_s).sum();
-    let load = |interface: &netcliff_core::watch::InterfaceMoment, queue: &netcliff_core::watch::QueueMoment| QueueLoad {
-        interface: interface.name.clone(),
-        queue: queue.queue,
-        share: queue.packets_per_s / all,
+    let load = |interface: &netcliff_core::watch::InterfaceMoment, queue: &netcliff_core::watch::QueueMoment| {
+        QueueLoad { interface: interface.name.clone(), queue: queue.queue, share: queue.packets_per_s / all }
     };
     let of = |one| netcliff_core::watch::InterfaceMoment::receive_queues(one).map(move |queue| load(one, queue));
     if all > 0.0 { moment.interfaces.iter().flat_map(of).collect() } else { Vec::new() }
@@ -295,9 +301,11 @@ struct Meter {
 
 impl Meter {
     fn start(options: &Options, programs: &[Program]) -> Result<(Self, Option<String>), LearnError> {
-        let cpus: Vec<usize> = SystemStamp::now().map_err(failed)?.seconds().iter().map(|(cpu, _)| *cpu as usize).collect();
+        let cpus: Vec<usize> =
+            SystemStamp::now().map_err(failed)?.seconds().iter().map(|(cpu, _)| *cpu as usize).collect();
         let spec = MeterSpec { cpus, watch: programs.iter().map(|program| WatchTask::Process(program.pid)).collect() };
-        let mut meter = Self { programs: None, runs: false, since: Instant::now(), wake_s: WAKE_S, a_second_s: 0.0, first: true };
+        let mut meter =
+            Self { programs: None, runs: false, since: Instant::now(), wake_s: WAKE_S, a_second_s: 0.0, first: true };
         if !options.meter.allows(Method::Ebpf) {
             return Ok((meter, None));
         }
@@ -373,12 +381,17 @@ impl Taking {
             devices,
             meter,
         };
-        taking.watch.sockets = taking.sockets.look().into_iter().map(|fill| SocketLooks {
-            name: fill.socket,
-            room_bytes: f64::from(fill.room_bytes),
-            looks: Vec::new(),
-            dropped: 0.0,
-        }).collect();
+        taking.watch.sockets = taking
+            .sockets
+            .look()
+            .into_iter()
+            .map(|fill| SocketLooks {
+                name: fill.socket,
+                room_bytes: f64::from(fill.room_bytes),
+                looks: Vec::new(),
+                dropped: 0.0,
+            })
+            .collect();
         Ok(taking)
     }
 
@@ -395,7 +408,9 @@ impl Taking {
             sleep(if fine_left > 0 { FINE_TICK } else { tick });
             let (looked, spent_s) = (Instant::now(), serving::own_thread_cpu_s());
             let Ok(now) = self.devices.read() else {
-                return Ok(Some("An interface went away during the watch: it was removed, renamed or moved.".to_owned()));
+                return Ok(Some(
+                    "An interface went away during the watch: it was removed, renamed or moved.".to_owned(),
+                ));
             };
             if fine_left > 0 {
                 self.fine(Count { seconds: (looked - last_at).as_secs_f64(), packets: now.packets_since(&last) });
@@ -437,7 +452,8 @@ impl Taking {
         let drops = self.sockets.look();
         for socket in &mut self.watch.sockets {
             let of = |looks: &[serving::Fill]| looks.iter().find(|one| one.socket == socket.name).map(|one| one.drops);
-            socket.dropped = of(&drops_before).zip(of(&drops)).map_or(0.0, |(then, now)| f64::from(now.wrapping_sub(then)));
+            socket.dropped =
+                of(&drops_before).zip(of(&drops)).map_or(0.0, |(then, now)| f64::from(now.wrapping_sub(then)));
         }
         Ok(None)
     }
@@ -506,7 +522,13 @@ impl Taking {
         let thread = |((pid, tid), now): (&(u32, u32), &serving::ThreadTime)| {
             let then = start.threads.get(&(*pid, *tid))?;
             let ran_s = now.ran_ns.saturating_sub(then.ran_ns) as f64 * 1e-9;
-            (ran_s > 0.0).then_some(ThreadSlice { pid: *pid, tid: *tid, cpu: now.cpu, ran_s, is_realtime: now.is_realtime })
+            (ran_s > 0.0).then_some(ThreadSlice {
+                pid: *pid,
+                tid: *tid,
+                cpu: now.cpu,
+                ran_s,
+                is_realtime: now.is_realtime,
+            })
         };
         let udp = start.udp.zip(end.udp).map_or(0, |(then, now)| now.since(&then).rcvbuf_errors);
         let grown = end.counted.since(&start.counted);

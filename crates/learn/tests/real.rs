@@ -47,7 +47,8 @@ fn inside<T: Send + 'static>(pair: &Pair, work: impl FnOnce() -> T + Send + 'sta
 fn offer(pair: &Pair, rate_pps: f64, seconds: f64) -> f64 {
     let schedule = Schedule::new(Arrivals::Poisson, rate_pps, 3, 0).expect("a rate");
     let (generator, sink) = (pair.generator(0, 64), pair.sink(1));
-    let run = run(generator, sink, schedule, Timing::measured(seconds), &Arc::default(), |_, _| ()).expect("the pair works");
+    let run =
+        run(generator, sink, schedule, Timing::measured(seconds), &Arc::default(), |_, _| ()).expect("the pair works");
     1.0 - run.accounting.delivered as f64 / run.accounting.offered.max(1) as f64
 }
 
@@ -91,7 +92,8 @@ fn the_cliff_is_learnt_from_a_third_of_it_and_nothing_is_sent() {
         // On a machine where others take most of the CPU there may be none.
         let Some(found) = part.cliff_pps else { continue };
         tried.push(found.value / cliff_pps);
-        if (0.4..2.5).contains(&(found.value / cliff_pps)) && found.interval.is_some_and(|ends| ends.low < found.value) {
+        if (0.4..2.5).contains(&(found.value / cliff_pps)) && found.interval.is_some_and(|ends| ends.low < found.value)
+        {
             return;
         }
     }
@@ -118,7 +120,12 @@ fn what_is_not_there_is_refused() {
 /// A stop ends it at once, and the result is partial and says that it holds nothing.
 #[test]
 fn a_stop_leaves_a_partial_result() {
-    let options = Options { interfaces: vec!["lo".into()], pid: Some(std::process::id()), meter: Preference::Only(netcliff_host::cpu::Method::Procfs), ..options(60.0) };
+    let options = Options {
+        interfaces: vec!["lo".into()],
+        pid: Some(std::process::id()),
+        meter: Preference::Only(netcliff_host::cpu::Method::Procfs),
+        ..options(60.0)
+    };
     let began = std::time::Instant::now();
     let learned = learn(&options, &AtomicBool::new(true), &mut |_| ()).expect("it works");
     assert!(learned.partial && began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());

@@ -48,7 +48,11 @@ pub struct LearnArgs {
 fn length(text: &str) -> Result<Duration, String> {
     let seconds = numbers::seconds(text)?;
     let fits = (3.0..=7.0 * 86_400.0).contains(&seconds);
-    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 3s to 7d, such as 5m: a shorter watch has too few slices".into()) }
+    if fits {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be 3s to 7d, such as 5m: a shorter watch has too few slices".into())
+    }
 }
 
 fn port(text: &str) -> Result<u16, String> {

@@ -51,7 +51,9 @@ pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         output::page(&report::terminal::learned(&learned, output::style()))?;
     }
     if let Some(run) = run {
-        output::say(format!("netcliff: kept as run {run}; other commands take it with --host learn:{run} or last-learn"));
+        output::say(format!(
+            "netcliff: kept as run {run}; other commands take it with --host learn:{run} or last-learn"
+        ));
     }
     Ok(ExitCode::from(u8::from(learned.first().is_none())))
 }

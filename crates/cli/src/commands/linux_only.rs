@@ -52,9 +52,17 @@ mod tests {
 
     #[test]
     fn what_measures_this_host_is_refused_elsewhere_by_name() {
-        for words in
-            ["find", "inspect", "watch", "drops", "headroom", "learn", "tune undo", "rfc2544 throughput", "limits --this-host"]
-        {
+        for words in [
+            "find",
+            "inspect",
+            "watch",
+            "drops",
+            "headroom",
+            "learn",
+            "tune undo",
+            "rfc2544 throughput",
+            "limits --this-host",
+        ] {
             let why = refused(words, "freebsd").expect(words);
             let name = words.split_whitespace().next().expect("a word");
             assert!(why.contains(&format!("`netcliff {name}")) && why.contains("this is freebsd"), "{why}");

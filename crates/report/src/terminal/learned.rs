@@ -47,7 +47,11 @@ fn answer(learned: &Learned) -> String {
     let share = first.share.map_or_else(String::new, |share| {
         let interval = share.interval.map_or_else(String::new, |ends| {
             let confidence = format::share_short(ends.confidence);
-            format!(" ({} to {}, {confidence} confidence)", format::share_short(ends.low), format::share_short(ends.high))
+            format!(
+                " ({} to {}, {confidence} confidence)",
+                format::share_short(ends.low),
+                format::share_short(ends.high)
+            )
         });
         format!("{}{interval}", format::share_short(share.value))
     });
@@ -72,8 +76,13 @@ fn subject(part: &LearnedPart) -> String {
 
 fn basis(learned: &Learned) -> String {
     let watched = &learned.watched;
-    let programs = if watched.programs.is_empty() { String::new() } else { format!(", and {}", watched.programs.join(", ")) };
-    let disturbed = if watched.disturbed > 0 { format!(", {} of them left out as disturbed", watched.disturbed) } else { String::new() };
+    let programs =
+        if watched.programs.is_empty() { String::new() } else { format!(", and {}", watched.programs.join(", ")) };
+    let disturbed = if watched.disturbed > 0 {
+        format!(", {} of them left out as disturbed", watched.disturbed)
+    } else {
+        String::new()
+    };
     format!(
         "Watched {}{programs} for {}; {} slices of {}, {} with CPU time{disturbed}. CPU time: {}. Watching took {} of a CPU. Nothing was sent.",
         watched.interfaces.join(", "),
@@ -93,7 +102,9 @@ fn parts(learned: &Learned) -> String {
             part.name.clone(),
             format::quantity(part.packets_per_s, Unit::Pps),
             part.cliff_pps.map_or("-".to_owned(), |cliff| format::value(&cliff, Unit::Pps)),
-            part.cliff_pps.and_then(|cliff| format::interval(&cliff, Unit::Pps, " to ")).unwrap_or_else(|| "-".to_owned()),
+            part.cliff_pps
+                .and_then(|cliff| format::interval(&cliff, Unit::Pps, " to "))
+                .unwrap_or_else(|| "-".to_owned()),
             share(part.share.map(|share| share.value)),
             share(part.share_highest),
             if part.kind == PartKind::Socket { "-".to_owned() } else { format::share(part.busy) },
