@@ -31,6 +31,9 @@ const FINE_EVERY: Duration = Duration::from_secs(3);
 /// Shares of a CPU that the meter's programs and looks at counters may take, of the 1 % that is promised for all.
 const BUDGET: f64 = 0.005;
 const LOOKING: f64 = 0.002;
+/// Times the usual, and what is usual at first (s), that a look takes from the clock to the counters if it does not count.
+const SLOW_LOOK: f64 = 3.0;
+const USUAL_S: f64 = 1e-4;
 /// Time for which a meter runs at least when it has begun, and at the beginning of a watch.
 const METERED: Duration = Duration::from_secs(2);
 const METERED_FIRST: Duration = Duration::from_secs(5);
@@ -402,6 +405,7 @@ impl Taking {
         let (mut last, mut last_at) = (self.devices.read().map_err(failed)?, Instant::now());
         let (mut coarse, mut coarse_at) = (last, last_at);
         let (mut tick, mut look_s) = (TICK, 0.0);
+        let mut usual_s = USUAL_S;
         let (mut fine_left, mut fine_next) = (0usize, began + FINE_EVERY / 2);
         let mut told = began;
         while began.elapsed() < self.length && !stop.load(Ordering::Relaxed) {
@@ -412,6 +416,13 @@ impl Taking {
                     "An interface went away during the watch: it was removed, renamed or moved.".to_owned(),
                 ));
             };
+            // What came while this thread waited for a CPU between clock and counters would look like a burst: the next look has it.
+            let took_s = looked.elapsed().as_secs_f64();
+            let slow = took_s > SLOW_LOOK * usual_s;
+            usual_s += 0.1 * (took_s.min(2.0 * usual_s) - usual_s);
+            if slow {
+                continue;
+            }
             if fine_left > 0 {
                 self.fine(Count { seconds: (looked - last_at).as_secs_f64(), packets: now.packets_since(&last) });
                 fine_left -= 1;

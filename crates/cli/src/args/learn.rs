@@ -10,11 +10,11 @@ use clap::Args;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff learn --port 53              # where the resolver's cliff is, and how near
-  netcliff learn --if eth0 --for 1h     # over a quiet and a busy hour: narrower intervals
+  netcliff learn --port 53           # where the resolver's cliff is, how near
+  netcliff learn --if eth0 --for 1h  # a quiet and a busy hour: narrower
   netcliff learn --pid 4711 --json | jq '.parts[0].share'
-  netcliff headroom --host last-learn   # against what was learnt
-  netcliff predict --host last-learn --set application=2us --rates 10kpps..500kpps:20
+  netcliff headroom --host last-learn  # against what was learnt
+  netcliff predict --host last-learn --set application=2us --cliff
 
 It sends nothing. Time is cut into slices; what a packet costs in softirqs and in the program follows from slices whose
 load differs; the model says at which load each receive CPU, and each thread of the program, gives out if the same
