@@ -167,7 +167,7 @@ pub struct Learned {
     /// Lost during the watch, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
-    /// Costs that this traffic cannot tell apart, and figures that could not be had, each with what wider traffic would tell.
+    /// Costs that this traffic cannot separate, and figures that could not be measured, each with what wider traffic would separate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
     /// What speaks against relying on it, a sentence each.

@@ -11,10 +11,10 @@ use crate::slice::CpuSlice;
 const DRAWS: usize = 200;
 /// Fewest slices for a fit.
 pub const FEWEST: usize = 4;
-/// Highest load of the slices over the lowest up to which time by the clock cannot be told from time by the packet. Times of one load differ by some percent
+/// Highest load of the slices over the lowest up to which time by the clock cannot be separated from time by the packet. Times of one load differ by some percent
 /// from slice to slice.
 const HARDLY_MOVED: f64 = 1.2;
-/// Standard deviation over mean of the packets a switch brings up to which reading cannot be told from switching.
+/// Standard deviation over mean of the packets a switch brings up to which reading cannot be separated from switching.
 const HARDLY_DIFFER: f64 = 0.03;
 /// Most of a CPU that other tasks keep when the program wants it: the scheduler gives it half against one of them.
 const MOST_OF_OTHERS: f64 = 0.5;
@@ -42,7 +42,7 @@ pub struct Costs {
     pub fixed: f64,
 }
 
-/// What this traffic cannot tell apart.
+/// What this traffic cannot separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
     /// A packet from a poll: polls took one packet each, or were too few.
@@ -60,9 +60,9 @@ pub enum Doubt {
 pub struct Fitted {
     /// The costs.
     pub costs: Costs,
-    /// The same from resampled slices; a share that cannot be told apart is drawn anew each time.
+    /// The same from resampled slices; a share that cannot be separated is drawn anew each time.
     pub draws: Vec<Costs>,
-    /// What cannot be told apart.
+    /// What cannot be separated.
     pub doubts: Vec<Doubt>,
     /// Highest load of the slices over the lowest.
     pub moved: f64,
@@ -115,7 +115,7 @@ fn blocks<'a>(pieces: &[Piece<'a>], chance: &mut SplitMix64) -> Vec<Piece<'a>> {
     drawn
 }
 
-/// One fit. `share` answers (0 to 1) for what cannot be told apart.
+/// One fit. `share` answers (0 to 1) for what cannot be separated.
 fn once(
     pieces: &[Piece<'_>],
     exact: bool,

@@ -19,7 +19,7 @@
 //! a packet and one by the clock, and the interval is wider.
 //!
 //! The interval has three parts: the fits repeated on resampled blocks of slices, carried to the cliff by the model's slopes; shares of costs that
-//! this traffic cannot tell apart, drawn anew each time; and an allowance for what costs do beyond the loads that were seen
+//! this traffic cannot separate, drawn anew each time; and an allowance for what costs do beyond the loads that were seen
 //! ([`cliff::allowance`]).
 
 pub mod arrivals;

@@ -30,9 +30,9 @@ const SMALL_PACKET: (f64, f64) = (768.0, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
 /// Share of slices that something disturbed from which the reader is warned.
 const DISTURBED: f64 = 0.3;
-/// Share of a CPU that the hypervisor took from which the reader is warned, and pauses of a program cannot be told from its.
+/// Share of a CPU that the hypervisor took from which the reader is warned, and pauses of a program cannot be separated from its.
 const STOLEN: f64 = 0.005;
-/// Shares of a slice from which a CPU has no time left: of softirqs and program, and of all where they are not told apart.
+/// Shares of a slice from which a CPU is fully busy: of softirqs and program, and of all where they are not separated.
 const SATURATED: f64 = 0.95;
 const ALL: f64 = 0.99;
 /// Share of a CPU that does not grow with the load from which the reader is warned.
@@ -336,9 +336,9 @@ impl Result {
                 .or_else(|_| cliff::of_cpu(&fitted, &plain, room, comes, loss));
             Ok((cliff?, fitted))
         });
-        // Where no time was left, what costs a packet cannot be told from what waits for one: the CPU is at its cliff.
+        // Where a CPU is fully busy, what costs a packet cannot be separated from what waits for one: the CPU is at its cliff.
         let saturated = own.iter().filter(|(slice, _)| {
-            // Other tasks give way to some degree; by ticks they are not told from the program.
+            // Other tasks give way to some degree; by ticks they are not separated from the program.
             let (used_s, most) =
                 if slice.exact { (slice.busy_s() - slice.other_s, SATURATED) } else { (slice.busy_s(), ALL) };
             used_s > most * slice.seconds
@@ -351,7 +351,7 @@ impl Result {
                 part.share = Some(share_of(packets_per_s, &cliff));
                 part.share_highest = Some(highest_rate(slices, &|slice| slice.packets) * share / packets_per_s);
                 part.cliff_pps = Some(cliff);
-                part.why = Some("it had no time left in most slices: it is at its cliff or beyond. Learn from a quieter time what a packet costs".to_owned());
+                part.why = Some("it was fully busy in most slices: it is at its cliff or beyond. Learn from a quieter time what a packet costs".to_owned());
             }
             Ok((cliff, fitted)) => {
                 part.share = Some(share_of(packets_per_s, &cliff.cliff_pps));
@@ -375,10 +375,10 @@ impl Result {
         let moved = 100.0 * (fitted.moved - 1.0);
         for doubt in &fitted.doubts {
             let why = match doubt {
-                Doubt::Polls => "what a packet costs cannot be told from what a poll costs: polls took one packet each, or were too few. Traffic in bursts, or more of it, tells them apart".to_owned(),
-                Doubt::Switches => "what reading a packet costs the program cannot be told from what waking costs it: the program was woken as often a packet in every slice. Up to half of its time is taken to be waking; a load that moves more tells them apart".to_owned(),
-                Doubt::Fixed => format!("what costs time by the clock cannot be told from what costs time by the packet: the load moved by {moved:.0} % only, and 20 % are needed. A watch that covers a quiet and a busy hour tells them apart"),
-                Doubt::Ticks => "interrupts, polls and wake-ups are in the cost of a packet, although packets share them near the cliff: ticks do not show them. With eBPF (root, a kernel with BTF) they are told apart".to_owned(),
+                Doubt::Polls => "what a packet costs cannot be separated from what a poll costs: polls took one packet each, or were too few. Traffic in bursts, or more of it, separates them".to_owned(),
+                Doubt::Switches => "what reading a packet costs the program cannot be separated from what waking costs it: the program was woken as often a packet in every slice. Up to half of its time is taken to be waking; a load that moves more separates them".to_owned(),
+                Doubt::Fixed => format!("what costs time by the clock cannot be separated from what costs time by the packet: the load moved by {moved:.0} % only, and 20 % are needed. A watch that covers a quiet and a busy hour separates them"),
+                Doubt::Ticks => "interrupts, polls and wake-ups are in the cost of a packet, although packets share them near the cliff: ticks do not show them. With eBPF (root, a kernel with BTF) they are separated".to_owned(),
             };
             self.lacks(&format!("costs of CPU {cpu}"), format!("CPU {cpu}: {why}."));
         }
@@ -445,7 +445,7 @@ impl Result {
             let stolen = stolen(&watch.slices);
             if stolen > STOLEN {
                 self.cautions.push(format!(
-                    "The socket {} filled to what comes in {:.1} ms ({seen} of {looks} looks), while the hypervisor took {:.1} % of a CPU: whether it was that or the program cannot be told, and it is no part of the cliff.",
+                    "The socket {} filled to what comes in {:.1} ms ({seen} of {looks} looks), while the hypervisor took {:.1} % of a CPU: whether it was that or the program is not known, and it is no part of the cliff.",
                     socket.name, 1e3 * pausing.longest_s, 100.0 * stolen
                 ));
                 continue;
@@ -464,7 +464,7 @@ impl Result {
                 fixed: 0.0,
                 costs: Vec::new(),
                 why: Some(format!(
-                    "the program stops reading for up to {:.1} ms at a time, about every {:.1} s (seen in {seen} of {looks} looks at its socket): what comes meanwhile has to fit into the socket. Look for a lock, a garbage collection or a disk in its way, or raise its receive buffer (SO_RCVBUF)",
+                    "the program stops reading for up to {:.1} ms at a time, about every {:.1} s (seen in {seen} of {looks} looks at its socket): what comes during that has to fit into the socket. Look for a lock, a garbage collection or a disk in its way, or raise its receive buffer (SO_RCVBUF)",
                     1e3 * pausing.longest_s, pausing.every_s
                 )),
             });

@@ -249,7 +249,7 @@ fn a_cpu_without_time_left_is_at_its_cliff() {
     let result = learnt(&watch);
     let part = &result.parts[0];
     assert_eq!(part.share.expect("a cliff").value, 1.0);
-    assert!(part.why.as_ref().is_some_and(|why| why.contains("no time left")), "{part:?}");
+    assert!(part.why.as_ref().is_some_and(|why| why.contains("fully busy")), "{part:?}");
     assert!(result.calibration.is_none(), "costs there are not those below the cliff");
 }
 

@@ -180,7 +180,7 @@ fn unix_s() -> f64 {
 fn interfaces(named: &[String], host: &Inspection) -> Result<Vec<String>, LearnError> {
     let there = || {
         let names: Vec<&str> = host.ports.iter().map(|port| port.nic.name.as_str()).collect();
-        if names.is_empty() { "there is none".to_owned() } else { format!("there are {}", names.join(", ")) }
+        if names.is_empty() { "it has no interface".to_owned() } else { format!("there are {}", names.join(", ")) }
     };
     if let Some(name) = named.iter().find(|name| host.port(name).is_none()) {
         return Err(LearnError::Usage(format!(
@@ -368,7 +368,7 @@ impl Taking {
             false => "the kernel's timer ticks (/proc/stat), sampled".to_owned(),
         };
         let cautions = why_not.map(|why| {
-            format!("CPU time is that of the kernel's ticks: costs that packets share cannot be told apart, and the interval is wide ({why}).")
+            format!("CPU time is that of the kernel's ticks: costs that packets share cannot be separated, and the interval is wide ({why}).")
         });
         let mut taking = Self {
             length: options.length,
@@ -407,7 +407,7 @@ impl Taking {
         let (mut tick, mut look_s) = (TICK, 0.0);
         let mut usual_s = USUAL_S;
         let (mut fine_left, mut fine_next) = (0usize, began + FINE_EVERY / 2);
-        let mut told = began;
+        let mut reported = began;
         while began.elapsed() < self.length && !stop.load(Ordering::Relaxed) {
             sleep(if fine_left > 0 { FINE_TICK } else { tick });
             let (looked, spent_s) = (Instant::now(), serving::own_thread_cpu_s());
@@ -453,8 +453,8 @@ impl Taking {
                 if self.meter.turn(self.meter_s.unwrap_or(0.0), elapsed_s) {
                     self.start = Mark::now(&self.devices, &self.programs, &self.meter)?;
                 }
-                if told.elapsed() >= Duration::from_secs(1) {
-                    told = Instant::now();
+                if reported.elapsed() >= Duration::from_secs(1) {
+                    reported = Instant::now();
                     let packets_per_s = self.watch.slices.last().map_or(0.0, |slice| slice.packets / slice.seconds);
                     progress(&Progress { elapsed_s, of_s: self.length.as_secs_f64(), packets_per_s });
                 }

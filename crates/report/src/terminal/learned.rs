@@ -34,7 +34,7 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     }
     page.list("TRAFFIC", &traffic(learned));
     let unknown: Vec<String> = learned.missing.iter().map(|one| one.why.clone()).collect();
-    page.list("NOT TOLD APART BY THIS TRAFFIC", &unknown);
+    page.list("NOT SEPARATED BY THIS TRAFFIC", &unknown);
     page.list("CAUTION", &learned.cautions);
     page.finish()
 }
