@@ -212,13 +212,15 @@ impl Learned {
             trial_s: self.watched.slice_s,
             quick: true,
         };
+        let why = "it follows from live traffic by the model, and nothing was sent";
+        let unmeasured = Missing { figure: "cliff_pps.wire".to_owned(), why: why.to_owned() };
         let mut finding = Finding {
             host: self.host.clone(),
             calibration: Some(calibration),
             fingerprint: self.fingerprint.clone(),
             provenance: self.provenance.clone(),
             partial: self.partial,
-            missing: self.missing.clone(),
+            missing: self.missing.iter().cloned().chain([unmeasured]).collect(),
             ..Finding::blank(setup, self.loss_target)
         };
         if let Some((part, cliff)) = self.first_cpu().and_then(|part| Some((part, part.cliff_pps?))) {
@@ -318,7 +320,7 @@ mod tests {
         let learned = example();
         let finding = learned.finding().expect("it has costs");
         assert_eq!(finding.cliff_pps.model.map(|cliff| cliff.value), Some(400e3));
-        assert!(finding.cliff_pps.wire.is_none());
+        assert!(finding.cliff_pps.wire.is_none() && finding.missing.iter().any(|one| one.figure == "cliff_pps.wire"));
         let protocol = finding.cpu_at_cliff.model.and_then(|shares| shares.protocol).expect("of the CPU");
         assert!((protocol.value - 0.8).abs() < 1e-12);
         assert!(Learned { calibration: None, ..learned.clone() }.finding().is_none());

@@ -45,14 +45,16 @@ pub struct LearnArgs {
     pub no_save: bool,
 }
 
+/// A time; in addition to the units of all times, `m` is a minute and `d` a day.
 fn length(text: &str) -> Result<Duration, String> {
-    let seconds = numbers::seconds(text)?;
+    let text = text.trim();
+    let of = |number: &str, unit_s: f64| number.trim().parse::<f64>().ok().map(|number| number * unit_s);
+    let (minutes, days) = (text.strip_suffix('m'), text.strip_suffix('d'));
+    let own = minutes.and_then(|text| of(text, 60.0)).or_else(|| days.and_then(|text| of(text, 86_400.0)));
+    let seconds = own.map_or_else(|| numbers::seconds(text), Ok)?;
     let fits = (3.0..=7.0 * 86_400.0).contains(&seconds);
-    if fits {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("must be 3s to 7d, such as 5m: a shorter watch has too few slices".into())
-    }
+    let refused = || "must be 3s to 7d, such as 5m: a shorter watch has too few slices".to_owned();
+    if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err(refused()) }
 }
 
 fn port(text: &str) -> Result<u16, String> {
@@ -72,5 +74,20 @@ fn meter(text: &str) -> Result<Meter, String> {
         "ebpf" => Ok(Meter::Ebpf),
         "procfs" => Ok(Meter::Procfs),
         _ => Err("expected best, ebpf or procfs".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minutes_and_days_are_lengths_of_a_watch() {
+        for (text, seconds) in [("5m", 300.0), ("3s", 3.0), ("1h", 3600.0), ("2min", 120.0), ("7d", 604_800.0), ("5000ms", 5.0)] {
+            assert_eq!(length(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for text in ["0", "2s", "8d", "-5m", "NaNm", "m", "inf d"] {
+            assert!(length(text).is_err(), "{text}");
+        }
     }
 }
