@@ -152,7 +152,7 @@ mod tests {
     /// A load that doubles from second to second is two loads, not a burst.
     #[test]
     fn slow_changes_are_no_bursts() {
-        let slow = |at: usize| Count { seconds: 1e-2, packets: if at / 100 % 2 == 0 { 500.0 } else { 1000.0 } };
+        let slow = |at: usize| Count { seconds: 1e-2, packets: if (at / 100).is_multiple_of(2) { 500.0 } else { 1000.0 } };
         let run: Vec<Count> = (0..2000).map(slow).collect();
         assert_eq!(bursts_overflow_pps(&[&run], 2e5, 100.0, 1e-4), Some(2e5));
     }

@@ -46,11 +46,9 @@ pub fn non_negative(rows: &[Row], columns: usize) -> Option<FewFit> {
     }
     let (mut gram, mut right) = ([[0.0; MOST]; MOST], [0.0; MOST]);
     for row in rows {
-        for a in 0..columns {
+        for (a, products) in gram.iter_mut().enumerate().take(columns) {
             right[a] += row.weight * row.x[a] * row.y;
-            for b in 0..columns {
-                gram[a][b] += row.weight * row.x[a] * row.x[b];
-            }
+            products.iter_mut().zip(row.x).take(columns).for_each(|(sum, x)| *sum += row.weight * row.x[a] * x);
         }
     }
     // Without all columns at once being independent no set of them means anything.

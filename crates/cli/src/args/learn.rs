@@ -83,7 +83,9 @@ mod tests {
 
     #[test]
     fn minutes_and_days_are_lengths_of_a_watch() {
-        for (text, seconds) in [("5m", 300.0), ("3s", 3.0), ("1h", 3600.0), ("2min", 120.0), ("7d", 604_800.0), ("5000ms", 5.0)] {
+        for (text, seconds) in
+            [("5m", 300.0), ("3s", 3.0), ("1h", 3600.0), ("2min", 120.0), ("7d", 604_800.0), ("5000ms", 5.0)]
+        {
             assert_eq!(length(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
         }
         for text in ["0", "2s", "8d", "-5m", "NaNm", "m", "inf d"] {

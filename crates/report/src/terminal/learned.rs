@@ -140,7 +140,9 @@ fn traffic(learned: &Learned) -> Vec<String> {
         pps(traffic.sent_pps)
     )];
     if !traffic.dispersion.is_empty() {
-        let each = |one: &Dispersion| format!("{} over {}", format::significant(one.index), format::quantity(one.scale_s, Unit::Seconds));
+        let each = |one: &Dispersion| {
+            format!("{} over {}", format::significant(one.index), format::quantity(one.scale_s, Unit::Seconds))
+        };
         let most = traffic.dispersion.iter().map(|one| one.index).fold(0.0, f64::max);
         let words = if most >= BURSTY { "bursts, or a load that moves" } else { "about as even as chance" };
         let list: Vec<String> = traffic.dispersion.iter().map(each).collect();
