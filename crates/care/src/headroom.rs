@@ -214,7 +214,7 @@ fn cautions(found: &Found, engine: EngineKind, here: Here<'_>) -> Vec<String> {
         _ => {}
     }
     if found.finding.partial {
-        said.push("That `find` was cut short.".to_owned());
+        said.push(format!("{} was cut short.", found.name));
     }
     said
 }

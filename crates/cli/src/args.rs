@@ -10,6 +10,7 @@ mod far;
 mod find;
 mod headroom;
 mod inspect;
+mod learn;
 mod limits;
 mod numbers;
 mod rfc2544;
@@ -41,6 +42,7 @@ pub use find::{FindArgs, FindTestbed, Meter, SendBy as SendFrames};
 pub use guest::GuestArgs;
 pub use headroom::HeadroomArgs;
 pub use inspect::InspectArgs;
+pub use learn::LearnArgs;
 pub use limits::LimitsArgs;
 pub use metrics::MetricsArgs;
 pub use numbers::{Cpus, Since, run_name};
@@ -115,6 +117,8 @@ pub enum Command {
     Drops(DropsArgs),
     /// How near this host is now to its calibrated cliff, by CPU and queue
     Headroom(HeadroomArgs),
+    /// Where the cliff of this host at work is and how near, from its own traffic: watches, sends nothing
+    Learn(LearnArgs),
     /// Settings for an objective: proposed, applied, undone, tried
     Tune(TuneArgs),
     /// Upper bounds by link, bus, memory and CPU at each frame size

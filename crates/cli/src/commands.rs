@@ -8,6 +8,7 @@ pub mod drops;
 pub mod far;
 pub mod find;
 pub mod inspect;
+pub mod learn;
 pub mod limits;
 pub mod linux_only;
 pub mod metrics;
@@ -329,12 +330,14 @@ pub mod headroom {
     pub fn run(args: &HeadroomArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         super::refuse_name(store, false, "headroom keeps nothing")?;
         let path = store_path(store)?;
-        let found = costs::cliff_of(args.host.as_deref(), || Ok(path.clone())).map_err(|why| match &args.host {
-            Some(_) => output::usage(why),
-            None => {
-                output::usage(format!("no calibrated cliff in {}: {why}; `netcliff find` measures it", path.display()))
+        let found = match costs::cliff_of(args.host.as_deref(), || Ok(path.clone())) {
+            Ok(found) => found,
+            Err(why) if args.host.is_some() => return Err(output::usage(why)),
+            Err(why) => {
+                let why = format!("no calibrated cliff in {}: {why}", path.display());
+                super::learn::instead(&args.interfaces, &why)?.0
             }
-        })?;
+        };
         let host = Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")?;
         let ports = ports(&args.interfaces, &host)?;
         let before = Look::now(&ports)?;

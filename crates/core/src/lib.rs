@@ -22,6 +22,7 @@
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`drops`], [`filter`] | what `netcliff drops` shows of an interval; which packets are meant |
+//! | [`learned`] | [`Learned`]: what watching a host at work found |
 //! | [`ledger`] | [`ledger::Ledger`]: where the packets of a trial went |
 //! | [`mod@watch`] | what `netcliff watch` shows of a moment, and its bottleneck |
 //! | [`warning`] | what works but is probably a mistake |
@@ -75,6 +76,7 @@ pub mod finding;
 pub mod headroom;
 pub mod host;
 pub mod inspection;
+pub mod learned;
 pub mod ledger;
 pub mod math;
 pub mod measure;
@@ -112,6 +114,7 @@ pub use error::{Invalid, ParseError};
 pub use experiment::Experiment;
 pub use finding::Finding;
 pub use host::{Host, Service};
+pub use learned::Learned;
 pub use measure::{Dimension, Measure};
 pub use objective::{Constraint, Goal};
 pub use outcome::{ApplicationOutcome, CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted, Unsound};

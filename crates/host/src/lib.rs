@@ -12,6 +12,7 @@
 //! - [`drops`]: what the host drops, by reason and place, and the ledger of a trial.
 //! - [`perf`]: counters of perf_event_open(2).
 //! - [`schedule`]: scheduling policies of threads.
+//! - [`serving`]: the programs that read the packets of a port: their threads, and how full their sockets are.
 //! - [`setting`]: one thing that can be set, read, written and set back.
 //! - [`device`]: a device's offloads, coalescing and MTU, changed for a while.
 //! - [`files`]: files that others may have written, read up to a limit.
@@ -90,6 +91,7 @@ mod procfs;
 mod rtnl;
 #[cfg_attr(not(target_os = "linux"), path = "not_linux/schedule.rs")]
 pub mod schedule;
+pub mod serving;
 pub mod setting;
 mod sockets;
 pub mod softnet;

@@ -17,9 +17,11 @@ const MOST_BYTES: u64 = 1 << 20;
 const MOST_FILES: usize = 1024;
 /// State of a socket of TCP that listens, in procfs.
 const LISTENS: &str = "0A";
-/// Ask for `struct sk_meminfo`: 1 << (INET_DIAG_SKMEMINFO - 1), linux/inet_diag.h; the place of drops in it, linux/sock_diag.h.
+/// Ask for `struct sk_meminfo`: 1 << (INET_DIAG_SKMEMINFO - 1), linux/inet_diag.h; the places in it of drops, of what waits to be read and of the room for it, linux/sock_diag.h.
 const MEMINFO: u8 = 1 << 6;
 const MEMINFO_DROPS: usize = 8;
+const MEMINFO_WAITING: usize = 0;
+const MEMINFO_ROOM: usize = 1;
 
 /// A socket that receives: one of UDP, one of TCP that listens, a raw one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +80,46 @@ pub(crate) fn lost<'a>(before: &[Receiver], after: &'a [Receiver]) -> impl Itera
     })
 }
 
+/// Words of memory and drops of a socket, as the kernel reports them. Source: linux/sock_diag.h.
+struct Memory<'a>(&'a [[u8; 4]]);
+
+impl Memory<'_> {
+    fn word(&self, at: usize) -> Option<u32> {
+        self.0.get(at).map(|bytes| u32::from_ne_bytes(*bytes))
+    }
+}
+
 fn list(family: u8, kind: Kind) -> io::Result<Vec<Receiver>> {
+    each(family, kind, |socket, memory| Some(Receiver { socket, kind, drops: memory.word(MEMINFO_DROPS)? }))
+}
+
+/// How full the receive buffer of a socket of UDP is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// Without its process.
+    pub(crate) socket: Socket,
+    /// What waits (bytes, with what the kernel adds to a packet).
+    pub(crate) bytes: u32,
+    /// The most that may.
+    pub(crate) room_bytes: u32,
+    /// Lost since it was made.
+    pub(crate) drops: u32,
+}
+
+/// Sockets of UDP of the calling thread's network namespace.
+pub(crate) fn filled() -> Vec<Filled> {
+    let of = |family: i32| {
+        let filled = |socket, memory: &Memory<'_>| {
+            let (bytes, room_bytes) = (memory.word(MEMINFO_WAITING)?, memory.word(MEMINFO_ROOM)?);
+            Some(Filled { socket, bytes, room_bytes, drops: memory.word(MEMINFO_DROPS)? })
+        };
+        each(family as u8, Kind::Udp, filled).unwrap_or_default()
+    };
+    [libc::AF_INET, libc::AF_INET6].into_iter().flat_map(of).collect()
+}
+
+/// What `of` makes of each socket; those of which it makes nothing are left out.
+fn each<T>(family: u8, kind: Kind, of: impl Fn(Socket, &Memory<'_>) -> Option<T>) -> io::Result<Vec<T>> {
     let (protocol, states) = match kind {
         Kind::Listening => (libc::IPPROTO_TCP, 1 << TcpState::Listen as u32),
         _ => (libc::IPPROTO_UDP, u32::MAX),
@@ -91,7 +132,6 @@ fn list(family: u8, kind: Kind) -> io::Result<Vec<Receiver>> {
     while let Some(reply) = replies.recv() {
         let (header, attrs) = reply.map_err(explained)?;
         let memory = attrs.get_skmeminfo().unwrap_or_default();
-        let Some(drops) = memory.as_chunks::<4>().0.get(MEMINFO_DROPS) else { continue };
         let [a, b, c, d, ..] = header.sockid.src;
         let address = match i32::from(header.family) {
             libc::AF_INET => IpAddr::from(Ipv4Addr::new(a, b, c, d)),
@@ -99,7 +139,7 @@ fn list(family: u8, kind: Kind) -> io::Result<Vec<Receiver>> {
         };
         let (port, inode) = (header.sockid.sport(), header.inode.into());
         let socket = Socket { protocol: protocol as u8, address, port, inode, process: None };
-        found.push(Receiver { socket, kind, drops: u32::from_ne_bytes(*drops) });
+        found.extend(of(socket, &Memory(memory.as_chunks::<4>().0)));
     }
     Ok(found)
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use netcliff_core::experiment::FileError;
 use netcliff_core::finding::{Calibration, Setup};
-use netcliff_core::{EngineKind, Figure, Finding, Host, Latency, Napi, Scheme, Traffic, units};
+use netcliff_core::{EngineKind, Figure, Finding, Host, Latency, Learned, Napi, Scheme, Traffic, units};
 use netcliff_host::inventory::Inventory;
 use netcliff_model::ModelEngine;
 
@@ -23,8 +23,13 @@ pub use choice::{unfit, unusual};
 const PRESET: (&str, u32) = ("pentium4-2530mhz", 2003);
 /// `--host` by this name is the newest `find` of this machine.
 const LAST_FIND: &str = "last-find";
+/// `--host` by this name is the newest `learn` of this machine.
+const LAST_LEARN: &str = "last-learn";
 /// `--host` by a run of the store begins like this.
 const FIND: &str = "find:";
+const LEARN: &str = "learn:";
+/// What sentences call a run of it.
+const LEARN_RUN: &str = "learn run";
 /// Loads, as shares of the cliff, from which packets an interrupt are taken.
 const NEAR_CLIFF: std::ops::RangeInclusive<f64> = 0.89..=1.11;
 
@@ -55,6 +60,25 @@ impl Found {
     /// Of a run of the store; `None` if it has no calibration.
     fn of_run(run: i64, finding: &Finding) -> Option<Self> {
         Some(Self { run: Some(run), ..Self::of(format!("find run {run}"), finding)? })
+    }
+
+    /// Of what `learn` found, by this name; `None` if it has no costs.
+    pub fn of_learned(run: Option<i64>, name: String, learned: &Learned) -> Option<Self> {
+        Some(Self { run, ..Self::of(name, &learned.finding()?)? })
+    }
+
+    /// Of a `find` or `learn` of a store; `None` if there is no such run, or it has no costs.
+    fn of_stored(store: &Store, run: i64) -> Result<Option<Self>, StoreError> {
+        if let Some(finding) = store.finding(run)? {
+            return Ok(Self::of_run(run, &finding));
+        }
+        let learned = store.document(run)?.and_then(|document| serde_json::from_value::<Learned>(document).ok());
+        Ok(learned.and_then(|learned| Self::of_learned(Some(run), format!("{LEARN_RUN} {run}"), &learned)))
+    }
+
+    /// True: `learn` found it.
+    pub fn is_learned(&self) -> bool {
+        self.name.starts_with(LEARN_RUN)
     }
 
     /// Of a finding by this name; `None` if it has no calibration.
@@ -160,11 +184,11 @@ pub fn cliff_of(
     store: impl FnOnce() -> Result<std::path::PathBuf, String>,
 ) -> Result<Found, String> {
     let Some(name) = name else { return calibration(&store()?) };
-    if name != LAST_FIND
-        && !name.starts_with(FIND)
+    if ![LAST_FIND, LAST_LEARN].contains(&name)
+        && number_of(name).is_none()
         && let Some(finding) = inputs::finding(name)
     {
-        return Found::of(name.to_owned(), &finding).ok_or_else(|| format!("--host {name}: that `find` has no costs"));
+        return Found::of(name.to_owned(), &finding).ok_or_else(|| format!("--host {name}: that run has no costs"));
     }
     let costs = named(Some(name), store).map_err(|error| format!("--host {error}"))?;
     match costs.origin {
@@ -222,22 +246,47 @@ fn newest_of(store: &Path, cpu: Option<&str>) -> Result<Found, String> {
     search().map_err(|error| error.to_string())?.ok_or_else(none)
 }
 
+/// The newest `learn` of this machine in a store that has costs.
+fn newest_learned(store: &Path, cpu: &str) -> Result<Found, String> {
+    if !store.exists() {
+        return Err("there is no store yet".to_owned());
+    }
+    let search = || -> Result<Option<Found>, StoreError> {
+        let store = Store::open(store)?;
+        for run in store.runs()?.iter().filter(|run| run.kind == "learn") {
+            let found = Found::of_stored(&store, run.id)?;
+            if let Some(found) = found.filter(|found| is_of(&found.finding, cpu)) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    };
+    let none = || "no `netcliff learn` of this machine in the store has costs".to_owned();
+    search().map_err(|error| error.to_string())?.ok_or_else(none)
+}
+
 /// A run by its number.
 fn run(store: &Path, number: &str) -> Result<Found, String> {
-    let id: i64 =
-        number.parse().map_err(|_| format!("{number:?} is no number of a run; give find:3 or {LAST_FIND}"))?;
+    let form = || format!("{number:?} is no number of a run; give find:3 or {LAST_FIND}, or learn:3 or {LAST_LEARN}");
+    let id: i64 = number.parse().map_err(|_| form())?;
     let listed = "`netcliff results list` has the runs";
     if !store.exists() {
-        return Err("there is no store yet; `netcliff find` keeps its runs in one".to_owned());
+        return Err("there is no store yet; `netcliff find` and `netcliff learn` keep their runs in one".to_owned());
     }
     let store = Store::open(store).map_err(|error| error.to_string())?;
     let run = store.run(id).map_err(|error| error.to_string())?;
     let run = run.ok_or_else(|| format!("there is no run {id}; {listed}"))?;
-    if run.kind != "find" {
-        return Err(format!("run {id} is a `{}`, not a `find`; {listed}", run.kind));
+    if !matches!(run.kind.as_str(), "find" | "learn") {
+        return Err(format!("run {id} is a `{}`, not a `find` or `learn`; {listed}", run.kind));
     }
-    let finding = store.finding(id).map_err(|error| error.to_string())?;
-    finding.and_then(|finding| Found::of_run(id, &finding)).ok_or_else(|| format!("run {id} has no calibration"))
+    let found = Found::of_stored(&store, id).map_err(|error| error.to_string())?;
+    found.ok_or_else(|| format!("run {id} has no costs"))
+}
+
+/// The number of a run that a name is: `find:3`, `learn:3`, or `3` where no file is called so.
+fn number_of(name: &str) -> Option<&str> {
+    let is_number = || !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new(name).exists();
+    name.strip_prefix(FIND).or_else(|| name.strip_prefix(LEARN)).or_else(|| is_number().then_some(name))
 }
 
 /// A host to compute with.
@@ -298,7 +347,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The host that `--host` names: a preset, a TOML file, what `find --json` wrote, `find:3` or `last-find` of the store. Without a name
+/// The host that `--host` names: a preset, a TOML file, what `find --json` or `learn --json` wrote, `find:3`, `learn:4`,
+/// `last-find` or `last-learn` of the store. Without a name
 /// this machine's [`calibration`], else a preset.
 ///
 /// # Errors
@@ -319,7 +369,11 @@ pub fn named(
             let why = |why: String| format!("{why}; `netcliff find` measures them");
             found(LAST_FIND, store().and_then(|store| newest(&store)).map_err(why))
         }
-        Some(name) => match name.strip_prefix(FIND) {
+        Some(LAST_LEARN) => {
+            let why = |why: String| format!("{why}; `netcliff learn` learns them from live traffic");
+            found(LAST_LEARN, store().and_then(|store| newest_learned(&store, &this_cpu())).map_err(why))
+        }
+        Some(name) => match number_of(name) {
             Some(number) => found(name, store().and_then(|store| run(&store, number))),
             None => match inputs::finding(name).and_then(|finding| Found::of(name.to_owned(), &finding)) {
                 Some(found) => Ok(found.into()),

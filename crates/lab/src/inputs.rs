@@ -13,7 +13,7 @@ use netcliff_core::experiment::FileError;
 use netcliff_core::host::PRESETS;
 use netcliff_core::quote::in_short;
 use netcliff_core::traffic::FRAME_RANGE_BYTES;
-use netcliff_core::{Arrivals, Finding, Flows, FrameSizes, Host, Load, Traffic};
+use netcliff_core::{Arrivals, Finding, Flows, FrameSizes, Host, Learned, Load, Traffic};
 use netcliff_host::files;
 
 pub use times::measured_times;
@@ -28,7 +28,7 @@ pub fn host(name: &str) -> Result<Host, FileError> {
     }
     let text = read(name).map_err(|error| FileError {
         message: format!(
-            "{}; give a preset ({}), a TOML file of costs, find:3 (a run of the store) or last-find",
+            "{}; give a preset ({}), a TOML file of costs, find:3 or learn:3 (a run of the store), last-find or last-learn",
             error.message,
             PRESETS.join(", ")
         ),
@@ -46,11 +46,16 @@ pub fn host(name: &str) -> Result<Host, FileError> {
     })
 }
 
-/// The finding of a file that `find --json` wrote; None: it is none, or of a version whose findings cannot be read whole.
+/// The finding of a file that `find --json` wrote, or what `learn --json` wrote as one; None: it is none, or of a version whose findings cannot
+/// be read whole.
 pub fn finding(name: &str) -> Option<Finding> {
     // A pipe was read already, and would keep its second reader waiting.
     let text = Path::new(name).is_file().then(|| read(name).ok())??;
-    serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()
+    let json: serde_json::Value = serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()?;
+    match json.get("kind").and_then(serde_json::Value::as_str) {
+        Some("learn") => serde_json::from_value::<Learned>(json).ok()?.finding(),
+        _ => serde_json::from_value(json).ok(),
+    }
 }
 
 /// The calibrated host of a finding in JSON.

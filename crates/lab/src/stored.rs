@@ -1,7 +1,7 @@
 //! [`Stored`]: what a run keeps, whatever its kind, and the JSON in which it travels from store to store.
 
 use netcliff_core::stream::StreamReport;
-use netcliff_core::{Finding, Provenance, Record, ServiceFinding};
+use netcliff_core::{Finding, Learned, Provenance, Record, ServiceFinding};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,6 +31,8 @@ pub enum Stored {
     Stream(Box<StreamReport>),
     /// Of `rr`.
     Rr(RrRun),
+    /// Of `learn`.
+    Learned(Box<Learned>),
 }
 
 /// What the store knows of a run beside its result, and an exported file keeps.
@@ -181,6 +183,7 @@ impl Stored {
             Self::Forwarding(report) => vec![serde_json::to_string(report)?],
             Self::Transfers(report) => vec![serde_json::to_string(report)?],
             Self::Stream(report) => vec![serde_json::to_string(report)?],
+            Self::Learned(learned) => vec![serde_json::to_string(learned)?],
             Self::Rr(run) => run.rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?,
         };
         Ok(lines.into_iter().map(|line| line + "\n").collect())
@@ -197,6 +200,7 @@ impl Stored {
             Self::Transfers(_) => "transfer",
             Self::Stream(_) => "stream",
             Self::Rr(_) => "rr",
+            Self::Learned(_) => "learn",
         }
     }
 
@@ -210,6 +214,7 @@ impl Stored {
             Self::Forwarding(report) => &report.provenance,
             Self::Transfers(report) => &report.provenance,
             Self::Stream(report) => &report.provenance,
+            Self::Learned(learned) => &learned.provenance,
             Self::Rr(run) => &run.rows.first()?.provenance,
         })
     }
@@ -224,6 +229,7 @@ impl Stored {
             Self::Transfers(report) => report.partial,
             Self::Stream(report) => report.partial,
             Self::Rr(run) => run.partial,
+            Self::Learned(learned) => learned.partial,
         }
     }
 
@@ -250,6 +256,7 @@ impl Stored {
             Self::Transfers(report) => store.finish_document(run, partial, report)?,
             Self::Stream(report) => store.finish_document(run, partial, report)?,
             Self::Rr(rr) => store.finish_document(run, partial, rr)?,
+            Self::Learned(learned) => store.finish_document(run, partial, learned)?,
         }
         Ok(run)
     }
@@ -267,6 +274,7 @@ enum Kind {
     Stream,
     Finding,
     Service,
+    Learned,
 }
 
 impl Kind {
@@ -283,6 +291,7 @@ impl Kind {
             Some("service") => Some(Self::Service),
             Some("forwarding") => Some(Self::Forwarding),
             Some("transfer") => Some(Self::Transfers),
+            Some("learn") => Some(Self::Learned),
             _ if has(&["clock", "rows", "asked"]) => Some(Self::Stream),
             _ if has(&["cliff_pps", "sweep"]) => Some(Self::Finding),
             _ => None,
@@ -311,6 +320,7 @@ fn read(values: Vec<Value>) -> Result<Stored, Unfit> {
         Kind::Stream => Stored::Stream(single(values)?),
         Kind::Finding => Stored::Finding(single(values)?),
         Kind::Service => Stored::Service(single(values)?),
+        Kind::Learned => Stored::Learned(single(values)?),
     })
 }
 

@@ -10,9 +10,9 @@ use netcliff_model::Fidelity;
 /// The point or the sweep.
 #[derive(Debug, Args)]
 pub struct ComputeArgs {
-    /// Costs and sizes: a preset, a TOML file, find:3 (a run of the store) or last-find [default: this host's calibration, see
+    /// Costs and sizes: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or last-learn [default: this host's calibration, see
     /// `netcliff results calibrate`, else pentium4-2530mhz]
-    #[arg(long, value_name = "PRESET|FILE|find:N", help_heading = "Host")]
+    #[arg(long, value_name = "PRESET|FILE|find:N|learn:N", help_heading = "Host")]
     pub host: Option<String>,
     /// Change one cost or size of the host, such as application=2us (repeatable)
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Host")]

@@ -18,7 +18,7 @@ use netcliff_core::units;
   netcliff headroom --json | jq .share
 
 The cliff is that of the newest `find` of this machine in the store that measured one with standard settings, or
-of the run that `netcliff results calibrate` names. A CPU's share is the largest of three: its packets/s over the
+of the run that `netcliff results calibrate` names; without any it learns from this host's traffic for 15 s and says so. A CPU's share is the largest of three: its packets/s over the
 cliff; its time in interrupts and softirqs over that time at the cliff (packets that cost more than the calibrated
 ones count by their time); and its time that is not idle, which programs use, too. A thread cannot have more than
 one CPU: one of a program with sockets that has all of it is at 100 %. The programs with most CPU time are named with
@@ -32,9 +32,9 @@ pub struct HeadroomArgs {
     /// Time over which the load is counted, 500ms to 1h
     #[arg(long, default_value = "2s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
     pub interval: Duration,
-    /// The cliff: a run of the store, last-find, what `find --json` wrote, or a preset or TOML file of costs (the model's
+    /// The cliff: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of costs (the model's
     /// cliff) [default: this host's calibration, see `netcliff results calibrate`]
-    #[arg(long, value_name = "find:N|FILE|PRESET")]
+    #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
     pub host: Option<String>,
     /// Exit with 1 where the nearest CPU is above this share of its cliff, or packets are lost
     #[arg(long, value_name = "80%", value_parser = share, allow_hyphen_values = true)]

@@ -43,9 +43,9 @@ pub struct LimitsArgs {
     /// Times the CPU copies each byte
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=16), allow_negative_numbers = true)]
     pub copies: u32,
-    /// Costs of a CPU: a preset, a TOML file, find:3 (a run of the store) or last-find [default with --this-host: this host's
+    /// Costs of a CPU: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or last-learn [default with --this-host: this host's
     /// calibration, see `netcliff results calibrate`]
-    #[arg(long, value_name = "PRESET|FILE|find:N")]
+    #[arg(long, value_name = "PRESET|FILE|find:N|learn:N")]
     pub host: Option<String>,
     /// Change one cost of the host, such as application=2us (repeatable)
     #[arg(long, value_name = "KEY=VALUE", requires = "host")]

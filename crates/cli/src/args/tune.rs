@@ -89,9 +89,9 @@ pub struct PlanArgs {
     /// What is wanted
     #[command(flatten)]
     pub wish: WishArgs,
-    /// Costs that effects are predicted with: a run of the store, last-find, what `find --json` wrote, or a preset or TOML file of
+    /// Costs that effects are predicted with: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of
     /// costs [default: this host's calibration, see `netcliff results calibrate`]
-    #[arg(long, value_name = "find:N|FILE|PRESET")]
+    #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
     pub host: Option<String>,
     /// Plan for a capture (`netcliff inspect --capture`) instead of this host
     #[arg(long, value_name = "DIR")]

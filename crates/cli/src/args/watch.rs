@@ -28,9 +28,9 @@ pub struct WatchArgs {
     /// Also the devices of all other network namespaces: the named ones, and those of running netcliffs; others' need root
     #[arg(long, conflicts_with_all = ["metrics", "metrics_file"])]
     pub all: bool,
-    /// With --metrics or --metrics-file, the cliff: a run of the store, last-find, what `find --json` wrote, or a preset or TOML file of
+    /// With --metrics or --metrics-file, the cliff: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of
     /// costs [default: this host's calibration, see `netcliff results calibrate`]
-    #[arg(long, value_name = "find:N|FILE|PRESET")]
+    #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
     pub host: Option<String>,
     /// Time between readings, 100ms to 60s
     #[arg(long, default_value = "1s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]

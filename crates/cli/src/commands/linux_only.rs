@@ -20,6 +20,7 @@ fn needs_linux(command: &Command) -> Option<&'static str> {
         Command::Watch(_) => Some("watch"),
         Command::Drops(_) => Some("drops"),
         Command::Headroom(_) => Some("headroom"),
+        Command::Learn(_) => Some("learn"),
         Command::Tune(_) => Some("tune"),
         Command::Limits(args) => args.this_host.then_some("limits --this-host"),
         Command::Rfc2544(_) => Some("rfc2544"),
@@ -51,9 +52,17 @@ mod tests {
 
     #[test]
     fn what_measures_this_host_is_refused_elsewhere_by_name() {
-        for words in
-            ["find", "inspect", "watch", "drops", "headroom", "tune undo", "rfc2544 throughput", "limits --this-host"]
-        {
+        for words in [
+            "find",
+            "inspect",
+            "watch",
+            "drops",
+            "headroom",
+            "learn",
+            "tune undo",
+            "rfc2544 throughput",
+            "limits --this-host",
+        ] {
             let why = refused(words, "freebsd").expect(words);
             let name = words.split_whitespace().next().expect("a word");
             assert!(why.contains(&format!("`netcliff {name}")) && why.contains("this is freebsd"), "{why}");

@@ -23,7 +23,7 @@ fn version() -> String {
 }
 
 /// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
-const PRINTED: [(&str, &[&str]); 21] = [
+const PRINTED: [(&str, &[&str]); 22] = [
     ("find", &["find", "service"]),
     ("run", &["record", "curve", "rfc2544", "forwarding", "transfer"]),
     ("predict", &["record"]),
@@ -33,6 +33,7 @@ const PRINTED: [(&str, &[&str]); 21] = [
     ("watch", &["watch"]),
     ("drops", &["drops", "drops-trace"]),
     ("headroom", &["headroom"]),
+    ("learn", &["learn"]),
     ("tune plan", &["plan"]),
     ("tune apply", &["applied"]),
     ("tune undo", &["undone"]),
@@ -43,7 +44,7 @@ const PRINTED: [(&str, &[&str]); 21] = [
     ("rfc2544", &["rfc2544"]),
     ("compare", &["compare"]),
     ("results list", &["results"]),
-    ("results show", &["record", "find", "service", "stream", "rr", "rfc2544", "forwarding", "transfer"]),
+    ("results show", &["record", "find", "service", "learn", "stream", "rr", "rfc2544", "forwarding", "transfer"]),
     ("results trend", &["trend"]),
 ];
 
@@ -115,6 +116,7 @@ fn told_by(object: &Value) -> Option<&'static str> {
         Some("forwarding") => Some("forwarding"),
         Some("transfer") => Some("transfer"),
         Some("service") => Some("service"),
+        Some("learn") => Some("learn"),
         _ if object.get("steps").is_some() && object.get("ended").is_some() => Some("drops-trace"),
         _ => TELLING.iter().find(|(key, _)| object.get(key).is_some()).map(|(_, name)| *name),
     }

@@ -14,6 +14,8 @@ const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// Name of the content of an empty file.
 const NOTHING: &str = "nothing";
+/// What a run of `learn` holds.
+const LEARNT: &str = "what `learn` found, whose costs `results show` prints (two of them are not compared)";
 
 /// A run as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,5 +197,6 @@ fn of_stored(
             return Err(ReadError::NotOurs { path: name, what: NOTHING.to_owned() });
         }
         Stored::Rr(run) => kinds::rr(name, run),
+        Stored::Learned(_) => return Err(ReadError::NotOurs { path: name, what: LEARNT.to_owned() }),
     })
 }

@@ -132,8 +132,8 @@ fn finds(store: &Store) -> Result<Vec<RunSummary>, StoreError> {
 
 /// A run with costs; `None` if there is no such run, or it has none.
 fn of_run(store: &Store, run: i64) -> Result<Option<(Found, Finding)>, String> {
-    let finding = store.finding(run).map_err(|error| error.to_string())?;
-    Ok(finding.and_then(|finding| Some((Found::of_run(run, &finding)?, finding))))
+    let found = Found::of_stored(store, run).map_err(|error| error.to_string())?;
+    Ok(found.map(|found| (found.clone(), *found.finding)))
 }
 
 impl Store {

@@ -24,6 +24,7 @@ const JSON: &[(&str, &[&str])] = &[
     ("`watch`", &["core/src/watch.rs"]),
     ("`drops`, and the ledger of a trial", &["core/src/drops.rs", "core/src/ledger.rs"]),
     ("`headroom`", &["core/src/headroom.rs"]),
+    ("`learn`", &["core/src/learned.rs"]),
     ("`tune`", &["core/src/tuning.rs", "host/src/tune", "care/src/tuning.rs"]),
     (
         "`rr`",

@@ -142,6 +142,7 @@ pub fn made() -> BTreeMap<&'static str, Value> {
     made.printed::<Dropped>("drops", "netcliff drops --json: an interval a line");
     made.printed::<Path>("drops-trace", "netcliff drops --trace --json: a packet a line");
     made.printed::<Headroom>("headroom", "netcliff headroom --json");
+    made.printed::<netcliff_core::Learned>("learn", "netcliff learn --json");
     made.printed::<RrRecord>("rr", "netcliff rr --json: a configuration a line");
     made.printed::<StreamReport>("stream", "netcliff stream --json");
     made.printed::<TransferReport>("transfer", "netcliff run --json of an experiment of transfers");

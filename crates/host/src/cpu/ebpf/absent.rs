@@ -17,11 +17,32 @@ impl EbpfMeter {
         Err(MeterError::Unavailable { method: Method::Ebpf, reason: env!("NETCLIFF_NO_BPF_REASON").to_owned() })
     }
 
+    /// As [`EbpfMeter::start`].
+    ///
+    /// # Errors
+    /// Always [`MeterError::Unavailable`].
+    pub fn start_silent(spec: MeterSpec) -> Result<Self, MeterError> {
+        Self::start(spec)
+    }
+
     /// See the build with eBPF.
     ///
     /// # Errors
     /// Never called.
     pub fn snapshot(&self) -> Result<Snapshot, MeterError> {
+        match self.0 {}
+    }
+
+    /// See the build with eBPF.
+    pub fn rest(&mut self) {
+        match self.0 {}
+    }
+
+    /// See the build with eBPF.
+    ///
+    /// # Errors
+    /// Never called.
+    pub fn wake(&mut self) -> Result<(), MeterError> {
         match self.0 {}
     }
 

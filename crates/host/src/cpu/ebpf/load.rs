@@ -96,6 +96,19 @@ impl Programs {
         Ok(programs)
     }
 
+    /// Detaches the programs; they stay loaded.
+    pub(super) fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Attaches them again. What happened since they were detached counts for what then ran.
+    ///
+    /// # Errors
+    /// A tracepoint that is needed refuses its program.
+    pub(super) fn attach_again(&mut self) -> Result<(), MeterError> {
+        self.attach(&mut BTreeSet::new())
+    }
+
     fn start_clocks(&mut self) {
         let state = self.state.as_ptr();
         for cpu in 0..self.most_cpus() {

@@ -36,6 +36,18 @@ impl EbpfMeter {
     /// No such CPU or task; [`MeterError::Unavailable`] where the kernel or the permissions do not
     /// allow it.
     pub fn start(spec: MeterSpec) -> Result<Self, MeterError> {
+        Self::start_by(spec, overhead::measure)
+    }
+
+    /// The same without a datagram: what the programs cost is measured over what the machine does anyway in 100 ms.
+    ///
+    /// # Errors
+    /// As [`EbpfMeter::start`].
+    pub fn start_silent(spec: MeterSpec) -> Result<Self, MeterError> {
+        Self::start_by(spec, overhead::measure_silently)
+    }
+
+    fn start_by(spec: MeterSpec, cost: fn(&Programs) -> Option<Overhead>) -> Result<Self, MeterError> {
         check(&spec)?;
         let mut programs = Programs::load()?;
         if let Some(cpu) = spec.cpus.iter().find(|cpu| **cpu >= programs.most_cpus()) {
@@ -49,7 +61,7 @@ impl EbpfMeter {
         }
         visit(&spec.cpus);
         let mut meter = Self {
-            overhead: overhead::measure(&programs),
+            overhead: cost(&programs),
             mark: Snapshot { cpus: Vec::new() },
             mark_counts: Vec::new(),
             spec,
@@ -57,6 +69,21 @@ impl EbpfMeter {
         };
         meter.mark()?;
         Ok(meter)
+    }
+
+    /// Stops measuring, and what that costs, until [`EbpfMeter::wake`].
+    pub fn rest(&mut self) {
+        self.programs.detach();
+    }
+
+    /// Measures again. Snapshots from before the rest cannot be compared with those after it.
+    ///
+    /// # Errors
+    /// A tracepoint that is needed refuses its program.
+    pub fn wake(&mut self) -> Result<(), MeterError> {
+        self.programs.attach_again()?;
+        visit(&self.spec.cpus);
+        self.mark()
     }
 
     /// All counters of the measured CPUs now.

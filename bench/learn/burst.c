@@ -1,0 +1,74 @@
+// burst ADDRESS PORT PPS SECONDS BATCH MOVES [SEED]: sends datagrams in Poisson batches of BATCH in the mean, of 18 and 400 bytes in a mix that changes
+// every second, at PPS in the mean; the load moves by MOVES (0.3: +-30 %) with a period of 7 s. Prints how many it sent.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { MOST = 256 };
+static uint64_t state;
+
+static double uniform(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return ((state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 7) return 2;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[2]))};
+    inet_pton(AF_INET, argv[1], &to.sin_addr);
+    double pps = atof(argv[3]), seconds = atof(argv[4]), batch = atof(argv[5]), moves = atof(argv[6]);
+    state = 88172645463325252ull ^ (argc > 7 ? strtoull(argv[7], 0, 10) * 2654435761ull : 1);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), room = 4 << 20;
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to)) return 1;
+    static char data[1472];
+    static struct iovec parts[MOST];
+    static struct mmsghdr messages[MOST];
+    for (int i = 0; i < MOST; i++) {
+        parts[i].iov_base = data;
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    double begin = now(), next = begin, rested = begin, first = begin;
+    unsigned long sent = 0;
+    while (next < first + seconds) {
+        double rate = pps * (1 + moves * sin(6.283185 * (next - begin) / 7));
+        next -= log(uniform()) * batch / rate;
+        int size = batch <= 1 ? 1 : 1 + (int)(log(uniform()) / log(1 - 1 / batch));
+        if (size > MOST) size = MOST;
+        double large = ((long)(next - begin)) % 3 * 0.2;
+        for (int i = 0; i < size; i++) parts[i].iov_len = uniform() < large ? 400 : 18;
+        // A thread of real-time priority that never rests is stopped for 50 ms a second (kernel.sched_rt_runtime_us).
+        if (now() > rested + 1e-3) {
+            struct timespec rest = {.tv_nsec = 100000};
+            nanosleep(&rest, 0);
+            rested = now();
+        }
+        // After a pause of the machine it goes on as if there had been none, and does not catch up.
+        if (now() > next + 5e-4) begin += now() - next, next = now();
+        while (now() < next) {
+        }
+        for (int done = 0; done < size;) {
+            int n = sendmmsg(fd, messages + done, size - done, 0);
+            if (n < 0) break;
+            done += n;
+            sent += n;
+        }
+    }
+    printf("%lu %.6f\n", sent, now() - first);
+    return 0;
+}

@@ -1,0 +1,315 @@
+//! The programs that read the packets of a port: who they are, what CPU time their threads had, and how full their sockets are.
+
+use crate::{
+    cpu::util::clock_ns,
+    process,
+    sockets::{self, Filled},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::FileExt as _,
+    path::Path,
+};
+
+/// Time of a tick of /proc/PID/stat (ns): USER_HZ is 100 on all architectures that netcliff runs on.
+const TICK_NS: u64 = 10_000_000;
+
+/// A program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Number of the process.
+    pub pid: u32,
+    /// Its name, as the kernel has it.
+    pub name: String,
+}
+
+impl Program {
+    /// A running process; `None` if there is none of that number.
+    pub fn of(pid: u32) -> Option<Self> {
+        is_there(pid).then(|| Self { pid, name: process::name(pid) })
+    }
+
+    /// False when it has ended.
+    pub fn is_there(&self) -> bool {
+        is_there(self.pid)
+    }
+
+    /// `nsd (pid 12)`.
+    pub fn title(&self) -> String {
+        format!("{} (pid {})", self.name, self.pid)
+    }
+}
+
+fn is_there(pid: u32) -> bool {
+    pid != 0 && Path::new(&format!("/proc/{pid}/task/{pid}")).exists()
+}
+
+/// Sockets of UDP and TCP of the calling thread's network namespace that take what comes for a port: each name with its inode.
+fn open_at(port: u16) -> BTreeMap<u64, String> {
+    let ends = format!(":{port}");
+    let all = sockets::of_namespace("thread-self").into_iter();
+    all.filter(|(_, socket)| socket.open && socket.name.ends_with(&ends))
+        .map(|(inode, named)| (inode, named.name))
+        .collect()
+}
+
+/// The programs with an open socket at a port of the calling thread's network namespace.
+///
+/// # Errors
+/// No socket is open there, or its process is not visible: a sentence.
+pub fn of_port(port: u16) -> Result<Vec<Program>, String> {
+    let open = open_at(port);
+    if open.is_empty() {
+        return Err(format!(
+            "nothing is open at port {port} of this network namespace (UDP, or TCP that listens); `ss -lnptu` lists what is"
+        ));
+    }
+    let wanted: BTreeSet<u64> = open.keys().copied().collect();
+    let mut pids: Vec<u32> = process::numbers("/proc");
+    pids.retain(|pid| sockets::inodes(*pid).is_some_and(|own| !own.is_disjoint(&wanted)));
+    pids.sort_unstable();
+    let programs: Vec<Program> = pids.into_iter().filter_map(Program::of).collect();
+    if programs.is_empty() {
+        let names: Vec<&str> = open.values().map(String::as_str).collect();
+        return Err(format!(
+            "{} is open, but the process that has it is not visible to this user: run as root, or give --pid",
+            names.join(", ")
+        ));
+    }
+    Ok(programs)
+}
+
+/// A thread and its CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// Number of the thread.
+    pub tid: u32,
+    /// The CPU that it ran on last.
+    pub cpu: u32,
+    /// Since it began (ns), by the scheduler's own clock where the kernel shows it, else by ticks.
+    pub ran_ns: u64,
+    /// True: it has a real-time policy, SCHED_FIFO, SCHED_RR or SCHED_DEADLINE, so that other programs give way to it.
+    pub is_realtime: bool,
+}
+
+/// The threads of a process; empty when it has ended.
+pub fn threads(pid: u32) -> Vec<ThreadTime> {
+    process::numbers(&format!("/proc/{pid}/task")).into_iter().filter_map(|tid| thread(pid, tid)).collect()
+}
+
+fn thread(pid: u32, tid: u32) -> Option<ThreadTime> {
+    let path = format!("/proc/{pid}/task/{tid}");
+    let stat = small(&format!("{path}/stat"))?;
+    let columns: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    // Counted from 1 as in proc(5); the name before is the second.
+    let column = |number: usize| columns.get(number - 3)?.parse::<u64>().ok();
+    let by_scheduler = small(&format!("{path}/schedstat"));
+    let by_scheduler = by_scheduler.and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+    let ran_ns = by_scheduler.or_else(|| Some((column(14)? + column(15)?) * TICK_NS))?;
+    // Source: include/uapi/linux/sched.h.
+    let is_realtime = matches!(column(41), Some(1 | 2 | 6));
+    Some(ThreadTime { tid, cpu: u32::try_from(column(39)?).ok()?, ran_ns, is_realtime })
+}
+
+/// The text of a file of procfs that fits into a kilobyte, by one read.
+fn small(path: &str) -> Option<String> {
+    let mut bytes = [0; 1024];
+    let length = File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+}
+
+/// A socket of UDP and how full it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fill {
+    /// `udp 0.0.0.0:53`.
+    pub socket: String,
+    /// What waits to be read over the room for it.
+    pub share: f64,
+    /// Room for it (bytes, with what the kernel adds to a packet).
+    pub room_bytes: u32,
+    /// Lost since it was made.
+    pub drops: u32,
+}
+
+/// Sockets of UDP to be looked at again and again.
+#[derive(Debug, Clone, Default)]
+pub struct Sockets(BTreeSet<u64>);
+
+impl Sockets {
+    /// Those of these programs, at one port if one is named.
+    pub fn of(programs: &[Program], port: Option<u16>) -> Self {
+        let mut inodes: BTreeSet<u64> =
+            programs.iter().filter_map(|program| sockets::inodes(program.pid)).flatten().collect();
+        if let Some(port) = port {
+            let open = open_at(port);
+            inodes.retain(|inode| open.contains_key(inode));
+        }
+        Self(inodes)
+    }
+
+    /// How full each is now.
+    pub fn look(&self) -> Vec<Fill> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let fill = |filled: Filled| Fill {
+            socket: filled.socket.to_string(),
+            share: f64::from(filled.bytes) / f64::from(filled.room_bytes.max(1)),
+            room_bytes: filled.room_bytes,
+            drops: filled.drops,
+        };
+        sockets::filled().into_iter().filter(|one| self.0.contains(&one.socket.inode)).map(fill).collect()
+    }
+}
+
+/// CPU time of this process since it began (s).
+pub fn own_cpu_s() -> f64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).map_or(0.0, |ns| ns as f64 * 1e-9)
+}
+
+/// CPU time of the calling thread since it began (s).
+pub fn own_thread_cpu_s() -> f64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |ns| ns as f64 * 1e-9)
+}
+
+/// The counters of some devices, to be read many times a second: one file that stays open, of the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct Devices {
+    table: File,
+    names: Vec<String>,
+}
+
+/// What devices have counted, summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes of these.
+    pub rx_bytes: u64,
+    /// Received and dropped, for want of room or of somebody who takes them.
+    pub rx_dropped: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+}
+
+impl Counted {
+    /// What was counted since an earlier reading; a counter that went back did not grow.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            rx_packets: self.rx_packets.saturating_sub(earlier.rx_packets),
+            rx_bytes: self.rx_bytes.saturating_sub(earlier.rx_bytes),
+            rx_dropped: self.rx_dropped.saturating_sub(earlier.rx_dropped),
+            tx_packets: self.tx_packets.saturating_sub(earlier.tx_packets),
+        }
+    }
+
+    /// Packets received since an earlier reading.
+    pub fn packets_since(&self, earlier: &Self) -> f64 {
+        self.since(earlier).rx_packets as f64
+    }
+}
+
+impl Devices {
+    /// Of these names, in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// /proc/net/dev cannot be opened.
+    pub fn open(names: &[String]) -> io::Result<Self> {
+        Ok(Self { table: File::open("/proc/thread-self/net/dev")?, names: names.to_vec() })
+    }
+
+    /// The counters now.
+    ///
+    /// # Errors
+    /// The table cannot be read, or one of the devices is gone.
+    pub fn read(&self) -> io::Result<Counted> {
+        let (mut bytes, mut length) = (vec![0; 16 * 1024], 0);
+        loop {
+            let read = self.table.read_at(&mut bytes[length..], length as u64)?;
+            length += read;
+            if read == 0 {
+                break;
+            }
+            if length == bytes.len() {
+                bytes.resize(2 * length, 0);
+            }
+        }
+        sum(&String::from_utf8_lossy(&bytes[..length]), &self.names)
+    }
+}
+
+fn sum(table: &str, names: &[String]) -> io::Result<Counted> {
+    let (mut all, mut found) = (Counted::default(), 0);
+    for line in table.lines() {
+        let Some((name, columns)) = line.split_once(':') else { continue };
+        if !names.iter().any(|wanted| wanted == name.trim()) {
+            continue;
+        }
+        let columns: Vec<u64> = columns.split_ascii_whitespace().map_while(|text| text.parse().ok()).collect();
+        let [rx_bytes, rx_packets, _, rx_dropped, _, _, _, _, _, tx_packets, ..] = columns[..] else { continue };
+        found += 1;
+        all.rx_bytes += rx_bytes;
+        all.rx_packets += rx_packets;
+        all.rx_dropped += rx_dropped;
+        all.tx_packets += tx_packets;
+    }
+    if found < names.len() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("one of {} is gone", names.join(", "))));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn the_program_of_a_port_is_found_with_its_threads_and_its_socket() {
+        let (socket, sender) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let port = socket.local_addr().unwrap().port();
+        let programs = of_port(port).expect("this process has it");
+        assert!(programs.iter().any(|program| program.pid == std::process::id() && program.is_there()), "{programs:?}");
+        assert!(threads(std::process::id()).iter().any(|thread| thread.ran_ns > 0));
+        let sockets = Sockets::of(&programs, Some(port));
+        let before = sockets.look();
+        for _ in 0..5 {
+            sender.send_to(&[0; 100], socket.local_addr().unwrap()).unwrap();
+        }
+        let after = sockets.look();
+        // A kernel without sock_diag reports none.
+        if let ([before], [after]) = (&before[..], &after[..]) {
+            assert!(before.share == 0.0 && after.share > 0.0 && after.room_bytes > 0, "{before:?} {after:?}");
+            assert!(after.socket.contains(&port.to_string()));
+        }
+    }
+
+    #[test]
+    fn devices_are_summed_and_one_that_is_gone_is_an_error() {
+        let table = "Inter-|   Receive\n face |bytes    packets\n    lo: 7 6 0 1 2 0 0 0 500 5 0 3 0 0 0 0\n  v0: 70 60 0 10 2 0 0 0 500 50 0 3 0 0 0 0\n";
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let both = sum(table, &names(&["lo", "v0"])).unwrap();
+        assert_eq!(both, Counted { rx_packets: 66, rx_bytes: 77, rx_dropped: 11, tx_packets: 55 });
+        assert!(sum(table, &names(&["v1"])).unwrap_err().to_string().contains("v1 is gone"));
+        let devices = Devices::open(&names(&["lo"])).unwrap();
+        let before = devices.read().unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..9 {
+            socket.send_to(&[0; 100], socket.local_addr().unwrap()).unwrap();
+        }
+        assert!(devices.read().unwrap().packets_since(&before) >= 9.0);
+        assert!(own_cpu_s() > 0.0);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_to_do() {
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let refused = of_port(free).unwrap_err();
+        assert!(refused.contains(&free.to_string()) && refused.contains("ss -lnptu"), "{refused}");
+        assert_eq!((Program::of(0), Program::of(u32::MAX)), (None, None));
+        assert!(threads(u32::MAX).is_empty() && Sockets::default().look().is_empty());
+    }
+}

@@ -1,0 +1,230 @@
+//! The load at which a part gives out, and how sure that is.
+
+use netcliff_core::{Engine, EngineFailure, Figure, Host, Load, Point, Scheme, Service, Traffic};
+use netcliff_model::sensitivity::{COSTS, cliff_slopes};
+use netcliff_model::{CliffSearch, ModelEngine};
+
+use crate::arrivals::bursts_overflow_pps;
+use crate::costs::{Costs, Fitted};
+use crate::slice::{Count, SocketLooks};
+
+/// Confidence of every interval here.
+pub const CONFIDENCE: f64 = 0.9;
+/// Relative width at which the search for the model's cliff ends.
+const WIDTH: f64 = 1e-3;
+/// What a packet costs at least in a model (s).
+const LEAST_S: f64 = 1e-9;
+/// Most that a program may be given of a CPU: without losses of its own.
+const ALL: f64 = 0.99;
+/// Fewest looks at a socket that make a pause of its program.
+const FEWEST_LOOKS: usize = 3;
+/// Shortest pause of a program that is named (s): shorter ones are the scheduler's.
+const SHORTEST_PAUSE_S: f64 = 1e-3;
+/// Highest rate in a look over the mean: more is a burst, not a pause.
+const BURST: f64 = 1.5;
+/// Packets that wait at most, as a share of the room, in a socket that is mostly read at once.
+const MOSTLY_EMPTY: f64 = 0.05;
+
+/// Room of a CPU's queues.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Room {
+    /// Packets of the ring or backlog.
+    pub ring: u64,
+    /// Packets of the program's socket.
+    pub socket: u64,
+    /// Period of the scheduler's tick (s).
+    pub tick_s: f64,
+}
+
+/// How far costs may differ at the cliff from those at this share of it, as what is added to both ends of a 90 % interval of the cliff's logarithm (below,
+/// above): caches that are warmer, a clock that is faster, batches that the fits did not see. `ticks`: all that packets share near the cliff is in
+/// the cost of a packet, which puts the cliff too low rather than too high.
+///
+/// Chosen so that `learn` at 20, 35 and 50 % of cliffs that were then measured was covered: docs/accuracy.md, "Learning from production"; repeat with
+/// bench/learn/run.sh.
+pub fn allowance(share: f64, ticks: bool) -> (f64, f64) {
+    let far = (1.0 / share.clamp(0.02, 1.0)).ln();
+    if ticks { (0.12 + 0.12 * far, 0.15 + 0.4 * far) } else { (0.06 + 0.08 * far, 0.06 + 0.08 * far) }
+}
+
+/// A host with these costs, of which the time by the clock makes all others longer. Without a program's time it has no application.
+pub fn host(costs: &Costs, room: Room) -> Host {
+    let longer = 1.0 / (1.0 - costs.fixed.clamp(0.0, 0.95));
+    let time = |s: f64| (longer * s).max(0.0);
+    Host {
+        name: "learned".to_owned(),
+        interrupt_s: time(costs.interrupt_s),
+        protocol_s: time(costs.packet_s + costs.other_s).max(LEAST_S),
+        per_byte_s: 0.0,
+        mask_s: 0.0,
+        poll_s: time(costs.poll_s),
+        application_s: (costs.application_s > 0.0).then(|| time(costs.application_s)),
+        context_switch_s: time(costs.switch_s),
+        wakeup_s: time(costs.wakeup_s),
+        ring: room.ring,
+        socket_buffer: room.socket,
+        tick_s: room.tick_s,
+        service: Service::Exponential,
+        ..Host::pentium4_2530mhz()
+    }
+}
+
+/// The cliff of a CPU and what stands behind it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuCliff {
+    /// Packets/s, with its interval at [`CONFIDENCE`].
+    pub cliff_pps: Figure,
+    /// The host that the model computed with.
+    pub host: Host,
+    /// What limits it beyond the costs, a sentence.
+    pub why: Option<String>,
+}
+
+/// What comes to a CPU.
+#[derive(Debug, Clone, Copy)]
+pub struct Comes<'a> {
+    /// Packets/s now.
+    pub packets_per_s: f64,
+    /// Runs of counts of all traffic, of which this CPU has a share.
+    pub counts: &'a [&'a [Count]],
+    /// The CPU's packets over all.
+    pub share: f64,
+    /// False: the program's CPU takes no packets itself; costs are by packets of the traffic.
+    pub takes_packets: bool,
+}
+
+/// The load at which a CPU with these costs loses more than `loss` of its packets.
+///
+/// # Errors
+/// The model has no answer: a sentence.
+pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, loss: f64) -> Result<CpuCliff, String> {
+    let own = host(&fitted.costs, room);
+    let (smooth_pps, mut ratios) =
+        if comes.takes_packets { by_model(fitted, &own, scheme, room, loss)? } else { by_time(fitted)? };
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(0.0);
+    let outside = (1.0 - CONFIDENCE) / 2.0;
+    let (low, high) = (at(outside).min(0.0), at(1.0 - outside).max(0.0));
+    let waits = if own.application_s.is_some() { room.socket } else { room.ring };
+    // Counts are of all traffic: the room is, too.
+    let bursty_pps = bursts_overflow_pps(comes.counts, smooth_pps / comes.share, waits as f64 / comes.share, loss);
+    let bursty_pps = bursty_pps.map_or(smooth_pps, |pps| (pps * comes.share).min(smooth_pps));
+    let allowed = allowance(comes.packets_per_s / bursty_pps, !fitted.exact);
+    // Bursts were seen for a while only: half of what they take off may be chance.
+    let by_bursts = 0.5 * (smooth_pps / bursty_pps).ln();
+    let (below, above) = (low.hypot(allowed.0).hypot(by_bursts), high.hypot(allowed.1).hypot(by_bursts));
+    let cliff_pps = Figure::between(bursty_pps, bursty_pps * (-below).exp(), bursty_pps * above.exp(), CONFIDENCE);
+    let taken = 1.0 - bursty_pps / smooth_pps;
+    let why = (taken > 0.05).then(|| {
+        format!(
+            "bursts overflow its queue of {waits} packets: without them its cliff were {:.0} % higher",
+            100.0 * (smooth_pps / bursty_pps - 1.0)
+        )
+    });
+    Ok(CpuCliff { cliff_pps, host: own, why })
+}
+
+/// The model's cliff for smooth arrivals, and the logarithm of each draw's cliff over it.
+fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64) -> Result<(f64, Vec<f64>), String> {
+    let engine = ModelEngine::default().without_quantiles();
+    let traffic = Traffic::poisson(1.0);
+    let search = CliffSearch { near_pps: None, width: WIDTH };
+    let cliff = search
+        .cliff(&engine, own, scheme, &traffic, loss)
+        .map_err(|error| format!("the model has no cliff of it: {error}"))?;
+    let traffic = Traffic { rate: Load::Pps(cliff.pps), ..traffic };
+    let point = Point { host: own.clone(), scheme: scheme.clone(), traffic };
+    let keys: Vec<&str> = COSTS.iter().filter(|cost| cost.of(own).is_some()).map(|cost| cost.key).collect();
+    let losses = |points: &[Point]| -> Result<Vec<f64>, EngineFailure> {
+        let loss = |point: &Point| Ok(engine.evaluate(point)?.loss_fraction.map_or(0.0, |figure| figure.value));
+        points.iter().map(loss).collect()
+    };
+    // Where the loss jumps there are no slopes: there the cliff is taken to go with the time of a packet.
+    let slopes =
+        cliff_slopes(&point, &keys, losses).ok().filter(|slopes| slopes.iter().all(|(_, slope)| slope.is_finite()));
+    let all_s = |host: &Host| host.protocol_s + host.application_s.unwrap_or(0.0) + host.poll_s + host.interrupt_s;
+    let ratio = |draw: &Costs| {
+        let drawn = host(draw, room);
+        let by_slopes = slopes.as_ref().map(|slopes| {
+            let moved = slopes.iter().filter_map(|(key, slope)| {
+                let cost = COSTS.iter().find(|cost| cost.key == *key)?;
+                Some(slope * (cost.of(&drawn).unwrap_or(0.0) - cost.of(own)?))
+            });
+            moved.sum::<f64>()
+        });
+        by_slopes.unwrap_or_else(|| (all_s(own) / all_s(&drawn)).ln())
+    };
+    Ok((cliff.pps, fitted.draws.iter().map(ratio).collect()))
+}
+
+/// The load that uses up a CPU on which a program runs, or a thread's one CPU: switches cost nothing there, since it never waits.
+fn by_time(fitted: &Fitted) -> Result<(f64, Vec<f64>), String> {
+    let most =
+        |costs: &Costs| ALL * (1.0 - costs.fixed) / (costs.application_s + costs.other_s + costs.packet_s).max(LEAST_S);
+    let cliff_pps = most(&fitted.costs);
+    if fitted.costs.application_s <= 0.0 {
+        return Err("its time does not grow with the packets".to_owned());
+    }
+    Ok((cliff_pps, fitted.draws.iter().map(|draw| (most(draw) / cliff_pps).ln()).collect()))
+}
+
+/// A program that stops reading its socket for a while, again and again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pausing {
+    /// Packets/s of the traffic from which the socket overflows.
+    pub cliff_pps: Figure,
+    /// Longest pause (s).
+    pub longest_s: f64,
+    /// Time between pauses (s).
+    pub every_s: f64,
+    /// Looks that found a pause, of all.
+    pub looks: (usize, usize),
+}
+
+/// What looks at a socket say of pauses of its program. A packet is lost that comes when the socket is full: at a load k times as high those that
+/// came while it was filled by 1/k. `None`: no pause was seen, or too few packets wait for one. `packet_bytes` is what a packet takes of the room.
+pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pausing> {
+    let n = socket.looks.len();
+    let mut rates: Vec<f64> = socket.looks.iter().map(|look| look.packets_per_s).collect();
+    let usual_pps = crate::slice::middle(&mut rates);
+    let mut shares: Vec<f64> = socket.looks.iter().map(|look| look.share).collect();
+    if n < 10 || usual_pps <= 0.0 || crate::slice::middle(&mut shares) > MOSTLY_EMPTY {
+        return None;
+    }
+    // Time for which the packets that wait have come, and the load at which they fill the room.
+    let room = socket.room_bytes / packet_bytes.max(1.0);
+    let waits = |look: &&crate::slice::SocketLook| look.packets_per_s > 0.0 && look.packets_per_s <= BURST * usual_pps;
+    let mut filled: Vec<f64> = socket.looks.iter().filter(waits).map(|look| look.share / look.packets_per_s).collect();
+    filled.sort_by(|a, b| b.total_cmp(a));
+    let longest_s = filled.first()? * room;
+    let long = filled.iter().filter(|filled| **filled * room >= (0.2 * longest_s).max(SHORTEST_PAUSE_S)).count();
+    // Looks at pauses that may lose the share that is allowed.
+    let allowed = (loss * n as f64) as usize;
+    if longest_s < SHORTEST_PAUSE_S || long < FEWEST_LOOKS.max(allowed + 1) {
+        return None;
+    }
+    // The longest of several looks is a little short of the whole pause.
+    let whole = (long as f64 + 1.0) / long as f64;
+    let value = 1.0 / (filled[allowed] * whole);
+    let wide = 0.15 + 1.0 / long as f64;
+    let longest_s = longest_s * whole;
+    Some(Pausing {
+        cliff_pps: Figure::between(value, value * (-wide).exp(), value * wide.exp(), CONFIDENCE),
+        longest_s,
+        every_s: 0.8 * longest_s * n as f64 / long as f64,
+        looks: (long, n),
+    })
+}
+
+/// The load of the traffic at which a thread has a whole CPU.
+///
+/// # Errors
+/// Its time does not grow with the packets.
+pub fn of_thread(fitted: &Fitted, packets_per_s: f64) -> Result<Figure, String> {
+    let (cliff_pps, mut ratios) = by_time(fitted)?;
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(0.0);
+    let allowed = allowance(packets_per_s / cliff_pps, true);
+    let (below, above) = (at(0.05).min(0.0).hypot(allowed.0), at(0.95).max(0.0).hypot(allowed.1));
+    Ok(Figure::between(cliff_pps, cliff_pps * (-below).exp(), cliff_pps * above.exp(), CONFIDENCE))
+}

@@ -1,0 +1,612 @@
+//! Takes slices from this host: [`watch`]. It reads counters and, where the kernel lets it, runs programs at its tracepoints; it sends nothing.
+//!
+//! One thread looks at the interfaces' counters every [`TICK`], and for a tenth of a second every few seconds ten times as often. At the end of a
+//! slice it reads what CPUs did. The meter by eBPF costs some ten nanoseconds an event: where that is more than [`BUDGET`], it runs for
+//! [`METERED`] at a time and rests in between.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use netcliff_core::learned::QueueLoad;
+use netcliff_core::watch::Moment;
+use netcliff_host::cpu::ebpf::{EbpfMeter, Snapshot};
+use netcliff_host::cpu::system::SystemStamp;
+use netcliff_host::cpu::{Counters, MeterSpec, Method, Preference, Watch as WatchTask};
+use netcliff_host::inspect::{Inspection, Port};
+use netcliff_host::serving::{self, Devices, Program, Sockets};
+use netcliff_host::softnet::{SoftnetStat, UdpCounters, softnet_stats};
+use netcliff_host::watch::Look;
+use netcliff_trial::trial::poll_time;
+
+use crate::slice::{Count, CpuSlice, Slice, SocketLook, SocketLooks, ThreadSlice, Watch};
+
+/// Time between looks at counters.
+const TICK: Duration = Duration::from_millis(10);
+/// The same in a run of fine ones, how many make a run, and the time from one run to the next.
+const FINE_TICK: Duration = Duration::from_millis(1);
+const FINE_LOOKS: usize = 100;
+const FINE_EVERY: Duration = Duration::from_secs(3);
+/// Shares of a CPU that the meter's programs and looks at counters may take, of the 1 % that is promised for all.
+const BUDGET: f64 = 0.005;
+const LOOKING: f64 = 0.002;
+/// Times the usual, and what is usual at first (s), that a look takes from the clock to the counters if it does not count.
+const SLOW_LOOK: f64 = 3.0;
+const USUAL_S: f64 = 1e-4;
+/// Time for which a meter runs at least when it has begun, and at the beginning of a watch.
+const METERED: Duration = Duration::from_secs(2);
+const METERED_FIRST: Duration = Duration::from_secs(5);
+/// What beginning again is taken to cost before it was measured (s of CPU time).
+const WAKE_S: f64 = 5e-3;
+/// Shortest slices: of exact times, and of the kernel's ticks, whose error is 1/sqrt(ticks).
+const SLICE: Duration = Duration::from_millis(400);
+const SLICE_OF_TICKS: Duration = Duration::from_secs(1);
+/// Most slices of a watch: a longer watch has longer ones.
+const MOST_SLICES: u32 = 4000;
+/// Most looks that are kept of each kind: two hours of them.
+const MOST_COUNTS: usize = 720_000;
+/// Time over which the programs that serve are looked for where none is named, and the share of a CPU from which one counts.
+const SEARCH: Duration = Duration::from_secs(1);
+const SERVING: f64 = 0.02;
+/// Programs that are watched.
+const MOST_PROGRAMS: usize = 4;
+
+/// What to watch.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Interfaces by name; empty: the main ones.
+    pub interfaces: Vec<String>,
+    /// Port of the program.
+    pub port: Option<u16>,
+    /// Process of the program.
+    pub pid: Option<u32>,
+    /// How long.
+    pub length: Duration,
+    /// How CPU time is accounted.
+    pub meter: Preference,
+    /// Loss fraction that defines the cliff.
+    pub loss: f64,
+    /// The command line.
+    pub command: String,
+}
+
+/// Why nothing was learnt.
+#[derive(Debug, thiserror::Error)]
+pub enum LearnError {
+    /// What was named is not there.
+    #[error("{0}")]
+    Usage(String),
+    /// Counters cannot be read.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// How far a watch is.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Progress {
+    /// Time so far (s).
+    pub elapsed_s: f64,
+    /// Time in all (s).
+    pub of_s: f64,
+    /// Packets/s of the last slice.
+    pub packets_per_s: f64,
+}
+
+/// A watch and what it was of.
+#[derive(Debug)]
+pub struct Taken {
+    /// What was seen.
+    pub watch: Watch,
+    /// The host.
+    pub host: Inspection,
+    /// Names of the interfaces.
+    pub interfaces: Vec<String>,
+    /// The programs.
+    pub programs: Vec<Program>,
+    /// When it began, seconds since the epoch (UTC).
+    pub started_unix_s: f64,
+    /// Length (s).
+    pub seconds: f64,
+    /// Length of a slice (s).
+    pub slice_s: f64,
+    /// Method of accounting, in words.
+    pub method: String,
+    /// CPU time of this process (s).
+    pub own_s: f64,
+    /// CPU time of the meter's programs in the kernel (s); `None`: it has none, or it is not known.
+    pub meter_s: Option<f64>,
+    /// Shares of receive queues.
+    pub queues: Vec<QueueLoad>,
+    /// Lost during the watch, a sentence each.
+    pub lost: Vec<String>,
+    /// What happened that the reader has to know, a sentence each.
+    pub cautions: Vec<String>,
+    /// True: stopped before its time.
+    pub partial: bool,
+}
+
+fn failed(error: impl std::fmt::Display) -> LearnError {
+    LearnError::Failed(error.to_string())
+}
+
+/// Watches.
+///
+/// # Errors
+/// See [`LearnError`].
+pub fn watch(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Taken, LearnError> {
+    let host = Inspection::of_this_host(Duration::ZERO)
+        .map_err(|error| failed(format!("cannot ask the kernel for its interfaces: {error}")))?;
+    let names = interfaces(&options.interfaces, &host)?;
+    let ports: Vec<&Port> = names.iter().filter_map(|name| host.port(name)).collect();
+    let own_before_s = serving::own_cpu_s();
+    let (programs, mut cautions) = programs(options, &ports, stop)?;
+    let before = Look::now(&ports).map_err(failed)?;
+    let (began, started_unix_s) = (Instant::now(), unix_s());
+    let mut taking = Taking::start(options, &names, &programs)?;
+    cautions.append(&mut taking.cautions);
+    let ended = taking.run(stop, progress)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let moment = before.until(&before.next(&ports).map_err(failed)?, &ports);
+    let partial = stop.load(Ordering::Relaxed) || ended.is_some();
+    cautions.extend(ended);
+    let gone = programs.iter().filter(|program| !program.is_there());
+    cautions.extend(
+        gone.map(|program| format!("{} ended during the watch: its costs are of the time before.", program.title())),
+    );
+    let (watch, meter_s) = (taking.watch, taking.meter_s);
+    Ok(Taken {
+        watch: Watch { ring: None, tick_s: None, ..watch },
+        interfaces: names,
+        programs,
+        started_unix_s,
+        seconds,
+        slice_s: taking.slice.as_secs_f64(),
+        method: taking.method,
+        own_s: serving::own_cpu_s() - own_before_s,
+        meter_s,
+        queues: queues(&moment),
+        lost: moment.lost(),
+        cautions,
+        partial,
+        host,
+    })
+}
+
+fn unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}
+
+fn interfaces(named: &[String], host: &Inspection) -> Result<Vec<String>, LearnError> {
+    let there = || {
+        let names: Vec<&str> = host.ports.iter().map(|port| port.nic.name.as_str()).collect();
+        if names.is_empty() { "it has no interface".to_owned() } else { format!("there are {}", names.join(", ")) }
+    };
+    if let Some(name) = named.iter().find(|name| host.port(name).is_none()) {
+        return Err(LearnError::Usage(format!(
+            "--if {name}: there is no such interface in this network namespace; {}",
+            there()
+        )));
+    }
+    let names: Vec<String> = match named {
+        [] => host.main_ports().iter().map(|port| port.nic.name.clone()).collect(),
+        named => named.to_vec(),
+    };
+    if names.is_empty() {
+        return Err(LearnError::Usage(format!(
+            "no interface is up in this network namespace: give --if NAME; {}",
+            there()
+        )));
+    }
+    Ok(names)
+}
+
+/// The programs that are named, else those with sockets that use most CPU time; and what has to be known of that.
+fn programs(options: &Options, ports: &[&Port], stop: &AtomicBool) -> Result<(Vec<Program>, Vec<String>), LearnError> {
+    if let Some(pid) = options.pid {
+        let none =
+            || LearnError::Usage(format!("--pid {pid}: there is no process of that number; `pgrep NAME` finds one"));
+        let program = Program::of(pid).ok_or_else(none)?;
+        if let Some(port) = options.port {
+            let owners = serving::of_port(port).map_err(|why| LearnError::Usage(format!("--port {port}: {why}")))?;
+            if !owners.contains(&program) {
+                let names: Vec<String> = owners.iter().map(Program::title).collect();
+                return Err(LearnError::Usage(format!(
+                    "--pid {pid} --port {port}: that port is open in {}; give one of the two",
+                    names.join(", ")
+                )));
+            }
+        }
+        return Ok((vec![program], Vec::new()));
+    }
+    if let Some(port) = options.port {
+        let found = serving::of_port(port).map_err(|why| LearnError::Usage(format!("--port {port}: {why}")))?;
+        return Ok((found, Vec::new()));
+    }
+    let before = Look::now(ports).map_err(failed)?;
+    wait(SEARCH.min(options.length), stop);
+    let moment = before.until(&before.next(ports).map_err(failed)?, ports);
+    let mut shares = BTreeMap::<u32, f64>::new();
+    let own = std::process::id();
+    for program in moment.programs.iter().filter(|program| program.serves() && program.pid != own) {
+        *shares.entry(program.pid).or_default() += program.share;
+    }
+    let mut shares: Vec<(u32, f64)> = shares.into_iter().filter(|(_, share)| *share >= SERVING).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let found: Vec<Program> = shares.into_iter().take(MOST_PROGRAMS).filter_map(|(pid, _)| Program::of(pid)).collect();
+    let caution = match found.is_empty() {
+        true => "No program with sockets used CPU time when the watch began: only CPUs were watched; --port or --pid names one.".to_owned(),
+        false => {
+            let names: Vec<String> = found.iter().map(Program::title).collect();
+            format!("No program was named: the ones with sockets that used most CPU time were watched: {}.", names.join(", "))
+        }
+    };
+    Ok((found, vec![caution]))
+}
+
+fn queues(moment: &Moment) -> Vec<QueueLoad> {
+    let all: f64 = moment.interfaces.iter().flat_map(|one| one.receive_queues()).map(|queue| queue.packets_per_s).sum();
+    let load = |interface: &netcliff_core::watch::InterfaceMoment, queue: &netcliff_core::watch::QueueMoment| {
+        QueueLoad { interface: interface.name.clone(), queue: queue.queue, share: queue.packets_per_s / all }
+    };
+    let of = |one| netcliff_core::watch::InterfaceMoment::receive_queues(one).map(move |queue| load(one, queue));
+    if all > 0.0 { moment.interfaces.iter().flat_map(of).collect() } else { Vec::new() }
+}
+
+/// Waits in steps, so that a stop ends it.
+fn wait(length: Duration, stop: &AtomicBool) {
+    let end = Instant::now() + length;
+    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        sleep(TICK.min(end.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// The state of a watch.
+struct Taking {
+    length: Duration,
+    slice: Duration,
+    meter: Meter,
+    method: String,
+    meter_s: Option<f64>,
+    devices: Devices,
+    programs: Vec<Program>,
+    sockets: Sockets,
+    port: Option<u16>,
+    watch: Watch,
+    cautions: Vec<String>,
+    start: Mark,
+}
+
+/// Counters at the start of a slice.
+struct Mark {
+    at: Instant,
+    unix_s: f64,
+    system: SystemStamp,
+    softnet: Vec<SoftnetStat>,
+    udp: Option<UdpCounters>,
+    counted: serving::Counted,
+    /// By process and thread.
+    threads: BTreeMap<(u32, u32), serving::ThreadTime>,
+    snapshot: Option<Snapshot>,
+}
+
+/// The meter by eBPF, and when it runs.
+struct Meter {
+    /// `None`: only ticks are read.
+    programs: Option<EbpfMeter>,
+    runs: bool,
+    since: Instant,
+    /// What beginning again costs, and what a second of it costs (s of CPU time).
+    wake_s: f64,
+    a_second_s: f64,
+    first: bool,
+}
+
+impl Meter {
+    fn start(options: &Options, programs: &[Program]) -> Result<(Self, Option<String>), LearnError> {
+        let cpus: Vec<usize> =
+            SystemStamp::now().map_err(failed)?.seconds().iter().map(|(cpu, _)| *cpu as usize).collect();
+        let spec = MeterSpec { cpus, watch: programs.iter().map(|program| WatchTask::Process(program.pid)).collect() };
+        let mut meter =
+            Self { programs: None, runs: false, since: Instant::now(), wake_s: WAKE_S, a_second_s: 0.0, first: true };
+        if !options.meter.allows(Method::Ebpf) {
+            return Ok((meter, None));
+        }
+        match EbpfMeter::start_silent(spec) {
+            Ok(started) => {
+                (meter.programs, meter.runs, meter.since) = (Some(started), true, Instant::now());
+                Ok((meter, None))
+            }
+            Err(error) if options.meter == Preference::Best => Ok((meter, Some(error.to_string()))),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// True where times are exact whenever it runs.
+    fn works(&self) -> bool {
+        self.programs.is_some()
+    }
+
+    fn snapshot(&self) -> Result<Option<Snapshot>, LearnError> {
+        self.programs.as_ref().filter(|_| self.runs).map(EbpfMeter::snapshot).transpose().map_err(failed)
+    }
+
+    /// Ends or begins it so that it stays within [`BUDGET`], `spent_s` being what it took so far. True: it began or ended.
+    fn turn(&mut self, spent_s: f64, elapsed_s: f64) -> bool {
+        let Some(programs) = &mut self.programs else { return false };
+        if self.runs {
+            let least = if self.first { METERED_FIRST } else { METERED };
+            if spent_s <= BUDGET * elapsed_s || self.since.elapsed() < least || self.a_second_s <= 0.0 {
+                return false;
+            }
+            programs.rest();
+            (self.runs, self.first) = (false, false);
+            return true;
+        }
+        let next_s = METERED.as_secs_f64();
+        if spent_s + self.wake_s + self.a_second_s * next_s > BUDGET * (elapsed_s + next_s) {
+            return false;
+        }
+        let before_s = serving::own_cpu_s();
+        self.runs = programs.wake().is_ok();
+        if !self.runs {
+            self.programs = None;
+        }
+        (self.wake_s, self.since) = (serving::own_cpu_s() - before_s, Instant::now());
+        true
+    }
+}
+
+impl Taking {
+    fn start(options: &Options, names: &[String], programs: &[Program]) -> Result<Self, LearnError> {
+        let devices = Devices::open(names).map_err(|error| failed(format!("cannot read /proc/net/dev: {error}")))?;
+        let (meter, why_not) = Meter::start(options, programs)?;
+        let shortest = if meter.works() { SLICE } else { SLICE_OF_TICKS };
+        let slice = shortest.max(options.length / MOST_SLICES);
+        let method = match meter.works() {
+            true => "eBPF programs at the kernel's transitions, exact".to_owned(),
+            false => "the kernel's timer ticks (/proc/stat), sampled".to_owned(),
+        };
+        let cautions = why_not.map(|why| {
+            format!("CPU time is that of the kernel's ticks: costs that packets share cannot be separated, and the interval is wide ({why}).")
+        });
+        let mut taking = Self {
+            length: options.length,
+            slice,
+            method,
+            meter_s: None,
+            sockets: Sockets::of(programs, options.port),
+            port: options.port,
+            programs: programs.to_vec(),
+            watch: Watch::default(),
+            cautions: cautions.into_iter().collect(),
+            start: Mark::now(&devices, programs, &meter)?,
+            devices,
+            meter,
+        };
+        taking.watch.sockets = taking
+            .sockets
+            .look()
+            .into_iter()
+            .map(|fill| SocketLooks {
+                name: fill.socket,
+                room_bytes: f64::from(fill.room_bytes),
+                looks: Vec::new(),
+                dropped: 0.0,
+            })
+            .collect();
+        Ok(taking)
+    }
+
+    /// Until the time is over, or a sentence on why it ended before.
+    fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Option<String>, LearnError> {
+        let began = Instant::now();
+        let drops_before = self.sockets.look();
+        let (mut last, mut last_at) = (self.devices.read().map_err(failed)?, Instant::now());
+        let (mut coarse, mut coarse_at) = (last, last_at);
+        let (mut tick, mut look_s) = (TICK, 0.0);
+        let mut usual_s = USUAL_S;
+        let (mut fine_left, mut fine_next) = (0usize, began + FINE_EVERY / 2);
+        let mut reported = began;
+        while began.elapsed() < self.length && !stop.load(Ordering::Relaxed) {
+            sleep(if fine_left > 0 { FINE_TICK } else { tick });
+            let (looked, spent_s) = (Instant::now(), serving::own_thread_cpu_s());
+            let Ok(now) = self.devices.read() else {
+                return Ok(Some(
+                    "An interface went away during the watch: it was removed, renamed or moved.".to_owned(),
+                ));
+            };
+            // What came while this thread waited for a CPU between clock and counters would look like a burst: the next look has it.
+            let took_s = looked.elapsed().as_secs_f64();
+            let slow = took_s > SLOW_LOOK * usual_s;
+            usual_s += 0.1 * (took_s.min(2.0 * usual_s) - usual_s);
+            if slow {
+                continue;
+            }
+            if fine_left > 0 {
+                self.fine(Count { seconds: (looked - last_at).as_secs_f64(), packets: now.packets_since(&last) });
+                fine_left -= 1;
+            } else if looked >= fine_next && self.watch.fine.len() * FINE_LOOKS < MOST_COUNTS {
+                self.watch.fine.push(Vec::with_capacity(FINE_LOOKS));
+                (fine_left, fine_next) = (FINE_LOOKS, looked + FINE_EVERY);
+            }
+            (last, last_at) = (now, looked);
+            let since_s = (looked - coarse_at).as_secs_f64();
+            if since_s >= 0.95 * TICK.as_secs_f64() {
+                let count = Count { seconds: since_s, packets: now.packets_since(&coarse) };
+                (coarse, coarse_at) = (now, looked);
+                if self.watch.counts.len() < MOST_COUNTS {
+                    self.watch.counts.push(count);
+                    self.look_at_sockets(count.packets / count.seconds);
+                }
+                let looking_s = serving::own_thread_cpu_s() - spent_s;
+                if fine_left == 0 {
+                    // A host with thousands of sockets or devices is looked at less often.
+                    // A single look may take long because something else ran: the mean of the last ones counts.
+                    look_s += 0.05 * (looking_s - look_s);
+                    tick = Duration::from_secs_f64(look_s / LOOKING).clamp(TICK, self.slice / 4);
+                }
+            }
+            if self.start.at.elapsed() >= self.slice {
+                self.end_slice()?;
+                let elapsed_s = began.elapsed().as_secs_f64();
+                if self.meter.turn(self.meter_s.unwrap_or(0.0), elapsed_s) {
+                    self.start = Mark::now(&self.devices, &self.programs, &self.meter)?;
+                }
+                if reported.elapsed() >= Duration::from_secs(1) {
+                    reported = Instant::now();
+                    let packets_per_s = self.watch.slices.last().map_or(0.0, |slice| slice.packets / slice.seconds);
+                    progress(&Progress { elapsed_s, of_s: self.length.as_secs_f64(), packets_per_s });
+                }
+            }
+        }
+        let drops = self.sockets.look();
+        for socket in &mut self.watch.sockets {
+            let of = |looks: &[serving::Fill]| looks.iter().find(|one| one.socket == socket.name).map(|one| one.drops);
+            socket.dropped =
+                of(&drops_before).zip(of(&drops)).map_or(0.0, |(then, now)| f64::from(now.wrapping_sub(then)));
+        }
+        Ok(None)
+    }
+
+    fn fine(&mut self, count: Count) {
+        if let Some(run) = self.watch.fine.last_mut() {
+            run.push(count);
+        }
+    }
+
+    fn look_at_sockets(&mut self, packets_per_s: f64) {
+        for fill in self.sockets.look() {
+            if let Some(socket) = self.watch.sockets.iter_mut().find(|socket| socket.name == fill.socket) {
+                socket.looks.push(SocketLook { share: fill.share, packets_per_s });
+            }
+        }
+    }
+
+    fn end_slice(&mut self) -> Result<(), LearnError> {
+        let end = Mark::now(&self.devices, &self.programs, &self.meter)?;
+        let start = &self.start;
+        let seconds = (end.at - start.at).as_secs_f64();
+        let dropped = |cpu: u32| {
+            let of = |all: &[SoftnetStat]| all.iter().find(|stat| stat.cpu == cpu).copied();
+            of(&start.softnet).zip(of(&end.softnet)).map(|(then, now)| now.since(&then)).unwrap_or_default()
+        };
+        let shares = start.system.until(&end.system);
+        let steal = |cpu: usize| shares.iter().find(|one| one.cpu == cpu).map_or(0.0, |one| one.steal * one.counted_s);
+        let cpus: Vec<CpuSlice> = match (&start.snapshot, &end.snapshot) {
+            (Some(then), Some(now)) => {
+                let interval = now - then;
+                let cost = self.meter.programs.as_ref().and_then(EbpfMeter::overhead);
+                if let Some(cost) = cost {
+                    let spent_s: f64 = interval.cpus.iter().map(|cpu| cpu.figures.overhead_ns(&cost) * 1e-9).sum();
+                    self.meter.a_second_s = spent_s / seconds;
+                    *self.meter_s.get_or_insert(0.0) += spent_s;
+                }
+                let of = |cpu: &netcliff_host::cpu::ebpf::CpuInterval| {
+                    let stat = dropped(cpu.cpu as u32);
+                    CpuSlice { steal_s: steal(cpu.cpu), dropped: f64::from(stat.dropped), ..exact(cpu) }
+                };
+                interval.cpus.iter().map(of).collect()
+            }
+            _ => {
+                let ticked = |one: &netcliff_host::cpu::system::SystemShares| {
+                    let stat = dropped(one.cpu as u32);
+                    let time = |share: f64| share * one.counted_s;
+                    CpuSlice {
+                        cpu: one.cpu as u32,
+                        // Beside a meter that rests these have counts alone.
+                        seconds: if self.meter.works() { 0.0 } else { one.counted_s },
+                        interrupt_s: time(one.irq),
+                        protocol_s: time(one.softirq),
+                        other_s: time(one.user + one.nice + one.system),
+                        idle_s: time(one.idle),
+                        steal_s: time(one.steal),
+                        packets: f64::from(stat.processed),
+                        dropped: f64::from(stat.dropped),
+                        backlog: stat.received_rps > 0,
+                        ..CpuSlice::default()
+                    }
+                };
+                shares.iter().map(ticked).collect()
+            }
+        };
+        let thread = |((pid, tid), now): (&(u32, u32), &serving::ThreadTime)| {
+            let then = start.threads.get(&(*pid, *tid))?;
+            let ran_s = now.ran_ns.saturating_sub(then.ran_ns) as f64 * 1e-9;
+            (ran_s > 0.0).then_some(ThreadSlice {
+                pid: *pid,
+                tid: *tid,
+                cpu: now.cpu,
+                ran_s,
+                is_realtime: now.is_realtime,
+            })
+        };
+        let udp = start.udp.zip(end.udp).map_or(0, |(then, now)| now.since(&then).rcvbuf_errors);
+        let grown = end.counted.since(&start.counted);
+        let backlogs: f64 = cpus.iter().map(|cpu| cpu.dropped).sum();
+        self.watch.slices.push(Slice {
+            at_unix_s: start.unix_s,
+            seconds,
+            packets: grown.rx_packets as f64,
+            bytes: grown.rx_bytes as f64,
+            sent: grown.tx_packets as f64,
+            cpus,
+            threads: end.threads.iter().filter_map(thread).collect(),
+            lost: udp as f64 + backlogs.max(grown.rx_dropped as f64),
+        });
+        self.start = end;
+        // Sockets that were opened since.
+        if self.watch.slices.len() == 1 && self.watch.sockets.is_empty() {
+            self.sockets = Sockets::of(&self.programs, self.port);
+        }
+        Ok(())
+    }
+}
+
+/// What the meter's programs saw of a CPU.
+fn exact(cpu: &netcliff_host::cpu::ebpf::CpuInterval) -> CpuSlice {
+    let (shares, counters) = (cpu.shares(), cpu.counters(Counters::default()));
+    let seconds = cpu.elapsed_ns as f64 * 1e-9;
+    let time = |share: Option<f64>| share.unwrap_or(0.0) * seconds;
+    let table = cpu.figures.poll_table();
+    let reception = counters.reception();
+    let count = |of: Option<u64>| of.unwrap_or(0) as f64;
+    CpuSlice {
+        cpu: cpu.cpu as u32,
+        seconds,
+        exact: true,
+        interrupt_s: time(shares.interrupt),
+        protocol_s: time(shares.protocol),
+        application_s: time(shares.application),
+        softirq_other_s: time(shares.transmit) + time(shares.softirq_other),
+        other_s: time(shares.ksoftirqd) + time(shares.other) + time(shares.unaccounted),
+        idle_s: time(shares.idle),
+        steal_s: 0.0,
+        packets: reception.map_or(0.0, |reception| reception.packets as f64),
+        polls: reception.map_or(0.0, |reception| reception.polls as f64),
+        interrupts: reception.map_or(0.0, |reception| reception.interrupts as f64),
+        wakeups: count(counters.application_switches),
+        poll_times: table.cells.iter().filter_map(poll_time).collect(),
+        tail_s: table.tail_s,
+        backlog: 2.0 * count(counters.backlog_packets) >= count(counters.packets),
+        dropped: 0.0,
+    }
+}
+
+impl Mark {
+    fn now(devices: &Devices, programs: &[Program], meter: &Meter) -> Result<Self, LearnError> {
+        let threads = programs.iter().flat_map(|program| {
+            serving::threads(program.pid).into_iter().map(move |one| ((program.pid, one.tid), one))
+        });
+        Ok(Self {
+            unix_s: unix_s(),
+            threads: threads.collect(),
+            udp: UdpCounters::read().ok(),
+            system: SystemStamp::now().map_err(failed)?,
+            softnet: softnet_stats().unwrap_or_default(),
+            counted: devices.read().map_err(failed)?,
+            snapshot: meter.snapshot()?,
+            at: Instant::now(),
+        })
+    }
+}
