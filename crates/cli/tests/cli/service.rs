@@ -225,7 +225,7 @@ fn real_services_have_a_cliff() {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
         if !found {
-            not_applicable(&format!("{program} is not installed (a Debian package has it)"));
+            not_applicable(format!("{program} is not installed (a Debian package has it)"));
         }
         found
     };
