@@ -128,10 +128,14 @@ fn what_a_service_forks_ends_with_the_run() {
     // Killed, nothing can be ended by netcliff itself: the kernel does it.
     let mut running = Running::start(&home, &short(&service, "http:/", &["--p99", "50ms"]));
     running.until("looking for the order", Duration::from_secs(60));
+    let killed = running.pid();
     running.signal("KILL");
     running.end(Duration::from_secs(20));
     std::thread::sleep(Duration::from_millis(300));
     assert!(is_gone(&home, "web.py"), "the daemon goes on after kill -9");
+    // The next run removes the namespaces that the killed one left.
+    whole(&home, &short("exit 1", "http:/", &[]), 1);
+    assert_eq!(namespaces_of(killed), [""; 0], "namespaces of the killed run");
 }
 
 #[test]
@@ -225,7 +229,7 @@ fn real_services_have_a_cliff() {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
         if !found {
-            not_applicable(&format!("{program} is not installed (a Debian package has it)"));
+            not_applicable(format!("{program} is not installed (a Debian package has it)"));
         }
         found
     };
