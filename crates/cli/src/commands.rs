@@ -31,8 +31,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use netcliff_core::note::Note;
 use netcliff_core::units::print_pps;
-use netcliff_core::warning::PREFIX;
+use netcliff_core::warning::Warning;
 use netcliff_host::files::{self, Form};
 use netcliff_host::inventory::Load;
 use netcliff_host::journal::HostLock;
@@ -246,7 +247,7 @@ pub fn warn_of_captures<'a>(traffic: impl IntoIterator<Item = &'a netcliff_core:
         notes
             .into_iter()
             .filter(|note| said.insert(note.clone()))
-            .for_each(|note| output::say(format!("{PREFIX}{note}")));
+            .for_each(|note| output::say(Note::Warning(Warning::Capture(note))));
     }
 }
 

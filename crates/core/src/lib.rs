@@ -25,7 +25,7 @@
 //! | [`learned`] | [`Learned`]: what watching a host at work found |
 //! | [`ledger`] | [`ledger::Ledger`]: where the packets of a trial went |
 //! | [`mod@watch`] | what `netcliff watch` shows of a moment, and its bottleneck |
-//! | [`warning`] | what works but is probably a mistake |
+//! | [`note`], [`warning`] | what the reader of an outcome must know; what works but is probably a mistake |
 //! | [`wide`] | loops compiled for wider vectors, selected at run time |
 //! | [`detail`], [`difference`] | distributions and series of a simulation; two schemes on the same packets |
 //! | [`net_dim`] | how Linux's dynamic moderation walks along its profiles |
@@ -82,6 +82,7 @@ pub mod math;
 pub mod measure;
 pub mod metrics;
 pub mod net_dim;
+pub mod note;
 pub mod objective;
 pub mod outcome;
 pub mod params;

@@ -62,6 +62,11 @@ impl Measure {
     pub fn of(&self, outcome: &Outcome) -> Option<Figure> {
         (self.get)(outcome)
     }
+
+    /// Whether it is a quantile of latency.
+    pub fn is_quantile(&self) -> bool {
+        self.key.starts_with("latency_p")
+    }
 }
 
 impl PartialEq for Measure {

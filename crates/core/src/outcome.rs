@@ -3,6 +3,7 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::note::{Bounds, Note};
 use crate::queues::QueueOutcome;
 
 mod soundness;
@@ -305,7 +306,18 @@ pub struct Outcome {
     pub queues: Vec<QueueOutcome>,
     /// What the reader must know: assumptions that fail, figures that could not be measured and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
+}
+
+impl Outcome {
+    /// Error bounds that its notes state: of approximations of approximations those of the outer one, noted last. `None` if it
+    /// is exact, or its notes state none.
+    pub fn bounds(&self) -> Option<&Bounds> {
+        self.notes.iter().rev().find_map(|note| match note {
+            Note::Approximate(bounds) => Some(bounds),
+            _ => None,
+        })
+    }
 }
 
 #[cfg(test)]

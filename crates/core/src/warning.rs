@@ -1,19 +1,51 @@
 //! What is possible but probably a mistake: parameters that work and make a scheme behave unlike itself.
 //!
-//! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines put these sentences into the outcome's notes with
-//! [`PREFIX`] in front, so that whoever prints notes can tell them from the rest.
+//! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines add these to the outcome's notes.
 
 use crate::engine::Point;
 use crate::host::Host;
+use crate::note::Note;
 use crate::scheme::{Coalesce, Napi, Scheme};
 use crate::units::{print_pps, print_short_time_s, print_time_s};
 
-/// What a warning among an outcome's notes begins with.
-pub const PREFIX: &str = "warning: ";
+crate::sentences! {
+    /// A near-impossible parameter with its value.
+    #[derive(Debug, Clone, PartialEq)]
+    pub enum Warning {
+        ShortPeriod(period_s: f64, service_s: f64) =>
+            "period = {period} is shorter than the service of one packet ({service}): ticks fall into every cycle",
+            period = print_time_s(*period_s), service = print_short_time_s(*service_s);
+        LittleBetweenPolls(period_s: f64, poll_s: f64) =>
+            "period = {period} leaves less than half of the CPU: each poll has an overhead of {poll}",
+            period = print_time_s(*period_s), poll = print_short_time_s(*poll_s);
+        QuotaAboveRing(quota: u64, ring: u64) => "quota = {quota} is above the ring ({ring} slots)";
+        OtherMean(service: String, measured_s: f64, own_s: f64) =>
+            "service = {service} has a mean of {measured}, protocol and per_byte say {own}: its shape is taken, not its mean (set \
+             protocol={measured} and per_byte=0s to take both)",
+            measured = print_short_time_s(*measured_s), own = print_short_time_s(*own_s);
+        WeightAboveBudget(weight: u64, budget: u64) =>
+            "weight = {weight} is above budget = {budget}, which changes next to nothing: with one device every round of softirqs ends \
+             after one full poll anyway, and the next follows";
+        WeightAboveRing(weight: u64, ring: u64) => "weight = {weight} is above the ring ({ring} slots)";
+        FramesOfTheRing(frames: u64, ring: u64) =>
+            "frames = {frames} is more than half the ring ({ring} slots): packets that come during interrupt and protocol are \
+             lost";
+        GathersARing(key: &'static str, seconds: f64, ring: u64, offered_pps: f64) =>
+            "{key} = {time} gathers more than the ring ({ring} slots) at {pps}",
+            time = print_time_s(*seconds), pps = print_pps(*offered_pps);
+        NeverEnds(packet_timer_s: f64, usecs_s: f64) =>
+            "packet_timer = {timer} never ends before usecs = {usecs}",
+            timer = print_time_s(*packet_timer_s), usecs = print_time_s(*usecs_s);
+        OneSlot => "ring = 1 holds only the packet in service: all that come during its service are lost";
+        Capture(sentence: String) => "{sentence}";
+        NoHeader(file: String, packets: usize, of: usize) =>
+            "{file}: {packets} of {of} packets have no IP header: they go to queue 0, as in NICs";
+    }
+}
 
 impl Point {
-    /// One sentence a near-impossible parameter, each with its value and [`PREFIX`]; empty for a sound point.
-    pub fn warnings(&self) -> Vec<String> {
+    /// A note for each near-impossible parameter; empty for a sound point.
+    pub fn warnings(&self) -> Vec<Note> {
         let Self { host, scheme, traffic } = self;
         let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
         let mut found = match scheme {
@@ -27,106 +59,71 @@ impl Point {
         };
         found.extend(measured(host, service_s));
         if host.ring == 1 {
-            found.push(
-                "ring = 1 holds only the packet in service: all that come during its service are lost".to_owned(),
-            );
+            found.push(Warning::OneSlot);
         }
-        found.extend(traffic.capture_notes());
+        found.extend(traffic.capture_notes().into_iter().map(Warning::Capture));
         for capture in traffic.captures() {
             let name = capture.file.rsplit('/').next().unwrap_or_default();
             let no_flow = capture.packets.iter().filter(|packet| packet.flow.is_none()).count();
             if no_flow > 0 && host.queues.is_some() {
-                let of = capture.packets.len();
-                found.push(format!(
-                    "{name}: {no_flow} of {of} packets have no IP header: they go to queue 0, as in NICs"
-                ));
+                found.push(Warning::NoHeader(name.to_owned(), no_flow, capture.packets.len()));
             }
         }
         found.dedup();
-        found.iter().map(|sentence| format!("{PREFIX}{sentence}")).collect()
+        found.into_iter().map(Note::Warning).collect()
     }
 }
 
-fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<String> {
+fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<Warning> {
     let mut found = Vec::new();
-    let period = print_time_s(period_s);
     if period_s < service_s {
-        found.push(format!(
-            "period = {period} is shorter than the service of one packet ({}): ticks fall into every cycle",
-            print_short_time_s(service_s)
-        ));
+        found.push(Warning::ShortPeriod(period_s, service_s));
     }
     if host.poll_s > 0.5 * period_s {
-        found.push(format!(
-            "period = {period} leaves less than half of the CPU: each poll has an overhead of {}",
-            print_short_time_s(host.poll_s)
-        ));
+        found.push(Warning::LittleBetweenPolls(period_s, host.poll_s));
     }
     if quota > host.ring {
-        found.push(format!("quota = {quota} is above the ring ({} slots)", host.ring));
+        found.push(Warning::QuotaAboveRing(quota, host.ring));
     }
     found
 }
 
 /// Only the shape of measured times is taken.
-fn measured(host: &Host, service_s: f64) -> Option<String> {
+fn measured(host: &Host, service_s: f64) -> Option<Warning> {
     let mean_s = host.service.measured()?.mean_s();
-    ((mean_s / service_s - 1.0).abs() > 0.1).then(|| {
-        let (own, measured) = (print_short_time_s(service_s), print_short_time_s(mean_s));
-        format!(
-            "service = {} has a mean of {measured}, protocol and per_byte say {own}: its shape is taken, not its mean (set \
-             protocol={measured} and per_byte=0s to take both)",
-            host.service
-        )
-    })
+    let differs = (mean_s / service_s - 1.0).abs() > 0.1;
+    differs.then(|| Warning::OtherMean(host.service.to_string(), mean_s, service_s))
 }
 
-fn linux(host: &Host, napi: &Napi) -> Vec<String> {
+fn linux(host: &Host, napi: &Napi) -> Vec<Warning> {
     let mut found = Vec::new();
     if napi.weight > napi.budget {
-        found.push(format!(
-            "weight = {} is above budget = {}, which changes next to nothing: with one device every round of softirqs ends \
-             after one full poll anyway, and the next follows",
-            napi.weight, napi.budget
-        ));
+        found.push(Warning::WeightAboveBudget(napi.weight, napi.budget));
     }
     if napi.weight > host.ring && !napi.backlog {
-        found.push(format!("weight = {} is above the ring ({} slots)", napi.weight, host.ring));
+        found.push(Warning::WeightAboveRing(napi.weight, host.ring));
     }
     found
 }
 
-fn coalesced(host: &Host, coalesce: &Coalesce, offered_pps: Option<f64>) -> Vec<String> {
+fn coalesced(host: &Host, coalesce: &Coalesce, offered_pps: Option<f64>) -> Vec<Warning> {
     let mut found = Vec::new();
     let ring = host.ring as f64;
     if let Some(frames) = coalesce.frames.filter(|frames| *frames > 1 && 2 * *frames > host.ring) {
-        found.push(format!(
-            "frames = {frames} is more than half the ring ({} slots): packets that come during interrupt and protocol are \
-             lost",
-            host.ring
-        ));
+        found.push(Warning::FramesOfTheRing(frames, host.ring));
     }
     let timers = [("usecs", coalesce.absolute_timer_s), ("min_gap", coalesce.min_gap_s)];
     for (key, seconds) in timers.into_iter().filter_map(|(key, timer)| Some((key, timer?))) {
         let counted = key == "usecs" && coalesce.frames.is_some();
         if let Some(pps) = offered_pps.filter(|pps| !counted && pps * seconds >= ring) {
-            found.push(format!(
-                "{key} = {} gathers more than the ring ({} slots) at {}",
-                print_time_s(seconds),
-                host.ring,
-                print_pps(pps)
-            ));
+            found.push(Warning::GathersARing(key, seconds, host.ring, pps));
         }
     }
     if let (Some(quiet_s), Some(limit_s)) = (coalesce.packet_timer_s, coalesce.absolute_timer_s)
         && quiet_s >= limit_s
         && limit_s > 0.0
     {
-        found.push(format!(
-            "packet_timer = {} never ends before usecs = {}",
-            print_time_s(quiet_s),
-            print_time_s(limit_s)
-        ));
+        found.push(Warning::NeverEnds(quiet_s, limit_s));
     }
     found
 }
@@ -136,7 +133,7 @@ mod tests {
     use super::*;
     use crate::traffic::Traffic;
 
-    fn warnings(scheme: &str, ring: u64) -> Vec<String> {
+    fn warnings(scheme: &str, ring: u64) -> Vec<Note> {
         let host = Host { ring, ..Host::pentium4_2530mhz() };
         let point = Point { host, scheme: scheme.parse().unwrap(), traffic: Traffic::poisson(100e3) };
         point.validate().unwrap();
@@ -157,8 +154,11 @@ mod tests {
             ("ideal", 1, "ring = 1 holds only"),
         ] {
             let found = warnings(scheme, ring);
-            assert!(found.iter().all(|warning| warning.starts_with(PREFIX)), "{scheme}: {found:?}");
-            assert!(found.iter().any(|warning| warning.contains(part)), "{scheme}: {found:?}");
+            assert!(found.iter().all(|note| matches!(note, Note::Warning(_))), "{scheme}: {found:?}");
+            assert!(
+                found.iter().any(|note| note.to_string().starts_with(&format!("warning: {part}"))),
+                "{scheme}: {found:?}"
+            );
         }
     }
 
@@ -167,7 +167,7 @@ mod tests {
         for scheme in
             ["ideal", "interrupt", "polling", "napi-2007", "napi", "coalesce:frames=8,usecs=50us", "hybrid", "dim"]
         {
-            assert_eq!(warnings(scheme, 1024), Vec::<String>::new(), "{scheme}");
+            assert_eq!(warnings(scheme, 1024), [] as [Note; 0], "{scheme}");
         }
     }
 }

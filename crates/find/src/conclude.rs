@@ -1,6 +1,7 @@
 //! From the sweep to the figures of the page: peak, livelock, splits, losses, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
+use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome, binding};
 
 use super::missing;
@@ -89,9 +90,9 @@ pub fn merge(observations: &[Observation]) -> Option<Merged> {
     Some(Merged { outcome, repeats: used.len() as u32, kept_up })
 }
 
-fn notes(used: &[&Outcome]) -> Vec<String> {
-    let mut notes: Vec<String> = used.iter().flat_map(|outcome| outcome.notes.clone()).collect();
-    notes.sort();
+fn notes(used: &[&Outcome]) -> Vec<Note> {
+    let mut notes: Vec<Note> = used.iter().flat_map(|outcome| outcome.notes.clone()).collect();
+    notes.sort_by_cached_key(ToString::to_string);
     notes.dedup();
     notes
 }

@@ -189,6 +189,7 @@ mod tests {
     use super::*;
     use crate::engines::at;
     use netcliff_core::Host;
+    use netcliff_core::note::Note;
 
     fn host(latency_s: f64) -> Host {
         Host {
@@ -247,7 +248,7 @@ mod tests {
             |computed: &Predictor| value(computed.sim_at(12e3).expect("an answer").interrupts_per_s).expect("some");
         let truly = interrupts(&truth(12e3));
         assert!((interrupts(&with) / truly - 1.0).abs() < 0.05 && interrupts(&fixed) < 0.8 * truly);
-        assert!(with.sim_at(12e3).expect("an answer").notes.iter().any(|note| note.contains("interrupt latency")));
+        assert!(with.sim_at(12e3).expect("an answer").notes.iter().any(|note| matches!(note, Note::AtLatency(..))));
     }
 
     /// The two are told apart: by polls and by interrupts, of which there are two a gap.
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(with.sim_point(6e3).scheme.to_string(), format!("{},gap_late=30us", asked.scheme));
         assert_eq!(with.sim_point(9e3).scheme.to_string(), format!("{},gap_late=25us", asked.scheme));
         let notes = with.sim_at(6e3).expect("an answer").notes;
-        assert!(notes.iter().any(|note| note.contains("a gap that ends 30us late")), "{notes:?}");
+        assert!(notes.iter().any(|note| note.to_string().contains("a gap that ends 30us late")), "{notes:?}");
     }
 
     /// A trial of a host that is half as fast as calibrated tells its latency at that speed.

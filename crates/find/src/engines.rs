@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use netcliff_core::note::Note;
 use netcliff_core::scheme::Gap;
-use netcliff_core::units::print_short_time_s;
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_model::{CliffSearch, Fidelity, ModelEngine};
 use netcliff_remote::load::OrderQueue;
@@ -183,13 +183,7 @@ impl Predictor {
     ) -> Result<Outcome, EngineFailure> {
         let Some(latency_s) = at(&self.timing.latencies, load_pps) else { return answer(self) };
         let mut outcome = answer(&self.at_its_latency(load_pps))?;
-        let latency = print_short_time_s(latency_s);
-        let late_s = at(&self.timing.gap_lates, load_pps);
-        let late = late_s.map(|late_s| format!(" and a gap that ends {} late", print_short_time_s(late_s)));
-        let late = late.unwrap_or_default();
-        outcome.notes.push(format!(
-            "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell"
-        ));
+        outcome.notes.push(Note::AtLatency(latency_s, at(&self.timing.gap_lates, load_pps)));
         Ok(outcome)
     }
 }

@@ -1,6 +1,7 @@
 //! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|cliff|livelock [LOAD ...]`, CPU time of this process.
 //! `bench/model/run.sh` calls it.
 
+use netcliff_core::note::Note;
 use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported};
 use netcliff_model::{ModelEngine, cliff, livelock_index};
 
@@ -75,7 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     value(outcome.loss_fraction),
                     value(outcome.latency_s.and_then(|latency| latency.mean)),
                     value(outcome.cpu.and_then(|cpu| cpu.available)),
-                    outcome.notes.iter().any(|note| note.contains("two-moment")),
+                    outcome.notes.iter().any(|note| matches!(note, Note::TwoMoments(_))),
                 );
             }
         }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use num_complex::Complex64;
 
@@ -111,7 +112,7 @@ pub struct Ring {
     /// True: every figure is that of the scheme as it is defined, but for rounding and what is rarer than it.
     pub exact: bool,
     /// What the reader must know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// `cpu_method` of what is computed without approximation.

@@ -15,6 +15,7 @@
 pub mod exact;
 
 use netcliff_core::math;
+use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome, Scheme};
 
 use crate::answer::{APPROXIMATE, Ring, Shares};
@@ -78,7 +79,7 @@ pub fn outcome<E>(above: &Above<'_>, work: &Work, solve: &dyn Fn(&Work) -> Resul
     let work = Work { service_s: work.service_s + host.cold_protocol_s, ..work.clone() };
     let application_s = application_s + host.cold_application_s;
     let mut outcome = write(settled(host, application_s, &work, solve)?, above, application_s, work.arrival_pps);
-    outcome.notes.push("the socket is taken as full: every packet at the costs of cold caches".to_owned());
+    outcome.notes.push(Note::FullSocket);
     Ok(outcome)
 }
 
@@ -369,11 +370,7 @@ fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64
     outcome.packets_in_system = None;
     outcome.packets_per_poll =
         outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));
-    outcome.notes.push(format!(
-        "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {}); interrupt > softirq > application strictly, \
-         ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
-        netcliff_core::units::print_short_time_s(application_s)
-    ));
-    outcome.notes.extend(scheme.map(|scheme| bounds::two_moment(scheme).note()));
+    outcome.notes.push(Note::TwoMoments(application_s));
+    outcome.notes.extend(scheme.map(|scheme| Note::Approximate(*bounds::two_moment(scheme))));
     outcome
 }

@@ -1,30 +1,17 @@
 //! Error bounds of approximate answers, figure by figure: one table for the notes that state them and for the tests that
 //! check them (`scripts/nightly/scan.sh`, `crates/lab/tests/lab/application_bounds.rs`).
 
-use netcliff_core::{Host, Outcome, Scheme};
+pub use netcliff_core::note::Bounds;
+use netcliff_core::note::Note;
+use netcliff_core::{Host, Scheme};
 
-/// Loss beyond which no bound of the mean latency is claimed: few packets get through, by what the chains leave out.
-pub const MOST_LOSS: f64 = 0.9;
+/// Loss beyond which no bound of the mean latency is claimed.
+pub const MOST_LOSS: f64 = Bounds::MOST_LOSS;
 
 /// Largest ring and socket of the hosts that the bounds were checked on (packets): random ones, rings from 1 and sockets from 4 packets, at 0.05 to 3
 /// times saturation.
 const MOST_RING: u64 = 1024;
 const MOST_SOCKET: u64 = 512;
-
-/// One approximation, and where its figures lie.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bounds {
-    /// Its name, with which its notes begin.
-    pub name: &'static str,
-    /// The model's loss less the simulator's, as a share of the offered packets (1); what is delivered is as much lower.
-    pub loss: (f64, f64),
-    /// The model's mean latency over the simulator's (1), up to [`MOST_LOSS`].
-    pub mean_latency: (f64, f64),
-    /// The model's interrupts a second over the simulator's (1).
-    pub interrupts: (f64, f64),
-    /// The model's available CPU less the simulator's, of one CPU (1).
-    pub available: (f64, f64),
-}
 
 /// `dim`: the walk between the profiles. In the scan the mean latency was 0.86 to 1.32 times as high, interrupts 0.66 to 1.27, loss -3.9 to
 /// 4.7 % and available CPU -4.0 to 12.6 % higher, at 30 of some 160 points beyond chance; the ranges here are about a quarter wider.
@@ -81,23 +68,6 @@ const OTHERS: Bounds = with_application("two moments of an application", 0.05, 2
 /// Cold caches, and napi with polls that use up their weight at random, by the chain.
 pub const CHAIN: Bounds = with_application("chain with an application", 0.07, 2.9, 4.5, 0.03);
 
-/// Those with an application first: under `hybrid` and `dim` an answer carries both notes, and these hold for its figures.
-const ALL: [&Bounds; 13] = [
-    &POLLING,
-    &NAPI_2007,
-    &HYBRID_READ,
-    &DIM_READ,
-    &UNMASKED,
-    &MASKED,
-    &MODERATED_READ,
-    &OTHERS,
-    &CHAIN,
-    &HYBRID,
-    &DIM,
-    &MODERATED,
-    &GAP,
-];
-
 /// The same either way: loss and available CPU as differences, latency and interrupts as factors.
 const fn with_application(name: &'static str, loss: f64, latency: f64, interrupts: f64, available: f64) -> Bounds {
     Bounds {
@@ -123,42 +93,12 @@ pub fn two_moment(scheme: &Scheme) -> &'static Bounds {
     }
 }
 
-impl Bounds {
-    /// The bounds that the notes of an outcome state; None: it is exact, or its notes state none.
-    pub fn told_by(outcome: &Outcome) -> Option<&'static Self> {
-        ALL.into_iter().find(|bounds| outcome.notes.iter().any(|note| *note == bounds.note()))
-    }
-
-    /// A note on a ring or socket larger than those of all hosts that the bounds were checked on; None without one.
-    pub fn beyond(&self, host: &Host) -> Option<String> {
-        let sockets = host.each_application().into_iter().map(|one| one.buffer);
-        let socket =
-            sockets.max().filter(|packets| *packets > MOST_SOCKET).map(|packets| format!("a socket of {packets}"));
-        let ring = (host.ring > MOST_RING).then(|| format!("a ring of {}", host.ring));
-        let larger: Vec<String> = ring.into_iter().chain(socket).collect();
-        (!larger.is_empty()).then(|| {
-            format!(
-                "{}: {} packets is more than any that was checked: how far off the figures are is not known, simulate where it matters",
-                self.name,
-                larger.join(" and ")
-            )
-        })
-    }
-
-    /// The note that states them.
-    pub fn note(&self) -> String {
-        let of = |(low, high): (f64, f64)| format!("{low:.2} to {high:.2}");
-        let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);
-        format!(
-            "{}: compared with the simulator's, loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
-            self.name,
-            more(self.loss),
-            of(self.mean_latency),
-            100.0 * MOST_LOSS,
-            of(self.interrupts),
-            more(self.available)
-        )
-    }
+/// A note on a ring or socket larger than those of all hosts that the bounds were checked on. `None` without one.
+pub fn unchecked(bounds: &Bounds, host: &Host) -> Option<Note> {
+    let sockets = host.each_application().into_iter().map(|one| one.buffer);
+    let socket = sockets.max().filter(|packets| *packets > MOST_SOCKET);
+    let ring = Some(host.ring).filter(|packets| *packets > MOST_RING);
+    (ring.is_some() || socket.is_some()).then_some(Note::Unchecked(bounds.name, ring, socket))
 }
 
 #[cfg(test)]
@@ -175,13 +115,15 @@ mod tests {
                 Host { ring, socket_buffer, cold_application_s, application_s: Some(2e-6), ..Host::pentium4_2530mhz() };
             let point = Point { host, scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(50e3) };
             let notes = ModelEngine::default().evaluate(&point).unwrap().notes;
-            notes.into_iter().filter(|note| note.contains("more than any that was checked")).collect::<Vec<_>>()
+            notes.into_iter().find_map(|note| match note {
+                Note::Unchecked(_, ring, socket) => Some((ring, socket)),
+                _ => None,
+            })
         };
-        assert!(notes(256, 512, 1e-7).is_empty());
-        let [socket, both] = [notes(256, 513, 1e-7), notes(2000, 3000, 1e-7)].map(|notes| notes.concat());
-        assert!(socket.contains("a socket of 513 packets"), "{socket}");
-        assert!(both.contains("a ring of 2000 and a socket of 3000 packets"), "{both}");
+        assert_eq!(notes(256, 512, 1e-7), None);
+        assert_eq!(notes(256, 513, 1e-7), Some((None, Some(513))));
+        assert_eq!(notes(2000, 3000, 1e-7), Some((Some(2000), Some(3000))));
         // What is exact has no bounds.
-        assert!(notes(256, 3000, 0.0).is_empty());
+        assert_eq!(notes(256, 3000, 0.0), None);
     }
 }

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use netcliff_core::host::Applications;
-use netcliff_core::queues::{Map, Role, total::INTERPOLATED};
+use netcliff_core::note::Note;
+use netcliff_core::queues::{Map, Role};
 use netcliff_core::{
     Arrivals, Engine, EngineFailure, EngineKind, Figure, FrameSizes, Host, Latency, Outcome, Point, Scheme,
     Unsupported, queues,
@@ -12,7 +13,7 @@ use netcliff_core::{
 
 use crate::answer::{APPROXIMATE, Distribution};
 use crate::application;
-use crate::bounds::Bounds;
+use crate::bounds;
 use crate::schemes::modulated::{self, Source};
 use crate::schemes::paused;
 use crate::schemes::{self, Work};
@@ -175,7 +176,7 @@ impl ModelEngine {
             let exact = |value: f64| Some(Figure::exact(value));
             (latency.p50, latency.p90) = (exact(found.p50), exact(found.p90));
             (latency.p99, latency.p999) = (exact(found.p99), exact(found.p999));
-            outcome.notes.retain(|note| note != INTERPOLATED);
+            outcome.notes.retain(|note| !matches!(note, Note::Interpolated));
         }
         // Siblings are taken to meet by chance, and completions on another core as a Poisson stream.
         if point.host.queues.as_ref().is_some_and(|queues| queues.transmit_s.is_some() && queues.map != Map::Pairing) {
@@ -239,15 +240,11 @@ impl ModelEngine {
             paused::with_paused_time(&mut outcome, pauses);
         }
         if matches!(scheme, Scheme::Napi(napi) if napi.ksoftirqd) && host.application_s.is_some() {
-            outcome.notes.push(
-                "ksoftirqd=true is solved as false: past the cliff the application keeps a share that this figure does not have; the \
-                 simulator has it"
-                    .to_owned(),
-            );
+            outcome.notes.push(Note::NoKsoftirqd);
         }
         outcome.notes.splice(0..0, point.warnings());
-        let told = Bounds::told_by(&outcome);
-        outcome.notes.extend(told.and_then(|bounds| bounds.beyond(host)));
+        let unchecked = outcome.bounds().and_then(|bounds| bounds::unchecked(bounds, host));
+        outcome.notes.extend(unchecked);
         // The papers' formulas and what follows here are no chains of the scheme itself.
         let mut exact = self.fidelity == Fidelity::Exact;
         if mean_only {
@@ -257,23 +254,16 @@ impl ModelEngine {
         }
         if matches!(scheme, Scheme::Napi(napi) if napi.gro_normal_batch > 1) {
             exact = false;
-            outcome.notes.push(
-                "gro_normal_batch is solved as 1: that a poll hands its last packets on after its last look at the ring, so that more packets \
-                 interrupt, is in the simulator only"
-                    .to_owned(),
-            );
+            outcome.notes.push(Note::NoGroBatch);
         }
         if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Ideal | Scheme::Polling { .. } | Scheme::Napi(_))
         {
             exact = false;
-            outcome.notes.push("the interrupt's latency is left out: only napi's chain has it".to_owned());
+            outcome.notes.push(Note::NoInterruptLatency);
         }
         if schemes::merges_times(&host.service) {
             exact = false;
-            outcome.notes.push(
-                "measured times within 1 % of each other are taken together, with their mean and variance kept"
-                    .to_owned(),
-            );
+            outcome.notes.push(Note::MergedTimes);
         }
         if matches!(scheme, Scheme::Napi(napi) if !napi.moderation.is_on())
             && let Some(note) = modulated::Phases::note(&work.shape)
@@ -290,13 +280,9 @@ impl ModelEngine {
 
 /// What is lost where frame sizes enter through their mean: waits grow with the second moment of the service, which the sizes
 /// raise by the factor E[f^2], f = service of a size over the mean.
-fn mean_only_note(host: &Host, sizes: &FrameSizes) -> String {
+fn mean_only_note(host: &Host, sizes: &FrameSizes) -> Note {
     let square: f64 = service_mixture(host, sizes).iter().map(|(share, factor)| share * factor * factor).sum();
-    let more = (100.0 * (square - 1.0)).max(0.0);
-    format!(
-        "frame sizes enter through their mean only: waits in the ring are up to {more:.2} % longer; latency quantiles are \
-         left out"
-    )
+    Note::MeanSizeOnly((square - 1.0).max(0.0))
 }
 
 /// (Share, protocol time over the mean) of each frame size; empty where all take the same time.

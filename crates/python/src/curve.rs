@@ -101,7 +101,7 @@ fn answer(
         columns.iter().try_for_each(|column| column.apply(at, &mut point))?;
         let outcome = engine.evaluate(&point)?;
         put(&mut found, at, &outcome);
-        notes.extend(outcome.notes.into_iter().map(|note| (at, note)));
+        notes.extend(outcome.notes.into_iter().map(|note| (at, note.to_string())));
     }
     found.retain(|column| count == 0 || column.values.iter().any(|value| !value.is_nan()));
     Ok((found, notes))

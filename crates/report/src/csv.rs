@@ -159,7 +159,7 @@ fn origin(record: &Record) -> Vec<String> {
         confidences.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
         outcome.latency_to.clone().unwrap_or_default(),
         outcome.cpu_method.clone().unwrap_or_default(),
-        outcome.notes.join(" | "),
+        outcome.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | "),
         provenance.version.clone(),
         provenance.seed.map(|seed| seed.to_string()).unwrap_or_default(),
         format::date_utc(provenance.started_unix_s),

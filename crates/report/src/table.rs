@@ -1,6 +1,9 @@
 //! [`outcomes`]: records in human form for `results`, `predict` and `simulate`.
 
+use std::collections::BTreeSet;
+
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use netcliff_core::note::Note;
 use netcliff_core::queues::Role;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
 use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Load, Outcome, QueueOutcome, Record, Traffic};
@@ -128,9 +131,8 @@ fn list(records: &[Record], style: Style) -> String {
         LONG.iter().partition(|(_, get)| records.iter().all(|record| get(record) == get(&records[0])));
     let mut text = several(records).map_or(String::new(), |answer| wrapped(&answer, style) + "\n");
     text.push_str(&facts(&shared, &records[0]));
-    let mut notes: Vec<&String> = records.iter().flat_map(|record| &record.outcome.notes).collect();
-    notes.sort();
-    notes.dedup();
+    let notes: BTreeSet<String> =
+        records.iter().flat_map(|record| &record.outcome.notes).map(Note::to_string).collect();
     for group in records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))) {
         text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
     }

@@ -1,10 +1,11 @@
 //! Limits of a simulation's results: precision that was not reached, and intervals that are not justified.
 
-use netcliff_core::precision::{Aims, Attained, goal};
-use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision, units};
+use netcliff_core::note::{Note, Replications};
+use netcliff_core::precision::{Aims, Attained};
+use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision};
 
 use crate::clock::Clock;
-use crate::length::{Lack, Short};
+use crate::length::Short;
 use crate::replicate::Batch;
 use crate::tally::QUANTILE_HALF_WIDTH;
 
@@ -26,9 +27,9 @@ pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
 /// replications were too short for. If packets stay inside for too long, only their times are affected.
 pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure) -> bool {
     if is_heavy_tailed(&point.traffic.arrivals) {
-        return !is_quantile(figure);
+        return !figure.is_quantile();
     }
-    short.is_some_and(|short| short.concerns_all() || figure.key.starts_with("latency_"))
+    short.is_some_and(|short| short.lack.concerns_all() || figure.key.starts_with("latency_"))
 }
 
 /// The precision reached on `figures` compared with `asked`. A figure whose interval is not justified has not reached
@@ -53,17 +54,13 @@ pub(crate) fn precision(
     Precision { asked, reached, packets: batch.packets_each * replications, replications, figures }
 }
 
-pub(crate) fn is_quantile(figure: &Measure) -> bool {
-    figure.key.starts_with("latency_p")
-}
-
 /// Removes the intervals that are not justified.
 pub(crate) fn withdraw_unearned(point: &Point, short: Option<Short>, outcome: &mut Outcome) {
     if is_heavy_tailed(&point.traffic.arrivals) {
         return withdraw_means(outcome);
     }
     let Some(short) = short else { return };
-    if short.concerns_all() {
+    if short.lack.concerns_all() {
         withdraw_means(outcome);
     }
     if let Some(latency) = &mut outcome.latency_s {
@@ -121,60 +118,32 @@ fn withdraw_means(outcome: &mut Outcome) {
     }
 }
 
-/// The notes of an outcome, in sentences.
+/// The notes of an outcome.
 pub(crate) fn notes(
     point: &Point,
     outcome: &Outcome,
     batch: &Batch,
     clock: Clock,
     (short, withheld): (Option<Short>, bool),
-) -> Vec<String> {
+) -> Vec<Note> {
     let mut notes = Vec::new();
     let heavy = is_heavy_tailed(&point.traffic.arrivals);
     if heavy {
-        notes.push(heavy_tails(point, outcome));
+        let offered = outcome.offered_pps.zip(point.traffic.rate_pps());
+        notes.push(Note::HeavyTails(offered.map(|(offered, asked)| (offered.value, asked))));
     }
     notes.extend(match point.traffic.arrivals.read_once() {
-        Some(packets) => Some(replayed_once(packets)),
-        None => captured(&point.traffic.arrivals).map(|packets| replayed(packets, batch.packets_each)),
+        Some(packets) => Some(Note::ReplayedOnce(packets)),
+        None => captured(&point.traffic.arrivals).map(|packets| Note::Replayed(packets, batch.packets_each)),
     });
-    notes.extend(short.map(|short| too_short(short, batch, clock, withheld && !heavy)));
-    if let Some(precision) = outcome.precision.as_ref().filter(|precision| !precision.reached) {
-        notes.extend(not_reached(precision, heavy));
-    }
+    notes.extend(short.map(|short| {
+        let ticks = batch.replications.iter().map(|one| one.counts.at).max().unwrap_or(0);
+        let (count, packets_each) = (batch.replications.len(), batch.packets_each);
+        let these = Replications { count, packets_each, lasting_s: clock.seconds(ticks as f64) };
+        Note::TooShort(short.lack, these, withheld && !heavy)
+    }));
+    notes.extend(outcome.precision.as_ref().and_then(|precision| imprecise(precision, heavy)));
     notes
-}
-
-/// Describes what the replications are too short for and, if intervals are withheld, the consequence.
-fn too_short(short: Short, batch: &Batch, clock: Clock, withheld: bool) -> String {
-    let ticks = batch.replications.iter().map(|one| one.counts.at).max().unwrap_or(0);
-    let these = format!("{} replications of {} packets", batch.replications.len(), batch.packets_each);
-    let lasting = format!("{these} ({:.3} s after the warm-up)", clock.seconds(ticks as f64));
-    let lack = match short.lack {
-        Lack::Time(_) if batch.is_an_instant() => format!(
-            "{these} lie within bursts: all packets after the warm-up have one arrival time, so that rates, shares of the CPU and \
-             averages over time are omitted"
-        ),
-        Lack::Time(instants) => format!("{instants} of {these} lie within bursts of one arrival time"),
-        Lack::Steady => format!("{these} show no steady state in their first half"),
-        Lack::Stretches => format!("{lasting} are too short for queues that change so slowly"),
-        Lack::Pauses(count) => {
-            format!("{lasting} hold {count:.1} pauses each on average, too few to tell what pauses do")
-        }
-        Lack::Stay(share) => format!(
-            "packets stay inside too long for {lasting}: {:.0} % of their times lie before the window or after it",
-            100.0 * share.min(1.0)
-        ),
-        Lack::Balance(share) => {
-            format!("Little's law and the mean latency differ by {:.2} % in {lasting}", 100.0 * share)
-        }
-    };
-    let without = match (withheld, short.concerns_all()) {
-        (false, _) => "",
-        (true, true) => "; no figure has an interval",
-        (true, false) => "; latencies have no interval",
-    };
-    format!("{lack}{without}: simulate more packets")
 }
 
 /// Number of packets in the capture that arrivals are taken from. `None` for other arrivals.
@@ -186,65 +155,12 @@ fn captured(arrivals: &Arrivals) -> Option<usize> {
     }
 }
 
-fn replayed(packets: usize, each: u64) -> String {
-    let note = format!(
-        "a trace of {packets} packets, read around from different places: the intervals tell how much its parts differ, \
-         not how another recording would"
-    );
-    if each <= packets as u64 {
-        return note;
-    }
-    format!("{note}; each replication goes around {:.1} times", each as f64 / packets as f64)
-}
-
-fn replayed_once(packets: usize) -> String {
-    format!(
-        "a trace of {packets} packets, read once from its start in each replication, nothing cut off as warm-up: the intervals \
-         tell what the host's own times change, not how another recording would differ"
-    )
-}
-
-fn heavy_tails(point: &Point, outcome: &Outcome) -> String {
-    let kpps = |pps: f64| format!("{:.4} kpps", pps / 1e3);
-    let offered = outcome.offered_pps.zip(point.traffic.rate_pps());
-    let load = offered.map_or(String::new(), |(offered, asked)| {
-        format!(" ({} of the {} asked for)", kpps(offered.value), kpps(asked))
-    });
-    format!(
-        "heavy-tailed traffic without a cutoff: means converge too slowly for an interval to be believed, and have none; \
-         read quantiles, and the load that was really offered{load}"
-    )
-}
-
-/// Describes which figures missed the precision, and how well they are known. For heavy-tailed traffic, only the
-/// figures that have an interval. `None` if all reached it.
-fn not_reached(precision: &Precision, heavy: bool) -> Option<String> {
-    let missed = |attained: &&Attained| !(attained.reached || heavy && !is_quantile(&attained.figure));
-    let parts: Vec<String> = precision
-        .figures
-        .iter()
-        .filter(missed)
-        .map(|attained| {
-            let name = attained.figure.name;
-            match attained.half_width {
-                Some(width) if attained.figure.key.starts_with("cpu_") => format!("{name} ± {width:.2e} of one CPU"),
-                Some(width) if is_quantile(&attained.figure) && goal(precision.asked) <= QUANTILE_HALF_WIDTH => {
-                    format!("{name} ± {:.2} % (never below {:.2} %)", 100.0 * width, 100.0 * QUANTILE_HALF_WIDTH)
-                }
-                Some(width) => format!("{name} ± {:.2} %", 100.0 * width),
-                None => format!("{name} not bounded"),
-            }
-        })
-        .collect();
-    (!parts.is_empty()).then(|| {
-        format!(
-            "the precision of {} was not reached within the packets allowed ({} in {} replications at the end): {}",
-            units::print_share(precision.asked),
-            precision.packets,
-            precision.replications,
-            parts.join(", ")
-        )
-    })
+/// Notes the figures that missed the precision. For heavy-tailed traffic, only those that have an interval. `None` if all
+/// reached it.
+fn imprecise(precision: &Precision, heavy: bool) -> Option<Note> {
+    let missed = |attained: &&Attained| !(attained.reached || heavy && !attained.figure.is_quantile());
+    let figures: Vec<Attained> = precision.figures.iter().filter(missed).cloned().collect();
+    (!figures.is_empty()).then(|| Note::Imprecise(Precision { figures, ..precision.clone() }, QUANTILE_HALF_WIDTH))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //!    of the packets inside when the window opens and when it closes. These ages together are at most [`EDGES`] of the
 //!    integral, and their difference would not move the mean latency out of its interval.
 
+use netcliff_core::note::Lack;
 use netcliff_core::{Point, Scheme, net_dim};
 
 use crate::clock::Clock;
@@ -37,24 +38,6 @@ const EDGES: f64 = 0.1;
 /// have intervals of width 0.
 const ALIKE: f64 = 1e-4;
 
-/// What the replications lack.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Lack {
-    /// Time: in this number of them, all arrivals after the warm-up have one instant (they lie within a burst of a capture).
-    Time(usize),
-    /// A steady state: the warm-up does not end in their first half.
-    Steady,
-    /// Length: they are too few autocorrelation times long.
-    Stretches,
-    /// Pauses of the CPU: too few of them are expected in each replication (this number).
-    Pauses(f64),
-    /// Room: packets stay inside for too long. This share of their times is outside the window.
-    Stay(f64),
-    /// Balance: the two sides of Little's law differ by this share of the mean latency, which is more than its
-    /// interval.
-    Balance(f64),
-}
-
 /// How much longer the replications would have to be, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Short {
@@ -62,13 +45,6 @@ pub(crate) struct Short {
     pub longer: f64,
     /// The first rule that is violated.
     pub lack: Lack,
-}
-
-impl Short {
-    /// Whether no figure of the replications is reliable. Otherwise only the times of packets are not.
-    pub(crate) fn concerns_all(self) -> bool {
-        matches!(self.lack, Lack::Time(_) | Lack::Steady | Lack::Stretches | Lack::Pauses(_))
-    }
 }
 
 /// A figure as a ratio of two counts.

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 
 use hdrhistogram::Histogram;
+use netcliff_core::note::Note;
 use netcliff_core::queues::{self, Role, Together};
 use netcliff_core::{EngineFailure, Figure, Latency, Outcome, Point};
 
@@ -84,7 +85,7 @@ fn with_quantiles(outcome: &mut Outcome, latency_ns: &Histogram<u64>) {
     latency.p99 = figure(0.99, |part| part.p99);
     latency.p999 = figure(0.999, |part| part.p999);
     latency.max = Some(Figure::exact(latency_ns.max() as f64 * 1e-9));
-    outcome.notes.retain(|note| note != queues::total::INTERPOLATED);
+    outcome.notes.retain(|note| !matches!(note, Note::Interpolated));
 }
 
 #[cfg(test)]

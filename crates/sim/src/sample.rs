@@ -3,7 +3,7 @@
 use netcliff_core::Point;
 use netcliff_core::precision::{Aims, Attained, goal};
 
-use crate::caveats::{is_heavy_tailed, is_quantile};
+use crate::caveats::is_heavy_tailed;
 use crate::clock::Clock;
 use crate::control::Expected;
 use crate::engine::{Effort, SimEngine};
@@ -189,7 +189,7 @@ impl SimEngine {
         let factor = |attained: Attained| match attained.half_width {
             _ if attained.reached => 1.0,
             // More packets do not resolve values within one cell of the histogram.
-            Some(width) if is_quantile(&attained.figure) => {
+            Some(width) if attained.figure.is_quantile() => {
                 let sought = goal(relative) - QUANTILE_HALF_WIDTH;
                 if sought > 0.0 { ((width - QUANTILE_HALF_WIDTH) / sought).powi(2) * 1.1 } else { 1.0 }
             }

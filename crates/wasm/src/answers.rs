@@ -77,7 +77,7 @@ pub fn check(asked: CheckQuestion) -> Result<Checked, Refused> {
     let left_out = left_out.map(|why| format!("{} of {} loads are left out: {why}", beyond.len(), loads.len()));
     Ok(Checked {
         figures: host::KEYS.iter().filter_map(|key| Some((*key, point.host.get(key)?))).collect(),
-        warnings: point.warnings().into_iter().chain(left_out).collect(),
+        warnings: point.warnings().into_iter().map(|note| note.to_string()).chain(left_out).collect(),
         line_rate_pps: point.traffic.line_rate_pps(),
         frame_bytes: point.traffic.size.mean_bytes(),
         model: why(&ModelEngine::default()),

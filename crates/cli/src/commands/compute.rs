@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use netcliff_core::finding::CliffReason;
+use netcliff_core::note::Note;
 use netcliff_core::traffic::USUAL_LINK_BPS;
-use netcliff_core::warning::PREFIX;
 use netcliff_core::{
     Analysis, Arrivals, Engine, EngineFailure, EngineKind, Finding, FrameSizes, Host, Load, Napi, Outcome, Point,
     Provenance, Record, Scheme, Traffic, Unsupported,
@@ -215,7 +215,7 @@ fn evaluate(
         answered.next()
     }) {
         let outcome = outcome.map_err(explain)?;
-        for note in outcome.notes.iter().filter(|note| note.starts_with(PREFIX)) {
+        for note in outcome.notes.iter().filter(|note| matches!(note, Note::Warning(_))) {
             if !warned.contains(note) {
                 output::say(note);
                 warned.push(note.clone());

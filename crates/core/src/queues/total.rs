@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Queues;
 use crate::engine::Point;
+use crate::note::Note;
 use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
 
 /// What a vector does.
@@ -17,9 +18,6 @@ pub enum Role {
     /// Transmit completions.
     Transmit,
 }
-
-/// The note on quantiles that are not the packets' own.
-pub const INTERPOLATED: &str = "latency quantiles over all queues are interpolated between those of the queues";
 
 /// One vector's part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,7 +126,7 @@ pub(super) fn total(point: &Point, queues: &Queues, cores: &[Core], parts: Vec<Q
     let served = sum(&|o| o.throughput_pps).zip(outcome.polls_per_s.filter(|polls| polls.value > 0.0));
     outcome.packets_per_poll = served.map(|(served, polls)| Figure::exact(served.value / polls.value));
     if received.iter().any(|(share, _)| *share != received[0].0) {
-        outcome.notes.push(INTERPOLATED.to_owned());
+        outcome.notes.push(Note::Interpolated);
     }
     outcome.queues = parts;
     outcome
@@ -140,24 +138,16 @@ fn method(parts: &[&Outcome]) -> Option<String> {
     methods().find(|method| *method == "approximate").or_else(|| methods().next()).cloned()
 }
 
-fn notes(queues: &Queues, cores: usize, all: &[&Outcome], parts: &[QueueOutcome]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
+fn notes(queues: &Queues, cores: usize, all: &[&Outcome], parts: &[QueueOutcome]) -> Vec<Note> {
+    let mut notes: Vec<Note> = Vec::new();
     for note in all.iter().flat_map(|outcome| &outcome.notes) {
         if !notes.contains(note) {
             notes.push(note.clone());
         }
     }
-    notes.push(format!(
-        "{} queues on {} cores, each with a scheme of its own; CPU shares are means over the cores",
-        queues.count, cores
-    ));
+    notes.push(Note::Queues(queues.count, cores));
     if let (Some(binding), Some(imbalance)) = (binding(parts), imbalance(parts)) {
-        notes.push(format!(
-            "core {} binds, with {} of queue {}; the busiest queue gets {imbalance:.3} times the mean share",
-            binding.core,
-            if binding.role == Role::Receive { "reception" } else { "transmit completions" },
-            binding.queue,
-        ));
+        notes.push(Note::Binding(binding.core, binding.role, binding.queue, imbalance));
     }
     notes
 }

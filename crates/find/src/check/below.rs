@@ -7,6 +7,7 @@
 
 use netcliff_core::EngineKind;
 use netcliff_core::finding::SweepPoint;
+use netcliff_core::note::Note;
 
 use super::super::conclude::{self, Merged};
 use super::super::delivery::{self, AtSpeed, Timing};
@@ -21,9 +22,6 @@ use netcliff_trial::trial::{TrialError, TrialSpec};
 const TELLING_LOSS: f64 = 0.01;
 
 /// Why the latency behind a NIC is not compared with what engines compute.
-const FROM_STAMP: &str = "latency from the kernel's receive timestamp, which a poll takes: the time in the NIC's ring is not in it, as it is in what is \
-                          computed";
-
 /// What the engines compute with, and the same at the speed of some trials, if they tell one.
 pub(super) struct Predicted<'a> {
     pub(super) computed: &'a Predictor,
@@ -36,10 +34,7 @@ impl Predicted<'_> {
         let trials: Vec<Counts> = seen.iter().filter_map(telling).collect();
         let own = (self.at_speed_of)(&trials);
         let computed = own.as_ref().unwrap_or(self.computed);
-        let slower = own.as_ref().map(|own| own.host.protocol_s / self.computed.host.protocol_s);
-        let note = slower.map(|factor| {
-            format!("computed at the speed of its own trials: a packet takes softirqs {factor:.2} times what it did near the cliff")
-        });
+        let note = own.as_ref().map(|own| Note::AtSpeed(own.host.protocol_s / self.computed.host.protocol_s));
         let point = |(engine, mut outcome): (EngineKind, netcliff_core::Outcome)| {
             outcome.notes.extend(note.clone());
             SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome }
@@ -79,7 +74,7 @@ pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, a
         points.extend(predicted.into_iter().flat_map(|predicted| predicted.points(*load_pps, seen, asked)));
         if let Some(merged) = conclude::merge(seen).filter(Merged::was_offered) {
             let mut measured = merged.into_point(*load_pps);
-            measured.outcome.notes.push(FROM_STAMP.to_owned());
+            measured.outcome.notes.push(Note::FromStamp);
             points.push(measured);
         }
     }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::finding::SweepPoint;
+use netcliff_core::note::Note;
 use netcliff_core::{Napi, Scheme};
 use netcliff_host::nic::Nic;
 
@@ -180,14 +181,16 @@ fn loads_below_the_cliff_are_computed_at_their_own_speed() {
     let slower: Vec<f64> = simulated
         .iter()
         .map(|point| {
-            let note =
-                point.outcome.notes.iter().find(|note| note.contains("speed of its own trials")).expect("a note");
-            let factor: f64 = note.split_whitespace().rev().nth(7).expect("words").parse().expect("a factor");
+            let note = point.outcome.notes.iter().find_map(|note| match note {
+                Note::AtSpeed(factor) => Some(*factor),
+                _ => None,
+            });
+            let factor = note.expect("a note");
             let protocol = point.outcome.cpu.and_then(|cpu| cpu.protocol).expect("a share").value;
             let packet_s = protocol / point.outcome.throughput_pps.expect("a throughput").value;
             // Packets that wake the application take longer.
             let own_s = factor * check.host.protocol_s;
-            assert!((0.97..1.5).contains(&(packet_s / own_s)), "{packet_s:e}: {note}");
+            assert!((0.97..1.5).contains(&(packet_s / own_s)), "{packet_s:e}: {factor}");
             factor
         })
         .collect();

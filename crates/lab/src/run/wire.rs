@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use netcliff_core::experiment::Task;
+use netcliff_core::note::Note;
 use netcliff_core::{
     Arrivals, EngineFailure, EngineKind, FrameSizes, Napi, Outcome, Point, Provenance, Scheme, Unsupported,
 };
@@ -46,9 +47,9 @@ pub fn measure(
 }
 
 fn outcome(mut outcome: Outcome, was_void: bool) -> Outcome {
-    outcome.notes.push("measured on this host: the costs of the experiment's host are not this one's".to_owned());
+    outcome.notes.push(Note::ThisHost);
     if was_void {
-        outcome.notes.push("void: what was lost may be the sender's doing, see the note of the trial".to_owned());
+        outcome.notes.push(Note::VoidTrial);
     }
     outcome
 }

@@ -5,6 +5,7 @@
 //! that chance exceeds less than once in 10 000 runs. Elsewhere its error is held below what its note says.
 
 use crate::against::{CONFIDENCE, Dice, bound};
+use netcliff_core::note::Note;
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Traffic};
 
 use netcliff_model::{Fidelity, ModelEngine};
@@ -161,7 +162,7 @@ fn holds(points: &[Point], packets: u64) {
     for (nth, point) in points.iter().enumerate() {
         let seed = 70_000 + nth as u64;
         let truth = model.evaluate(point).expect("the model answers");
-        assert!(!truth.notes.iter().any(|note| note.contains("two-moment")), "{point:?}: {:?}", truth.notes);
+        assert!(!truth.notes.iter().any(|note| matches!(note, Note::TwoMoments(_))), "{point:?}: {:?}", truth.notes);
         let found = simulated(point, seed, packets);
         for (name, truth, found) in figures(&truth, &found) {
             compared += 1;

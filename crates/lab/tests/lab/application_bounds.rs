@@ -5,7 +5,7 @@
 use crate::against::compared::{COMPARED, Compared};
 use crate::against::{CONFIDENCE, Dice};
 use netcliff_core::{Engine, Point, Scheme, Traffic};
-use netcliff_model::bounds::{Bounds, MOST_LOSS, two_moment};
+use netcliff_model::bounds::{MOST_LOSS, two_moment};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 
@@ -76,7 +76,7 @@ fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
     let is_exact = model.cpu_method.as_deref() != Some("approximate");
     let has_ticks = matches!(point.scheme, Scheme::Polling { .. } | Scheme::Napi2007 { .. });
     // With ticks what is solved exactly goes by what its chain costs: all the more within the bounds of the others.
-    let told = if is_exact && has_ticks { Some(two_moment(&point.scheme)) } else { Bounds::told_by(&model) };
+    let told = if is_exact && has_ticks { Some(two_moment(&point.scheme)) } else { model.bounds() };
     let bounds = match told {
         Some(bounds) => bounds,
         None if is_exact => return None,

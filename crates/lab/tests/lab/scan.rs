@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::against::Dice;
 use crate::against::compared::{COMPARED, Compared};
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service, Traffic};
-use netcliff_model::bounds::{Bounds, MOST_LOSS};
+use netcliff_model::bounds::MOST_LOSS;
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 
@@ -128,7 +128,7 @@ fn told(one: &Compared, model: &Outcome, found: f64, sim: Figure, offered_pps: f
     if model.cpu_method.as_deref() != Some("approximate") {
         return (Told::Outside, "exact");
     }
-    let Some(bounds) = Bounds::told_by(model) else { return (Told::Outside, "no note") };
+    let Some(bounds) = model.bounds() else { return (Told::Outside, "no note") };
     let lost = model.loss_fraction.is_some_and(|loss| loss.value > MOST_LOSS);
     let told = match one.is_within(bounds, found, sim, offered_pps) {
         true => Told::Within,
@@ -174,7 +174,7 @@ fn judge(number: u64, point: &Point) -> Option<Vec<Disagreement>> {
             point.scheme,
             one.name,
             simulated.value,
-            model.notes.join(" | ")
+            model.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
         );
         let (told, of) = told(one, &model, found, simulated, pps);
         Some(Disagreement { text, figure: one.name, of, apart: one.apart(found, simulated.value, pps), told })

@@ -4,6 +4,7 @@
 //! approximation of unmasked: one interrupt a tau_e frames slows every service evenly.
 
 use netcliff_core::math;
+use netcliff_core::note::Note;
 use netcliff_core::{Coalesce, Service};
 
 use super::counted;
@@ -114,11 +115,7 @@ fn unmasked(work: &Work, coalesce: &Coalesce) -> Result<Ring, String> {
             available: left * queue.idle(),
         },
         exact: false,
-        notes: vec![
-            "paper: interrupts slow every service evenly, and nothing is lost while frames wait for an interrupt; mean latency \
-             is a quarter low at moderate load, more with long timers or a small ring: compare with fidelity exact"
-                .to_owned(),
-        ],
+        notes: vec![Note::CoalesceOfPaper],
     })
 }
 

@@ -10,6 +10,7 @@ mod cycle;
 mod walk;
 
 use netcliff_core::net_dim::{self, PROFILES};
+use netcliff_core::note::Note;
 use netcliff_core::{Dim, DimProfile};
 
 use super::Work;
@@ -17,9 +18,6 @@ use super::gathered::{self, Gathering};
 use crate::answer::{Ring, Shares};
 use crate::bounds;
 use cycle::Cycle;
-
-const NOTE: &str = "dim: the time with each profile is that of a walk on normal measurements, an approximation; each profile \
-                    is exact. Latency quantiles are left out";
 
 /// Solves it.
 pub fn solve(work: &Work, dim: Dim) -> Ring {
@@ -45,7 +43,6 @@ fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Rin
     let mean = |pick: fn(&Ring) -> f64| parts.iter().zip(shares).map(|(part, share)| share * pick(part)).sum::<f64>();
     let throughput_pps = mean(|ring| ring.throughput_pps);
     let mean_present = mean(|ring| ring.mean_present);
-    let indices: Vec<String> = shares.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect();
     Ring {
         throughput_pps,
         loss: mean(|ring| ring.loss),
@@ -64,10 +61,6 @@ fn mixed(work: &Work, parts: &[Ring; PROFILES], shares: &[f64; PROFILES]) -> Rin
             available: mean(|ring| ring.shares.available),
         },
         exact: false,
-        notes: vec![
-            NOTE.to_owned(),
-            bounds::DIM.note(),
-            format!("dim: share of time with each profile, from the first: {}", indices.join(", ")),
-        ],
+        notes: vec![Note::DimWalk, Note::Approximate(bounds::DIM), Note::DimProfiles(shares.to_vec())],
     }
 }

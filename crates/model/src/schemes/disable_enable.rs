@@ -1,5 +1,7 @@
 //! disable-enable: the first packet interrupts, the rest is served with interrupts masked until the ring is empty.
 
+use netcliff_core::note::Note;
+
 use num_complex::Complex64;
 
 use super::{Work, exponential, quantiles};
@@ -108,8 +110,7 @@ pub fn merged(work: &Work) -> Ring {
         found.transform(service, first, first * service, service * service)
     };
     let mut ring = ring(work, &sums, shares, transform);
-    ring.notes
-        .push("merged: mask, interrupt and first packet as one exponential stage, which inflates latency".to_owned());
+    ring.notes.push(Note::MergedStage);
     ring
 }
 

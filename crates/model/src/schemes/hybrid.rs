@@ -7,7 +7,8 @@
 
 mod meter;
 
-use netcliff_core::{Hybrid, Scheme, Service, units};
+use netcliff_core::note::Note;
+use netcliff_core::{Hybrid, Scheme, Service};
 
 use super::Work;
 use crate::answer::{Ring, Shares};
@@ -59,21 +60,10 @@ pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, S
     };
     let mut ring = mixed(rings, times.polling);
     let source = if hybrid.up_pps.is_some() { "given" } else { "eq. (13)" };
-    let [up, down] = [up_pps, down_pps].map(|pps| units::print_pps(pps.round()));
-    ring.notes.push(format!(
-        "hybrid: switches to polling when the measured rate is above {up} ({source}) and back below {down}; at {} it polls \
-         {:.4} % of the time",
-        units::print_pps(work.arrival_pps),
-        100.0 * times.polling
-    ));
+    ring.notes.push(Note::HybridThresholds(up_pps, source, down_pps, work.arrival_pps, times.polling));
     if times.polling > 0.0 && times.polling < 1.0 {
         ring.exact = false;
-        ring.notes.push(format!(
-            "hybrid: {:.3e} switches to polling a second, an approximation (each part in equilibrium at once, samples of {WINDOW} \
-             packets lognormal and independent)",
-            times.switches_per_s
-        ));
-        ring.notes.push(bounds::HYBRID.note());
+        ring.notes.extend([Note::HybridSwitches(times.switches_per_s, WINDOW), Note::Approximate(bounds::HYBRID)]);
     }
     Ok(ring)
 }

@@ -1,5 +1,7 @@
 //! interrupt: every arrival raises an interrupt unless an ISR is running.
 
+use netcliff_core::note::Note;
+
 use num_complex::Complex64;
 
 use super::{Work, exponential, quantiles};
@@ -30,10 +32,7 @@ pub fn paper(work: &Work) -> Ring {
             available: left * queue.idle(),
         },
         exact: false,
-        notes: vec![
-            "paper: interrupts slow every service evenly; the exact chain's mean latency is up to 30 % higher"
-                .to_owned(),
-        ],
+        notes: vec![Note::InterruptOfPaper],
     }
 }
 

@@ -2,6 +2,7 @@
 //! the interrupts that they raise always. Exact for exponential times and lengths of exponential stages.
 
 use netcliff_core::host::Pauses;
+use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, Figure, Outcome, Scheme, Service};
 
 use super::modulated::{Chain, Environment, Modulated, stages};
@@ -57,7 +58,7 @@ pub fn solve(scheme: &Scheme, work: &Work, pauses: &Pauses) -> Result<Ring, Stri
     let modulated = Modulated::new(work, &chain, environment);
     let mut ring = modulated.ring(scheme, &modulated.solution()?);
     if work.quantiles {
-        ring.notes.push("latency quantiles are left out: with pauses only the mean is solved".to_owned());
+        ring.notes.push(Note::NoQuantilesWithPauses);
     }
     Ok(ring)
 }

@@ -4,6 +4,8 @@ mod exponential;
 
 pub use exponential::Polling;
 
+use netcliff_core::note::Note;
+
 use super::Work;
 use super::ticks::Ticked;
 use crate::answer::{Ring, Shares};
@@ -35,11 +37,7 @@ pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
         polls_per_s: Some(1.0 / period_s),
         shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
         exact: false,
-        notes: vec![
-            "paper, corrected: mu' = min(Q/T_poll, mu (1 - o/T_poll)) where eq. (9) prints Q/T_v; latency = T_poll/2 + \
-             queueing + 1/mu where eq. (12) prints p_0 T_poll"
-                .to_owned(),
-        ],
+        notes: vec![Note::PollingOfPaper],
     }
 }
 

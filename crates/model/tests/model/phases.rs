@@ -1,5 +1,6 @@
 //! napi with times in phases, against the queue that it becomes where nothing but a packet's protocol takes time: M/G/1/K.
 
+use netcliff_core::note::Note;
 use netcliff_core::{Engine, Host, Outcome, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 
@@ -43,13 +44,13 @@ fn napi_without_overheads_is_a_queue_of_its_service() {
 /// What phases approximate is said: the variation that they do not reach, and whose times they are not.
 #[test]
 fn what_phases_approximate_is_named() {
-    let notes = |service: &str| solved("napi", host(service), 500e3).notes.join("\n");
+    let notes = |service: &str| solved("napi", host(service), 500e3).notes;
     for service in ["deterministic", "erlang:stages=25"] {
-        assert!(notes(service).contains("8 exponential phases"), "{}", notes(service));
+        assert!(matches!(notes(service)[..], [Note::FewerPhases(8)]), "{:?}", notes(service));
     }
     let few = notes("erlang:stages=4");
-    assert!(few.contains("the application's times") && !few.contains("8 exponential phases"), "{few}");
-    assert!(!notes("exponential").contains("taken as exponential"));
+    assert!(matches!(few[..], [Note::ExponentialRest]), "{few:?}");
+    assert!(notes("exponential").is_empty());
     let refused =
         Point { host: host("lognormal:cv=0.5"), scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(1e3) };
     let reason = ModelEngine::new(Fidelity::Exact).supports(&refused).unwrap_err().reason;

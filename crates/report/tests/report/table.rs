@@ -1,3 +1,4 @@
+use netcliff_core::note::Note;
 use netcliff_report::{Style, csv, table};
 
 use crate::fixture::{self, HOSTILE};
@@ -23,7 +24,7 @@ fn no_record_is_said_plainly() {
 #[test]
 fn csv_fields_round_trip_and_absent_ones_are_empty() {
     let mut records = fixture::records();
-    records[0].outcome.notes = vec!["a, \"note\"\nof two lines".to_owned(), HOSTILE.to_owned()];
+    records[0].outcome.notes = ["a, \"note\"\nof two lines", HOSTILE].map(|note| Note::Read(note.to_owned())).into();
     records[0].outcome.throughput_pps = Some(f64::NAN.into());
     let text = csv::records(&records);
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());

@@ -1,3 +1,4 @@
+use netcliff_core::note::Note;
 use netcliff_core::{Figure, Host, Outcome, Point, Traffic};
 
 use super::*;
@@ -35,11 +36,7 @@ fn packets_that_stay_long_are_followed_until_they_leave() {
 fn what_is_too_short_says_so() {
     let simulation = engine(Effort::Exactly(200_000)).simulate(&point("interrupt", 1.488e6)).unwrap();
     assert!(!simulation.settled && mean(&simulation.outcome).interval.is_some());
-    assert!(
-        simulation.outcome.notes.iter().any(|note| note.contains("simulate more packets")),
-        "{:?}",
-        simulation.outcome
-    );
+    assert!(simulation.outcome.notes.iter().any(|note| matches!(note, Note::TooShort(..))), "{:?}", simulation.outcome);
     let figures = "latency".parse().unwrap();
     let effort = Effort::Precision { relative: 0.05, packets_at_most: 200_000, figures };
     let outcome = engine(effort).simulate(&point("interrupt", 1.488e6)).unwrap().outcome;

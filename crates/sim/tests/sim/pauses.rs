@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
+use netcliff_core::note::{Lack, Note};
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine, Simulation};
 
@@ -125,7 +126,7 @@ fn replications_hold_enough_pauses() {
     let pauses_each = found.packets as f64 / found.replications as f64 / 100e3 * rare.host.pauses().unwrap().per_s();
     assert!(found.settled && pauses_each > 20.0, "{pauses_each} pauses in each");
     let short = simulation(&rare, 301, Effort::Exactly(800_000));
-    let said = |note: &String| note.contains("pauses each on average") && note.contains("simulate more packets");
+    let said = |note: &Note| matches!(note, Note::TooShort(Lack::Pauses(_), ..));
     assert!(!short.settled && short.outcome.notes.iter().any(said), "{:?}", short.outcome.notes);
 }
 

@@ -1,5 +1,6 @@
 //! A trial as an outcome, and as the counts that calibration regresses on.
 
+use netcliff_core::note::Note;
 use netcliff_core::verdict::{LATE_NS, TesterCounts, Void};
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use netcliff_host::cpu::heartbeat::{self, Pause};
@@ -187,28 +188,19 @@ impl Trial {
         Some(counted as f64 / frames as f64 * self.wire.offered_pps()?)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
-        match self.sides().void(self.counts().is_some_and(|counts| counts.is_saturated())) {
-            Some(Void::SenderTooSlow { .. }) => {
-                notes.push("the sender did not reach the load: offered_pps is its schedule's".to_owned());
-            }
-            Some(_) => {
-                notes.push("no more was lost than the sender sent late: the loss may be the sender's".to_owned())
-            }
-            None => {}
-        }
-        notes.extend(self.losses.each().filter_map(|(name, cause, packets)| {
-            let what = match cause {
-                Cause::NoRoom | Cause::Waited | Cause::Other => return None,
-                Cause::Xdp => "an XDP program of the interface dropped packets",
-                Cause::Allowance => "the cloud's allowance was exceeded, which is no limit of this host",
-            };
-            Some(format!("{what} ({name} rose by {packets})"))
+        notes.extend(match self.sides().void(self.counts().is_some_and(|counts| counts.is_saturated())) {
+            Some(Void::SenderTooSlow { .. }) => Some(Note::BelowSchedule),
+            Some(_) => Some(Note::SentLate),
+            None => None,
+        });
+        notes.extend(self.losses.each().filter_map(|(name, cause, packets)| match cause {
+            Cause::NoRoom | Cause::Waited | Cause::Other => None,
+            Cause::Xdp => Some(Note::LostToXdp(name.to_string(), packets)),
+            Cause::Allowance => Some(Note::LostToAllowance(name.to_string(), packets)),
         }));
-        if self.steal_share > 0.01 {
-            notes.push(format!("the hypervisor took {:.1} % of the host's CPU", 100.0 * self.steal_share));
-        }
+        notes.extend((self.steal_share > 0.01).then_some(Note::Stolen(self.steal_share)));
         notes
     }
 }

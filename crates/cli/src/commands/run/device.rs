@@ -2,6 +2,7 @@
 
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
 use netcliff_core::finding::{SetupCheck, SweepPoint};
+use netcliff_core::note::Note;
 use netcliff_core::{Finding, Host, Load, Point, Provenance, Record, Traffic};
 use netcliff_find::of::find_of;
 use netcliff_find::{CheckSetup, Observer};
@@ -123,9 +124,9 @@ fn record(
     ]);
     let mut outcome = point.outcome.clone();
     if !point.sender_kept_up {
-        outcome.notes.push("the sender did not reach the load".to_owned());
+        outcome.notes.push(Note::BelowLoad);
     }
-    outcome.notes.extend(check.notes.iter().cloned());
+    outcome.notes.extend(check.notes.iter().cloned().map(Note::from));
     // Two set-ups of a driver can have one scheme; the host is told by its name.
     let host = Host { name: format!("{}, {}", device.name(), check.name), ..check.host.clone() };
     Record {

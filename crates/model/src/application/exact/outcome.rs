@@ -1,5 +1,6 @@
 //! What was solved, as an [`Outcome`].
 
+use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Napi, Outcome, Scheme};
 
 use super::Solved;
@@ -16,11 +17,7 @@ const ROUNDS: f64 = 10.0;
 pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) -> Outcome {
     let exact = |value: f64| Some(Figure::exact(value));
     let Shares { interrupt, poll, protocol, available } = solved.shares;
-    let mut notes = vec![
-        "application: latency ends when it takes the packet from its socket; quantiles and packets_in_system are not computed with \
-             an application"
-            .to_owned(),
-    ];
+    let mut notes = vec![Note::ToApplication];
     let limits = match scheme {
         Scheme::Napi(napi) => napi_limits(solved, napi, host),
         _ => Vec::new(),
@@ -33,10 +30,10 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     // What still gets through does so by what the chain leaves out, such as the packet that an application takes after ten polls.
     let knows_latency = is_exact || loss <= bounds::MOST_LOSS;
     if !is_exact {
-        notes.push(if solved.near.moderation { bounds::MODERATED_READ.note() } else { bounds::CHAIN.note() });
+        notes.push(Note::Approximate(if solved.near.moderation { bounds::MODERATED_READ } else { bounds::CHAIN }));
     }
     if !knows_latency {
-        notes.push(format!("application: no mean latency where more than {:.0} % is lost", 100.0 * bounds::MOST_LOSS));
+        notes.push(Note::NoLatencyBeyond(bounds::MOST_LOSS));
     }
     Outcome {
         throughput_pps: exact(solved.read_pps),
@@ -66,50 +63,34 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
 }
 
 /// Notes on what the chain approximates.
-fn near(solved: &Solved, host: &Host) -> Vec<String> {
+fn near(solved: &Solved, host: &Host) -> Vec<Note> {
     let mut notes = Vec::new();
     if solved.near.polls {
-        notes.push("polls that use their whole weight come at random, as often as in the ring alone".to_owned());
+        notes.push(Note::FullPollsAtRandom);
     }
     if solved.near.moderation {
-        notes.push(
-            "the NIC's moderation and the interrupt's delivery are taken as one timer of the same mean time".to_owned(),
-        );
+        notes.push(Note::ModerationAsTimer);
     }
     if solved.near.cold {
-        notes.push(format!(
-            "cold caches: what a packet costs more ({} and {} at a full socket) is taken as exponential like the rest, and in an \
-             excursion of the ring as in its middle",
-            netcliff_core::units::print_short_time_s(host.cold_protocol_s),
-            netcliff_core::units::print_short_time_s(host.cold_application_s)
-        ));
+        notes.push(Note::ColdCaches(host.cold_protocol_s, host.cold_application_s));
     }
     notes
 }
 
 /// Where Linux differs from the strict priorities of the chain, as far as it matters at this point.
-fn napi_limits(solved: &Solved, napi: &Napi, host: &Host) -> Vec<String> {
+fn napi_limits(solved: &Solved, napi: &Napi, host: &Host) -> Vec<Note> {
     let mut notes = Vec::new();
     let full = solved.full_polls_per_s / solved.polls_per_s.unwrap_or(0.0).max(f64::MIN_POSITIVE);
     if full > NEVER {
         // Every tenth full poll and every tick may let the application take one packet that it would have to wait with.
         let more_pps = solved.full_polls_per_s / ROUNDS + 1.0 / host.tick_s;
-        notes.push(format!(
-            "napi: {:.2e} of the polls use the whole weight ({}); a softirq that goes on stops after ten of them, or at a tick, \
-             and lets the application take a packet, which the strict priorities here do not: it may read up to {} more",
-            full,
-            napi.weight,
-            netcliff_core::units::print_pps(more_pps.ceil())
-        ));
+        notes.push(Note::FullPolls(full, napi.weight, more_pps));
     }
     if napi.weight > LARGEST_WEIGHT {
-        notes.push(format!("weight {} is taken as never used up (more than {LARGEST_WEIGHT})", napi.weight));
+        notes.push(Note::NeverUsedUp(napi.weight, LARGEST_WEIGHT));
     }
     if napi.backlog && solved.ring_loss > NEVER {
-        notes.push(
-            "backlog: solved with one queue of `ring` packets; process_backlog holds up to a moved batch more"
-                .to_owned(),
-        );
+        notes.push(Note::BacklogAsQueue);
     }
     notes
 }

@@ -1,6 +1,8 @@
 //! Times that are not exponential, as exponential phases: a stage becomes a sum of them (Erlang) or one of two (hyperexponential), so
 //! that its chain stays one of exponential times.
 
+use netcliff_core::note::Note;
+
 use super::chain::{Chain, Role};
 use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::Jump;
@@ -33,17 +35,12 @@ impl Phases {
     }
 
     /// What phases approximate of a shape, for a reader; None: nothing.
-    pub fn note(shape: &TimeShape) -> Option<String> {
-        let alone = "the application's times, the interrupt's latency and register writes are taken as exponential";
+    pub fn note(shape: &TimeShape) -> Option<Note> {
         match (Self::of(shape)?, shape) {
             (Self::One, _) => None,
-            (Self::Sum(_), TimeShape::Erlang(stages)) if *stages <= MOST_PHASES => Some(alone.to_owned()),
-            (Self::Sum(_), _) => Some(format!(
-                "times of less variation than {MOST_PHASES} exponential phases have (coefficient of variation {:.2}) are taken as these; \
-                 {alone}",
-                f64::from(MOST_PHASES).sqrt().recip()
-            )),
-            (Self::Mixture(_), _) => Some(format!("{alone}, interrupts too")),
+            (Self::Sum(_), TimeShape::Erlang(stages)) if *stages <= MOST_PHASES => Some(Note::ExponentialRest),
+            (Self::Sum(_), _) => Some(Note::FewerPhases(MOST_PHASES)),
+            (Self::Mixture(_), _) => Some(Note::ExponentialInterrupts),
         }
     }
 

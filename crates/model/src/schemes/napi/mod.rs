@@ -12,6 +12,7 @@ mod polls;
 mod residual;
 
 pub use moderated::{AsTimer, as_timer};
+use netcliff_core::note::Note;
 use netcliff_core::{Napi, Scheme};
 use num_complex::Complex64;
 
@@ -131,13 +132,10 @@ fn counting(work: &Work, napi: &Napi) -> Result<Ring, String> {
 pub fn qualify(ring: &mut Ring, napi: &Napi) {
     ring.exact = napi.weight <= LARGEST_WEIGHT && !napi.backlog;
     if napi.weight > LARGEST_WEIGHT {
-        ring.notes.push(format!("weight {} is taken as never used up (more than {LARGEST_WEIGHT})", napi.weight));
+        ring.notes.push(Note::NeverUsedUp(napi.weight, LARGEST_WEIGHT));
     }
     if napi.backlog {
-        ring.notes.push(
-            "backlog: solved with one queue of `ring` packets; process_backlog holds up to a moved batch more"
-                .to_owned(),
-        );
+        ring.notes.push(Note::BacklogAsQueue);
     }
 }
 

@@ -7,6 +7,7 @@
 
 use netcliff_core::Napi;
 use netcliff_core::math;
+use netcliff_core::note::Note;
 use netcliff_core::scheme::Gap;
 
 use super::announce::{Gathered, Nic};
@@ -44,7 +45,7 @@ pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
             Some(mut ring) => {
                 if nic.gap_s > 0.0 {
                     ring.exact = false;
-                    ring.notes.push(bounds::GAP.note());
+                    ring.notes.push(Note::Approximate(bounds::GAP));
                 }
                 Ok(ring)
             }
@@ -195,6 +196,6 @@ fn by_setup(work: &Work, unmasking: &TimeShape, cycle: &Gathered, again: f64) ->
             available: queue.cycles * waiting_s,
         },
         exact: false,
-        notes: vec![bounds::MODERATED.note()],
+        notes: vec![Note::Approximate(bounds::MODERATED)],
     }
 }

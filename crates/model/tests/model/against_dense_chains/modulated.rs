@@ -1,5 +1,6 @@
 //! MMPP-2 arrivals: the same chains, each state twice, at the rate of the source's state.
 
+use netcliff_core::note::Note;
 use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
@@ -180,7 +181,7 @@ fn a_backlog_is_approximate_under_any_arrivals() {
             let point = Point { host: Host::pentium4_2530mhz(), scheme: scheme.parse().unwrap(), traffic };
             let outcome = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap();
             assert_eq!(outcome.cpu_method.as_deref(), Some(method), "{scheme} under {arrivals}");
-            assert_eq!(outcome.notes.iter().any(|note| note.starts_with("backlog:")), method != "exact");
+            assert_eq!(outcome.notes.iter().any(|note| matches!(note, Note::BacklogAsQueue)), method != "exact");
         }
     }
 }

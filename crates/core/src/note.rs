@@ -1,0 +1,365 @@
+//! [`Note`]: what the reader of an outcome must know, as data. `Display` renders its sentence, and so does JSON.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::precision::{Attained, Precision, goal};
+use crate::queues::Role;
+use crate::units::{print_pps, print_share, print_short_time_s};
+use crate::warning::Warning;
+
+/// Declares an enum of sentences. A row is a variant with its data and the sentence that `Display` renders from it, which
+/// documents the variant too.
+#[macro_export]
+macro_rules! sentences {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident {
+        $($variant:ident $(($($field:ident: $kind:ty),+))? => $text:literal $(, $key:ident = $value:expr)*;)+
+    }) => {
+        $(#[$meta])*
+        $vis enum $name {
+            $(#[doc = $text] $variant $(($($kind),+))?,)+
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $(Self::$variant $(($($field),+))? => write!(out, $text $(, $key = $value)*),)+
+                }
+            }
+        }
+    };
+}
+
+sentences! {
+    /// A note. Two are equal when their sentences are: one read from a file is [`Note::Read`], whatever it was written as.
+    #[derive(Debug, Clone)]
+    pub enum Note {
+        Read(sentence: String) => "{sentence}";
+        Warning(warning: Warning) => "warning: {warning}";
+
+        // Several queues.
+        Interpolated => "latency quantiles over all queues are interpolated between those of the queues";
+        Queues(queues: u32, cores: usize) =>
+            "{queues} queues on {cores} cores, each with a scheme of its own; CPU shares are means over the cores";
+        Binding(core: u32, role: Role, queue: u32, imbalance: f64) =>
+            "core {core} binds, with {work} of queue {queue}; the busiest queue gets {imbalance:.3} times the mean share",
+            work = match role { Role::Receive => "reception", Role::Transmit => "transmit completions" };
+
+        // The model: how far off, and what is left out.
+        Approximate(bounds: Bounds) => "{bounds}";
+        Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
+            "{of}: {larger} packets is more than any that was checked: how far off the figures are is not known, simulate \
+             where it matters",
+            larger = larger(*ring, *socket);
+        MeanSizeOnly(longer: f64) =>
+            "frame sizes enter through their mean only: waits in the ring are up to {percent:.2} % longer; latency quantiles are \
+             left out",
+            percent = 100.0 * longer;
+        NoKsoftirqd =>
+            "ksoftirqd=true is solved as false: past the cliff the application keeps a share that this figure does not have; the \
+             simulator has it";
+        NoGroBatch =>
+            "gro_normal_batch is solved as 1: that a poll hands its last packets on after its last look at the ring, so that more packets \
+             interrupt, is in the simulator only";
+        NoInterruptLatency => "the interrupt's latency is left out: only napi's chain has it";
+        MergedTimes =>
+            "measured times within 1 % of each other are taken together, with their mean and variance kept";
+        ExponentialRest =>
+            "the application's times, the interrupt's latency and register writes are taken as exponential";
+        ExponentialInterrupts => "{rest}, interrupts too", rest = Self::ExponentialRest;
+        FewerPhases(most: u32) =>
+            "times of less variation than {most} exponential phases have (coefficient of variation {least:.2}) are taken as these; \
+             {rest}",
+            least = f64::from(*most).sqrt().recip(), rest = Self::ExponentialRest;
+        NeverUsedUp(weight: u64, most: u64) => "weight {weight} is taken as never used up (more than {most})";
+        BacklogAsQueue =>
+            "backlog: solved with one queue of `ring` packets; process_backlog holds up to a moved batch more";
+        NoQuantilesWithPauses => "latency quantiles are left out: with pauses only the mean is solved";
+        PollingOfPaper =>
+            "paper, corrected: mu' = min(Q/T_poll, mu (1 - o/T_poll)) where eq. (9) prints Q/T_v; latency = T_poll/2 + \
+             queueing + 1/mu where eq. (12) prints p_0 T_poll";
+        CoalesceOfPaper =>
+            "paper: interrupts slow every service evenly, and nothing is lost while frames wait for an interrupt; mean latency \
+             is a quarter low at moderate load, more with long timers or a small ring: compare with fidelity exact";
+        InterruptOfPaper =>
+            "paper: interrupts slow every service evenly; the exact chain's mean latency is up to 30 % higher";
+        MergedStage =>
+            "merged: mask, interrupt and first packet as one exponential stage, which inflates latency";
+        DimWalk =>
+            "dim: the time with each profile is that of a walk on normal measurements, an approximation; each profile \
+             is exact. Latency quantiles are left out";
+        DimProfiles(shares: Vec<f64>) => "dim: share of time with each profile, from the first: {each}", each = percents(shares);
+        HybridThresholds(up_pps: f64, source: &'static str, down_pps: f64, arrival_pps: f64, polling: f64) =>
+            "hybrid: switches to polling when the measured rate is above {up} ({source}) and back below {down}; at {at} it polls \
+             {percent:.4} % of the time",
+            up = print_pps(up_pps.round()), down = print_pps(down_pps.round()), at = print_pps(*arrival_pps),
+            percent = 100.0 * polling;
+        HybridSwitches(per_s: f64, window: f64) =>
+            "hybrid: {per_s:.3e} switches to polling a second, an approximation (each part in equilibrium at once, samples of {window} \
+             packets lognormal and independent)";
+
+        // The model, with an application.
+        ToApplication =>
+            "application: latency ends when it takes the packet from its socket; quantiles and packets_in_system are not computed with \
+             an application";
+        TwoMoments(application_s: f64) =>
+            "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {t}); interrupt > softirq > application strictly, \
+             ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
+            t = print_short_time_s(*application_s);
+        FullSocket => "the socket is taken as full: every packet at the costs of cold caches";
+        NoLatencyBeyond(loss: f64) => "application: no mean latency where more than {percent:.0} % is lost", percent = 100.0 * loss;
+        FullPollsAtRandom => "polls that use their whole weight come at random, as often as in the ring alone";
+        ModerationAsTimer =>
+            "the NIC's moderation and the interrupt's delivery are taken as one timer of the same mean time";
+        ColdCaches(protocol_s: f64, application_s: f64) =>
+            "cold caches: what a packet costs more ({protocol} and {application} at a full socket) is taken as exponential like the rest, and in an \
+             excursion of the ring as in its middle",
+            protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
+        FullPolls(share: f64, weight: u64, more_pps: f64) =>
+            "napi: {share:.2e} of the polls use the whole weight ({weight}); a softirq that goes on stops after ten of them, or at a tick, \
+             and lets the application take a packet, which the strict priorities here do not: it may read up to {more} more",
+            more = print_pps(more_pps.ceil());
+
+        // The simulator.
+        HeavyTails(load_pps: Option<(f64, f64)>) =>
+            "heavy-tailed traffic without a cutoff: means converge too slowly for an interval to be believed, and have none; \
+             read quantiles, and the load that was really offered{load}",
+            load = load_pps.map_or(String::new(), |(offered, asked)| {
+                format!(" ({:.4} kpps of the {:.4} kpps asked for)", offered / 1e3, asked / 1e3)
+            });
+        Replayed(packets: usize, each: u64) =>
+            "a trace of {packets} packets, read around from different places: the intervals tell how much its parts differ, \
+             not how another recording would{around}",
+            around = if *each <= *packets as u64 { String::new() } else {
+                format!("; each replication goes around {:.1} times", *each as f64 / *packets as f64)
+            };
+        ReplayedOnce(packets: usize) =>
+            "a trace of {packets} packets, read once from its start in each replication, nothing cut off as warm-up: the intervals \
+             tell what the host's own times change, not how another recording would differ";
+        TooShort(lack: Lack, these: Replications, withheld: bool) => "{what}{without}: simulate more packets",
+            what = lack.of(these), without = match (withheld, lack.concerns_all()) {
+                (false, _) => "",
+                (true, true) => "; no figure has an interval",
+                (true, false) => "; latencies have no interval",
+            };
+        Imprecise(precision: Precision, quantile_half_width: f64) =>
+            "the precision of {asked} was not reached within the packets allowed ({packets} in {replications} replications at the end): \
+             {how}",
+            asked = print_share(precision.asked), packets = precision.packets, replications = precision.replications,
+            how = reached(precision, *quantile_half_width);
+
+        // A trial.
+        BelowSchedule => "the sender did not reach the load: offered_pps is its schedule's";
+        BelowLoad => "the sender did not reach the load";
+        SentLate => "no more was lost than the sender sent late: the loss may be the sender's";
+        LostToXdp(counter: String, packets: u64) =>
+            "an XDP program of the interface dropped packets ({counter} rose by {packets})";
+        LostToAllowance(counter: String, packets: u64) =>
+            "the cloud's allowance was exceeded, which is no limit of this host ({counter} rose by {packets})";
+        Stolen(share: f64) => "the hypervisor took {percent:.1} % of the host's CPU", percent = 100.0 * share;
+        ThisHost => "measured on this host: the costs of the experiment's host are not this one's";
+        VoidTrial => "void: what was lost may be the sender's doing, see the note of the trial";
+        FromStamp =>
+            "latency from the kernel's receive timestamp, which a poll takes: the time in the NIC's ring is not in it, as it is in what is \
+             computed";
+        AtSpeed(factor: f64) =>
+            "computed at the speed of its own trials: a packet takes softirqs {factor:.2} times what it did near the cliff";
+        AtLatency(latency_s: f64, gap_late_s: Option<f64>) =>
+            "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell",
+            latency = print_short_time_s(*latency_s), late = gap_late_s.map_or(String::new(), |late_s| {
+                format!(" and a gap that ends {} late", print_short_time_s(late_s))
+            });
+    }
+}
+
+impl PartialEq for Note {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl From<String> for Note {
+    fn from(sentence: String) -> Self {
+        Self::Read(sentence)
+    }
+}
+
+impl Serialize for Note {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Note {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input).map(Self::Read)
+    }
+}
+
+/// A sentence.
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Note {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Note".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+/// Error bounds of an approximation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// Its name, with which its notes begin.
+    pub name: &'static str,
+    /// The model's loss less the simulator's, as a share of the offered packets (1); what is delivered is as much lower.
+    pub loss: (f64, f64),
+    /// The model's mean latency over the simulator's (1), up to [`Bounds::MOST_LOSS`].
+    pub mean_latency: (f64, f64),
+    /// The model's interrupts a second over the simulator's (1).
+    pub interrupts: (f64, f64),
+    /// The model's available CPU less the simulator's, of one CPU (1).
+    pub available: (f64, f64),
+}
+
+impl Bounds {
+    /// Loss beyond which no bound of the mean latency is claimed: few packets get through, by what the chains leave out.
+    pub const MOST_LOSS: f64 = 0.9;
+}
+
+impl std::fmt::Display for Bounds {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = |(low, high): (f64, f64)| format!("{low:.2} to {high:.2}");
+        let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);
+        write!(
+            out,
+            "{}: compared with the simulator's, loss {}, mean latency {} times (up to {:.0} % loss), interrupts {} times, CPU left {}",
+            self.name,
+            more(self.loss),
+            of(self.mean_latency),
+            100.0 * Self::MOST_LOSS,
+            of(self.interrupts),
+            more(self.available)
+        )
+    }
+}
+
+/// What replications lack.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Lack {
+    /// Time: in this number of them, all arrivals after the warm-up have one instant (they lie within a burst of a capture).
+    Time(usize),
+    /// A steady state: the warm-up does not end in their first half.
+    Steady,
+    /// Length: they are too few autocorrelation times long.
+    Stretches,
+    /// Pauses of the CPU: too few of them are expected in each replication (this number).
+    Pauses(f64),
+    /// Room: packets stay inside for too long. This share of their times is outside the window.
+    Stay(f64),
+    /// Balance: the two sides of Little's law differ by this share of the mean latency, which is more than its
+    /// interval.
+    Balance(f64),
+}
+
+/// Replications of a simulation.
+#[derive(Debug, Clone, Copy)]
+pub struct Replications {
+    /// Number of them.
+    pub count: usize,
+    /// Packets of each.
+    pub packets_each: u64,
+    /// Length of the longest after the warm-up (s).
+    pub lasting_s: f64,
+}
+
+impl Lack {
+    /// Whether no figure of the replications is reliable. Otherwise only the times of packets are not.
+    pub fn concerns_all(self) -> bool {
+        matches!(self, Self::Time(_) | Self::Steady | Self::Stretches | Self::Pauses(_))
+    }
+
+    fn of(self, Replications { count, packets_each, lasting_s }: &Replications) -> String {
+        let these = format!("{count} replications of {packets_each} packets");
+        let lasting = format!("{these} ({lasting_s:.3} s after the warm-up)");
+        match self {
+            Self::Time(instants) if instants == *count => format!(
+                "{these} lie within bursts: all packets after the warm-up have one arrival time, so that rates, shares of the CPU and \
+                 averages over time are omitted"
+            ),
+            Self::Time(instants) => format!("{instants} of {these} lie within bursts of one arrival time"),
+            Self::Steady => format!("{these} show no steady state in their first half"),
+            Self::Stretches => format!("{lasting} are too short for queues that change so slowly"),
+            Self::Pauses(count) => {
+                format!("{lasting} hold {count:.1} pauses each on average, too few to tell what pauses do")
+            }
+            Self::Stay(share) => format!(
+                "packets stay inside too long for {lasting}: {:.0} % of their times lie before the window or after it",
+                100.0 * share.min(1.0)
+            ),
+            Self::Balance(share) => {
+                format!("Little's law and the mean latency differ by {:.2} % in {lasting}", 100.0 * share)
+            }
+        }
+    }
+}
+
+fn larger(ring: Option<u64>, socket: Option<u64>) -> String {
+    let ring = ring.map(|packets| format!("a ring of {packets}"));
+    let socket = socket.map(|packets| format!("a socket of {packets}"));
+    ring.into_iter().chain(socket).collect::<Vec<_>>().join(" and ")
+}
+
+fn percents(shares: &[f64]) -> String {
+    shares.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect::<Vec<_>>().join(", ")
+}
+
+/// How well the figures are known.
+fn reached(precision: &Precision, quantile_half_width: f64) -> String {
+    let one = |attained: &Attained| {
+        let name = attained.figure.name;
+        match attained.half_width {
+            Some(width) if attained.figure.key.starts_with("cpu_") => format!("{name} ± {width:.2e} of one CPU"),
+            Some(width) if attained.figure.is_quantile() && goal(precision.asked) <= quantile_half_width => {
+                format!("{name} ± {:.2} % (never below {:.2} %)", 100.0 * width, 100.0 * quantile_half_width)
+            }
+            Some(width) => format!("{name} ± {:.2} %", 100.0 * width),
+            None => format!("{name} not bounded"),
+        }
+    };
+    precision.figures.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_its_sentence_in_json_and_reads_back_as_one() {
+        let notes = [
+            Note::Unchecked("dim", Some(2000), Some(3000)),
+            Note::HeavyTails(Some((59_000.0, 60_000.0))),
+            Note::FewerPhases(8),
+            Note::AtLatency(2e-6, Some(30e-6)),
+        ];
+        let said = [
+            "dim: a ring of 2000 and a socket of 3000 packets is more than any that was checked",
+            "the load that was really offered (59.0000 kpps of the 60.0000 kpps asked for)",
+            "(coefficient of variation 0.35) are taken as these; the application's times",
+            "computed with an interrupt latency of 2us and a gap that ends 30us late, as trials",
+        ];
+        let json = serde_json::to_string(&notes).unwrap();
+        let read: Vec<Note> = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, notes);
+        assert_eq!(serde_json::to_string(&read).unwrap(), json);
+        for (note, said) in notes.iter().zip(said) {
+            assert!(note.to_string().contains(said), "{note}");
+        }
+        assert!(matches!(&read[0], Note::Read(sentence) if sentence.starts_with("dim: ")));
+        assert_ne!(Note::NeverUsedUp(300, 256), Note::NeverUsedUp(301, 256));
+    }
+}
