@@ -51,7 +51,7 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--interval", "soon"], &["soon", "such as"]),
         (&["--interval", "1e30"], &["1e30", "at most a day"]),
         (&["--send-buffer", "big"], &["big", "1B to 1GiB"]),
-        (&["--send-buffer", "64KB"], &["'65536'", "a size with its unit", "1B to 1GiB"]),
+        (&["--send-buffer", "64KB"], &["'64KB'", "a size in bytes or with a unit", "1B to 1GiB"]),
         (&["--precision", "0%"], &["0%", "5%"]),
         (&["--precision", "2%"], &["1 repeats", "at least 5"]),
         (&["--precision", "2%", "--method", "lmbench3"], &["lmbench3", "--precision"]),
