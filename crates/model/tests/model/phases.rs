@@ -46,11 +46,13 @@ fn napi_without_overheads_is_a_queue_of_its_service() {
 fn what_phases_approximate_is_named() {
     let notes = |service: &str| solved("napi", host(service), 500e3).notes;
     for service in ["deterministic", "erlang:stages=25"] {
-        assert!(matches!(notes(service)[..], [Note::FewerPhases(8)]), "{:?}", notes(service));
+        let notes = notes(service);
+        assert!(notes.iter().any(|note| matches!(note, Note::FewerPhases(8))), "{notes:?}");
     }
     let few = notes("erlang:stages=4");
-    assert!(matches!(few[..], [Note::ExponentialRest]), "{few:?}");
-    assert!(notes("exponential").is_empty());
+    let is_rest = |note: &Note| matches!(note, Note::ExponentialRest);
+    assert!(few.iter().any(is_rest) && !few.iter().any(|note| matches!(note, Note::FewerPhases(_))), "{few:?}");
+    assert!(!notes("exponential").iter().any(is_rest));
     let refused =
         Point { host: host("lognormal:cv=0.5"), scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(1e3) };
     let reason = ModelEngine::new(Fidelity::Exact).supports(&refused).unwrap_err().reason;
