@@ -48,7 +48,7 @@ finding=web/tests/data/find.json
 said=$(timeout 60 "$program" predict --host "$finding" --cliff 2>&1)
 of_run=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["setup"]["scheme"].split(":")[0])' "$finding")
 row "rank 25" "$(grep -m1 'scheme:' <<<"$said")" grep -q "scheme: $of_run.*that of the run" <<<"$said"
-row "rank 11" "$(grep -m1 ' here: ' <<<"$said")" grep -q 'by the model.* here: costs as calibrated' <<<"$said"
+row "rank 11" "$(grep -m1 "page's cliff" <<<"$said")" grep -q "page's cliff (model .*) includes .*; this one is for the undisturbed host as calibrated" <<<"$said"
 longest=$(sed 1,2d <<<"$said" | grep -v '^netcliff:' | awk 'length > most {most = length} END {print most}')
 row "rank 25, notes" "the longest line has $longest characters" test "$longest" -le 120
 row "rank 25, words" "$(grep -c 'random hosts' <<<"$said") notes on random hosts" test "$(grep -c 'random hosts' <<<"$said")" = 0

@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::precision::{Attained, Precision, goal};
 use crate::queues::Role;
-use crate::units::{print_pps, print_share, print_short_time_s};
-use crate::warning::Warning;
+use crate::units::{print_pps, print_share, print_short_time_s, print_time_s};
 
 /// Declares an enum of sentences. A row is a variant with its data and the sentence that `Display` renders from it, which
 /// documents the variant too.
@@ -141,11 +139,10 @@ sentences! {
                 (true, true) => "; no figure has an interval",
                 (true, false) => "; latencies have no interval",
             };
-        Imprecise(precision: Precision, quantile_half_width: f64) =>
+        Imprecise(asked: f64, packets: u64, replications: u64, missed: Vec<Missed>) =>
             "the precision of {asked} was not reached within the packets allowed ({packets} in {replications} replications at the end): \
              {how}",
-            asked = print_share(precision.asked), packets = precision.packets, replications = precision.replications,
-            how = reached(precision, *quantile_half_width);
+            asked = print_share(*asked), how = missed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
 
         // A trial.
         BelowSchedule => "the sender did not reach the load: offered_pps is its schedule's";
@@ -168,6 +165,41 @@ sentences! {
             latency = print_short_time_s(*latency_s), late = gap_late_s.map_or(String::new(), |late_s| {
                 format!(" and a gap that ends {} late", print_short_time_s(late_s))
             });
+    }
+}
+
+sentences! {
+    /// A near-impossible parameter with its value.
+    #[derive(Debug, Clone, PartialEq)]
+    pub enum Warning {
+        ShortPeriod(period_s: f64, service_s: f64) =>
+            "period = {period} is shorter than the service of one packet ({service}): ticks fall into every cycle",
+            period = print_time_s(*period_s), service = print_short_time_s(*service_s);
+        LittleBetweenPolls(period_s: f64, poll_s: f64) =>
+            "period = {period} leaves less than half of the CPU: each poll has an overhead of {poll}",
+            period = print_time_s(*period_s), poll = print_short_time_s(*poll_s);
+        QuotaAboveRing(quota: u64, ring: u64) => "quota = {quota} is above the ring ({ring} slots)";
+        OtherMean(service: String, measured_s: f64, own_s: f64) =>
+            "service = {service} has a mean of {measured}, protocol and per_byte say {own}: its shape is taken, not its mean (set \
+             protocol={measured} and per_byte=0s to take both)",
+            measured = print_short_time_s(*measured_s), own = print_short_time_s(*own_s);
+        WeightAboveBudget(weight: u64, budget: u64) =>
+            "weight = {weight} is above budget = {budget}, which changes next to nothing: with one device every round of softirqs ends \
+             after one full poll anyway, and the next follows";
+        WeightAboveRing(weight: u64, ring: u64) => "weight = {weight} is above the ring ({ring} slots)";
+        FramesOfTheRing(frames: u64, ring: u64) =>
+            "frames = {frames} is more than half the ring ({ring} slots): packets that come during interrupt and protocol are \
+             lost";
+        GathersARing(key: &'static str, seconds: f64, ring: u64, offered_pps: f64) =>
+            "{key} = {time} gathers more than the ring ({ring} slots) at {pps}",
+            time = print_time_s(*seconds), pps = print_pps(*offered_pps);
+        NeverEnds(packet_timer_s: f64, usecs_s: f64) =>
+            "packet_timer = {timer} never ends before usecs = {usecs}",
+            timer = print_time_s(*packet_timer_s), usecs = print_time_s(*usecs_s);
+        OneSlot => "ring = 1 holds only the packet in service: all that come during its service are lost";
+        Capture(sentence: String) => "{sentence}";
+        NoHeader(file: String, packets: usize, of: usize) =>
+            "{file}: {packets} of {of} packets have no IP header: they go to queue 0, as in NICs";
     }
 }
 
@@ -248,6 +280,33 @@ impl std::fmt::Display for Bounds {
     }
 }
 
+/// A figure that missed the precision asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Missed {
+    /// Its name.
+    pub name: &'static str,
+    /// Half width of its interval, as a share of the value; of one CPU where `of_cpu`. `None`: it has no interval.
+    pub half_width: Option<f64>,
+    /// Whether it is a share of one CPU.
+    pub of_cpu: bool,
+    /// Half width below which no quantile of a histogram gets, where that is what prevents it.
+    pub never_below: Option<f64>,
+}
+
+impl std::fmt::Display for Missed {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name;
+        match (self.half_width, self.never_below) {
+            (Some(width), _) if self.of_cpu => write!(out, "{name} ± {width:.2e} of one CPU"),
+            (Some(width), Some(least)) => {
+                write!(out, "{name} ± {:.2} % (never below {:.2} %)", 100.0 * width, 100.0 * least)
+            }
+            (Some(width), None) => write!(out, "{name} ± {:.2} %", 100.0 * width),
+            (None, _) => write!(out, "{name} not bounded"),
+        }
+    }
+}
+
 /// What replications lack.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Lack {
@@ -316,22 +375,6 @@ fn larger(ring: Option<u64>, socket: Option<u64>) -> String {
 
 fn percents(shares: &[f64]) -> String {
     shares.iter().map(|share| format!("{:.0} %", 100.0 * share)).collect::<Vec<_>>().join(", ")
-}
-
-/// How well the figures are known.
-fn reached(precision: &Precision, quantile_half_width: f64) -> String {
-    let one = |attained: &Attained| {
-        let name = attained.figure.name;
-        match attained.half_width {
-            Some(width) if attained.figure.key.starts_with("cpu_") => format!("{name} ± {width:.2e} of one CPU"),
-            Some(width) if attained.figure.is_quantile() && goal(precision.asked) <= quantile_half_width => {
-                format!("{name} ± {:.2} % (never below {:.2} %)", 100.0 * width, 100.0 * quantile_half_width)
-            }
-            Some(width) => format!("{name} ± {:.2} %", 100.0 * width),
-            None => format!("{name} not bounded"),
-        }
-    };
-    precision.figures.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -6,42 +6,8 @@ use crate::engine::Point;
 use crate::host::Host;
 use crate::note::Note;
 use crate::scheme::{Coalesce, Napi, Scheme};
-use crate::units::{print_pps, print_short_time_s, print_time_s};
 
-crate::sentences! {
-    /// A near-impossible parameter with its value.
-    #[derive(Debug, Clone, PartialEq)]
-    pub enum Warning {
-        ShortPeriod(period_s: f64, service_s: f64) =>
-            "period = {period} is shorter than the service of one packet ({service}): ticks fall into every cycle",
-            period = print_time_s(*period_s), service = print_short_time_s(*service_s);
-        LittleBetweenPolls(period_s: f64, poll_s: f64) =>
-            "period = {period} leaves less than half of the CPU: each poll has an overhead of {poll}",
-            period = print_time_s(*period_s), poll = print_short_time_s(*poll_s);
-        QuotaAboveRing(quota: u64, ring: u64) => "quota = {quota} is above the ring ({ring} slots)";
-        OtherMean(service: String, measured_s: f64, own_s: f64) =>
-            "service = {service} has a mean of {measured}, protocol and per_byte say {own}: its shape is taken, not its mean (set \
-             protocol={measured} and per_byte=0s to take both)",
-            measured = print_short_time_s(*measured_s), own = print_short_time_s(*own_s);
-        WeightAboveBudget(weight: u64, budget: u64) =>
-            "weight = {weight} is above budget = {budget}, which changes next to nothing: with one device every round of softirqs ends \
-             after one full poll anyway, and the next follows";
-        WeightAboveRing(weight: u64, ring: u64) => "weight = {weight} is above the ring ({ring} slots)";
-        FramesOfTheRing(frames: u64, ring: u64) =>
-            "frames = {frames} is more than half the ring ({ring} slots): packets that come during interrupt and protocol are \
-             lost";
-        GathersARing(key: &'static str, seconds: f64, ring: u64, offered_pps: f64) =>
-            "{key} = {time} gathers more than the ring ({ring} slots) at {pps}",
-            time = print_time_s(*seconds), pps = print_pps(*offered_pps);
-        NeverEnds(packet_timer_s: f64, usecs_s: f64) =>
-            "packet_timer = {timer} never ends before usecs = {usecs}",
-            timer = print_time_s(*packet_timer_s), usecs = print_time_s(*usecs_s);
-        OneSlot => "ring = 1 holds only the packet in service: all that come during its service are lost";
-        Capture(sentence: String) => "{sentence}";
-        NoHeader(file: String, packets: usize, of: usize) =>
-            "{file}: {packets} of {of} packets have no IP header: they go to queue 0, as in NICs";
-    }
-}
+pub use crate::note::Warning;
 
 impl Point {
     /// A note for each near-impossible parameter; empty for a sound point.

@@ -1,7 +1,7 @@
 //! Limits of a simulation's results: precision that was not reached, and intervals that are not justified.
 
-use netcliff_core::note::{Note, Replications};
-use netcliff_core::precision::{Aims, Attained};
+use netcliff_core::note::{Missed, Note, Replications};
+use netcliff_core::precision::{Aims, Attained, goal};
 use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision};
 
 use crate::clock::Clock;
@@ -159,8 +159,15 @@ fn captured(arrivals: &Arrivals) -> Option<usize> {
 /// reached it.
 fn imprecise(precision: &Precision, heavy: bool) -> Option<Note> {
     let missed = |attained: &&Attained| !(attained.reached || heavy && !attained.figure.is_quantile());
-    let figures: Vec<Attained> = precision.figures.iter().filter(missed).cloned().collect();
-    (!figures.is_empty()).then(|| Note::Imprecise(Precision { figures, ..precision.clone() }, QUANTILE_HALF_WIDTH))
+    let limit = (goal(precision.asked) <= QUANTILE_HALF_WIDTH).then_some(QUANTILE_HALF_WIDTH);
+    let described = |attained: &Attained| Missed {
+        name: attained.figure.name,
+        half_width: attained.half_width,
+        of_cpu: attained.figure.key.starts_with("cpu_"),
+        never_below: limit.filter(|_| attained.figure.is_quantile()),
+    };
+    let figures: Vec<Missed> = precision.figures.iter().filter(missed).map(described).collect();
+    (!figures.is_empty()).then(|| Note::Imprecise(precision.asked, precision.packets, precision.replications, figures))
 }
 
 #[cfg(test)]
