@@ -1,8 +1,8 @@
 //! Takes slices from this host: [`watch`]. It reads counters and, where the kernel lets it, runs programs at its tracepoints; it sends nothing.
 //!
-//! One thread looks at the interfaces' counters every [`TICK`], and for a tenth of a second every few seconds ten times as often. At the end of a
-//! slice it reads what CPUs did. The meter by eBPF costs some ten nanoseconds an event: where that is more than [`BUDGET`], it runs for
-//! [`METERED`] at a time and rests in between.
+//! One thread looks at the interfaces' counters every `TICK`, and for a tenth of a second every few seconds ten times as often. At the end of a
+//! slice it reads what CPUs did. The meter by eBPF costs some ten nanoseconds an event: where that is more than `BUDGET`, it runs for
+//! `METERED` at a time and rests in between.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -331,7 +331,7 @@ impl Meter {
         self.programs.as_ref().filter(|_| self.runs).map(EbpfMeter::snapshot).transpose().map_err(failed)
     }
 
-    /// Ends or begins it so that it stays within [`BUDGET`], `spent_s` being what it took so far. True: it began or ended.
+    /// Ends or begins it so that it stays within `BUDGET`, `spent_s` being what it took so far. True: it began or ended.
     fn turn(&mut self, spent_s: f64, elapsed_s: f64) -> bool {
         let Some(programs) = &mut self.programs else { return false };
         if self.runs {

@@ -27,7 +27,7 @@ pub struct ModelEngine {
     pub fidelity: Fidelity,
     /// Whether latency quantiles are worked out; a search for a cliff does without.
     pub quantiles: bool,
-    /// Whether chains with an application leave out what is rarer than [`RARE`], not only what is rarer than exact answers leave out (1e-13 to 1e-15).
+    /// Whether chains with an application leave out what is rarer than `RARE`, not only what is rarer than exact answers leave out (1e-13 to 1e-15).
     pub roughly: bool,
 }
 

@@ -8,7 +8,6 @@
 //! | [`frame`] | frames that name run, stream, sequence and send time; flows over addresses and ports; sizes |
 //! | [`neighbours`] | answers ARP requests for the addresses of the ports |
 //! | `order` | the sequence of frames: sizes in turn, or those of a capture |
-//! | [`port`] | AF_PACKET and AF_XDP rings, behind two traits |
 //! | [`account`] | what happened to each frame: lost, duplicated, reordered, corrupted, arrival time |
 //! | [`stamps`] | timestamps that kernel or hardware put on the tagged frame |
 //! | [`run`] | a trial: pacing, the settle time, what makes it void |

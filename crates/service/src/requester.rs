@@ -1,8 +1,8 @@
 //! The open-loop requester: sends requests when they are due, whatever the answers do, and times each answer from when
 //! its request was due, so that a request that waits behind a slow one counts as slow too (no coordinated omission).
 //!
-//! One thread, which never sleeps during a trial. [`datagrams`] is for protocols whose datagrams carry a number: many
-//! under way on a port, in batches. [`connections`] is for streams, and for datagrams without a number (one under way
+//! One thread, which never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a number: many
+//! under way on a port, in batches. `connections` is for streams, and for datagrams without a number (one under way
 //! on a port). How late the requester itself was is measured: a trial in which that may explain the result is void.
 
 mod connections;
@@ -126,7 +126,7 @@ pub struct Report {
     pub lateness: Latency,
     /// Number of requests taken up later than [`LATE_NS`].
     pub late: u64,
-    /// Number of requests taken up within [`IN_TIME_NS`].
+    /// Number of requests taken up within `IN_TIME_NS`.
     pub in_time: u64,
     /// Answers of any kind, those before the window included.
     pub all_answers: u64,
