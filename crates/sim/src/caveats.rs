@@ -167,7 +167,12 @@ fn imprecise(precision: &Precision, heavy: bool) -> Option<Note> {
         never_below: limit.filter(|_| attained.figure.is_quantile()),
     };
     let figures: Vec<Missed> = precision.figures.iter().filter(missed).map(described).collect();
-    (!figures.is_empty()).then_some(Note::Imprecise(precision.asked, precision.packets, precision.replications, figures))
+    (!figures.is_empty()).then_some(Note::Imprecise(
+        precision.asked,
+        precision.packets,
+        precision.replications,
+        figures,
+    ))
 }
 
 #[cfg(test)]
