@@ -130,7 +130,7 @@ fn sound(outcome: &Outcome, point: &Point) {
 fuzz_target!(|data: &[u8]| {
     let mut bytes = Bytes(data);
     let fidelity = if bytes.byte() < 64 { Fidelity::Paper } else { Fidelity::Exact };
-    let engine = ModelEngine { fidelity, quantiles: bytes.byte() < 32 };
+    let engine = ModelEngine { fidelity, quantiles: bytes.byte() < 32, ..ModelEngine::default() };
     let Some(point) = point(&mut bytes) else { return };
     // A refusal is an answer; a panic is not.
     match engine.evaluate(&point) {
