@@ -1,6 +1,7 @@
 //! `netcliff predict`, and what it shares with `netcliff simulate`.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -180,7 +181,6 @@ pub(super) fn recorded(
     answered
 }
 
-/// Evaluates every point in turn: kept as soon as it is answered, and printed at once as JSON or else returned.
 /// The answers of the next points, with the time each took (s): of the model one on each CPU, of others, which take all CPUs for one, one.
 fn together(
     engine: &(dyn Engine + Sync),
@@ -195,10 +195,14 @@ fn together(
     };
     std::thread::scope(|scope| {
         let others: Vec<_> = points.by_ref().take(several).map(|point| scope.spawn(move || answer(point))).collect();
-        others.into_iter().filter_map(|other| other.join().ok()).collect()
+        // A panic goes on here: a load must not go missing without a word.
+        let joined =
+            |other: std::thread::ScopedJoinHandle<'_, _>| other.join().unwrap_or_else(|panic| resume_unwind(panic));
+        others.into_iter().map(joined).collect()
     })
 }
 
+/// Evaluates every point, in order: kept as soon as it is answered, and printed at once as JSON or else returned.
 fn evaluate(
     engine: &(dyn Engine + Sync),
     points: Vec<Point>,
