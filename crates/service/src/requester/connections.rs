@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use netcliff_packets::clock;
+use nix::sys::epoll::EpollFlags;
 
 use super::net::{Poll, close_at_once, error_of, open, receive, send, tokens};
 use super::{Load, Report, Requester, RequesterError, Trial};
@@ -142,7 +143,7 @@ impl Engine<'_> {
         self.requester.workload.transport == Transport::Tcp
     }
 
-    fn open_all(&mut self, ready: &mut Vec<(usize, u32)>) -> Result<(), RequesterError> {
+    fn open_all(&mut self, ready: &mut Vec<(usize, EpollFlags)>) -> Result<(), RequesterError> {
         for place in 0..self.connections.len() {
             self.open(place).map_err(RequesterError::system(format!("connect to {}", self.requester.to)))?;
         }
@@ -243,7 +244,7 @@ impl Engine<'_> {
     }
 
     /// Notes that a connection is open; false if it is not.
-    fn connected(&mut self, place: usize, events: u32) -> bool {
+    fn connected(&mut self, place: usize, events: EpollFlags) -> bool {
         let connection = &mut self.connections[place];
         if connection.state != State::Connecting {
             return connection.state == State::Open;
@@ -255,7 +256,7 @@ impl Engine<'_> {
             connection.fd = None;
             return false;
         }
-        if events & libc::EPOLLOUT as u32 == 0 {
+        if !events.contains(EpollFlags::EPOLLOUT) {
             return false;
         }
         connection.state = State::Open;
@@ -263,18 +264,18 @@ impl Engine<'_> {
         true
     }
 
-    fn handle(&mut self, trial: &mut Trial<'_>, place: usize, events: u32) {
+    fn handle(&mut self, trial: &mut Trial<'_>, place: usize, events: EpollFlags) {
         if self.connections[place].state == State::Connecting && !self.connected(place, events) {
             if self.connections[place].state == State::Closed {
                 self.fail(trial, place, "connect: refused");
             }
             return;
         }
-        if events & libc::EPOLLOUT as u32 != 0 {
+        if events.contains(EpollFlags::EPOLLOUT) {
             self.flush(trial, place);
         }
-        let readable = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
-        if events & readable != 0 {
+        let readable = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+        if events.intersects(readable) {
             self.read(trial, place);
         }
     }

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
@@ -58,16 +59,7 @@ pub(super) fn error_of(fd: &OwnedFd) -> Option<io::Error> {
 
 /// Datagrams that the socket's receive buffer had no room for; 0 where the kernel does not say.
 pub(super) fn dropped(fd: &OwnedFd) -> u64 {
-    // include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth of nine figures.
-    const DROPS: usize = 8;
-    let mut figures = [0u32; DROPS + 1];
-    let mut length = size_of_val(&figures) as libc::socklen_t;
-    // SAFETY: the descriptor is open; the buffer and its length live during the call.
-    let got = unsafe {
-        let buffer = figures.as_mut_ptr().cast();
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, buffer, &raw mut length)
-    };
-    if got == 0 { u64::from(figures[DROPS]) } else { 0 }
+    netcliff_packets::sockopt::drops(fd.as_fd()).map_or(0, u64::from)
 }
 
 /// Sends what fits now. `Ok(0)` for no room.
@@ -187,52 +179,35 @@ fn nothing_or_error() -> io::Result<usize> {
 
 /// Which of many sockets are ready.
 pub(super) struct Poll {
-    fd: OwnedFd,
-    events: Vec<libc::epoll_event>,
+    epoll: Epoll,
+    events: Vec<EpollEvent>,
 }
 
 impl Poll {
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: epoll_create1 takes flags and returns a new descriptor or -1.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; BATCH] })
+        Ok(Self { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, events: vec![EpollEvent::empty(); BATCH] })
     }
 
     /// Watches a socket; what is ready is reported once, until more comes (edge-triggered).
     pub(super) fn add(&self, socket: &OwnedFd, token: usize) -> io::Result<()> {
-        let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
-        self.control(libc::EPOLL_CTL_ADD, socket, events, token)
+        let all = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        Ok(self.epoll.add(socket, EpollEvent::new(all, token as u64))?)
     }
 
     /// Watches a socket for what comes, as long as something is there (level-triggered).
     pub(super) fn add_readable(&self, socket: &OwnedFd, token: usize) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, socket, libc::EPOLLIN as u32, token)
-    }
-
-    fn control(&self, what: libc::c_int, socket: &OwnedFd, events: u32, token: usize) -> io::Result<()> {
-        let mut event = libc::epoll_event { events, u64: token as u64 };
-        // SAFETY: both descriptors are open and the event lives during the call.
-        let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, socket.as_raw_fd(), &raw mut event) };
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        Ok(self.epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, token as u64))?)
     }
 
     /// The tokens and events of sockets that are ready now.
-    pub(super) fn ready(&mut self) -> impl Iterator<Item = (usize, u32)> {
-        // SAFETY: the buffer has room for the number of events given, and lives during the call.
-        let got = unsafe {
-            libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), self.events.len() as libc::c_int, 0)
-        };
-        self.events.iter().take(got.max(0) as usize).map(|event| (event.u64 as usize, event.events))
+    pub(super) fn ready(&mut self) -> impl Iterator<Item = (usize, EpollFlags)> {
+        let count = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
+        self.events.iter().take(count).map(|event| (event.data() as usize, event.events()))
     }
 }
 
 /// Tokens of readable sockets, copied out of a poll.
-pub(super) fn tokens(poll: &mut Poll, into: &mut Vec<(usize, u32)>) {
+pub(super) fn tokens(poll: &mut Poll, into: &mut Vec<(usize, EpollFlags)>) {
     into.clear();
     into.extend(poll.ready());
 }
