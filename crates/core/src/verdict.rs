@@ -67,14 +67,21 @@ pub enum VoidReason {
     Disturbed,
 }
 
+impl VoidReason {
+    /// The sentence where what sends is not called the sender but `sender`.
+    pub fn of(self, sender: &str) -> String {
+        match self {
+            Self::SenderTooSlow => format!("the {sender} fell behind"),
+            Self::SenderUneven => format!("the {sender} was delayed, and may have caused the loss"),
+            Self::SinkTooSlow => "the sink did not take in all that came".to_owned(),
+            Self::Disturbed => "pauses of a CPU left less than half of it".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for VoidReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SenderTooSlow => "the sender fell behind",
-            Self::SenderUneven => "the sender was delayed, and may have caused the loss",
-            Self::SinkTooSlow => "the sink did not take in all that came",
-            Self::Disturbed => "pauses of a CPU left less than half of it",
-        })
+        f.write_str(&self.of("sender"))
     }
 }
 

@@ -198,7 +198,7 @@ fn described(
         unanswered: report.unanswered(),
         times,
         kept: judged.kept,
-        void: void.map(|void| void.reason().to_string().replace("the sender", "the requester")),
+        void: void.map(|void| void.reason().of("requester")),
         lateness_p99_s: report.lateness.quantile_s(0.99),
         requester_busy: report.busy,
         idle: metered.and_then(Metered::idle),

@@ -296,11 +296,18 @@ impl Rig {
 
     /// One line on where packets travel.
     pub fn describe(&self) -> String {
-        let (sender, host) = (self.sender_cpu, self.host_cpu);
+        self.describe_as("sender", "host under test")
+    }
+
+    /// One line on where packets travel between ends with these names.
+    pub fn describe_as(&self, sender: &str, host: &str) -> String {
+        let (sender_cpu, host_cpu) = (self.sender_cpu, self.host_cpu);
         match &self.bed {
-            Bed::Netns(_) => format!("netns: sender on CPU {sender}, host under test on CPU {host}, joined by veth"),
-            Bed::Loopback => format!("loopback: sender on CPU {sender}, receiver's application on CPU {host}"),
-            Bed::Between(between) => between.describe(host),
+            Bed::Netns(_) => format!("netns: {sender} on CPU {sender_cpu}, {host} on CPU {host_cpu}, joined by veth"),
+            Bed::Loopback => {
+                format!("loopback: {sender} on CPU {sender_cpu}, receiver's application on CPU {host_cpu}")
+            }
+            Bed::Between(between) => between.describe(host_cpu),
         }
     }
 
