@@ -57,7 +57,7 @@ impl Sureness {
         let mut ratios: Vec<f64> =
             (0..resampled.len()).map(|n| parts.iter().map(|part| part.changes[n]).sum::<f64>().exp()).collect();
         ratios.sort_by(f64::total_cmp);
-        let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(1.0);
+        let at = |share: f64| netcliff_stats::at_share(&ratios, share).unwrap_or(1.0);
         let outside = (1.0 - CONFIDENCE) / 2.0;
         let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
         sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));

@@ -16,6 +16,11 @@ use std::{
 /// Time of a tick of /proc/PID/stat (ns): USER_HZ is 100 on all architectures that netcliff runs on.
 const TICK_NS: u64 = 10_000_000;
 
+/// Memory that a small datagram takes of a socket's buffer (bytes): an sk_buff and its data.
+pub const SMALL_DATAGRAM_BYTES: u64 = 768;
+/// The kernel's own net.core.rmem_default (bytes).
+pub const DEFAULT_RECEIVE_BUFFER_BYTES: u64 = 212_992;
+
 /// A program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
@@ -26,7 +31,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A running process; `None` if there is none of that number.
+    /// A running process; `None` if no process has that number.
     pub fn of(pid: u32) -> Option<Self> {
         is_there(pid).then(|| Self { pid, name: process::name(pid) })
     }

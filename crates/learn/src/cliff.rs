@@ -102,7 +102,7 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     let (smooth_pps, mut ratios) =
         if comes.takes_packets { by_model(fitted, &own, scheme, room, loss)? } else { by_time(fitted)? };
     ratios.sort_by(f64::total_cmp);
-    let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(0.0);
+    let at = |share: f64| netcliff_stats::at_share(&ratios, share).unwrap_or(0.0);
     let outside = (1.0 - CONFIDENCE) / 2.0;
     let (low, high) = (at(outside).min(0.0), at(1.0 - outside).max(0.0));
     let waits = if own.application_s.is_some() { room.socket } else { room.ring };
@@ -223,7 +223,7 @@ pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pau
 pub fn of_thread(fitted: &Fitted, packets_per_s: f64) -> Result<Figure, String> {
     let (cliff_pps, mut ratios) = by_time(fitted)?;
     ratios.sort_by(f64::total_cmp);
-    let at = |share: f64| ratios.get((share * ratios.len() as f64) as usize).copied().unwrap_or(0.0);
+    let at = |share: f64| netcliff_stats::at_share(&ratios, share).unwrap_or(0.0);
     let allowed = allowance(packets_per_s / cliff_pps, true);
     let (below, above) = (at(0.05).min(0.0).hypot(allowed.0), at(0.95).max(0.0).hypot(allowed.1));
     Ok(Figure::between(cliff_pps, cliff_pps * (-below).exp(), cliff_pps * above.exp(), CONFIDENCE))

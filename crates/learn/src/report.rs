@@ -2,13 +2,14 @@
 
 use netcliff_core::finding::{Calibration, Cost, HostSummary, Missing};
 use netcliff_core::learned::{Learned, LearnedPart, LearnedTraffic, PartKind, Watched};
-use netcliff_core::{Figure, FrameSizes, Load, Napi, Provenance, Scheme, Traffic};
+use netcliff_core::units::{print_pps, three_digits};
+use netcliff_core::{Figure, FrameSizes, Host, Load, Napi, Provenance, Scheme, Traffic};
 use netcliff_find::{cpu_name, kernel_name};
 use netcliff_host::fingerprint;
-use netcliff_host::serving::Program;
+use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, Program, SMALL_DATAGRAM_BYTES};
 
 use crate::arrivals::dispersion;
-use crate::cliff::{self, CONFIDENCE, Comes, Room};
+use crate::cliff::{self, CONFIDENCE, Comes, CpuCliff, Room};
 use crate::costs::{Costs, Doubt, FEWEST, Fitted, Piece, fit};
 use crate::slice::{Count, CpuSlice, Slice, Watch, of_cpu, stolen, without_what_gives_way};
 use crate::watching::{Options, Taken};
@@ -26,7 +27,7 @@ const LEAST_THREAD: f64 = 0.02;
 const HIGHEST_OVER_S: f64 = 1.0;
 /// What a small packet and one of the usual MTU take of a socket's room (bytes): the kernel's `truesize` of a packet in a page's half, and in a head
 /// of its own.
-const SMALL_PACKET: (f64, f64) = (768.0, 400.0);
+const SMALL_PACKET: (f64, f64) = (SMALL_DATAGRAM_BYTES as f64, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
 /// Share of slices that something disturbed from which the reader is warned.
 const DISTURBED: f64 = 0.3;
@@ -42,7 +43,7 @@ const SEED: u64 = 0x6c65_6172_6e00;
 
 /// What follows from a watch alone, without the host it was of.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Result {
+pub struct Conclusions {
     /// Parts, the one that gives out first in front.
     pub parts: Vec<LearnedPart>,
     /// What came.
@@ -148,7 +149,7 @@ fn is_backlog(watch: &Watch, otherwise: bool) -> bool {
 }
 
 /// Parts, costs and traffic of a watch. Pure.
-pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str, loss: f64) -> Result {
+pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str, loss: f64) -> Conclusions {
     let watch = &Watch { slices: without_what_gives_way(&watch.slices), ..watch.clone() };
     let slices = &watch.slices;
     let traffic = traffic(watch);
@@ -159,10 +160,12 @@ pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str
     let room = Room {
         ring: watch.ring.unwrap_or(1000).max(1),
         // The kernel's own default (net.core.rmem_default) where no socket was seen.
-        socket: ((if socket_bytes > 0.0 { socket_bytes } else { 212_992.0 }) / packet_bytes).round().max(1.0) as u64,
+        socket: ((if socket_bytes > 0.0 { socket_bytes } else { DEFAULT_RECEIVE_BUFFER_BYTES as f64 }) / packet_bytes)
+            .round()
+            .max(1.0) as u64,
         tick_s: watch.tick_s.unwrap_or(4e-3),
     };
-    let mut result = Result {
+    let mut result = Conclusions {
         parts: Vec::new(),
         traffic,
         calibration: None,
@@ -173,10 +176,11 @@ pub fn from_watch(watch: &Watch, napi: &Napi, programs: &[Program], method: &str
     };
     let mut hosts = Vec::new();
     for cpu in cpus(slices) {
-        result.add_cpu(watch, cpu, room, method, loss, &mut hosts);
+        hosts.extend(result.add_cpu(watch, cpu, room, method, loss).map(|host| (cpu, host)));
     }
     result.add_threads(slices, programs);
     result.add_sockets(watch, packet_bytes, loss);
+    result.refuse_contradicted(slices);
     let nearness = |part: &LearnedPart| part.share.map_or(-1.0, |share| share.value);
     result.parts.sort_by(|a, b| nearness(b).total_cmp(&nearness(a)));
     let first = result.parts.iter().find(|part| part.kind == PartKind::Cpu && part.cliff_pps.is_some());
@@ -214,10 +218,7 @@ fn traffic(watch: &Watch) -> LearnedTraffic {
     let sum = |of: fn(&Slice) -> f64| slices.iter().map(of).sum::<f64>();
     let (seconds, packets) = (sum(|slice| slice.seconds).max(1e-9), sum(|slice| slice.packets));
     let groups = grouped(slices);
-    let rate = |group: &&[Slice]| {
-        let (seconds, packets) = group.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.seconds, sum.1 + one.packets));
-        packets / seconds.max(1e-9)
-    };
+    let rate = |group: &&[Slice]| packets_per_s(group);
     let highest = groups.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
     let fine: Vec<&[Count]> = watch.fine.iter().map(Vec::as_slice).collect();
     let mut scales = dispersion(&fine);
@@ -243,125 +244,144 @@ fn grouped(slices: &[Slice]) -> Vec<&[Slice]> {
     slices.chunks(((HIGHEST_OVER_S / each_s).round() as usize).max(1)).collect()
 }
 
-fn highest_rate(slices: &[Slice], of: &dyn Fn(&Slice) -> f64) -> f64 {
-    let rate = |group: &&[Slice]| {
-        group.iter().map(of).sum::<f64>() / group.iter().map(|one| one.seconds).sum::<f64>().max(1e-9)
-    };
-    grouped(slices).iter().map(rate).fold(0.0, f64::max)
+fn packets_per_s(slices: &[Slice]) -> f64 {
+    let (seconds, packets) = slices.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.seconds, sum.1 + one.packets));
+    packets / seconds.max(1e-9)
 }
 
-impl Result {
+/// What a watch saw of one CPU.
+struct OwnCpu<'a> {
+    cpu: u32,
+    /// Its slices with times, each with whether something else disturbed it.
+    slices: Vec<(&'a CpuSlice, bool)>,
+    /// Those that nothing disturbed, with the packets that their times are held against.
+    pieces: Vec<Piece<'a>>,
+    /// Its packets over all; 1 if only the program runs on it.
+    share: f64,
+    takes_packets: bool,
+    packets_per_s: f64,
+}
+
+impl<'a> OwnCpu<'a> {
+    fn of(watch: &'a Watch, cpu: u32, all_pps: f64) -> Self {
+        let slices = of_cpu(&watch.slices, cpu);
+        let own_pps = rate(&slices, |slice| slice.packets);
+        // A meter that rests leaves slices without packets of the CPU: rates are of the others.
+        let metered = watch.slices.iter().filter_map(|slice| {
+            let own = slice.cpus.iter().find(|one| one.cpu == cpu && one.seconds > 0.0)?;
+            Some((slice, own))
+        });
+        let sum = |of: fn(&Slice) -> f64| metered.clone().map(|(slice, _)| of(slice)).sum::<f64>();
+        let metered_pps = sum(|slice| slice.packets) / sum(|slice| slice.seconds).max(1e-9);
+        let takes_packets = own_pps >= TAKES * metered_pps && own_pps > 0.0;
+        // Without counts of the interfaces it has all.
+        let share = if takes_packets && metered_pps > 0.0 { own_pps / metered_pps } else { 1.0 };
+        let load = |(slice, own): (&Slice, &CpuSlice)| {
+            if takes_packets { own.packets } else { slice.packets * own.seconds / slice.seconds }
+        };
+        let pieces = metered
+            .clone()
+            .zip(&slices)
+            .filter(|(_, (_, disturbed))| !disturbed)
+            .map(|((slice, own), _)| (own, load((slice, own))))
+            .collect();
+        Self { cpu, slices, pieces, share, takes_packets, packets_per_s: share * all_pps }
+    }
+
+    /// The part without a cliff.
+    fn part(&self) -> LearnedPart {
+        LearnedPart {
+            kind: PartKind::Cpu,
+            name: format!("CPU {}", self.cpu),
+            cpu: Some(self.cpu),
+            packets_per_s: self.packets_per_s,
+            cliff_pps: None,
+            share: None,
+            share_highest: None,
+            busy: rate(&self.slices, CpuSlice::busy_s),
+            softirq: rate(&self.slices, |slice| slice.interrupt_s + slice.protocol_s + slice.softirq_other_s),
+            program: rate(&self.slices, |slice| slice.application_s),
+            fixed: 0.0,
+            costs: Vec::new(),
+            why: None,
+        }
+    }
+
+    /// Its cliff and the costs it follows from; the reason if there is none.
+    fn cliff(&self, watch: &Watch, scheme: &Scheme, room: Room, loss: f64) -> Result<(CpuCliff, Fitted), String> {
+        if self.packets_per_s < LEAST_PPS {
+            return Err(format!("only {:.1} packets/s came: too few to say what one costs", self.packets_per_s));
+        }
+        let fitted = fit(&self.pieces, SEED ^ u64::from(self.cpu)).ok_or_else(|| {
+            let usable = self.pieces.len();
+            format!("{usable} slices are usable: at least {FEWEST} with packets are needed, so watch longer")
+        })?;
+        let runs = watch.fine.iter().map(Vec::as_slice).chain([watch.counts.as_slice()]);
+        let runs: Vec<&[Count]> = runs.filter(|run| !run.is_empty()).collect();
+        let comes = Comes {
+            packets_per_s: self.packets_per_s,
+            counts: &runs,
+            share: self.share,
+            takes_packets: self.takes_packets,
+        };
+        let backlog = matches!(scheme, Scheme::Napi(napi) if napi.backlog);
+        let plain = Scheme::Napi(Napi { backlog, ..Napi::default() });
+        let cliff = cliff::of_cpu(&fitted, scheme, room, comes, loss)
+            .or_else(|_| cliff::of_cpu(&fitted, &plain, room, comes, loss))?;
+        Ok((cliff, fitted))
+    }
+
+    /// Whether it was fully busy in most slices: what costs a packet cannot be separated then from what waits for one. Other tasks give way
+    /// to some degree; by ticks they are not separated from the program.
+    fn is_full(&self) -> bool {
+        let saturated = self.slices.iter().filter(|(slice, _)| {
+            let (used_s, most) =
+                if slice.exact { (slice.busy_s() - slice.other_s, SATURATED) } else { (slice.busy_s(), ALL) };
+            used_s > most * slice.seconds
+        });
+        2 * saturated.count() > self.slices.len() && self.packets_per_s >= LEAST_PPS
+    }
+}
+
+/// What `of` counts, a second of the slices.
+fn rate(slices: &[(&CpuSlice, bool)], of: fn(&CpuSlice) -> f64) -> f64 {
+    let seconds: f64 = slices.iter().map(|(slice, _)| slice.seconds).sum::<f64>().max(1e-9);
+    slices.iter().map(|(slice, _)| of(slice)).sum::<f64>() / seconds
+}
+
+impl Conclusions {
     fn lacks(&mut self, figure: &str, why: String) {
         if !self.missing.iter().any(|one| one.figure == figure && one.why == why) {
             self.missing.push(Missing { figure: figure.to_owned(), why });
         }
     }
 
-    fn add_cpu(
-        &mut self,
-        watch: &Watch,
-        cpu: u32,
-        room: Room,
-        method: &str,
-        loss: f64,
-        hosts: &mut Vec<(u32, netcliff_core::Host)>,
-    ) {
-        let slices = &watch.slices;
-        let own = of_cpu(slices, cpu);
-        let all = self.traffic.packets_per_s;
-        // A meter that rests leaves slices without packets of the CPU: rates are of the others.
-        let metered_s: f64 = own.iter().map(|(slice, _)| slice.seconds).sum::<f64>().max(1e-9);
-        let rate = |of: fn(&CpuSlice) -> f64| own.iter().map(|(slice, _)| of(slice)).sum::<f64>() / metered_s;
-        let own_pps = rate(|slice| slice.packets);
-        let meant = |slice: &Slice| slice.cpus.iter().any(|one| one.cpu == cpu && one.seconds > 0.0);
-        let metered_pps = {
-            let of = |of: fn(&Slice) -> f64| slices.iter().filter(|slice| meant(slice)).map(of).sum::<f64>();
-            of(|slice| slice.packets) / of(|slice| slice.seconds).max(1e-9)
+    fn add_cpu(&mut self, watch: &Watch, cpu: u32, room: Room, method: &str, loss: f64) -> Option<Host> {
+        let own = OwnCpu::of(watch, cpu, self.traffic.packets_per_s);
+        self.slices.0 = self.slices.0.max(own.slices.len() as u64);
+        self.slices.1 = self.slices.1.max((own.slices.len() - own.pieces.len()) as u64);
+        let mut part = own.part();
+        let found = own.cliff(watch, &self.scheme, room, loss);
+        let highest_pps = self.traffic.highest_pps * own.share;
+        let at_cliff = |part: &mut LearnedPart, cliff_pps: Figure| {
+            part.share = Some(share_of(own.packets_per_s, &cliff_pps));
+            part.share_highest = Some(highest_pps / cliff_pps.value);
+            part.cliff_pps = Some(cliff_pps);
         };
-        let takes_packets = own_pps >= TAKES * metered_pps && own_pps > 0.0;
-        // Its packets over those of the interfaces. Without counts of these it has all.
-        let share = if takes_packets && metered_pps > 0.0 { own_pps / metered_pps } else { 1.0 };
-        let load = |slice: &CpuSlice, of_all: f64| if takes_packets { slice.packets } else { of_all };
-        let with_all = slices.iter().filter_map(|slice| {
-            let one = slice.cpus.iter().find(|one| one.cpu == cpu && one.seconds > 0.0)?;
-            Some((one, slice.packets * one.seconds / slice.seconds))
-        });
-        let pieces: Vec<Piece<'_>> = with_all
-            .zip(own.iter().map(|(_, disturbed)| *disturbed))
-            .filter(|(_, disturbed)| !disturbed)
-            .map(|((slice, all), _)| (slice, load(slice, all)))
-            .collect();
-        self.slices.0 = self.slices.0.max(own.len() as u64);
-        self.slices.1 = self.slices.1.max((own.len() - pieces.len()) as u64);
-        let packets_per_s = share * all;
-        let mut part = LearnedPart {
-            kind: PartKind::Cpu,
-            name: format!("CPU {cpu}"),
-            cpu: Some(cpu),
-            packets_per_s,
-            cliff_pps: None,
-            share: None,
-            share_highest: None,
-            busy: rate(CpuSlice::busy_s),
-            softirq: rate(|slice| slice.interrupt_s + slice.protocol_s + slice.softirq_other_s),
-            program: rate(|slice| slice.application_s),
-            fixed: 0.0,
-            costs: Vec::new(),
-            why: None,
-        };
-        let fitted = if packets_per_s < LEAST_PPS {
-            Err(format!("only {packets_per_s:.1} packets/s came: too few to say what one costs"))
-        } else {
-            fit(&pieces, SEED ^ u64::from(cpu)).ok_or_else(|| {
-                format!(
-                    "{} slices are usable: at least {FEWEST} with packets are needed, so watch longer",
-                    pieces.len()
-                )
-            })
-        };
-        let runs: Vec<&[Count]> = watch
-            .fine
-            .iter()
-            .map(Vec::as_slice)
-            .chain([watch.counts.as_slice()])
-            .filter(|run| !run.is_empty())
-            .collect();
-        let found = fitted.and_then(|fitted| {
-            let comes = Comes { packets_per_s, counts: &runs, share, takes_packets };
-            let plain = Scheme::Napi(Napi {
-                backlog: matches!(&self.scheme, Scheme::Napi(napi) if napi.backlog),
-                ..Napi::default()
-            });
-            let cliff = cliff::of_cpu(&fitted, &self.scheme, room, comes, loss)
-                .or_else(|_| cliff::of_cpu(&fitted, &plain, room, comes, loss));
-            Ok((cliff?, fitted))
-        });
-        // Where a CPU is fully busy, what costs a packet cannot be separated from what waits for one: the CPU is at its cliff.
-        let saturated = own.iter().filter(|(slice, _)| {
-            // Other tasks give way to some degree; by ticks they are not separated from the program.
-            let (used_s, most) =
-                if slice.exact { (slice.busy_s() - slice.other_s, SATURATED) } else { (slice.busy_s(), ALL) };
-            used_s > most * slice.seconds
-        });
-        let saturated = saturated.count();
-        let full = 2 * saturated > own.len() && packets_per_s >= LEAST_PPS;
+        let mut host = None;
         match found {
-            _ if full => {
-                let cliff = Figure::between(packets_per_s, 0.5 * packets_per_s, 1.1 * packets_per_s, CONFIDENCE);
-                part.share = Some(share_of(packets_per_s, &cliff));
-                part.share_highest = Some(highest_rate(slices, &|slice| slice.packets) * share / packets_per_s);
-                part.cliff_pps = Some(cliff);
+            _ if own.is_full() => {
+                let pps = own.packets_per_s;
+                at_cliff(&mut part, Figure::between(pps, 0.5 * pps, 1.1 * pps, CONFIDENCE));
                 part.why = Some("it was fully busy in most slices: it is at its cliff or beyond. Learn from a quieter time what a packet costs".to_owned());
             }
             Ok((cliff, fitted)) => {
-                part.share = Some(share_of(packets_per_s, &cliff.cliff_pps));
-                part.share_highest = Some(highest_rate(slices, &|slice| slice.packets) * share / cliff.cliff_pps.value);
-                part.cliff_pps = Some(cliff.cliff_pps);
+                at_cliff(&mut part, cliff.cliff_pps);
                 part.fixed = fitted.costs.fixed;
                 part.costs = costs(&fitted, method);
                 part.why = cliff.why;
                 self.doubt(cpu, &fitted);
-                hosts.push((cpu, cliff.host));
+                host = Some(cliff.host);
             }
             Err(why) => {
                 self.lacks(&format!("CPU {cpu}"), format!("CPU {cpu} has no cliff: {why}."));
@@ -369,6 +389,7 @@ impl Result {
             }
         }
         self.parts.push(part);
+        host
     }
 
     fn doubt(&mut self, cpu: u32, fitted: &Fitted) {
@@ -471,6 +492,30 @@ impl Result {
         }
     }
 
+    /// Takes back each cliff that lies below a load that was carried for a second without a loss: something in the fit is wrong then.
+    fn refuse_contradicted(&mut self, slices: &[Slice]) {
+        let carried = grouped(slices).into_iter().filter(|group| group.iter().all(|slice| slice.lost == 0.0));
+        let Some(carried_pps) = carried.map(packets_per_s).reduce(f64::max) else { return };
+        let all_pps = self.traffic.packets_per_s.max(1e-9);
+        for at in 0..self.parts.len() {
+            let part = &self.parts[at];
+            let Some(cliff) = part.cliff_pps else { continue };
+            let own_pps = carried_pps * part.packets_per_s / all_pps;
+            if own_pps <= cliff.interval.map_or(cliff.value, |interval| interval.high) {
+                continue;
+            }
+            let (name, carried) = (part.name.clone(), print_pps(three_digits(own_pps)));
+            let why = format!(
+                "its costs say {}, but it carried {carried} for a second without a loss: the load changed too much for one fit. Watch a steadier \
+                 time",
+                print_pps(three_digits(cliff.value))
+            );
+            self.lacks(&name, format!("{name} has no cliff: {why}."));
+            let part = &mut self.parts[at];
+            (part.cliff_pps, part.share, part.share_highest, part.why) = (None, None, None, Some(why));
+        }
+    }
+
     /// What the reader has to know of the whole.
     fn explain(&mut self, slices: &[Slice]) {
         if slices.is_empty() {
@@ -523,7 +568,7 @@ fn costs(fitted: &Fitted, method: &str) -> Vec<Cost> {
         let value = of(&fitted.costs);
         let mut drawn: Vec<f64> = fitted.draws.iter().map(of).collect();
         drawn.sort_by(f64::total_cmp);
-        let at = |share: f64| drawn.get((share * drawn.len() as f64) as usize).copied().unwrap_or(value);
+        let at = |share: f64| netcliff_stats::at_share(&drawn, share).unwrap_or(value);
         let outside = (1.0 - CONFIDENCE) / 2.0;
         let figure = Figure::between(value, at(outside).min(value), at(1.0 - outside).max(value), CONFIDENCE);
         (value > 0.0).then(|| Cost {

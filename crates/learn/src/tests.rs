@@ -9,7 +9,9 @@ use netcliff_trial::bench::PollTime;
 
 use crate::cliff::{Room, host};
 use crate::costs::{Costs, Doubt};
-use crate::report::{Result, from_watch};
+use netcliff_host::serving::SMALL_DATAGRAM_BYTES;
+
+use crate::report::{Conclusions, from_watch};
 use crate::slice::{Count, CpuSlice, Slice, SocketLook, SocketLooks, ThreadSlice, Watch};
 
 const LOSS: f64 = 1e-4;
@@ -143,7 +145,7 @@ fn ticked(cpu: CpuSlice, chance: &mut SplitMix64) -> CpuSlice {
     }
 }
 
-fn learnt(watch: &Watch) -> Result {
+fn learnt(watch: &Watch) -> Conclusions {
     from_watch(watch, &napi(), &[], "a fake", LOSS)
 }
 
@@ -168,6 +170,32 @@ fn the_interval_covers_the_true_cliff() {
     errors.sort_by(f64::total_cmp);
     assert!(covered >= 40, "{covered} of 50 cover {cliff_pps:.0}; errors {errors:?}");
     assert!(errors[25] < 0.1 && errors[49] < 0.25, "{errors:?}");
+}
+
+/// Half a minute of a few dear packets, and two seconds of a load that is carried without a loss far above the cliff that these would have.
+#[test]
+fn a_load_that_was_carried_refutes_a_lower_cliff() {
+    let cliff_pps = true_cliff_pps();
+    let mut watch = Fake::new(9, cliff_pps).watch(&[0.005]);
+    for cpu in watch.slices.iter_mut().flat_map(|slice| &mut slice.cpus) {
+        for time_s in [&mut cpu.protocol_s, &mut cpu.application_s] {
+            *time_s *= 60.0;
+        }
+        cpu.poll_times.iter_mut().for_each(|time| time.mean_s *= 60.0);
+    }
+    let alone = learnt(&watch);
+    assert!(alone.parts[0].cliff_pps.is_some_and(|cliff| cliff.value < 0.1 * cliff_pps), "{:?}", alone.parts);
+    let end = watch.slices.len();
+    for slice in &mut watch.slices[end - 8..] {
+        slice.packets = 0.5 * cliff_pps * slice.seconds;
+        slice.cpus.iter_mut().for_each(|cpu| cpu.seconds = 0.0);
+    }
+    let result = learnt(&watch);
+    assert!(result.parts.iter().all(|part| part.cliff_pps.is_none() && part.share.is_none()), "{:?}", result.parts);
+    assert!(result.missing.iter().any(|one| one.why.contains("without a loss")), "{:?}", result.missing);
+    assert!(result.calibration.is_none());
+    watch.slices.iter_mut().for_each(|slice| slice.lost = 1.0);
+    assert!(learnt(&watch).parts[0].cliff_pps.is_some(), "what lost packets carried nothing");
 }
 
 /// The costs themselves, of a host whose costs do not fall with the load.
@@ -267,7 +295,7 @@ fn a_program_that_pauses_is_found_and_named() {
     let looks: Vec<SocketLook> = (0..6000).map(&mut look).collect();
     let even = SocketLooks {
         name: "udp 10.0.0.1:54".into(),
-        room_bytes: 277.0 * 768.0,
+        room_bytes: 277.0 * SMALL_DATAGRAM_BYTES as f64,
         looks: vec![SocketLook { share: 0.004, packets_per_s: 20e3 }; 6000],
         dropped: 0.0,
     };
@@ -280,7 +308,7 @@ fn a_program_that_pauses_is_found_and_named() {
     let why = first.why.as_deref().expect("why");
     assert!(why.contains("stops reading for up to 5.") || why.contains("stops reading for up to 4.9"), "{why}");
     assert!(why.contains("about every 1.") || why.contains("about every 0.9"), "{why}");
-    assert!(rest.iter().all(|part| part.kind != PartKind::Socket), "one that is read at once is none");
+    assert!(rest.iter().all(|part| part.kind != PartKind::Socket), "a socket that is read at once is no part");
     // Where the hypervisor takes the CPU, it may have been that.
     watch.slices.iter_mut().for_each(|slice| slice.cpus[0].steal_s = 0.01 * slice.seconds);
     let stolen = learnt(&watch);

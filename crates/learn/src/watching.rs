@@ -357,6 +357,65 @@ impl Meter {
     }
 }
 
+/// How a look at the counters went.
+enum Looked {
+    /// An interface is not there any more.
+    Gone,
+    /// This thread waited for a CPU between clock and counters.
+    Late,
+    Counted,
+}
+
+/// The last looks at the counters, and when the next one is.
+struct Looks {
+    last: serving::Counted,
+    last_at: Instant,
+    coarse: serving::Counted,
+    coarse_at: Instant,
+    tick: Duration,
+    /// CPU time of a look, smoothed (s).
+    look_s: f64,
+    /// Time of a look from the clock to the counters, smoothed (s).
+    usual_s: f64,
+    fine_left: usize,
+    fine_next: Instant,
+}
+
+impl Looks {
+    fn new(counted: serving::Counted) -> Self {
+        let now = Instant::now();
+        Self {
+            last: counted,
+            last_at: now,
+            coarse: counted,
+            coarse_at: now,
+            tick: TICK,
+            look_s: 0.0,
+            usual_s: USUAL_S,
+            fine_left: 0,
+            fine_next: now + FINE_EVERY / 2,
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        if self.fine_left > 0 { FINE_TICK } else { self.tick }
+    }
+
+    /// What came while this thread waited for a CPU between clock and counters would look like a burst: the next look has it.
+    fn is_late(&mut self, took_s: f64) -> bool {
+        let late = took_s > SLOW_LOOK * self.usual_s;
+        self.usual_s += 0.1 * (took_s.min(2.0 * self.usual_s) - self.usual_s);
+        late
+    }
+
+    /// A host with thousands of sockets or devices is looked at less often. A single look may take long because something else ran: the
+    /// mean of the last ones counts.
+    fn slow_down(&mut self, looking_s: f64, slice: Duration) {
+        self.look_s += 0.05 * (looking_s - self.look_s);
+        self.tick = Duration::from_secs_f64(self.look_s / LOOKING).clamp(TICK, slice / 4);
+    }
+}
+
 impl Taking {
     fn start(options: &Options, names: &[String], programs: &[Program]) -> Result<Self, LearnError> {
         let devices = Devices::open(names).map_err(|error| failed(format!("cannot read /proc/net/dev: {error}")))?;
@@ -402,62 +461,31 @@ impl Taking {
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<Option<String>, LearnError> {
         let began = Instant::now();
         let drops_before = self.sockets.look();
-        let (mut last, mut last_at) = (self.devices.read().map_err(failed)?, Instant::now());
-        let (mut coarse, mut coarse_at) = (last, last_at);
-        let (mut tick, mut look_s) = (TICK, 0.0);
-        let mut usual_s = USUAL_S;
-        let (mut fine_left, mut fine_next) = (0usize, began + FINE_EVERY / 2);
+        let mut looks = Looks::new(self.devices.read().map_err(failed)?);
         let mut reported = began;
         while began.elapsed() < self.length && !stop.load(Ordering::Relaxed) {
-            sleep(if fine_left > 0 { FINE_TICK } else { tick });
-            let (looked, spent_s) = (Instant::now(), serving::own_thread_cpu_s());
-            let Ok(now) = self.devices.read() else {
-                return Ok(Some(
-                    "An interface went away during the watch: it was removed, renamed or moved.".to_owned(),
-                ));
-            };
-            // What came while this thread waited for a CPU between clock and counters would look like a burst: the next look has it.
-            let took_s = looked.elapsed().as_secs_f64();
-            let slow = took_s > SLOW_LOOK * usual_s;
-            usual_s += 0.1 * (took_s.min(2.0 * usual_s) - usual_s);
-            if slow {
+            sleep(looks.pause());
+            match self.look(&mut looks) {
+                Looked::Gone => {
+                    return Ok(Some(
+                        "An interface went away during the watch: it was removed, renamed or moved.".to_owned(),
+                    ));
+                }
+                Looked::Late => continue,
+                Looked::Counted => {}
+            }
+            if self.start.at.elapsed() < self.slice {
                 continue;
             }
-            if fine_left > 0 {
-                self.fine(Count { seconds: (looked - last_at).as_secs_f64(), packets: now.packets_since(&last) });
-                fine_left -= 1;
-            } else if looked >= fine_next && self.watch.fine.len() * FINE_LOOKS < MOST_COUNTS {
-                self.watch.fine.push(Vec::with_capacity(FINE_LOOKS));
-                (fine_left, fine_next) = (FINE_LOOKS, looked + FINE_EVERY);
+            self.end_slice()?;
+            let elapsed_s = began.elapsed().as_secs_f64();
+            if self.meter.turn(self.meter_s.unwrap_or(0.0), elapsed_s) {
+                self.start = Mark::now(&self.devices, &self.programs, &self.meter)?;
             }
-            (last, last_at) = (now, looked);
-            let since_s = (looked - coarse_at).as_secs_f64();
-            if since_s >= 0.95 * TICK.as_secs_f64() {
-                let count = Count { seconds: since_s, packets: now.packets_since(&coarse) };
-                (coarse, coarse_at) = (now, looked);
-                if self.watch.counts.len() < MOST_COUNTS {
-                    self.watch.counts.push(count);
-                    self.look_at_sockets(count.packets / count.seconds);
-                }
-                let looking_s = serving::own_thread_cpu_s() - spent_s;
-                if fine_left == 0 {
-                    // A host with thousands of sockets or devices is looked at less often.
-                    // A single look may take long because something else ran: the mean of the last ones counts.
-                    look_s += 0.05 * (looking_s - look_s);
-                    tick = Duration::from_secs_f64(look_s / LOOKING).clamp(TICK, self.slice / 4);
-                }
-            }
-            if self.start.at.elapsed() >= self.slice {
-                self.end_slice()?;
-                let elapsed_s = began.elapsed().as_secs_f64();
-                if self.meter.turn(self.meter_s.unwrap_or(0.0), elapsed_s) {
-                    self.start = Mark::now(&self.devices, &self.programs, &self.meter)?;
-                }
-                if reported.elapsed() >= Duration::from_secs(1) {
-                    reported = Instant::now();
-                    let packets_per_s = self.watch.slices.last().map_or(0.0, |slice| slice.packets / slice.seconds);
-                    progress(&Progress { elapsed_s, of_s: self.length.as_secs_f64(), packets_per_s });
-                }
+            if reported.elapsed() >= Duration::from_secs(1) {
+                reported = Instant::now();
+                let packets_per_s = self.watch.slices.last().map_or(0.0, |slice| slice.packets / slice.seconds);
+                progress(&Progress { elapsed_s, of_s: self.length.as_secs_f64(), packets_per_s });
             }
         }
         let drops = self.sockets.look();
@@ -467,6 +495,38 @@ impl Taking {
                 of(&drops_before).zip(of(&drops)).map_or(0.0, |(then, now)| f64::from(now.wrapping_sub(then)));
         }
         Ok(None)
+    }
+
+    /// One look at the counters of the interfaces, and every `TICK` at the sockets.
+    fn look(&mut self, looks: &mut Looks) -> Looked {
+        let (looked, spent_s) = (Instant::now(), serving::own_thread_cpu_s());
+        let Ok(now) = self.devices.read() else { return Looked::Gone };
+        if looks.is_late(looked.elapsed().as_secs_f64()) {
+            return Looked::Late;
+        }
+        if looks.fine_left > 0 {
+            let seconds = (looked - looks.last_at).as_secs_f64();
+            self.fine(Count { seconds, packets: now.packets_since(&looks.last) });
+            looks.fine_left -= 1;
+        } else if looked >= looks.fine_next && self.watch.fine.len() * FINE_LOOKS < MOST_COUNTS {
+            self.watch.fine.push(Vec::with_capacity(FINE_LOOKS));
+            (looks.fine_left, looks.fine_next) = (FINE_LOOKS, looked + FINE_EVERY);
+        }
+        (looks.last, looks.last_at) = (now, looked);
+        let since_s = (looked - looks.coarse_at).as_secs_f64();
+        if since_s < 0.95 * TICK.as_secs_f64() {
+            return Looked::Counted;
+        }
+        let count = Count { seconds: since_s, packets: now.packets_since(&looks.coarse) };
+        (looks.coarse, looks.coarse_at) = (now, looked);
+        if self.watch.counts.len() < MOST_COUNTS {
+            self.watch.counts.push(count);
+            self.look_at_sockets(count.packets / count.seconds);
+        }
+        if looks.fine_left == 0 {
+            looks.slow_down(serving::own_thread_cpu_s() - spent_s, self.slice);
+        }
+        Looked::Counted
     }
 
     fn fine(&mut self, count: Count) {
@@ -483,17 +543,16 @@ impl Taking {
         }
     }
 
-    fn end_slice(&mut self) -> Result<(), LearnError> {
-        let end = Mark::now(&self.devices, &self.programs, &self.meter)?;
+    /// What each CPU did since the start of the slice.
+    fn cpus_until(&mut self, end: &Mark, seconds: f64) -> Vec<CpuSlice> {
         let start = &self.start;
-        let seconds = (end.at - start.at).as_secs_f64();
         let dropped = |cpu: u32| {
             let of = |all: &[SoftnetStat]| all.iter().find(|stat| stat.cpu == cpu).copied();
             of(&start.softnet).zip(of(&end.softnet)).map(|(then, now)| now.since(&then)).unwrap_or_default()
         };
         let shares = start.system.until(&end.system);
         let steal = |cpu: usize| shares.iter().find(|one| one.cpu == cpu).map_or(0.0, |one| one.steal * one.counted_s);
-        let cpus: Vec<CpuSlice> = match (&start.snapshot, &end.snapshot) {
+        match (&start.snapshot, &end.snapshot) {
             (Some(then), Some(now)) => {
                 let interval = now - then;
                 let cost = self.meter.programs.as_ref().and_then(EbpfMeter::overhead);
@@ -514,7 +573,7 @@ impl Taking {
                     let time = |share: f64| share * one.counted_s;
                     CpuSlice {
                         cpu: one.cpu as u32,
-                        // Beside a meter that rests these have counts alone.
+                        // While a meter rests these have counts alone.
                         seconds: if self.meter.works() { 0.0 } else { one.counted_s },
                         interrupt_s: time(one.irq),
                         protocol_s: time(one.softirq),
@@ -529,7 +588,14 @@ impl Taking {
                 };
                 shares.iter().map(ticked).collect()
             }
-        };
+        }
+    }
+
+    fn end_slice(&mut self) -> Result<(), LearnError> {
+        let end = Mark::now(&self.devices, &self.programs, &self.meter)?;
+        let seconds = (end.at - self.start.at).as_secs_f64();
+        let cpus = self.cpus_until(&end, seconds);
+        let start = &self.start;
         let thread = |((pid, tid), now): (&(u32, u32), &serving::ThreadTime)| {
             let then = start.threads.get(&(*pid, *tid))?;
             let ran_s = now.ran_ns.saturating_sub(then.ran_ns) as f64 * 1e-9;

@@ -24,6 +24,11 @@ pub fn student_at(degrees: usize, confidence: f64) -> f64 {
     two_sided_t(confidence, degrees)
 }
 
+/// The value in `sorted` below which `share` (0 to 1) of them lie; `None` for no values.
+pub fn at_share(sorted: &[f64], share: f64) -> Option<f64> {
+    sorted.get((share * sorted.len() as f64) as usize).copied()
+}
+
 /// The mean of repeats with its Student interval at [`CONFIDENCE`]; a single value has none. None for no values.
 pub fn mean(values: &[f64]) -> Option<Figure> {
     mean_at(values, CONFIDENCE)

@@ -95,7 +95,7 @@ pub fn instead(interfaces: &[String], why: &str) -> anyhow::Result<(Found, Learn
     let found = learned.first_cpu().and_then(|_| Found::of_learned(None, name, &learned)).ok_or_else(|| {
         let lacks = learned.missing.first().map_or("no receive CPU has a cliff", |missing| missing.why.as_str());
         output::usage(format!(
-            "no calibrated cliff: {why}; and this traffic tells none: {lacks} `netcliff find` measures a cliff, `netcliff learn --for 5m` watches longer"
+            "{why}; and no cliff follows from this traffic: {lacks} `netcliff find` measures a cliff, `netcliff learn --for 5m` watches longer"
         ))
     })?;
     Ok((found, learned))

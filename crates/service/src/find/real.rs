@@ -12,6 +12,7 @@ use netcliff_host::cpu::{CpuMeter, MeterSpec, Watch, choose};
 use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::process::{ProcessId, tree};
+use netcliff_host::serving::{DEFAULT_RECEIVE_BUFFER_BYTES, SMALL_DATAGRAM_BYTES};
 use netcliff_host::testbed::netns::Side;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::thread::allowed_cpus;
@@ -37,8 +38,6 @@ const CONNECTIONS: (u32, u32, u32) = (16, 64, 32);
 const WARM_UP_S: f64 = 0.1;
 /// Share of the loaded time that a CPU works which has none left: the kernel counts it in ticks.
 const SATURATED: f64 = 0.97;
-/// Memory that a small datagram takes of a socket's buffer (bytes): an sk_buff and its data.
-const DATAGRAM_BYTES: u64 = 768;
 
 /// A service that runs, and what asks and watches it. The service ends before its testbed.
 pub(super) struct Real {
@@ -83,7 +82,7 @@ impl Real {
         }
         let testbed = match running {
             Some(_) => format!("the service where it runs; requester on CPU {}", rig.sender_cpu),
-            None => rig.describe().replace("sender", "requester").replace("host under test", "service"),
+            None => rig.describe_as("requester", "service"),
         };
         let summary = ServiceSummary {
             address: to.to_string(),
@@ -228,7 +227,7 @@ impl Real {
     /// Small datagrams that a socket of the default size holds.
     pub(super) fn socket_packets(&self) -> u64 {
         let text = std::fs::read_to_string("/proc/sys/net/core/rmem_default").unwrap_or_default();
-        text.trim().parse().unwrap_or(212_992) / DATAGRAM_BYTES
+        text.trim().parse().unwrap_or(DEFAULT_RECEIVE_BUFFER_BYTES) / SMALL_DATAGRAM_BYTES
     }
 
     pub(super) fn summary(&self) -> ServiceSummary {
