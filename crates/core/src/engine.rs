@@ -178,7 +178,7 @@ pub trait Engine {
     /// What the engine finds at the point, as yet unchecked; everybody but an engine asks [`Engine::evaluate`].
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure>;
     /// An engine of the same world that answers nearly the same in less time, for the steps of a search; its last steps, and what it returns, are this
-    /// engine's. `None` if there is none for this host.
+    /// engine's. `None` if no engine guides for this host.
     fn guide(&self, _host: &Host) -> Option<&dyn Engine> {
         None
     }

@@ -40,7 +40,7 @@ pub struct Predictor {
     pub packets: u64,
     /// Where the cliff is expected (pps); None: anywhere. Saves evaluations of the engines, which take up to a second each.
     pub near_pps: Option<f64>,
-    /// What trials told of when interrupts come, by rising load (`delivery`).
+    /// When interrupts come, by rising load, from trials (`delivery`).
     #[serde(default)]
     pub timing: Timing,
     /// Where it computes.

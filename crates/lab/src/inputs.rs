@@ -46,7 +46,7 @@ pub fn host(name: &str) -> Result<Host, FileError> {
     })
 }
 
-/// The finding of a file that `find --json` wrote, or what `learn --json` wrote as one; None: it is none, or of a version whose findings cannot
+/// The finding of a file that `find --json` wrote, or what `learn --json` wrote as one; `None`: the file has neither, or is of a version whose findings cannot
 /// be read whole.
 pub fn finding(name: &str) -> Option<Finding> {
     // A pipe was read already, and would keep its second reader waiting.

@@ -29,12 +29,11 @@
 //! generator has a lease (`generator::Lease`) that the requesting end extends, and a rate limit; the loop that sends
 //! enforces both. `host::firewall` walks nft's ruleset for the rule that drops a flow; `trial::account` sums up the
 //! counters of generators and device.
-//! device did.
+//!
 //! A data connection proves its test's token by a MAC that is valid for one connection (`control::key`). Connections
 //! that have not yet proved themselves wait in one table for each kind of port (`pending`, `control::connections`):
 //! when there are too many, the source with most of them loses its oldest. The memory that a request makes an agent use
 //! is reserved before the request starts (`Kind::memory_bytes`, `control::memory`).
-//! counted before it begins (`Kind::memory_bytes`, `control::memory`).
 
 // Supplies the Linux names that another system lacks; each call is refused there.
 #[cfg(not(target_os = "linux"))]

@@ -354,7 +354,7 @@ fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
     let all = [
         ("service", service.command.clone().unwrap_or_else(|| "runs already".to_owned())),
         ("address", format!("{} ({})", service.address, service.transport)),
-        ("requests", format!("{}: {} different", options.request, service.requests)),
+        ("requests", format!("{} ({} different)", options.request, service.requests)),
         ("connections", connections),
         ("promise", options.promise().to_string()),
         ("trials", format!("{} each, {} judge a load", time(judging.trial_s), time(judging.duration_sum_s))),

@@ -13,14 +13,12 @@ use netcliff_service::error::FindError;
 use netcliff_service::find::{Options, Target, find};
 use serde_json::json;
 
+use super::results::show::PAGE_COLUMNS;
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable_files};
 use super::{stop_on_signal, warn_of_load, write};
 use crate::args::{FindArgs, FindTestbed, StoreArgs};
 use crate::live;
 use crate::output;
-
-/// Columns of a terminal's page within a page for the browser.
-const PAGE_COLUMNS: usize = 100;
 
 /// Measures the service and prints the result.
 pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {

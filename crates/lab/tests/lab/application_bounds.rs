@@ -76,8 +76,8 @@ fn judge(point: &Point, seed: u64) -> Option<Vec<String>> {
     let is_exact = model.cpu_method.as_deref() != Some("approximate");
     let has_ticks = matches!(point.scheme, Scheme::Polling { .. } | Scheme::Napi2007 { .. });
     // With ticks what is solved exactly goes by what its chain costs: all the more within the bounds of the others.
-    let told = if is_exact && has_ticks { Some(two_moment(&point.scheme)) } else { model.bounds() };
-    let bounds = match told {
+    let stated = if is_exact && has_ticks { Some(two_moment(&point.scheme)) } else { model.bounds() };
+    let bounds = match stated {
         Some(bounds) => bounds,
         None if is_exact => return None,
         None => return Some(vec![format!("no note tells bounds: {:?}", model.notes)]),

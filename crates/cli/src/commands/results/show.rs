@@ -11,7 +11,7 @@ use super::plain;
 use crate::output;
 
 /// Columns of a terminal's page within a page for the browser.
-const PAGE_COLUMNS: usize = 100;
+pub const PAGE_COLUMNS: usize = 100;
 
 /// Prints a run to stdout.
 pub(super) fn show(run: &RunSummary, stored: &Stored, verbose: bool, json: bool) -> anyhow::Result<()> {

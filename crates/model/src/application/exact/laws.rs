@@ -32,7 +32,7 @@ pub struct Laws<'a> {
 
 /// Operations a (packets, stage) pair takes, about.
 const PAIR: f64 = 2.0;
-/// The same of excursions followed poll by poll.
+/// Those of excursions that are followed poll by poll.
 const BY_POLLS: f64 = 0.3;
 /// What a law of excursions that wake the application takes, as a share of one of those that do not: it follows the first stages only.
 const ASLEEP: f64 = 0.5;

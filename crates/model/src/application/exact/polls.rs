@@ -1,7 +1,7 @@
 //! napi's excursions poll by poll. All packets that are in the ring when a poll begins are in one stage of the chain, and so they are after each of its
 //! services: a poll is followed by packets in the ring alone, several excursions side by side, in place of all stages of the chain at once.
 //!
-//! A poll that empties the ring ends in the register write that unmasks the interrupt. Where a packet comes meanwhile the excursion goes on with an
+//! A poll that empties the ring ends in the register write that unmasks the interrupt. Where a packet comes before that the excursion goes on with an
 //! interrupt: as one that begins anew at the room that the socket has by then.
 
 mod batches;
