@@ -36,6 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
@@ -412,8 +413,8 @@ impl From<TrialError> for Halt {
     }
 }
 
-fn missing(finding: &mut Finding, figure: &str, why: impl Into<String>) {
-    let missing = Missing { figure: figure.to_owned(), why: why.into() };
+fn missing(finding: &mut Finding, figure: FigurePath, why: impl Into<String>) {
+    let missing = Missing { figure, why: why.into() };
     // Each load of a sweep says the same.
     if !finding.missing.contains(&missing) {
         finding.missing.push(missing);
@@ -512,12 +513,12 @@ mod round_trips {
                         Some(told) => self.finding.round_trips.push(told),
                         None => {
                             let why = "no answer of the application came, or a clock was set during the trial";
-                            missing(self.finding, "round_trips", why);
+                            missing(self.finding, FigurePath::Whole(WholeFigure::RoundTrips), why);
                         }
                     },
                     Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
                     Err(error) => {
-                        missing(self.finding, "round_trips", error.to_string());
+                        missing(self.finding, FigurePath::Whole(WholeFigure::RoundTrips), error.to_string());
                         break;
                     }
                 }

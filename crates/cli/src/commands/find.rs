@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
+use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, Finding};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
@@ -64,7 +65,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}\nnetcliff: the whole finding is in {}", place.display()));
         return Ok(ExitCode::from(1));
     }
-    let failed = finding.missing.iter().any(|missing| missing.figure == "wire");
+    let failed = finding.missing.iter().any(|missing| missing.figure == FigurePath::Engine(EngineKind::Wire));
     if let Some(why) = report::sheet::no_cliff(&finding).filter(|_| !finding.partial || failed) {
         output::say(format!("netcliff: {why}"));
     }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use netcliff_core::{Finding, Fingerprint, Record, quote};
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
+use netcliff_wire::error::Refusal;
 use netcliff_wire::control::far::{Context, FarEnd, Kind};
 use netcliff_wire::control::message::ClockId;
 use netcliff_wire::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
@@ -212,7 +213,7 @@ impl Kind for FindKind {
         MEMORY_BYTES
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: FindRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{FIND}: {e}"))?;
         let interface = self.interface(&request.sender, context.local)?;
         let desk = Arc::<OrderQueue>::default();

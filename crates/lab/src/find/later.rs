@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::Finding;
 
 use super::idle::HostIdle;
@@ -94,6 +95,6 @@ pub fn all(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
 
 fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
     if tries {
-        missing(finding, "suggestions.tried", why);
+        missing(finding, FigurePath::Whole(WholeFigure::SuggestionTried), why);
     }
 }

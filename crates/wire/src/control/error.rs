@@ -1,5 +1,6 @@
 //! Errors between two ends.
 
+use crate::error::Refusal;
 use std::io;
 
 use super::PROTOCOL;
@@ -106,7 +107,7 @@ pub enum ControlError {
         /// The other end.
         peer: String,
         /// Its reason.
-        message: String,
+        message: Refusal,
     },
     /// A message above the limit.
     #[error("{peer} sent a message of {bytes} bytes: at most {most} are taken")]

@@ -12,6 +12,7 @@ use netcliff_host::nic::vlan::below_vlan;
 use serde_json::Value;
 
 use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, Route, UNHEARD_S};
+use crate::error::Refusal;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::error::WireError;
 use crate::frame::{Checksum, FrameSpec};
@@ -60,9 +61,9 @@ impl Kind for LoadKind {
         MEMORY_BYTES
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: LoadRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{LOAD}: {e}"))?;
-        let far = FarLoad::start(self, &request, context.local).map_err(|error| error.to_string())?;
+        let far = FarLoad::start(self, &request, context.local)?;
         Ok(Box::new(far))
     }
 

@@ -18,6 +18,7 @@ use super::far_end_request::FarEndRequest;
 use super::near::{last_report, parts, together};
 use super::start::StartTime;
 use super::{Interval, Settings, Transfer, Watch};
+use crate::error::Refusal;
 use crate::clock;
 use crate::common_clock::{self, ClockOffset};
 use crate::control::client::Session;
@@ -95,7 +96,7 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
     let gone: Vec<Arc<AtomicBool>> = agents.iter().map(|agent| agent.session.gone()).collect();
     let mut all_parts = Vec::new();
     for (number, (agent, asked)) in agents.iter().zip(&asked).enumerate() {
-        let named = |error: WireError| WireError::Far(format!("{}: {error}", agent.name));
+        let named = |error: WireError| WireError::Far(format!("{}: {error}", agent.name).into());
         all_parts.extend(parts(&near, settings, spans, agent.address, (&asked.ready, number * flows)).map_err(named)?);
     }
     let (lost, over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -119,7 +120,7 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
         Ok(played) => played,
         Err(error) => {
             let reported = stop_all(agents);
-            return Err(reported.map_or(error, WireError::Far));
+            return Err(reported.map_or(error, |why| WireError::Far(why.into())));
         }
     };
     Ok(gathered(settings, agents, played, (start_ns, &offsets, all)))
@@ -141,7 +142,7 @@ fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<StartedAgent
                 }
                 let differ =
                     differ.map_or(String::new(), |versions| format!("; the agents are of versions {versions}"));
-                return Err(WireError::Far(format!("{name}: {why}{differ}")));
+                return Err(WireError::Far(format!("{name}: {why}{differ}").into()));
             }
         }
     }
@@ -171,7 +172,7 @@ fn stop_all(agents: &mut [Agent]) -> Option<String> {
     for agent in agents {
         match agent.session.stop() {
             Ok(last) => {
-                let failed = last.report.get("failed").and_then(|failed| failed.as_str().map(str::to_owned));
+                let failed = last.report.get("failed").and_then(|failed| Option::<Refusal>::deserialize(failed).ok()?);
                 why = why.or(failed.map(|failed| format!("{}: {failed}", agent.name)));
             }
             Err(error) => why = Some(format!("{}: {error}", agent.name)),

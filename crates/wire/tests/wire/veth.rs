@@ -262,7 +262,7 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
             load,
         };
         let settings = serde_json::to_value(&request).expect("plain data");
-        kind.start(&settings, &Context { local: None, token: Token::new().expect("random bytes") })
+        kind.start(&settings, &Context { local: None, token: Token::new().expect("random bytes"), settings: true })
     };
     let paced = |rate_pps: f64| {
         start(Load::Paced { arrivals: Arrivals::Poisson, rate_pps, seed: 1, timing: Timing::measured(SECONDS) })
