@@ -5,7 +5,7 @@
 use crate::against::compared::{COMPARED, Compared};
 use crate::against::{CONFIDENCE, Dice};
 use netcliff_core::{Engine, Point, Scheme, Traffic};
-use netcliff_model::bounds::{Bounds, MOST_LOSS, two_moment};
+use netcliff_model::bounds::{MOST_LOSS, two_moment};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::against::Dice;
 use crate::against::compared::{COMPARED, Compared};
 use netcliff_core::{Engine, Figure, Host, Outcome, Point, Service, Traffic};
-use netcliff_model::bounds::{Bounds, MOST_LOSS};
+use netcliff_model::bounds::MOST_LOSS;
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 

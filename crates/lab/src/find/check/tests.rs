@@ -194,7 +194,7 @@ fn loads_below_the_cliff_are_computed_at_their_own_speed() {
             let packet_s = protocol / point.outcome.throughput_pps.expect("a throughput").value;
             // Packets that wake the application take longer.
             let own_s = factor * check.host.protocol_s;
-            assert!((0.97..1.5).contains(&(packet_s / own_s)), "{packet_s:e}: {note}");
+            assert!((0.97..1.5).contains(&(packet_s / own_s)), "{packet_s:e}: {note:?}");
             factor
         })
         .collect();
