@@ -1,9 +1,9 @@
 //! Refused settings under the names of the command line: a user who typed `--time` does not know `time_s`.
 
 use netcliff_core::units;
-use netcliff_wire::error::Refusal;
 use netcliff_wire::WireError;
 use netcliff_wire::control::ControlError;
+use netcliff_wire::error::Refusal;
 
 use crate::output;
 

@@ -12,8 +12,8 @@ use netcliff_host::nic::vlan::below_vlan;
 use serde_json::Value;
 
 use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, Route, UNHEARD_S};
-use crate::error::Refusal;
 use crate::control::far::{Context, FarEnd, Kind};
+use crate::error::Refusal;
 use crate::error::WireError;
 use crate::frame::{Checksum, FrameSpec};
 use crate::generator::{Ceiling, GeneratorConfig, Lease, RateLimits, RateShare, SenderFailure, ceiling};

@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use super::report::ServerCount;
 use super::settings::{Settings, Transport};
-use crate::error::Refusal;
 use crate::clock;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::{Proven, Purpose, Token};
 use crate::control::{CPU_METER, RR_CPU_LISTS};
+use crate::error::Refusal;
 use crate::error::WireError;
 use crate::far_meter::FarMeter;
 use crate::thread::{self as place, Placement};

@@ -22,10 +22,10 @@ use super::join;
 use super::many::StartNotice;
 use super::open::{Opener, Recipe};
 use super::{Channel, Settings, Spans, StartTime, Watch};
-use crate::error::Refusal;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
 use crate::control::{COMMON_START, CPU_LISTS, CPU_METER, DEVICE_COUNTS, RX_CPU, SHARED_THREADS};
+use crate::error::Refusal;
 use crate::error::WireError;
 use crate::far_meter::{FarCpu, FarMeter};
 

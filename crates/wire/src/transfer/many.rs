@@ -18,12 +18,12 @@ use super::far_end_request::FarEndRequest;
 use super::near::{last_report, parts, together};
 use super::start::StartTime;
 use super::{Interval, Settings, Transfer, Watch};
-use crate::error::Refusal;
 use crate::clock;
 use crate::common_clock::{self, ClockOffset};
 use crate::control::client::Session;
 use crate::control::message::Ready;
 use crate::control::{COMMON_START, CPU_LISTS, RX_CPU, SHARED_THREADS};
+use crate::error::Refusal;
 use crate::error::WireError;
 
 /// Time between the gathering of all ends and their start (ns). During this time, the start time is sent over the
@@ -172,7 +172,8 @@ fn stop_all(agents: &mut [Agent]) -> Option<String> {
     for agent in agents {
         match agent.session.stop() {
             Ok(last) => {
-                let failed = last.report.get("failed").and_then(|failed| Option::<Refusal>::deserialize(failed).ok()?);
+                let failed =
+                    last.report.get("failed").and_then(|failed| Option::<Refusal>::deserialize(failed).ok()?);
                 why = why.or(failed.map(|failed| format!("{}: {failed}", agent.name)));
             }
             Err(error) => why = Some(format!("{}: {error}", agent.name)),

@@ -13,10 +13,10 @@ use super::far::{FarReport, TransferKind};
 use super::far_end_request::FarEndRequest;
 use super::open::{Opener, Recipe};
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
-use crate::error::Refusal;
 use crate::control::client::Session;
 use crate::control::message::Ready;
 use crate::control::{CPU_LISTS, CPU_METER, ControlError, DEVICE_COUNTS, RX_CPU, SHARED_THREADS};
+use crate::error::Refusal;
 use crate::error::WireError;
 use crate::far_meter::FarCpu;
 
@@ -124,7 +124,9 @@ pub(super) fn parts<'a>(
     let deadline = Instant::now() + join::patience(spans.stall_ns);
     let flows = one.flow_directions();
     if ready.ports.len() != if udp { flows.len() } else { 1 } {
-        return Err(WireError::Far(format!("it listens on {} ports for {} flows", ready.ports.len(), flows.len()).into()));
+        return Err(WireError::Far(
+            format!("it listens on {} ports for {} flows", ready.ports.len(), flows.len()).into(),
+        ));
     }
     let ports = ready.ports.iter().cycle();
     let part = |(flow, (forward, port)): (usize, (bool, &u16))| {

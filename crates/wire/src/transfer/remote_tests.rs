@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use super::far_end_request::FarEndRequest;
 use super::tests::Raise;
 use super::*;
-use crate::error::Refusal;
 use crate::FarCpu;
 use crate::control::agent::{Agent as Listener, Event, Settings as AgentSettings};
 use crate::control::client::Session;
 use crate::control::far::{Context, FarEnd, Kind};
 use crate::control::key::Token;
 use crate::control::{ControlError, Limits};
+use crate::error::Refusal;
 
 mod many;
 mod threads;
@@ -315,7 +315,9 @@ fn a_near_end_that_never_comes_is_given_up_in_its_time() {
     let last = session.last(Duration::from_secs(10)).expect("it is there").expect("it ends by itself");
     assert!(begin.elapsed() < Duration::from_secs(3));
     let report: far::FarReport = serde_json::from_value(last.report).expect("a report");
-    assert!(report.failed.map(|why| why.to_string()).is_some_and(|why| why.contains("flow 1") && why.contains("in time")));
+    assert!(
+        report.failed.map(|why| why.to_string()).is_some_and(|why| why.contains("flow 1") && why.contains("in time"))
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::common::{Pair, pair_or_skip};
 use netcliff_wire::WireError;
 use netcliff_wire::control::far::{Context, FarEnd, Kind};
 use netcliff_wire::control::key::Token;
+use netcliff_wire::error::Refusal;
 use netcliff_wire::frame::Header;
 use netcliff_wire::generator::{Generator, RateLimits};
 use netcliff_wire::load::{Load, LoadKind, LoadRequest, Permission};
@@ -282,8 +283,8 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
         let sent: u64 = loads.into_iter().map(|load| load.stop()["sent"].as_u64().expect("a count")).sum();
         (pair.received() - before, sent)
     };
-    let refused_after = |first: Vec<Result<Box<dyn FarEnd>, String>>, next: Result<Box<dyn FarEnd>, String>| {
-        let refused = next.err().expect("all is in use");
+    let refused_after = |first: Vec<Result<Box<dyn FarEnd>, Refusal>>, next: Result<Box<dyn FarEnd>, Refusal>| {
+        let refused = next.err().expect("all is in use").to_string();
         assert!(refused.contains("0pps is left of the 20kpps") && refused.contains("--max-rate"), "{refused}");
         first.into_iter().map(|load| load.expect("it fits")).collect::<Vec<_>>()
     };
