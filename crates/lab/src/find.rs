@@ -36,7 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{FigurePath, WholeFigure};
+use netcliff_core::finding::FigurePath;
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
@@ -487,6 +487,8 @@ mod round_trips {
     //! Round trips between two hosts, in trials of their own, because an answer costs the host under test time.
 
     use netcliff_core::finding::RoundTripsAt;
+
+    use netcliff_core::finding::{FigurePath, WholeFigure};
 
     use super::plan::{ROUND_TRIP_S, ROUND_TRIP_SHARES};
     use super::stages::Run;

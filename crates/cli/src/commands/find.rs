@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use netcliff_core::finding::FigurePath;
-use netcliff_core::{Capture, Finding};
+use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;

@@ -122,9 +122,7 @@ impl FigurePath {
             (Self::Of(one, by, part), Self::Of(other, by_other, part_other)) => {
                 one == other && meet(by, by_other) && meet(part, part_other)
             }
-            (Self::Check(one, figure), Self::Check(other, figure_other)) => {
-                one == other && meet(figure, figure_other)
-            }
+            (Self::Check(one, figure), Self::Check(other, figure_other)) => one == other && meet(figure, figure_other),
             _ => self == other,
         }
     }
@@ -174,9 +172,9 @@ impl From<String> for FigurePath {
                 let mut parts = check.rsplitn(3, '.');
                 let (engine, key, name) = (parts.next()?, parts.next(), parts.next());
                 let of = key.zip(name).and_then(|(key, name)| Some((name, figure(key, engine)?)));
-                return Some(of.map_or(Self::Check(check.to_owned(), None), |(name, of)| {
-                    Self::Check(name.to_owned(), Some(of))
-                }));
+                return Some(
+                    of.map_or(Self::Check(check.to_owned(), None), |(name, of)| Self::Check(name.to_owned(), Some(of))),
+                );
             }
             let mut parts = path.splitn(3, '.');
             let (key, engine, part) = (parts.next()?, parts.next(), parts.next());

@@ -9,8 +9,8 @@ mod tests;
 
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{EngineFigure, FigurePath};
 use netcliff_core::finding::{ByEngine, CheckedSetting, SetupCheck};
+use netcliff_core::finding::{EngineFigure, FigurePath};
 use netcliff_core::{EngineKind, Figure, Finding, Outcome};
 use netcliff_host::nic::Nic;
 use netcliff_host::tune::device::Made;
@@ -48,7 +48,11 @@ pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
         match checked {
             Ok((check, unpredicted)) => {
                 for (engine, why) in unpredicted {
-                    missing(finding, FigurePath::Check(setup.name().to_string(), Some((EngineFigure::Cliff, engine))), why);
+                    missing(
+                        finding,
+                        FigurePath::Check(setup.name().to_string(), Some((EngineFigure::Cliff, engine))),
+                        why,
+                    );
                 }
                 finding.checks.push(check);
             }

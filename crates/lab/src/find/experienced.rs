@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::{ByEngine, PauseBudget};
 use netcliff_core::host::PauseTimes;
-use netcliff_core::{EngineFailure, Figure, Host};
+use netcliff_core::{EngineFailure, EngineKind, Figure, Host};
 use netcliff_model::pauses;
 use netcliff_sim::SimEngine;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::Finding;
+use netcliff_core::finding::{FigurePath, WholeFigure};
 
 use super::idle::HostIdle;
 use super::plan::{Plan, Progress};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::finding::{ByEngine, CliffSensitivity};
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::{EngineFailure, Figure, Host};
 use netcliff_model::sensitivity::{COSTS, Cost, cliff_slopes};
 
@@ -115,7 +115,9 @@ impl Run<'_, '_> {
                 self.finding.sensitivity = sure.sensitivity;
             }
             Assessed::Stopped => return Err(Halt::Stopped),
-            Assessed::Failed(error) => missing(self.finding, FigurePath::Whole(WholeFigure::Sensitivity), error.to_string()),
+            Assessed::Failed(error) => {
+                missing(self.finding, FigurePath::Whole(WholeFigure::Sensitivity), error.to_string())
+            }
             Assessed::NoCliff => {}
             Assessed::NoDraws => {
                 let why = "draws of the calibration's trials did not determine the costs: lengthen the run";

@@ -1,7 +1,7 @@
 //! Conditions of a run: what disturbed it, and the speed that the prediction is for.
 
-use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::finding::ByEngine;
+use netcliff_core::finding::{FigurePath, WholeFigure};
 
 use super::delivery::Timing;
 use super::engines::Predictor;

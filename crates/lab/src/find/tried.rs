@@ -1,7 +1,7 @@
 //! The most promising suggestion that can be measured here: searches for the cliff with it and without it, in turn.
 
-use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::finding::{Change, Tried};
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::{Figure, Finding};
 
 use super::cliff::{self, Question};

@@ -27,7 +27,9 @@ pub fn not_had(finding: &Finding) -> Vec<NotHad> {
     let why = if finding.partial { "the run was stopped before" } else { "no reason was recorded" };
     let wholes = absent(finding).into_iter().map(|key| (key, why));
     let parts = absent_parts(finding).into_iter().map(|key| (key, "the engine does not report this figure"));
-    let unlisted = wholes.chain(parts).filter(|(figure, _)| !finding.missing.iter().any(|missing| missing.figure.explains(figure)));
+    let unlisted = wholes
+        .chain(parts)
+        .filter(|(figure, _)| !finding.missing.iter().any(|missing| missing.figure.explains(figure)));
     let mut groups: Vec<NotHad> = Vec::new();
     for (figure, why) in listed.chain(unlisted) {
         match groups.iter_mut().find(|group| group.why == why) {

@@ -1,10 +1,10 @@
 //! Points of a real driver: a guest is calibrated, then loaded in each setting, and model and simulator are asked of the same loads.
 
-use netcliff_core::finding::{EngineFigure, FigurePath};
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
+use netcliff_core::finding::{EngineFigure, FigurePath};
 use netcliff_core::finding::{SetupCheck, SweepPoint};
 use netcliff_core::note::Note;
-use netcliff_core::{Finding, Host, Load, Point, Provenance, Record, Traffic};
+use netcliff_core::{EngineKind, Finding, Host, Load, Point, Provenance, Record, Traffic};
 use netcliff_host::testbed::vm::VmOptions;
 use netcliff_lab::find::of::find_of;
 use netcliff_lab::find::{CheckSetup, Observer};

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::finding::Setup;
+use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Finding, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::inventory::Inventory;
@@ -104,7 +104,13 @@ fn a_run_measures_the_cliff_and_does_not_contradict_itself() {
     assert_eq!(finding.cliff_experienced_pps.wire, Some(cliff));
     assert_eq!(finding.contradictions, []);
     assert!(finding.livelock.wire.is_some_and(|share| share.value < 0.6), "{:?}", finding.livelock.wire);
-    assert!(finding.missing.iter().any(|missing| missing.figure == FigurePath::Whole(WholeFigure::Calibration) && missing.why.contains("no CPU")));
+    assert!(
+        finding
+            .missing
+            .iter()
+            .any(|missing| missing.figure == FigurePath::Whole(WholeFigure::Calibration)
+                && missing.why.contains("no CPU"))
+    );
     assert!(!finding.partial);
 }
 
@@ -128,7 +134,11 @@ fn a_run_whose_trials_fail_in_the_middle_is_partial_and_says_why() {
 fn a_sender_that_is_too_slow_gives_a_bound_and_no_cliff() {
     let (finding, _) = run(&mut Fake { ceiling_pps: 150e3, ..host(7) }, &options());
     assert_eq!(finding.cliff_pps.wire, None);
-    let missing = finding.missing.iter().find(|missing| missing.figure == EngineFigure::Cliff.by(EngineKind::Wire)).expect("a reason");
+    let missing = finding
+        .missing
+        .iter()
+        .find(|missing| missing.figure == EngineFigure::Cliff.by(EngineKind::Wire))
+        .expect("a reason");
     assert!(missing.why.contains(">="), "{}", missing.why);
     assert!(finding.searches.unwrap().own.lower_pps.is_some_and(|low| low > 100e3));
 }

@@ -185,7 +185,11 @@ fn the_ledgers_trial_goes_before_the_simulation() {
     );
     // The row next to the sentence has the same share, of results of earlier versions too; so has JSON of a run of this one.
     assert_eq!(at_twice(&one)[0].cells[2].as_ref().unwrap().value, "21.7 %");
-    assert!(!not_had(&one).iter().any(|group| group.figures.iter().any(|figure| *figure == EngineFigure::Livelock.by(EngineKind::Wire))));
+    assert!(
+        !not_had(&one)
+            .iter()
+            .any(|group| group.figures.iter().any(|figure| *figure == EngineFigure::Livelock.by(EngineKind::Wire)))
+    );
     one.livelock.wire = one.delivered_in_ledger();
     one.livelock_by_ledger = true;
     assert_eq!(livelock(&one).unwrap().text, said);
