@@ -46,11 +46,12 @@ fn napi_without_overheads_is_a_queue_of_its_service() {
 fn what_phases_approximate_is_named() {
     let notes = |service: &str| solved("napi", host(service), 500e3).notes;
     for service in ["deterministic", "erlang:stages=25"] {
-        assert!(matches!(notes(service)[..], [Note::FewerPhases(8)]), "{:?}", notes(service));
+        assert!(notes(service).iter().any(|note| matches!(note, Note::FewerPhases(8))), "{:?}", notes(service));
     }
     let few = notes("erlang:stages=4");
-    assert!(matches!(few[..], [Note::ExponentialRest]), "{few:?}");
-    assert!(notes("exponential").is_empty());
+    assert!(few.iter().any(|note| matches!(note, Note::ExponentialRest)), "{few:?}");
+    let approximated = |note: &Note| matches!(note, Note::ExponentialRest | Note::FewerPhases(_));
+    assert!(!notes("exponential").iter().any(approximated));
     let refused =
         Point { host: host("lognormal:cv=0.5"), scheme: "napi".parse().unwrap(), traffic: Traffic::poisson(1e3) };
     let reason = ModelEngine::new(Fidelity::Exact).supports(&refused).unwrap_err().reason;
