@@ -13,6 +13,7 @@ use netcliff_packets::transmit;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::message::ClockId;
 use netcliff_remote::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
+use netcliff_packets::error::Refusal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -212,7 +213,7 @@ impl Kind for FindKind {
         MEMORY_BYTES
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: FindRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{FIND}: {e}"))?;
         let interface = self.interface(&request.sender, context.local)?;
         let desk = Arc::<OrderQueue>::default();

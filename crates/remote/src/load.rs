@@ -21,6 +21,7 @@ use netcliff_packets::generator::{Ceiling, SenderReport, Window};
 use netcliff_packets::run::Timing;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::transmit::Method;
+use netcliff_packets::error::Refusal;
 
 pub use far::{LoadKind, Permission};
 pub use near::{Carrier, FarSource, LoadProgress, far_ceiling};
@@ -166,6 +167,6 @@ pub struct LoadReport {
 }
 
 /// Wraps the message of a failed far end.
-fn far_failure(why: impl Into<String>) -> WireError {
+fn far_failure(why: impl Into<Refusal>) -> WireError {
     WireError::Far(why.into())
 }

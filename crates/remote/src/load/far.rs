@@ -19,6 +19,7 @@ use netcliff_packets::generator::{Ceiling, GeneratorConfig, Lease, RateLimits, R
 use netcliff_packets::schedule::Schedule;
 use netcliff_packets::source::{LocalSource, Source};
 use netcliff_packets::thread::{Placement, Priority, allowed_cpus};
+use netcliff_packets::error::Refusal;
 
 /// Time from the agent's answer to the first frame \[ns\]. During this time the client sets its window.
 const LEAD_NS: u64 = 150_000_000;
@@ -60,9 +61,9 @@ impl Kind for LoadKind {
         MEMORY_BYTES
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: LoadRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{LOAD}: {e}"))?;
-        let far = FarLoad::start(self, &request, context.local).map_err(|error| error.to_string())?;
+        let far = FarLoad::start(self, &request, context.local)?;
         Ok(Box::new(far))
     }
 

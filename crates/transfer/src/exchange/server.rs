@@ -25,6 +25,7 @@ use netcliff_remote::control::RR_CPU_LISTS;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::key::{Proven, Purpose, Token};
 use netcliff_remote::far_meter::FarMeter;
+use netcliff_packets::error::Refusal;
 
 /// Number of connections without proof that may wait, in addition to the expected ones. If there are more, one of the
 /// source with most of them is closed.
@@ -327,12 +328,12 @@ impl Kind for RrKind {
         settings.filter(|settings| settings.check().is_ok()).map_or(0, |settings| serve::memory_bytes(&settings))
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let settings: Settings = serde_json::from_value(settings.clone()).map_err(|e| format!("rr: {e}"))?;
         let any = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
         let placement = Placement { cpu: settings.server_cpu, ..Placement::default() };
         let server = Server::listen(&settings, context.local.unwrap_or(any), context.token, &placement);
-        let mut server = server.map_err(|e| e.to_string())?;
+        let mut server = server?;
         server.exact = settings.far_meter.then(FarMeter::start);
         Ok(Box::new(server))
     }

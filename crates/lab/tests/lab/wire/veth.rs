@@ -16,6 +16,7 @@ use netcliff_packets::transmit::{self, Method};
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::key::Token;
 use netcliff_remote::load::{Load, LoadKind, LoadRequest, Permission};
+use netcliff_packets::error::Refusal;
 
 const METHODS: [Method; 2] = [Method::PacketBatch, Method::PacketRing { slots: 8192 }];
 
@@ -262,7 +263,7 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
             load,
         };
         let settings = serde_json::to_value(&request).expect("plain data");
-        kind.start(&settings, &Context { local: None, token: Token::new().expect("random bytes") })
+        kind.start(&settings, &Context { local: None, token: Token::new().expect("random bytes"), settings: true })
     };
     let paced = |rate_pps: f64| {
         start(Load::Paced { arrivals: Arrivals::Poisson, rate_pps, seed: 1, timing: Timing::measured(SECONDS) })
@@ -282,8 +283,8 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
         let sent: u64 = loads.into_iter().map(|load| load.stop()["sent"].as_u64().expect("a count")).sum();
         (pair.received() - before, sent)
     };
-    let refused_after = |first: Vec<Result<Box<dyn FarEnd>, String>>, next: Result<Box<dyn FarEnd>, String>| {
-        let refused = next.err().expect("all is in use");
+    let refused_after = |first: Vec<Result<Box<dyn FarEnd>, Refusal>>, next: Result<Box<dyn FarEnd>, Refusal>| {
+        let refused = next.err().expect("all is in use").to_string();
         assert!(refused.contains("0pps is left of the 20kpps") && refused.contains("--max-rate"), "{refused}");
         first.into_iter().map(|load| load.expect("it fits")).collect::<Vec<_>>()
     };
