@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use netcliff_core::{Finding, Fingerprint, Record, quote};
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::transmit;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::message::ClockId;
 use netcliff_remote::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
-use netcliff_packets::error::Refusal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

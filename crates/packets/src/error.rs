@@ -7,6 +7,8 @@ use std::io;
 use netcliff_core::quote::shell;
 use serde::{Deserialize, Serialize};
 
+pub use control::{ControlError, PROTOCOL};
+
 /// Why another end refuses or fails. In JSON a sentence, or `{what, value, accepted}` for a client that offers [`SETTINGS`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(untagged)]
@@ -38,7 +40,7 @@ impl Refusal {
 
     /// The refusal with more at its end.
     #[must_use]
-    pub(crate) fn and(self, more: &str) -> Self {
+    pub fn and(self, more: &str) -> Self {
         match self {
             Self::Setting { what, value, accepted } => Self::Setting { what, value, accepted: accepted + more },
             Self::Sentence(sentence) => Self::Sentence(sentence + more),
@@ -66,8 +68,6 @@ impl From<WireError> for Refusal {
         }
     }
 }
-
-pub use control::{ControlError, PROTOCOL};
 
 /// A failure of the generator or the sink.
 #[derive(Debug, thiserror::Error)]

@@ -15,13 +15,13 @@ use std::net::SocketAddrV4;
 use netcliff_host::nic::neighbour::Neighbour;
 use serde::{Deserialize, Serialize};
 
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_packets::frame::Ports;
 use netcliff_packets::generator::{Ceiling, SenderReport, Window};
 use netcliff_packets::run::Timing;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::transmit::Method;
-use netcliff_packets::error::Refusal;
 
 pub use far::{LoadKind, Permission};
 pub use near::{Carrier, FarSource, LoadProgress, far_ceiling};

@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
+use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
 use netcliff_find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
-use netcliff_core::finding::FigurePath;
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
 use netcliff_host::testbed::vm::VmOptions;

@@ -71,8 +71,8 @@ pub enum FigurePath {
     Engine(EngineKind),
     /// One of the finding as a whole.
     Whole(WholeFigure),
-    /// The path of another version.
-    Read(String),
+    /// A part that `learn` names (`CPU 0`), or the path of another version.
+    Named(String),
 }
 
 /// A figure of the finding as a whole.
@@ -107,7 +107,7 @@ impl FigurePath {
         match self {
             Self::Of(_, engine, _) => *engine,
             Self::Check(_, Some((_, engine))) | Self::Engine(engine) => Some(*engine),
-            Self::Check(_, None) | Self::Whole(_) | Self::Read(_) => None,
+            Self::Check(_, None) | Self::Whole(_) | Self::Named(_) => None,
         }
     }
 
@@ -155,7 +155,7 @@ impl fmt::Display for FigurePath {
             Self::Whole(whole) => {
                 out.write_str(WHOLE.iter().find(|(figure, _)| figure == whole).map_or("", |(_, path)| path))
             }
-            Self::Read(path) => out.write_str(path),
+            Self::Named(path) => out.write_str(path),
         }
     }
 }
@@ -186,7 +186,7 @@ impl From<String> for FigurePath {
                 }
             }
         };
-        known().unwrap_or(Self::Read(path))
+        known().unwrap_or(Self::Named(path))
     }
 }
 
@@ -218,8 +218,8 @@ mod tests {
             ("checks.rx-usecs=0.5+gro=on", check(None)),
             ("checks.rx-usecs=0.5+gro=on.cliff_pps.sim", check(Some((EngineFigure::Cliff, Sim)))),
             ("suggestions.tried", FigurePath::Whole(WholeFigure::SuggestionTried)),
-            ("cliff_pps.abacus", FigurePath::Read("cliff_pps.abacus".to_owned())),
-            ("", FigurePath::Read(String::new())),
+            ("cliff_pps.abacus", FigurePath::Named("cliff_pps.abacus".to_owned())),
+            ("", FigurePath::Named(String::new())),
         ] {
             assert_eq!(FigurePath::from(path.to_owned()), figure, "{path}");
             assert_eq!(figure.to_string(), path);

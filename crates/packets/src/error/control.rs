@@ -1,6 +1,6 @@
 //! What can fail between this host and an agent.
 
-use crate::error::Refusal;
+use super::Refusal;
 use std::io;
 
 /// Version of the control protocol; ends of different versions refuse each other, since a test that both interpret

@@ -1,6 +1,6 @@
 //! The near end: connects to an agent; starts, queries and stops a test there.
 
-use crate::error::SETTINGS;
+use netcliff_packets::error::SETTINGS;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};

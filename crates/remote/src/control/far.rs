@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::key::Token;
-use crate::error::Refusal;
+use netcliff_packets::error::Refusal;
 
 /// A kind of test, such as `rr`. One value serves all clients.
 pub trait Kind: Send + Sync {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::key::Token;
-use crate::error::Refusal;
+use netcliff_packets::error::Refusal;
 
 /// The identity and the capabilities of one end, sent first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

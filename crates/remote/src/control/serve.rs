@@ -16,7 +16,7 @@ use super::memory::{Memory, Share};
 use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake};
-use crate::error::{Refusal, SETTINGS};
+use netcliff_packets::error::{Refusal, SETTINGS};
 
 /// The parts of an agent that serving one client needs.
 #[derive(Clone, Copy)]

@@ -18,8 +18,8 @@ use super::far::{Context, FarEnd, Kind, Opened, Service};
 use super::key::Key;
 use super::stream::{self, Stream};
 use super::*;
-use netcliff_packets::sockopt;
 use netcliff_packets::error::Refusal;
+use netcliff_packets::sockopt;
 
 mod faults;
 

@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, Route, UNHEARD_S};
 use crate::control::far::{Context, FarEnd, Kind};
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_packets::frame::{Checksum, FrameSpec};
 use netcliff_packets::generator::{Ceiling, GeneratorConfig, Lease, RateLimits, RateShare, SenderFailure, ceiling};
 use netcliff_packets::schedule::Schedule;
 use netcliff_packets::source::{LocalSource, Source};
 use netcliff_packets::thread::{Placement, Priority, allowed_cpus};
-use netcliff_packets::error::Refusal;
 
 /// Time from the agent's answer to the first frame \[ns\]. During this time the client sets its window.
 const LEAD_NS: u64 = 150_000_000;

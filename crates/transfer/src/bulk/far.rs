@@ -22,6 +22,7 @@ use super::join;
 use super::many::StartNotice;
 use super::open::{Opener, Recipe};
 use super::{Channel, Settings, Spans, StartTime, Watch};
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_remote::control::COMMON_START;
 use netcliff_remote::control::CPU_LISTS;
@@ -32,7 +33,6 @@ use netcliff_remote::control::SHARED_THREADS;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::key::Token;
 use netcliff_remote::far_meter::{FarCpu, FarMeter};
-use netcliff_packets::error::Refusal;
 
 /// The transfer test of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

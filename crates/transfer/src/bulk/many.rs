@@ -19,6 +19,7 @@ use super::near::{last_report, parts, together};
 use super::start::StartTime;
 use super::{Interval, Settings, Transfer, Watch};
 use netcliff_packets::clock;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_remote::common_clock::{self, ClockOffset};
 use netcliff_remote::control::COMMON_START;
@@ -27,7 +28,6 @@ use netcliff_remote::control::RX_CPU;
 use netcliff_remote::control::SHARED_THREADS;
 use netcliff_remote::control::client::Session;
 use netcliff_remote::control::message::Ready;
-use netcliff_packets::error::Refusal;
 
 /// Time between the gathering of all ends and their start (ns). During this time, the start time is sent over the
 /// control channels, one after the other.

@@ -14,6 +14,7 @@ use super::far_end_request::FarEndRequest;
 use super::open::{Opener, Recipe};
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
 use netcliff_packets::error::ControlError;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_remote::control::CPU_LISTS;
 use netcliff_remote::control::CPU_METER;
@@ -23,7 +24,6 @@ use netcliff_remote::control::SHARED_THREADS;
 use netcliff_remote::control::client::Session;
 use netcliff_remote::control::message::Ready;
 use netcliff_remote::far_meter::FarCpu;
-use netcliff_packets::error::Refusal;
 
 /// Time that the far end may need after the near end has finished, in addition to the stall limit \[s\]: for its meters
 /// and its report.

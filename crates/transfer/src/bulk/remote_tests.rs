@@ -11,13 +11,13 @@ use super::far_end_request::FarEndRequest;
 use super::tests::Raise;
 use super::*;
 use netcliff_packets::error::ControlError;
+use netcliff_packets::error::Refusal;
 use netcliff_remote::FarCpu;
 use netcliff_remote::control::Limits;
 use netcliff_remote::control::agent::{Agent as Listener, Event, Settings as AgentSettings};
 use netcliff_remote::control::client::Session;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::key::Token;
-use netcliff_packets::error::Refusal;
 
 mod many;
 mod threads;

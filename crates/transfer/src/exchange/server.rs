@@ -18,6 +18,7 @@ use super::report::ServerCount;
 use super::settings::{Settings, Transport};
 use crate::bulk::hardware::{Counters, Hardware};
 use netcliff_packets::clock;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_packets::thread::{self as place, Placement};
 use netcliff_remote::control::CPU_METER;
@@ -25,7 +26,6 @@ use netcliff_remote::control::RR_CPU_LISTS;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::key::{Proven, Purpose, Token};
 use netcliff_remote::far_meter::FarMeter;
-use netcliff_packets::error::Refusal;
 
 /// Number of connections without proof that may wait, in addition to the expected ones. If there are more, one of the
 /// source with most of them is closed.

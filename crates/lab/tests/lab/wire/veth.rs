@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::wire::common::{Pair, pair_or_skip};
 use netcliff_packets::WireError;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::frame::Header;
 use netcliff_packets::generator::{Generator, RateLimits};
 use netcliff_packets::run::{Timing, WireRun, run, run_with};
@@ -16,7 +17,6 @@ use netcliff_packets::transmit::{self, Method};
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::key::Token;
 use netcliff_remote::load::{Load, LoadKind, LoadRequest, Permission};
-use netcliff_packets::error::Refusal;
 
 const METHODS: [Method; 2] = [Method::PacketBatch, Method::PacketRing { slots: 8192 }];
 
