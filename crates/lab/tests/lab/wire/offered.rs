@@ -2,10 +2,15 @@
 //! accounts for every one. The packets are counted at the sending device and its qdisc, outside of the program.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::wire::common::{Pair, pair_or_skip};
+use netcliff_packets::run::{Timing, run as run_frames};
+use netcliff_packets::schedule::{Arrivals, Schedule};
+use netcliff_packets::sink::Work;
 use netcliff_packets::thread::Placement;
+use netcliff_packets::transmit::Method;
 use netcliff_testkit::{Need, has};
 use netcliff_transfer::bulk::{Amount, Channel, DatagramPath, Datagrams, Settings, SocketOptions, run};
 
@@ -190,6 +195,40 @@ fn no_path_makes_a_sender_exceed_its_rate() {
     let paths = std::env::var("NETCLIFF_PATHS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
     for seed in 1..=paths {
         Path::random(seed).holds(&pair);
+    }
+}
+
+/// The generator of `find`, replays and loads of agents: each frame of the schedule is handed over once.
+/// `NETCLIFF_PATHS=200` tests more paths.
+#[test]
+fn no_path_makes_the_generator_exceed_its_rate() {
+    if !has(Need::Tbf) {
+        return;
+    }
+    let Some(pair) = pair_or_skip() else { return };
+    let paths = std::env::var("NETCLIFF_PATHS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    for seed in 1..=paths {
+        let path = Path::random(seed);
+        path.lay(&pair);
+        let methods = [Method::PacketBatch, Method::default(), Method::Socket, Method::Xdp { zero_copy: None }];
+        let mut generator = pair.generator(0, path.block_bytes.max(64) + 46);
+        generator.method = methods[seed as usize % methods.len()];
+        let mut sink = pair.sink(1);
+        sink.work = if seed % 3 == 0 { Work::CpuTime(200e-6) } else { Work::None };
+        // A loss at each of: the qdisc, the far device's MTU, the far backlog and socket, depending on the path.
+        let (rate_pps, timing) = (path.rate_bps as f64 / 1_000.0, Timing::measured(0.1));
+        let schedule = Schedule::new(Arrivals::Constant, rate_pps, seed, 0).expect("a legal rate");
+        let before = counted(&pair);
+        let run = run_frames(generator, sink, schedule, timing, &Arc::default(), |_, _| ())
+            .unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let (wire, frames) = (counted(&pair) - before, run.sender.frames);
+        let due = (rate_pps * (timing.warmup_s + timing.measured_s + timing.cooldown_s)).ceil() as u64 + 1;
+        assert!(run.sender.next_sequence <= due, "{path:?}: {} frames where {due} were due", run.sender.next_sequence);
+        assert_eq!(frames.total(), run.sender.next_sequence, "{path:?}: {frames:?}");
+        assert!(wire <= due + OTHERS, "{path:?}: {wire} packets at the device where {due} were due: {frames:?}");
+        let account = run.accounting;
+        let sum = account.delivered + account.refused + account.sender + account.elsewhere;
+        assert_eq!(account.offered, sum, "{path:?}: {account:?}");
     }
 }
 
