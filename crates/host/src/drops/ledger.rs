@@ -186,7 +186,7 @@ impl Collector {
             let function = self.symbols.function(*location).unwrap_or_default();
             // Of a function that the compiler split: `udp_destruct_common.part.0`.
             let function = function.split('.').next().unwrap_or_default();
-            let reason = watcher.tracer.reason(*reason);
+            let reason = watcher.tracer.reason_at(*reason, function);
             let place = Place::of(&reason, function);
             if COPIES.contains(&function) || watcher.up_to_tap && !BEFORE_TAP.contains(&place) {
                 continue;

@@ -279,13 +279,16 @@ impl Tracer {
     /// What was dropped between two readings, as a page shows it.
     pub fn drops(&self, ask: &Ask, before: &Reading, after: &Reading, symbols: &Symbols) -> Drops {
         let grown = before.until(after);
-        let site = |site: &Site, tally: &Tally| DropRow {
-            reason: self.reason(site.reason),
-            place: symbols.at(site.location),
-            method: Method::Ebpf,
-            drops: tally.drops,
-            bytes: Some(tally.bytes),
-            ..DropRow::default()
+        let site = |site: &Site, tally: &Tally| {
+            let place = symbols.at(site.location);
+            DropRow {
+                reason: self.reason_at(site.reason, function_of(&place)),
+                place,
+                method: Method::Ebpf,
+                drops: tally.drops,
+                bytes: Some(tally.bytes),
+                ..DropRow::default()
+            }
         };
         let detail = |(key, tally): (&Key, &Tally)| DropRow {
             flow: ask.by.flow.then(|| key.flow()).flatten(),

@@ -251,7 +251,7 @@ fn every_packet_is_accounted_for() {
     let program = drop_all().unwrap();
     for (mode, reason) in [(Mode::Generic, "XDP"), (Mode::Native, "XDP drops")] {
         let attached = bed.testbed.run_in_hut(|| attach(&program, host.index, mode)).unwrap();
-        provoke(&bed, &format!("XDP {mode:?}"), plain, Place::Xdp, &[reason, "XDP", "NOT_SPECIFIED"]);
+        provoke(&bed, &format!("XDP {mode:?}"), plain, Place::Xdp, &[reason, "XDP"]);
         drop(attached);
     }
 
