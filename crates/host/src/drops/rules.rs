@@ -181,7 +181,7 @@ const RULES: &[Rule] = &[
         ],
         meaning: "a queueing discipline dropped it: its queue was full, it shapes, or it manages delay",
         remedies: &[
-            "which: `tc -s qdisc`",
+            "which: `tc -s qdisc`; a device without a carrier drops all: `ip link`",
             "if it shapes on purpose nothing; else pace the sender, or more queue: `tc qdisc change dev DEVICE root fq limit 20000`",
         ],
         source: "net/core/dev.c, __dev_xmit_skb; include/net/sch_generic.h",
