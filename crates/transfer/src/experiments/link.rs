@@ -83,6 +83,12 @@ impl<'a> Link<'a> {
             Setting::Feature(Feature::RxChecksum, _) => {
                 Some(format!("{key}: it cannot act on a veth, which hands over what its sender already vouched for"))
             }
+            Setting::Qdisc(kind, length) => {
+                let (testbed, named) = (self.testbed?, kind.kernel_name().map(|kind| (kind, *length)));
+                let tried = named.map(|named| testbed.set_qdisc(Side::Sender, Some(named)));
+                let error = tried?.and_then(|()| testbed.set_qdisc(Side::Sender, None)).err()?;
+                Some(format!("{key} {setting}: this kernel does not take it ({error})"))
+            }
             Setting::Backlog(_) if !writable(BACKLOG) => {
                 Some(format!("{key}: {BACKLOG} is the whole host's; it needs root, which may write it"))
             }

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use netcliff_core::experiment::{Experiment, Mark};
+use netcliff_host::process;
 use netcliff_lab::inputs;
 use netcliff_report as report;
 use netcliff_report::drawing::Drawing;
@@ -82,6 +83,8 @@ pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs it; None: it succeeded, else the last line that it said.
 fn child(command: &mut Command) -> anyhow::Result<Option<String>> {
+    // A run outlives nobody who asked for it: it ends as by Ctrl-C when this process does, and sets back what it changed.
+    process::end_with_this(command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("start netcliff run")?;
     let mut last = String::new();
     for line in child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {

@@ -22,7 +22,7 @@ pub struct Check {
     /// Whether that is within the mark's tolerance, the value within the stated interval, or the stated value within the bound; None
     /// where there is none of them.
     pub within: Option<bool>,
-    /// Whether the value's interval tells it too: false where its ends do not agree on `within`. None where it has no interval.
+    /// Whether the value's interval tells it too: false where it reaches across an end of what is stated. None where it has no interval.
     pub sure: Option<bool>,
     /// What was compared.
     pub of: Compared,
@@ -59,35 +59,40 @@ pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
     let several = on.map_or(names.len(), |on| names.iter().filter(|name| is_named(name, on, &names)).count()) > 1;
     let check = |curve: &Curve| {
         let had = had(mark, curve, curves)?;
-        let within = within(mark, had.value);
-        let ends = had.interval.map(|(low, high)| self::within(mark, low) == within && self::within(mark, high) == within);
+        let accepted = accepted(mark);
+        let within = accepted.map(|(low, high)| (low..=high).contains(&had.value));
+        // Sure is one whose interval lies on one side of each end.
+        let sure = had.interval.zip(accepted).map(|((low, high), (from, to))| match within {
+            Some(true) => from <= low && high <= to,
+            _ => high < from || to < low,
+        });
         let stated = if had.of == Compared::Steepest || had.of == Compared::Leaves { mark.x } else { mark.y };
         let error = stated.map(|stated| (had.value - stated) / if stated == 0.0 { 1.0 } else { stated });
         let (curve, answerer) = (several.then(|| curve.name.clone()), curve.answerer);
-        Some(Check { curve, answerer, value: had.value, interval: had.interval, error, within, sure: ends, of: had.of })
+        Some(Check { curve, answerer, value: had.value, interval: had.interval, error, within, sure, of: had.of })
     };
     let named = |curve: &&Curve| on.is_none_or(|on| is_named(&curve.name, on, &names));
     curves.iter().filter(named).filter_map(check).collect()
 }
 
-/// Whether a value of the curve is as stated; None where nothing says how near it must be.
-fn within(mark: &Mark, value: f64) -> Option<bool> {
-    let inside = |(low, high): (f64, f64), value: f64| (low..=high).contains(&value);
+/// What the curve's value may be; None where nothing says how near it must be.
+fn accepted(mark: &Mark) -> Option<(f64, f64)> {
     if let Some(than) = &mark.than {
-        return Some(inside(than.range, value));
+        return Some(than.range);
     }
     if mark.bound {
-        let stated = mark.y?;
-        return Some(stated <= value && mark.of_bound.is_none_or(|range| inside(range, stated / value)));
+        // The stated value is to be this much of the curve's, and not above it.
+        let (stated, (low, high)) = (mark.y?, mark.of_bound.unwrap_or((0.0, 1.0)));
+        return Some((stated / high.min(1.0), if low > 0.0 { stated / low } else { f64::INFINITY }));
     }
     // A place, or else a value.
     let stated = mark.y.or(mark.x.filter(|_| mark.interval.is_none()));
     let tolerance = mark.on.as_ref().and_then(|(_, tolerance)| *tolerance);
     let near = stated.zip(tolerance).map(|(stated, tolerance)| {
-        let off = (value - stated).abs() / if stated == 0.0 { 1.0 } else { stated.abs() };
-        off <= tolerance
+        let half = tolerance * if stated == 0.0 { 1.0 } else { stated.abs() };
+        (stated - half, stated + half)
     });
-    near.or(mark.interval.map(|interval| inside(interval, value)))
+    near.or(mark.interval)
 }
 
 /// Whether a curve is one that a mark calls `on`: it has that name, or no curve has it and [`is_called`] holds.
@@ -156,5 +161,7 @@ fn against(mark: &Mark, than: &Than, curve: &Curve, curves: &[Curve]) -> Option<
     } else {
         (ours - theirs, half(our_ends).hypot(half(their_ends)), Compared::Difference)
     };
-    value.is_finite().then_some(Had { value, interval: sampled.then_some((value - half, value + half)), of })
+    // No ratio of these figures is below 0.
+    let low = if than.is_ratio { (value - half).max(0.0) } else { value - half };
+    value.is_finite().then_some(Had { value, interval: sampled.then_some((low, value + half)), of })
 }

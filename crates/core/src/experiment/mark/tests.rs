@@ -118,6 +118,10 @@ fn a_stated_ratio_compares_two_points() {
     assert_eq!(compared(&more(1.1), &curves), (1.2, Some(true), Some(true)));
     assert_eq!(compared(&more(1.19), &curves), (1.2, Some(true), Some(false)));
     assert_eq!(compared(&more(1.3), &curves), (1.2, Some(false), Some(true)));
+    // An interval that holds all that is stated, and more, proves nothing either way.
+    let wide = [sampled("mtu 9000", &[(2.0, 13.0, 9.0)]), sampled("mtu 1500", &[(2.0, 10.0, 0.4)])];
+    let equal = mark(Some(2.0), "mtu 1500", Some(2.0), true, (0.9, 1.1));
+    assert_eq!(compared(&equal, &wide), (1.3, Some(false), Some(false)));
     // Another place of the same curve, and the highest of each where no place is given.
     assert_eq!(compared(&mark(Some(2.0), "mtu 9000", Some(1.0), true, (1.4, 1.6)), &curves).1, Some(true));
     assert_eq!(compared(&mark(None, "mtu 1500", None, true, (1.1, open)), &curves).0, 1.2);
