@@ -18,8 +18,10 @@ pub fn rows(experiment: &str, drawing: &Drawing, day: &str) -> Vec<String> {
         let stated = drawing.place(mark);
         let checks = drawing.checks(mark);
         if checks.is_empty() {
-            let missing = drawing.not_had.iter().map(crate::drawing::NotHad::text);
-            let why = std::iter::once(drawing.not_compared(mark)).chain(missing).collect::<Vec<_>>().join("; ");
+            let of_it = drawing.not_had.iter().filter(|not_had| mark.curves().any(|curve| curve == not_had.curve));
+            let mut reasons: Vec<&str> = of_it.map(|not_had| not_had.why.as_str()).collect();
+            reasons.dedup();
+            let why = if reasons.is_empty() { drawing.not_compared(mark) } else { reasons.join("; ") };
             return vec![row(experiment, mark, [&stated, "-", "not compared", &why, day])];
         }
         // Of one that holds by one engine and not by another, the reason stands at the latter alone.
