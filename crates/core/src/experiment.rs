@@ -35,7 +35,9 @@ pub use hosts::HostSection;
 pub use mark::{Check, Compared, Mark, MarkSection, Quantity, Than, checks, is_called};
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;
-pub use transfers::{Coalesce, Factor, Feature, Key, QdiscKind, Setting, TransferFigure, TransferMeasure, Transfers, curve_name};
+pub use transfers::{
+    Coalesce, Factor, Feature, Key, QdiscKind, Setting, TransferFigure, TransferMeasure, Transfers, curve_name,
+};
 pub use values::{OneOrMore, Rates, Share, Varied};
 
 /// Arrivals that can be asked for a simulated point.

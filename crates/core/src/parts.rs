@@ -256,9 +256,16 @@ mod tests {
 
     #[test]
     fn buses_round_trip() {
-        for text in
-            ["none", "axi", "2.5GB/s", "pci-32/33", "pci-64/66:burst=4KiB", "pci-x-133", "pcie-3x8", "pcie-6x16:mps=512B,batch=32"]
-        {
+        for text in [
+            "none",
+            "axi",
+            "2.5GB/s",
+            "pci-32/33",
+            "pci-64/66:burst=4KiB",
+            "pci-x-133",
+            "pcie-3x8",
+            "pcie-6x16:mps=512B,batch=32",
+        ] {
             let bus: Bus = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus, "{text}");
         }

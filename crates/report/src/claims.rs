@@ -64,7 +64,9 @@ fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) 
     match (check.within, &mark.differs) {
         (Some(false), Some(why)) => parts.push(why.clone()),
         (Some(false), None) if check.sure != Some(false) => parts.push("no reason is known".to_owned()),
-        _ => parts.extend(unexpected.map(|why| format!("here it holds, where the file expects that it does not: {why}"))),
+        _ => {
+            parts.extend(unexpected.map(|why| format!("here it holds, where the file expects that it does not: {why}")))
+        }
     }
     if check.sure == Some(false) {
         parts.push("the interval of the repeats reaches across the limit".to_owned());
@@ -91,7 +93,8 @@ pub fn merged(page: &str, experiment: &str, rows: &[String]) -> String {
     let mut all: Vec<String> = others.chain(rows.iter().cloned()).collect();
     // By experiment; the marks of one stay in their order.
     all.sort_by(|a, b| name(a).cmp(name(b)));
-    let mut text: Vec<String> = before.iter().filter(|line| !line.starts_with(COUNT)).map(|l| (*l).to_owned()).collect();
+    let mut text: Vec<String> =
+        before.iter().filter(|line| !line.starts_with(COUNT)).map(|l| (*l).to_owned()).collect();
     while text.last().is_some_and(String::is_empty) {
         text.pop();
     }
@@ -118,7 +121,10 @@ fn count(rows: &[String]) -> String {
     let (yes, no) = (of(&["yes", "yes, not certain"]), of(&["no", "no, not certain"]));
     let unsure = of(&["yes, not certain", "no, not certain"]);
     let rest = rows.len() - yes - no;
-    format!("{COUNT}{}; {yes} hold, {no} do not ({unsure} of both not certain), {rest} were not run or not compared.", rows.len())
+    format!(
+        "{COUNT}{}; {yes} hold, {no} do not ({unsure} of both not certain), {rest} were not run or not compared.",
+        rows.len()
+    )
 }
 
 #[cfg(test)]

@@ -145,7 +145,8 @@ impl Drawing {
         names.sort_unstable();
         names.dedup();
         let setting = |curve: &str| curve.split(' ').next().map(|key| format!("{key}:"));
-        let lacks = mark.curves().filter_map(setting).find_map(|key| self.missing.iter().find(|why| why.starts_with(&key)));
+        let lacks =
+            mark.curves().filter_map(setting).find_map(|key| self.missing.iter().find(|why| why.starts_with(&key)));
         if let Some(why) = lacks {
             return why.clone();
         }

@@ -201,7 +201,8 @@ impl MarkSection {
             return Err(bad(key, "`than` and `than_x` need `ratio` or `difference`".to_owned()));
         }
         if compares && (self.on.is_none() || y.is_some() || interval.is_some() || self.tolerance.is_some()) {
-            let form = "`ratio` and `difference` compare the curve `on` with `than`; give `on`, no y, interval or tolerance";
+            let form =
+                "`ratio` and `difference` compare the curve `on` with `than`; give `on`, no y, interval or tolerance";
             return Err(bad(if ratio.is_some() { "ratio" } else { "difference" }, form.to_owned()));
         }
         if self.leaves.is_some() && (self.on.is_none() || y.is_some() || compares) {

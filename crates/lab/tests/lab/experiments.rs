@@ -138,11 +138,14 @@ fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
             let is_heavy = mark.interval.is_some() && text.contains("onoff:");
             assert!(is_heavy || held == mark.differs.is_none(), "{name}: {}: {found:?}", mark.label);
             let breaks = |change: fn(&Curve) -> Curve| {
-                let on = |curve: &Curve| mark.on.as_ref().is_none_or(|(on, _)| *on == curve.name || is_called(&curve.name, on));
+                let on = |curve: &Curve| {
+                    mark.on.as_ref().is_none_or(|(on, _)| *on == curve.name || is_called(&curve.name, on))
+                };
                 let changed = curves.iter().map(|curve| if on(curve) { change(curve) } else { curve.clone() });
                 checks(&mark, &changed.collect::<Vec<_>>()).iter().any(|check| check.within == Some(false))
             };
-            let broken = [breaks(|curve| scaled(curve, 0.2, 0.0)), breaks(|curve| scaled(curve, 4.0, 0.5)), breaks(moved)];
+            let broken =
+                [breaks(|curve| scaled(curve, 0.2, 0.0)), breaks(|curve| scaled(curve, 4.0, 0.5)), breaks(moved)];
             assert!(broken.contains(&true), "{name}: {}: no change of its curve breaks it", mark.label);
         }
     }
@@ -240,7 +243,8 @@ fn changed_data_break_every_mark() {
         let marks = experiment.marks().unwrap();
         assert!(!marks.is_empty(), "{name}: no mark says what it is to show");
         for mark in marks {
-            let verdicts = |curves: &[Curve]| checks(&mark, curves).iter().map(|check| check.within).collect::<Vec<_>>();
+            let verdicts =
+                |curves: &[Curve]| checks(&mark, curves).iter().map(|check| check.within).collect::<Vec<_>>();
             let (good, bad) = made(&mark);
             assert_eq!(verdicts(&good), [Some(true)], "{name}: {}", mark.label);
             assert!(!bad.is_empty(), "{name}: {}", mark.label);

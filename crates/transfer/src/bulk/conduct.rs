@@ -17,10 +17,10 @@ use super::live::Cells;
 use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
+use super::path::{self, Aligned};
 use super::sampler::Sampler;
 use super::start::RealtimeFirstStep;
 use super::tcp_info::TcpSample;
-use super::path::{self, Aligned};
 use super::{
     Channel, ReceivePath, SendPath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, together, uring,
 };

@@ -113,7 +113,8 @@ impl<'a> Link<'a> {
             self.set_features(testbed, at, side, &asked)?;
         }
         self.set_backlog(settings.iter().find_map(|s| if let Setting::Backlog(n) = s { Some(*n) } else { None }))?;
-        let qdisc = settings.iter().find_map(|s| if let Setting::Qdisc(kind, n) = s { Some((*kind, *n)) } else { None });
+        let qdisc =
+            settings.iter().find_map(|s| if let Setting::Qdisc(kind, n) = s { Some((*kind, *n)) } else { None });
         // The rate is a root qdisc too: one goes before the other comes.
         if qdisc != self.qdisc && self.qdisc.is_some() {
             self.set_qdisc(testbed, None)?;

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use netcliff_core::experiment::{
-    Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers, curve_name,
-};
+use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers, curve_name};
 use netcliff_core::repeats::{Known, Repeats};
 use netcliff_core::stream::{StreamSample, datagram_frames, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
@@ -413,7 +411,11 @@ impl TransferReport {
         for (at, factor) in self.factors.iter().enumerate().filter(|_| self.factors.len() > 1) {
             for level in &factor.levels {
                 let alone = |row: &TransferRow| {
-                    row.levels.iter().zip(&first).enumerate().all(|(place, (level, first))| place == at || level == *first)
+                    row.levels
+                        .iter()
+                        .zip(&first)
+                        .enumerate()
+                        .all(|(place, (level, first))| place == at || level == *first)
                 };
                 let has = |row: &TransferRow| row.levels.get(at) == Some(level);
                 let one_by_one = self.design == netcliff_core::experiment::Design::OneAtATime;

@@ -77,7 +77,11 @@ pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
             put(path, &name, &report::claims::not_run(&name, marks, &why, &today()))?;
         }
     }
-    output::say(format!("netcliff: the claims are in {}; {failed} of {} runs failed", path.display(), args.files.len()));
+    output::say(format!(
+        "netcliff: the claims are in {}; {failed} of {} runs failed",
+        path.display(),
+        args.files.len()
+    ));
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 

@@ -163,14 +163,30 @@ fn a_mark_that_cannot_fail_is_an_error() {
         ("cpu_available", "x = \"20kpps\"\ny_interval = \"0%..100%\"\non = \"hybrid\"", "every value"),
         ("cpu_available", "x = \"20kpps\"\nratio = \"0..\"\non = \"hybrid\"\nthan = \"interruption\"", "every ratio"),
         ("cpu_available", "x = \"20kpps\"\nratio = \"0.9..\"\non = \"hybrid\"", "with itself"),
-        ("cpu_available", "x = \"20kpps\"\ndifference = \"..100%\"\non = \"hybrid\"\nthan = \"interruption\"", "every difference"),
-        ("cpu_available", "x = \"120kpps\"\non = \"hybrid\"\nleaves = \"interruption\"\ntolerance = \"10%\"", "up=120kpps"),
-        ("cpu_available", "x = \"20kpps\"\ny = \"5%\"\non = \"polling\"\ntolerance = \"10%\"", "there is no curve `polling`"),
+        (
+            "cpu_available",
+            "x = \"20kpps\"\ndifference = \"..100%\"\non = \"hybrid\"\nthan = \"interruption\"",
+            "every difference",
+        ),
+        (
+            "cpu_available",
+            "x = \"120kpps\"\non = \"hybrid\"\nleaves = \"interruption\"\ntolerance = \"10%\"",
+            "up=120kpps",
+        ),
+        (
+            "cpu_available",
+            "x = \"20kpps\"\ny = \"5%\"\non = \"polling\"\ntolerance = \"10%\"",
+            "there is no curve `polling`",
+        ),
         ("cpu_available", "x = \"900kpps\"\ny = \"5%\"\non = \"hybrid\"\ntolerance = \"10%\"", "does not reach"),
         ("cpu_available", "y = \"5%\"\non = \"hybrid\"\nbound = true", "how near"),
         ("cpu_available", "y = \"5%\"\non = \"hybrid\"\nbound = true\nratio = \"0..1\"", "below the bound"),
         ("cpu_available", "x = \"20kpps\"\non = \"hybrid\"\nthan = \"interruption\"", "need `ratio`"),
-        ("cpu_available", "x = \"20kpps\"\nratio = \"1.2..1.1\"\non = \"hybrid\"\nthan = \"interruption\"", "LOW below HIGH"),
+        (
+            "cpu_available",
+            "x = \"20kpps\"\nratio = \"1.2..1.1\"\non = \"hybrid\"\nthan = \"interruption\"",
+            "LOW below HIGH",
+        ),
         ("cpu_available", "x = \"20kpps\"\nof = \"speed\"\nratio = \"1.1..\"\non = \"hybrid\"", "latency_mean_s"),
     ] {
         let said = refused(figure, mark);

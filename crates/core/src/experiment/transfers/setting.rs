@@ -148,13 +148,7 @@ impl Key {
     pub fn is_device(self) -> bool {
         matches!(
             self,
-            Self::Rate
-                | Self::Duplex
-                | Self::Mtu
-                | Self::Feature(_)
-                | Self::Coalesce(_)
-                | Self::Qdisc
-                | Self::Backlog
+            Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::Coalesce(_) | Self::Qdisc | Self::Backlog
         )
     }
 
