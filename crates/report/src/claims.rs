@@ -1,4 +1,4 @@
-//! The table of claims: what documents state, what was had here, whether that holds, and why not. Markdown, a row a mark and curve.
+//! The table of claims: what documents state, what came out here, whether that holds, and why not. Markdown, a row a mark and curve.
 
 use netcliff_core::experiment::{Check, Mark};
 

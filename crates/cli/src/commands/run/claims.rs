@@ -1,4 +1,4 @@
-//! `--claims`: the table of what documents state and what was had here, over one experiment or several.
+//! `--claims`: the table of what documents state and what came out here, over one experiment or several.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};

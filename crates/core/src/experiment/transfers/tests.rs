@@ -76,7 +76,7 @@ fn what_cannot_be_is_named_with_its_line() {
         ("tso = [\"on\", \"off\"]", "qdisc = [\"red:9\"]", &["line 12", "\"red:9\"", "pfifo:100"]),
         ("tso = [\"on\", \"off\"]", "receive-buffer = [\"0B\"]", &["line 12", "\"0B\"", "auto"]),
         ("tso = [\"on\", \"off\"]", "align = [\"4096\"]", &["line 12", "\"4096\"", "page or none"]),
-        ("[vary]", "[figure]\nx = \"block\"\nalso = [\"link_share\"]\n[vary]", &["line 10", "link_share", "unit of y"]),
+        ("[vary]", "[figure]\nx = \"block\"\nalso = [\"link_share\"]\n[vary]", &["line 11", "link_share", "unit of y"]),
         ("time =", "repeats = 3\nprecision = \"2%\"\ntime =", &["line 4", "at least 5"]),
         ("time =", "max_repeats = 9\ntime =", &["without a precision"]),
     ] {
