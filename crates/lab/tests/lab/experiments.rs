@@ -147,7 +147,9 @@ fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
             // The last is for values that are next to nothing.
             let stated = mark.interval.map(|(_, high)| high).filter(|high| high.is_finite()).or(mark.y).unwrap_or(0.0);
             let broken = [
-                breaks(&|curve| scaled(curve, 0.2, 0.0)),
+                breaks(&|curve| scaled(curve, 1e-3, 0.0)),
+                breaks(&|curve| scaled(curve, 0.0, 1.0)),
+                breaks(&tilted),
                 breaks(&|curve| scaled(curve, 4.0, 0.5)),
                 breaks(&moved),
                 breaks(&|curve| raised(curve, 1.0 + 2.0 * stated)),
@@ -164,6 +166,12 @@ fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
 fn scaled(curve: &Curve, factor: f64, up: f64) -> Curve {
     let most = curve.highest().filter(|most| *most > 0.0).unwrap_or(1.0);
     let dots = curve.dots.iter().map(|dot| Dot { y: (factor * dot.y.value + up * most).into(), ..*dot }).collect();
+    Curve { dots, ..curve.clone() }
+}
+
+/// Its values by their places.
+fn tilted(curve: &Curve) -> Curve {
+    let dots = curve.dots.iter().map(|dot| Dot { y: (dot.y.value * dot.x).into(), ..*dot }).collect();
     Curve { dots, ..curve.clone() }
 }
 
