@@ -1,6 +1,6 @@
 #!/bin/bash
 # Rows of the page of find, of compare and of the explorer: the words, the answer on HTML pages, one accuracy in the docs, what the explorer
-# opens on and whether it is whole at 390 px.
+# opens on and whether it is whole at 390 px; the claims of documents.
 # Usage: c.sh NETCLIFF
 set -u
 program=$(realpath "${1:?usage: c.sh PATH-OF-NETCLIFF}")
@@ -67,6 +67,32 @@ row "words, find" "$(grep -m1 'with pauses' <<<"$page" | tr -s ' ')" grep -q 'wi
 old=$(grep -cE 'as experienced|held up [0-9]|2 x / peak|leave behind \(|were void' <<<"$page")
 row "words, find" "$old old words" test "$old" = 0
 row "rank 24" "$(grep -c 'Intervals have' <<<"$page") sentences that name no figure" test "$(grep -c 'Intervals have' <<<"$page")" = 0
+# Claims of documents (SEEDS): one table, marks that can fail, and the bus and sweeps that were missing.
+timeout 20 "$program" run roofline mlfrr --claims "$scratch/claims.md" >/dev/null 2>&1
+rows=$(grep -c '^| `' "$scratch/claims.md")
+row "claims, table" "$rows rows; $(grep -m1 '^Rows' "$scratch/claims.md")" test "$rows" -ge 8
+row "claims, roofline" "$(grep -m1 'raw' "$scratch/claims.md" | cut -d'|' -f4-6)" grep -q 'raw.*8.5.* yes ' "$scratch/claims.md"
+sed 's/^ratio = "0.9..1"/ratio = "0..1"/' experiments/roofline.toml >"$scratch/free.toml"
+said=$(timeout 20 "$program" run "$scratch/free.toml" 2>&1)
+row "claims, a mark that cannot fail" "$(grep -m1 'cannot' <<<"$said")" grep -q 'line .*cannot fail' <<<"$said"
+sed 's/^x = "127kpps"/x = "120kpps"/' experiments/hybrid.toml >"$scratch/own.toml"
+said=$(timeout 20 "$program" run "$scratch/own.toml" --packets 1000 2>&1)
+row "claims, the file's own setting" "$(grep -m1 'own setting' <<<"$said")" grep -q 'up=120kpps is the file' <<<"$said"
+said=$(timeout 20 "$program" limits --bus axi --link 1Gbit/s --sizes 1518B --csv 2>&1)
+row "bus axi" "$(tail -1 <<<"$said")" grep -q '1518' <<<"$said"
+said=$(timeout 20 "$program" limits --bus 1GB/s --sizes 1518B 2>&1)
+row "bus 1GB/s" "$(grep -m1 'bound by' <<<"$said")" grep -q '645 kpps.*bound by bus' <<<"$said"
+if [[ $(id -u) == 0 ]]; then
+    said=$(timeout 60 "$program" run features-one-by-one --repeats 2 --time 50ms 2>&1)
+    row "rx-checksum on veth" "$(grep -m1 'rx-checksum' <<<"$said")" grep -q 'rx-checksum: it cannot act on a veth' <<<"$said"
+    row "rx-checksum on veth, no effect" "$(grep -c 'rx-checksum on ->' <<<"$said") effects" test "$(grep -c 'rx-checksum on ->' <<<"$said")" = 0
+    before=$(cat /proc/sys/net/core/netdev_max_backlog)
+    said=$(timeout 60 "$program" run queues --repeats 2 --time 50ms 2>&1)
+    row "sweeps, queues" "$(grep -m1 'pfifo:10' <<<"$said" | tr -s ' ')" grep -q 'fq_codel' <<<"$said"
+    row "sweeps, backlog set back" "$before" test "$before" = "$(cat /proc/sys/net/core/netdev_max_backlog)"
+else
+    echo "SKIPPED sweeps: need root"
+fi
 # The explorer in Chromium: each row is a test of web/tests/page.mjs.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if [[ -z "$browser" ]] || ! command -v node >/dev/null || ! [[ -d web/node_modules/playwright-core ]]; then

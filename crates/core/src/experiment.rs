@@ -13,6 +13,7 @@ mod file;
 mod forwarding;
 mod grid;
 mod hosts;
+mod mark;
 mod mlfrr;
 mod roofline;
 mod transfers;
@@ -20,17 +21,23 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
-pub use curve::{Answerer, Check, Compared, Curve, Dot, checks, is_called};
+use crate::measure::Measure;
+use mark::Ruled;
+
+pub use curve::{Answerer, Curve, Dot};
 pub use design::{CONFIGURATIONS_AT_MOST, Design};
 pub use device::DeviceSection;
-pub use figure::{Across, Axes, Axis, Ends, FigureSection, Mark, MarkSection, Scale};
+pub use figure::{Across, Axes, Axis, Ends, FigureSection, Scale};
 pub use file::{BadValue, FileError, Step, parse_toml};
 pub use forwarding::{Forwarding, SetUp};
 pub use grid::{Grid, Task, TrafficSection};
 pub use hosts::HostSection;
+pub use mark::{Check, Compared, Mark, MarkSection, Quantity, Than, checks, is_called};
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;
-pub use transfers::{Coalesce, Factor, Feature, Key, Setting, TransferFigure, TransferMeasure, Transfers};
+pub use transfers::{
+    Coalesce, Factor, Feature, Key, QdiscKind, Setting, TransferFigure, TransferMeasure, Transfers, curve_name,
+};
 pub use values::{OneOrMore, Rates, Share, Varied};
 
 /// Arrivals that can be asked for a simulated point.
@@ -157,7 +164,38 @@ impl Experiment {
             Self::Transfers(transfers) => &transfers.marks,
             Self::Forwarding(forwarding) => &forwarding.marks,
         };
-        sections.iter().enumerate().map(|(index, mark)| mark.placed(index, &axes)).collect()
+        let ruled = if sections.is_empty() { Ruled::default() } else { self.ruled()? };
+        let placed = |(index, mark): (usize, &MarkSection)| mark.placed(index, &axes, |key| self.quantity(key), &ruled);
+        sections.iter().enumerate().map(placed).collect()
+    }
+
+    /// A figure that marks may be about, by its key.
+    fn quantity(&self, key: &str) -> Result<Quantity, String> {
+        let (name, dimension) = match self {
+            Self::Grid(_) => key.parse::<Measure>().map(|measure| (measure.name, measure.dimension)),
+            Self::Transfers(_) => key.parse::<TransferMeasure>().map(|measure| (measure.label(), measure.dimension())),
+            _ => return Err(format!("of = \"{key}\": this experiment has the drawn figure alone; leave `of` out")),
+        }
+        .map_err(|error| error.to_string())?;
+        Ok(Quantity { key: key.to_owned(), name: name.to_owned(), dimension })
+    }
+
+    /// What is known of the curves before they are had.
+    fn ruled(&self) -> Result<Ruled, BadValue> {
+        match self {
+            Self::Grid(grid) => grid.ruled(),
+            Self::Transfers(transfers) => Ok(Ruled { lines: Some(transfers.ruled()?), ..Ruled::default() }),
+            Self::Forwarding(forwarding) => {
+                let sizes = forwarding.sizes_bytes()?;
+                let reach = sizes.first().copied().zip(sizes.last().copied());
+                let names = forwarding.set_ups.iter().map(|set_up| set_up.name.clone());
+                let lines = names.map(|name| mark::Line { name, reach, settings: Vec::new() }).collect();
+                Ok(Ruled { lines: Some(lines), ..Ruled::default() })
+            }
+            // Their names come with the formulas.
+            Self::Mlfrr(_) => Ok(Ruled { delivers: true, ..Ruled::default() }),
+            Self::Roofline(_) => Ok(Ruled::default()),
+        }
     }
 }
 

@@ -56,7 +56,12 @@ pub enum Bus {
     Parallel(ParallelBus),
     /// PCI Express.
     Pcie(Pcie),
+    /// A bus of which only the bandwidth is known, such as the AXI of a system on a chip (byte/s, both directions together).
+    Bandwidth(f64),
 }
+
+/// What `axi` is: 1 GB/s, as Slinkin's controller has it.
+const AXI_BYTES_PER_S: f64 = 1e9;
 
 const LANES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
@@ -78,6 +83,8 @@ impl Bus {
     pub fn validate(&self) -> Result<(), Invalid> {
         match self {
             Self::None => Ok(()),
+            Self::Bandwidth(bytes_per_s) if *bytes_per_s > 0.0 => Ok(()),
+            Self::Bandwidth(_) => Err(Invalid::new("bus bandwidth", "0B/s", "must be above 0, such as 1GB/s")),
             Self::Parallel(bus) => {
                 if !(8..=65536).contains(&bus.burst_bytes) {
                     return Err(Invalid::new("bus burst", format!("{}B", bus.burst_bytes), "must be 8B to 64KiB"));
@@ -109,8 +116,9 @@ impl Bus {
     }
 }
 
-const BUS_FORM: &str = "expected none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (with :burst=512B,overhead_clocks=6) or \
-                        pcie-GENERATIONxLANES such as pcie-3x8 (with :mps=256B,mrrs=512B,batch=8)";
+const BUS_FORM: &str = "expected none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (with :burst=512B,overhead_clocks=6), \
+                        pcie-GENERATIONxLANES such as pcie-3x8 (with :mps=256B,mrrs=512B,batch=8), axi (1GB/s) or a bandwidth \
+                        such as 1GB/s";
 
 fn small_bytes(params: &mut Params<'_>, key: &'static str) -> Result<Option<u32>, ParseError> {
     params
@@ -126,10 +134,16 @@ impl std::str::FromStr for Bus {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        if let Ok(bytes_per_s) = units::parse_byte_rate(text) {
+            let bus = Self::Bandwidth(bytes_per_s);
+            return bus.validate().map(|()| bus).map_err(|invalid| ParseError::new("bus", text, invalid.to_string()));
+        }
         let (name, mut params) = Params::split("bus", text)?;
         let error = || ParseError::new("bus", text, BUS_FORM);
         let bus = if name == "none" {
             Self::None
+        } else if name == "axi" {
+            Self::Bandwidth(AXI_BYTES_PER_S)
         } else if let Some(known) = PARALLEL.iter().find(|bus| bus.name == name) {
             let burst_bytes = small_bytes(&mut params, "burst")?.unwrap_or(known.burst_bytes);
             let overhead_clocks = params.count_u32("overhead_clocks")?.unwrap_or(known.overhead_clocks);
@@ -156,6 +170,7 @@ impl std::fmt::Display for Bus {
         let bytes = |bytes: u32| Some(format!("{bytes}B"));
         match self {
             Self::None => out.write_str("none"),
+            Self::Bandwidth(bytes_per_s) => out.write_str(&units::print_byte_rate(*bytes_per_s)),
             Self::Parallel(bus) => out.write_str(&params::print(
                 bus.name,
                 &[("burst", bytes(bus.burst_bytes)), ("overhead_clocks", Some(bus.overhead_clocks.to_string()))],
@@ -241,9 +256,16 @@ mod tests {
 
     #[test]
     fn buses_round_trip() {
-        for text in
-            ["none", "pci-32/33", "pci-64/66:burst=4KiB", "pci-x-133", "pcie-3x8", "pcie-6x16:mps=512B,batch=32"]
-        {
+        for text in [
+            "none",
+            "axi",
+            "2.5GB/s",
+            "pci-32/33",
+            "pci-64/66:burst=4KiB",
+            "pci-x-133",
+            "pcie-3x8",
+            "pcie-6x16:mps=512B,batch=32",
+        ] {
             let bus: Bus = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus, "{text}");
         }
@@ -254,6 +276,9 @@ mod tests {
     fn impossible_buses_say_what_is_possible() {
         for (text, says) in [
             ("isa", "pcie-3x8"),
+            ("0GB/s", "above 0"),
+            ("axi:burst=64B", "burst"),
+            ("1GB", "1GB/s"),
             ("pcie-7x8", "1 to 6"),
             ("pcie-3x7", "1, 2, 4, 8"),
             ("pcie-3", "pcie-GENERATIONxLANES"),

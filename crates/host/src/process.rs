@@ -108,6 +108,18 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
     Some((state, start_time))
 }
 
+/// Has a program that is about to be started end as by Ctrl-C when the thread that starts it does.
+pub fn end_with_this(command: &mut std::process::Command) {
+    // SAFETY: prctl is async-signal-safe and takes no pointers here.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        use std::os::unix::process::CommandExt as _;
+        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGINT)?));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
 /// The home of the user that runs this process by /etc/passwd, also from within a user namespace where it is seen as root.
 pub fn home_directory() -> Option<PathBuf> {
     let map = procfs::text("/proc/self/uid_map").unwrap_or_default();

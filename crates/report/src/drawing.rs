@@ -41,6 +41,10 @@ pub struct Drawing {
     pub curves: Vec<Curve>,
     /// Reference values, to compare with.
     pub marks: Vec<Mark>,
+    /// Curves of other figures that marks are about, by the figure's key; by "" those of an experiment that draws none.
+    pub judged: std::collections::BTreeMap<String, Vec<Curve>>,
+    /// Settings that a device does not have or that cannot act there, a sentence each, which begins with the setting.
+    pub missing: Vec<String>,
     /// What was not computed or measured, and why.
     pub not_had: Vec<NotHad>,
     /// The configuration: name and value.
@@ -70,6 +74,8 @@ impl Drawing {
             curves,
             marks: experiment.marks()?,
             not_had: Vec::new(),
+            judged: Default::default(),
+            missing: Vec::new(),
             asked: Vec::new(),
             source,
             provenance,
@@ -116,12 +122,34 @@ impl Drawing {
 
     /// Comparisons of a mark with its curves.
     pub fn checks(&self, mark: &Mark) -> Vec<Check> {
-        checks(mark, &self.curves)
+        checks(mark, self.curves_for(mark))
+    }
+
+    /// The curves that a mark is held against.
+    fn curves_for(&self, mark: &Mark) -> &[Curve] {
+        let key = mark.of.as_ref().map_or("", |of| of.key.as_str());
+        self.judged.get(key).unwrap_or(&self.curves)
+    }
+
+    /// Draws and judges with the curves that `curves` has for the key of each figure that a mark is about, or for "" the drawn one.
+    #[must_use]
+    pub fn judged_by(mut self, curves: impl Fn(&str) -> Option<Vec<Curve>>) -> Self {
+        let keys = self.marks.iter().map(|mark| mark.of.as_ref().map_or(String::new(), |of| of.key.clone()));
+        self.judged = keys.filter_map(|key| Some((key.clone(), curves(&key)?))).collect();
+        self
     }
 
     /// Why [`Self::checks`] has nothing for a mark.
     pub fn not_compared(&self, mark: &Mark) -> String {
-        let names = self.names();
+        let mut names: Vec<&str> = self.curves_for(mark).iter().map(|curve| curve.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let setting = |curve: &str| curve.split(' ').next().map(|key| format!("{key}:"));
+        let lacks =
+            mark.curves().filter_map(setting).find_map(|key| self.missing.iter().find(|why| why.starts_with(&key)));
+        if let Some(why) = lacks {
+            return why.clone();
+        }
         let whole = |curve: &str| names.iter().any(|name| is_called(name, curve));
         match mark.curves().find(|curve| !whole(curve)) {
             _ if mark.on.is_none() => "it names no curve; add on = \"CURVE\" to the mark".to_owned(),
@@ -131,37 +159,94 @@ impl Drawing {
         }
     }
 
-    /// Where a mark is: `127 kpps, 127 kpps`.
-    pub fn place(&self, mark: &Mark) -> String {
-        let x = mark.x.map(|x| format!("{} {}", self.axes.x.name, format::quantity(x, unit(&self.axes.x))));
-        let y = mark.y.map(|y| {
-            let unit = unit(&self.axes.y);
-            let ends = mark
-                .interval
-                .map(|(low, high)| format!(" ({} to {})", format::quantity(low, unit), format::quantity(high, unit)));
-            format!("{} {}{}", self.axes.y.name, format::quantity(y, unit), ends.unwrap_or_default())
-        });
-        x.into_iter().chain(y).collect::<Vec<_>>().join(", ")
+    /// The name and the unit of the figure that a mark is about.
+    fn about<'a>(&'a self, mark: &'a Mark) -> (&'a str, Unit) {
+        mark.of.as_ref().map_or((&self.axes.y.name, unit(&self.axes.y)), |of| (&of.name, unit_of(of.dimension)))
     }
 
-    /// A comparison in words: `model (paper) 126 kpps, -0.62 %`.
-    pub fn compared(&self, check: &Check) -> String {
+    /// What a mark states: `offered load 127 kpps, throughput 127 kpps`, `goodput of mtu 9000 over that of mtu 1500: at least 1.1`.
+    pub fn place(&self, mark: &Mark) -> String {
+        let (name, up) = self.about(mark);
+        let along = |x: f64| format::quantity(x, unit(&self.axes.x));
+        if let Some(than) = &mark.than {
+            let point = |curve: &str, x: Option<f64>| match x {
+                Some(x) => format!("{curve} at {}", along(x)),
+                None => curve.to_owned(),
+            };
+            let on = mark.on.as_ref().map_or("", |(on, _)| on.as_str());
+            let against = match than.curve == on {
+                true => than.x.map_or_else(|| "its highest".to_owned(), |x| format!("at {}", along(x))),
+                false => point(&than.curve, than.x),
+            };
+            let (word, unit) = if than.is_ratio { ("over", Unit::Number) } else { ("less", up) };
+            return format!("{name} of {} {word} {against}: {}", point(on, mark.x), ends(than.range, unit));
+        }
+        let x = mark.x.map(|x| format!("{} {}", self.axes.x.name, along(x)));
+        let inside = mark.interval.map(|range| ends(range, up));
+        let y = match (mark.y, inside) {
+            (Some(y), inside) => {
+                let inside = inside.map(|inside| format!(" ({inside})")).unwrap_or_default();
+                Some(format!("{name} {}{inside}", format::quantity(y, up)))
+            }
+            (None, Some(inside)) => Some(format!("{name} {inside}")),
+            (None, None) => None,
+        };
+        let bound = mark.of_bound.map(|range| format!("of the bound {}", ends(range, Unit::Number)));
+        x.into_iter().chain(y).chain(bound).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The value that is compared, without a verdict: `model (paper) 126 kpps, -0.62 %`.
+    pub fn value(&self, mark: &Mark, check: &Check) -> String {
         let curve = check.curve.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         let who = check.answerer.map(|answerer| format!("{answerer} ")).unwrap_or_default();
+        let (_, up) = self.about(mark);
+        let (place, unit) = match check.of {
+            Compared::Value | Compared::Bound => ("", up),
+            Compared::Steepest => ("steepest at ", unit(&self.axes.x)),
+            Compared::Leaves => ("apart from ", unit(&self.axes.x)),
+            Compared::Ratio => ("ratio ", Unit::Number),
+            Compared::Difference => ("difference ", up),
+        };
+        // Differences may be below 0.
+        let number = |value: f64| match (check.of, value < 0.0) {
+            (Compared::Difference, true) => format!("-{}", format::quantity(-value, unit)),
+            _ => format::quantity(value, unit),
+        };
+        let shown = check.interval.filter(|_| matches!(check.of, Compared::Ratio | Compared::Difference));
+        let interval = shown.map(|(low, high)| format!(" ({} to {})", number(low), number(high))).unwrap_or_default();
+        let error = check.error.map(|error| format!(" ({})", format::signed(error, Unit::Share))).unwrap_or_default();
+        format!("{curve}{who}{place}{}{interval}{error}", number(check.value))
+    }
+
+    /// A comparison in words: `model (paper) 126 kpps, -0.62 %, within the tolerance`.
+    pub fn compared(&self, mark: &Mark, check: &Check) -> String {
+        let stated = mark.than.is_some() || mark.y.is_none() && mark.interval.is_some();
         let verdict = match (check.of, check.within) {
             (Compared::Bound, Some(true)) => ", stated value within the bound",
-            (Compared::Bound, Some(false)) => ", stated value ABOVE the bound",
+            (Compared::Bound, Some(false)) => ", stated value ABOVE the bound, or too far below it",
+            (_, Some(true)) if stated => ", as stated",
+            (_, Some(false)) if stated => ", NOT as stated",
             (_, Some(true)) => ", within the tolerance",
             (_, Some(false)) => ", OUTSIDE the tolerance",
             (_, None) => ", no tolerance stated",
         };
-        let (place, axis) = match check.of {
-            Compared::Value | Compared::Bound => ("", &self.axes.y),
-            Compared::Steepest => ("steepest at ", &self.axes.x),
-            Compared::Leaves => ("apart from ", &self.axes.x),
-        };
-        let value = format::quantity(check.value, unit(axis));
-        format!("{curve}{who}{place}{value} ({}){verdict}", format::signed(check.error, Unit::Share))
+        let unsure = if check.sure == Some(false) { "; its interval reaches across the limit" } else { "" };
+        let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
+        let why = why.map(|why| format!(". {why}")).unwrap_or_default();
+        format!("{}{verdict}{unsure}{why}", self.value(mark, check))
+    }
+}
+
+/// A range in words, of which one end may be open.
+fn ends((low, high): (f64, f64), unit: Unit) -> String {
+    let end = |value: f64| match value < 0.0 {
+        true => format!("-{}", format::quantity(-value, unit)),
+        false => format::quantity(value, unit),
+    };
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => format!("{} to {}", end(low), end(high)),
+        (true, false) => format!("at least {}", end(low)),
+        _ => format!("at most {}", end(high)),
     }
 }
 
@@ -220,6 +305,8 @@ mod trend {
                 curves: vec![measured, levels],
                 marks: Vec::new(),
                 not_had: Vec::new(),
+                judged: Default::default(),
+                missing: Vec::new(),
                 asked: changes.collect(),
                 source: String::new(),
                 provenance,

@@ -11,6 +11,7 @@
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
 //! | [`mod@detail`] | what a simulation shows beside its figures: queues, busy periods, series, differences |
 //! | [`builds`] | a comparison into what build servers read: JUnit, github-action-benchmark |
+//! | [`claims`] | an experiment's marks into rows of the table of claims |
 //! | [`metrics`] | counters and headroom into the text that a monitoring system scrapes |
 //! | [`csv`] | records into CSV, a column a figure |
 //! | [`sheet`] | a finding into rows of model / sim / measured, and what was not measured |
@@ -18,6 +19,7 @@
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 
 pub mod builds;
+pub mod claims;
 pub mod csv;
 pub mod detail;
 pub mod drawing;

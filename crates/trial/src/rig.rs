@@ -170,7 +170,7 @@ pub struct Rig {
     settings: Option<Settings>,
     /// Those of this host, where no testbed holds them. Set back before the lock goes.
     _sysctls: Option<Held>,
-    _lock: HostLock,
+    lock: HostLock,
 }
 
 impl Rig {
@@ -241,7 +241,7 @@ impl Rig {
             stand,
             settings,
             _sysctls: sysctls,
-            _lock: lock,
+            lock,
         };
         rig.stand = Some(Mutex::new(Stand::on(&stand::Place::of_rig(&rig))));
         Ok(rig)
@@ -250,6 +250,14 @@ impl Rig {
     /// What became of the settings of the link's interface.
     pub fn settings(&self) -> &[Made] {
         self.settings.as_ref().map_or(&[], Settings::settings)
+    }
+
+    /// Sets values of the whole host, through the journal, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// A value cannot be written; what was set before is set back.
+    pub fn hold_sysctls(&self, overrides: &SysctlOverrides) -> Result<Held, RigError> {
+        Ok(Held::take(&self.lock, overrides)?)
     }
 
     /// Ends the testbed; returns what of the link's interface could not be set back, in sentences.

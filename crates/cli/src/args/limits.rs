@@ -22,7 +22,7 @@ half a second, costs are those of the newest `netcliff find` of this machine in 
 it measured near its cliff, shared by the CPUs that take the interface's
 interrupts; what is given by hand takes precedence. A part that is not given is not known and bounds nothing; the page says so. The bus, with its defaults:
 none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8
-(:mps=256B,mrrs=512B,batch=8). docs/theory/limits.md has the formulas and the table of offloads."
+(:mps=256B,mrrs=512B,batch=8), axi (1GB/s) or a bandwidth such as 1GB/s. docs/theory/limits.md has the formulas and the table of offloads."
 )]
 pub struct LimitsArgs {
     /// Every part as this host has it
@@ -31,7 +31,7 @@ pub struct LimitsArgs {
     /// Link speed
     #[arg(long, value_parser = link, allow_hyphen_values = true, value_name = "10Gbit/s")]
     pub link: Option<f64>,
-    /// What is between NIC and memory: none, pci-64/66, pci-x-133, pcie-3x8 and so on
+    /// What is between NIC and memory: none, pci-64/66, pci-x-133, pcie-3x8, axi, 1GB/s and so on
     #[arg(long, value_name = "BUS")]
     pub bus: Option<Bus>,
     /// Take link speed and slot from this interface of the host

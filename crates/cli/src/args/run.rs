@@ -27,16 +27,19 @@ use super::wait::WaitArgs;
   netcliff run block-sweep --ssh root@db1  # or to an agent on another host
   netcliff run forwarding-optimised  # a router plain, tuned, and by XDP
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
+  netcliff run fig-7a roofline --claims claims.md  # what is stated, what came out, whether it holds
 
 Every point is kept in the record store as soon as it is known. A point that an engine does not
 answer is listed with the reason; the others go on."
 )]
 pub struct RunArgs {
     /// The experiment: a TOML file, or the name of one that netcliff brings along (those in experiments/)
-    #[arg(value_name = "FILE", required_unless_present = "list")]
-    pub file: Option<PathBuf>,
+    ///
+    /// Several are run one after the other for --claims.
+    #[arg(value_name = "FILE", required_unless_present = "list", num_args = 1..)]
+    pub files: Vec<PathBuf>,
     /// List the experiments that netcliff brings along, with their titles; --json: one object a line
-    #[arg(long, conflicts_with = "file", help_heading = "Experiment")]
+    #[arg(long, conflicts_with = "files", help_heading = "Experiment")]
     pub list: bool,
     /// Engines: model, sim or wire (measured) (repeatable) [default: as the file says]
     #[arg(long, value_name = "ENGINE", value_delimiter = ',', help_heading = "Experiment")]
@@ -104,6 +107,11 @@ pub struct RunArgs {
     /// Write the figure as a picture
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
+    /// Write what the marks state, what came out here and whether it holds into the Markdown table of this page
+    ///
+    /// The rows of the experiments that are run replace those that the page has of them; all else of the page stays.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub claims: Option<PathBuf>,
     /// While another run goes on.
     #[command(flatten)]
     pub wait: WaitArgs,
@@ -112,6 +120,6 @@ pub struct RunArgs {
 impl RunArgs {
     /// The experiment's file or name; empty with --list.
     pub fn file(&self) -> &Path {
-        self.file.as_deref().unwrap_or(Path::new(""))
+        self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 }

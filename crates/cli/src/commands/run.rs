@@ -1,5 +1,6 @@
 //! `netcliff run`.
 
+mod claims;
 mod device;
 mod formulas;
 mod forwarding;
@@ -37,12 +38,16 @@ pub fn run(args: &RunArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
     if args.list {
         return list(args.json);
     }
+    if args.files.len() > 1 {
+        return claims::several(args);
+    }
     live::start(args.live, args.json, "run")?;
     args.wait.begin();
     let path = args.file().display().to_string();
     let text = inputs::experiment(&path).map_err(output::usage)?;
     let experiment = Experiment::from_toml(&path, &text).map_err(output::usage)?;
-    refuse_unwritable_files([args.svg.as_deref(), args.html.as_deref(), output::csv_file(&args.csv)])?;
+    let written = [args.svg.as_deref(), args.html.as_deref(), args.claims.as_deref(), output::csv_file(&args.csv)];
+    refuse_unwritable_files(written)?;
     let provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),

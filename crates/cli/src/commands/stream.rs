@@ -229,6 +229,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         tos: args.tos,
         pacing_bps: args.pace_bps(),
         paced_by_sender: args.paced_by == Some(PacedBy::Sender),
+        page_aligned: false,
     };
     (template.flows, template.threads) = (args.flows, args.threads);
     template.receive = match args.receive {

@@ -24,7 +24,6 @@ preset = "pentium4-2530mhz"
 rates = "20kpps..260kpps:7,127kpps"
 
 [[mark]]
-x = "127kpps"
 y = "127kpps"
 label = "cliff"
 source = "eq. (13)"
@@ -229,4 +228,36 @@ fn formulas_are_drawn_without_a_store() {
     let csv = home.stdout(["run", file, "--csv"]);
     assert_eq!(csv.lines().next(), Some("curve,offered_pps,delivered_pps"));
     assert!(!home.default_db().exists(), "nothing is kept");
+}
+
+/// One command writes one table; a second run replaces its own rows alone, and what cannot be run has its reason there.
+#[test]
+fn claims_of_several_files_are_one_table() {
+    let home = Home::new();
+    let (small, page) = (home.file("small.toml", SMALL), home.text("claims.md"));
+    let guest = "engines = [\"wire\"]\n[[device]]\ntestbed = \"vm:e1000e\"\nsettings = [\"rx-usecs=no\"]\n[traffic]\n\
+                 rates = \"2kpps,5kpps\"\n[[mark]]\nx = \"5kpps\"\ny = \"5kpps\"\nlabel = \"delivers\"\nsource = \"s\"\n\
+                 on = \"rx-usecs=no\"\ntolerance = \"5%\"\n";
+    // A mark that cannot fail ends it all before anything is run.
+    let guest_file = home.file("guest.toml", guest);
+    refusals(
+        &home,
+        2,
+        &[
+            (&["run", &small, &guest_file, "--claims", &page], &["delivers", "what is offered"]),
+            (&["run", &small, "mlfrr"], &["2 files", "--claims"]),
+        ],
+    );
+    let guest_file = home.file("guest.toml", &guest.replace("x = \"5kpps\"\n", ""));
+    std::fs::write(&page, "# Ours\n\nBefore.\n").expect("a page");
+    let both = home.command(["run", &small, &guest_file, "mlfrr", "--claims", &page]).output().expect("it runs");
+    assert_eq!(both.status.code(), Some(1), "one of them failed");
+    let first = std::fs::read_to_string(&page).expect("a page");
+    assert!(first.starts_with("# Ours\n\nBefore.\n\nRows: "), "{first}");
+    assert!(first.contains("| `small` | cliff (eq. (13)) | throughput 127 kpps | model (exact) "), "{first}");
+    let row = first.lines().find(|line| line.contains("`guest`")).expect("a row of what was not run");
+    assert!(row.contains("| not run |") && row.contains("rx-usecs=no"), "{row}");
+    assert!(first.contains("| `mlfrr` |") && first.contains(" | no | a misprint"), "{first}");
+    home.stdout(["run", "mlfrr", "--claims", &page]);
+    assert_eq!(std::fs::read_to_string(&page).expect("a page"), first, "the same rows again");
 }

@@ -1,9 +1,8 @@
-//! How an experiment is drawn: axes, and the numbers others have stated as marks.
+//! How an experiment is drawn: its axes.
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{BadValue, Step};
-use super::values::Share;
+use super::file::BadValue;
 use crate::error::ParseError;
 use crate::measure::{Dimension, Measure};
 
@@ -187,107 +186,4 @@ pub struct Axes {
     pub x: Axis,
     /// Up.
     pub y: Axis,
-}
-
-/// `[[mark]]`: a number that somebody has stated. With x and y a point, with one of them a line.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct MarkSection {
-    /// Place on the x axis, with its unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub x: Option<String>,
-    /// Place on the y axis, with its unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub y: Option<String>,
-    /// The stated interval of y, `LOW..HIGH`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub y_interval: Option<String>,
-    /// What it is, in a few words.
-    pub label: String,
-    /// Who states it, and where.
-    pub source: String,
-    /// The curve it should lie on, by name; a mark without x is held against that curve's highest value, one without y against the
-    /// place where that curve is steepest, or leaves that of `leaves`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<String>,
-    /// Of a mark without y: the curve that `on` follows up to there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leaves: Option<String>,
-    /// How far from the curve it may lie, as a share of the stated value; where that is 0, in its own unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tolerance: Option<Share>,
-    /// True: the curve is a bound, and the stated value must not exceed it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub bound: bool,
-}
-
-/// A mark in base units.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mark {
-    /// Place on the x axis.
-    pub x: Option<f64>,
-    /// Place on the y axis.
-    pub y: Option<f64>,
-    /// The stated interval of y.
-    pub interval: Option<(f64, f64)>,
-    /// What it is.
-    pub label: String,
-    /// Who states it.
-    pub source: String,
-    /// The curve it should lie on and how near.
-    pub on: Option<(String, Option<f64>)>,
-    /// Of a mark without y: the curve that `on` follows up to x.
-    pub leaves: Option<String>,
-    /// The curve is a bound that y must not exceed.
-    pub bound: bool,
-}
-
-impl Mark {
-    /// Names of the curves that it takes to judge it.
-    pub fn curves(&self) -> impl Iterator<Item = &str> {
-        self.on.iter().map(|(name, _)| name.as_str()).chain(self.leaves.as_deref())
-    }
-}
-
-impl MarkSection {
-    /// The mark on these axes; `index` is its place among the marks.
-    ///
-    /// # Errors
-    /// A number cannot be read, or the mark has no place.
-    pub(super) fn placed(&self, index: usize, axes: &Axes) -> Result<Mark, BadValue> {
-        let bad = |key: &'static str, message: String| BadValue {
-            place: vec![Step::Key("mark"), Step::Item(index), Step::Key(key)],
-            message,
-        };
-        let read = |key: &'static str, dimension: Dimension, text: &str| {
-            dimension.parse(text).map_err(|error| bad(key, format!("mark {key}: {error}")))
-        };
-        let x = self.x.as_deref().map(|text| read("x", axes.x.dimension, text)).transpose()?;
-        let y = self.y.as_deref().map(|text| read("y", axes.y.dimension, text)).transpose()?;
-        if x.is_none() && y.is_none() {
-            return Err(bad("label", format!("mark \"{}\": expected x, y or both", self.label)));
-        }
-        let interval = match &self.y_interval {
-            None => None,
-            Some(text) => {
-                let (low, high) = text.split_once("..").ok_or_else(|| {
-                    bad("y_interval", format!("y_interval = \"{text}\": expected LOW..HIGH such as \"30us..61us\""))
-                })?;
-                Some((read("y_interval", axes.y.dimension, low)?, read("y_interval", axes.y.dimension, high)?))
-            }
-        };
-        if self.leaves.is_some() && (self.on.is_none() || y.is_some()) {
-            let form = "`leaves` says where the curve `on` leaves another; give x and `on`, no y";
-            return Err(bad("leaves", format!("mark \"{}\": {form}", self.label)));
-        }
-        if self.bound && (self.on.is_none() || y.is_none() || self.tolerance.is_some()) {
-            let form = "`bound` says that y must not exceed the curve `on`; give both, no tolerance";
-            return Err(bad("bound", format!("mark \"{}\": {form}", self.label)));
-        }
-        let tolerance = self.tolerance.map(|share| share.0);
-        let on = self.on.clone().map(|name| (name, tolerance));
-        let (leaves, bound) = (self.leaves.clone(), self.bound);
-        Ok(Mark { x, y, interval, label: self.label.clone(), source: self.source.clone(), on, leaves, bound })
-    }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::KindTag;
-use super::figure::{Axes, Ends, MarkSection};
+use super::figure::{Axes, Ends};
 use super::file::{BadValue, Step};
+use super::mark::MarkSection;
 use super::values::{OneOrMore, Share, rising_bytes};
 use crate::inspection::Objective;
 use crate::measure::Dimension;

@@ -4,14 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::curve::{Answerer, Curve, Dot};
 use super::device::DeviceSection;
-use super::figure::{Across, Axes, Axis, FigureSection, MarkSection};
+use super::figure::{Across, Axes, Axis, FigureSection};
 use super::file::BadValue;
 use super::hosts::{HostSection, Variant};
+use super::mark::{Line as Ahead, MarkSection, Ruled};
 use super::values::{OneOrMore, Rates, Share};
 use super::{KindTag, PACKETS_RANGE};
 use crate::engine::{EngineKind, Fidelity, Point};
 use crate::host::Host;
-use crate::measure::Dimension;
+use crate::measure::{Dimension, Measure};
 use crate::outcome::Outcome;
 use crate::queues::Flows;
 use crate::scheme::{Napi, Scheme};
@@ -216,19 +217,48 @@ impl Grid {
 
     /// The curves that answers make: `outcome` gives a task's answer, where there is one.
     pub fn curves<'a>(&self, tasks: &[Task], outcome: impl Fn(&Task) -> Option<&'a Outcome>) -> Vec<Curve> {
+        Self::curves_of(self.figure.y, tasks, outcome)
+    }
+
+    /// The same for another figure.
+    pub fn curves_of<'a>(
+        measure: Measure,
+        tasks: &[Task],
+        outcome: impl Fn(&Task) -> Option<&'a Outcome>,
+    ) -> Vec<Curve> {
         let mut curves: Vec<Curve> = Vec::new();
         for task in tasks {
             let same = |curve: &Curve| curve.name == task.curve && curve.answerer == Some(task.answerer);
             if !curves.last().is_some_and(same) {
                 curves.push(Curve { name: task.curve.clone(), answerer: Some(task.answerer), dots: Vec::new() });
             }
-            if let Some((curve, y)) = curves.last_mut().zip(outcome(task).and_then(|o| self.figure.y.of(o))) {
+            if let Some((curve, y)) = curves.last_mut().zip(outcome(task).and_then(|o| measure.of(o))) {
                 curve.dots.push(Dot { x: task.x, y });
             }
         }
         curves.retain(|curve| !curve.dots.is_empty());
         curves.iter_mut().for_each(|curve| curve.dots.sort_by(|a, b| a.x.total_cmp(&b.x)));
         curves
+    }
+
+    /// The curves that the tasks will make, and what the file itself sets.
+    pub(super) fn ruled(&self) -> Result<Ruled, BadValue> {
+        let mut lines: Vec<Ahead> = Vec::new();
+        for task in self.tasks()? {
+            let reach = |reach: Option<(f64, f64)>| {
+                reach.map_or((task.x, task.x), |(low, high)| (low.min(task.x), high.max(task.x)))
+            };
+            match lines.iter_mut().find(|line| line.name == task.curve) {
+                Some(line) => line.reach = Some(reach(line.reach)),
+                None => {
+                    let scheme = if task.device.is_none() { task.point.scheme.to_string() } else { String::new() };
+                    let settings = scheme.split([':', ',']).filter(|part| part.contains('=')).map(str::to_owned);
+                    lines.push(Ahead { name: task.curve, reach: Some(reach(None)), settings: settings.collect() });
+                }
+            }
+        }
+        let delivers = self.figure.x == Across::Rate && self.figure.y == crate::measure::THROUGHPUT;
+        Ok(Ruled { lines: Some(lines), settings: self.host.set.clone(), delivers })
     }
 
     /// Checks what no point shows.

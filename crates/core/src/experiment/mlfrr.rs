@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::KindTag;
-use super::figure::{Axes, Ends, MarkSection};
+use super::figure::{Axes, Ends};
 use super::file::{BadValue, Step};
 use super::hosts::HostSection;
+use super::mark::MarkSection;
 use super::values::Rates;
 use crate::host::Host;
 use crate::measure::Dimension;

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::KindTag;
-use super::figure::{Axes, Ends, MarkSection};
+use super::figure::{Axes, Ends};
 use super::file::BadValue;
 use super::hosts::HostSection;
+use super::mark::MarkSection;
 use super::values::{OneOrMore, rising_bytes};
 use crate::host::Host;
 use crate::measure::Dimension;

@@ -12,15 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use super::KindTag;
 use super::design::Design;
-use super::figure::{Axes, Axis, MarkSection, Scale};
+use super::figure::{Axes, Axis, Scale};
 use super::file::BadValue;
+use super::mark::{Line, MarkSection};
 use super::values::Share;
 use crate::repeats::Repeats;
 use crate::units;
 
 pub use device::{Coalesce, Feature};
 pub use measure::TransferMeasure;
-pub use setting::{Key, Setting};
+pub use setting::{Key, QdiscKind, Setting};
 
 /// How an experiment of transfers is drawn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct TransferFigure {
     /// The figure that is drawn.
     #[serde(default)]
     pub y: TransferMeasure,
+    /// Figures of the same unit that are drawn with it, a curve each: `["receiver_kernel_share"]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<TransferMeasure>,
     /// Scale of the x axis.
     #[serde(default)]
     pub x_scale: Scale,
@@ -45,6 +49,19 @@ pub struct TransferFigure {
     /// Ends of the y axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y_range: Option<String>,
+}
+
+impl TransferFigure {
+    /// The figures that are drawn.
+    pub fn measures(&self) -> impl Iterator<Item = TransferMeasure> {
+        std::iter::once(self.y).chain(self.also.iter().copied())
+    }
+}
+
+/// What a curve is called: its settings that are not along x, and the figure where several are drawn or nothing else tells it.
+pub fn curve_name(settings: &[String], measure: TransferMeasure, also: &[TransferMeasure]) -> String {
+    let label = (settings.is_empty() || !also.is_empty()).then(|| measure.label().to_owned());
+    settings.iter().cloned().chain(label).collect::<Vec<_>>().join(", ")
 }
 
 /// An experiment of transfers, as its file says it.
@@ -182,6 +199,32 @@ impl Transfers {
         repeats.map_err(|message| BadValue::at("", "repeats", message))
     }
 
+    /// Names of curves, as a report of these factors has them: of what a file puts along x a curve for each combination of the others,
+    /// else each setting with its value, and each configuration.
+    ///
+    /// # Errors
+    /// A level or the design cannot be.
+    pub(super) fn ruled(&self) -> Result<Vec<Line>, BadValue> {
+        let factors = self.factors()?;
+        let counts: Vec<usize> = factors.iter().map(|factor| factor.levels.len()).collect();
+        let designed = self.design.configurations(&counts).map_err(|message| BadValue::at("", "design", message))?;
+        let x = self.along_x(&factors);
+        let places = factors.iter().filter(|factor| Some(factor.key) == x).flat_map(|factor| &factor.levels);
+        let places: Vec<f64> = places.filter_map(Setting::number).collect();
+        let reach = places.iter().copied().reduce(f64::min).zip(places.iter().copied().reduce(f64::max));
+        let mut names: Vec<String> = Vec::new();
+        for config in &designed {
+            let words = factors.iter().zip(config).filter(|(factor, _)| Some(factor.key) != x);
+            let words: Vec<String> =
+                words.map(|(factor, level)| format!("{} {}", factor.key, factor.levels[*level])).collect();
+            names.extend(self.figure.measures().map(|measure| curve_name(&words, measure, &self.figure.also)));
+            names.extend(words.into_iter().filter(|_| x.is_none()));
+        }
+        names.sort();
+        names.dedup();
+        Ok(names.into_iter().map(|name| Line { name, reach, settings: Vec::new() }).collect())
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -211,6 +254,10 @@ impl Transfers {
             return Err(BadValue::at("figure", "x", message));
         }
         let (x, y) = (dimension.unwrap_or(crate::measure::Dimension::Number), figure.y);
+        if let Some(other) = figure.also.iter().find(|other| other.dimension() != y.dimension() || **other == y) {
+            let message = format!("also = \"{other}\": expected other figures of the unit of y = \"{y}\"");
+            return Err(BadValue::at("figure", "also", message));
+        }
         Ok(Axes {
             x: Axis::new(key.label(), x, figure.x_scale, "x_range", figure.x_range.as_deref())?,
             y: Axis::new(y.label(), y.dimension(), figure.y_scale, "y_range", figure.y_range.as_deref())?,

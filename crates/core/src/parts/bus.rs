@@ -15,6 +15,7 @@ const COMPLETION_BYTES: f64 = 20.0;
 pub fn raw_bps(bus: &Bus) -> Option<f64> {
     match bus {
         Bus::None => None,
+        Bus::Bandwidth(bytes_per_s) => Some(8.0 * bytes_per_s),
         Bus::Parallel(bus) => Some(f64::from(bus.width_bits) * bus.clock_hz),
         Bus::Pcie(pcie) => {
             let transfers_per_s = 2.5e9 * [1.0, 2.0, 3.2, 6.4, 12.8, 25.6][(pcie.generation as usize).clamp(1, 6) - 1];
@@ -61,6 +62,8 @@ pub fn seconds_per_frame(bus: &Bus, frame_bytes: f64, frames_per_interrupt: f64)
     let Some(raw_bps) = raw_bps(bus) else { return 0.0 };
     match bus {
         Bus::None => 0.0,
+        // The descriptor there and back; bursts and turn-around are not known.
+        Bus::Bandwidth(bytes_per_s) => (frame_bytes + 2.0 * DESCRIPTOR_BYTES) / bytes_per_s,
         Bus::Parallel(bus) => parallel_clocks(bus, frame_bytes) / bus.clock_hz,
         Bus::Pcie(pcie) => {
             let (up, down) = bytes_per_frame(pcie, frame_bytes, frames_per_interrupt);

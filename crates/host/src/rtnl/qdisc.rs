@@ -1,7 +1,7 @@
 //! A link's rate, held down by a token bucket (tc-tbf(8)), as Ethernet counts it.
 
 use super::{Rtnl, explained};
-use netlink_bindings::tc::{self, TcTbfQopt, Tcmsg};
+use netlink_bindings::tc::{self, TcFifoQopt, TcTbfQopt, Tcmsg};
 use std::io;
 
 /// Parent handle of a root qdisc, linux/pkt_sched.h.
@@ -28,6 +28,27 @@ impl Rtnl {
         let tbf = request.encode().nested_options_tbf();
         let burst = BUCKET_FRAMES * (frame_bytes + u32::from(AROUND_FRAME_BYTES));
         drop(tbf.push_parms(options).push_burst(burst));
+        self.socket.request(&request)?.recv_ack().map_err(explained)
+    }
+
+    /// Gives a link a root qdisc of this kind, `pfifo` or `fq_codel`, and of this length (packets; None: its own).
+    pub(crate) fn set_qdisc(&mut self, index: u32, kind: &str, packets: Option<u32>) -> io::Result<()> {
+        let header = Tcmsg { ifindex: index as i32, parent: TC_H_ROOT, ..Default::default() };
+        let mut request = tc::Request::new().set_create().set_replace().op_newqdisc_do(&header);
+        match kind {
+            "fq_codel" => {
+                let options = request.encode().nested_options_fq_codel();
+                drop(match packets {
+                    Some(packets) => options.push_limit(packets),
+                    None => options,
+                });
+            }
+            // Without a length it is the device's txqueuelen.
+            _ => match packets {
+                Some(packets) => drop(request.encode().nested_options_pfifo(&TcFifoQopt { limit: packets })),
+                None => drop(request.encode().push_kind(c"pfifo")),
+            },
+        }
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 

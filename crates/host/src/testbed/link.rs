@@ -40,6 +40,23 @@ impl Testbed {
         set.map_err(TestbedError::failed(format!("limit the rate of {name}")))
     }
 
+    /// Gives an end a root qdisc of a kind (`pfifo`, `fq_codel`) and length (packets; None: its own), in place of a held rate; None: as it
+    /// was made. It goes with the testbed.
+    ///
+    /// # Errors
+    /// When the kernel has no such qdisc.
+    pub fn set_qdisc(&self, side: Side, qdisc: Option<(&str, Option<u32>)>) -> Result<(), TestbedError> {
+        let (index, name) = (self.endpoint(side).index, self.endpoint(side).interface.clone());
+        let set = self.run_in(side, || {
+            let mut rtnl = Rtnl::new();
+            match qdisc {
+                Some((kind, packets)) => rtnl.set_qdisc(index, kind, packets),
+                None => rtnl.free_rate(index),
+            }
+        })?;
+        set.map_err(TestbedError::failed(format!("set the qdisc of {name}")))
+    }
+
     /// Holds what both ends send to one rate together (bit/s, counted as by [`Testbed::limit_rate`]): half duplex. None: each
     /// as fast as it can again. It goes with the testbed.
     ///

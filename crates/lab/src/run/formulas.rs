@@ -2,6 +2,7 @@
 
 use netcliff_core::Figure;
 use netcliff_core::experiment::{BadValue, Curve, Dot, Mlfrr, Polled, Roofline};
+use netcliff_core::parts::bus;
 use netcliff_core::units::print_time_s;
 use netcliff_model::limits::{Part, Roof, System};
 use netcliff_model::mlfrr::{Costs, Polling, polled};
@@ -40,6 +41,9 @@ pub fn roofline(experiment: &Roofline) -> Result<Vec<Curve>, BadValue> {
         for (varied, cpu) in experiment.hosts()? {
             let system = System { link_bps, bus: *bus, memory: None, cpu, cpus: 1, frames_per_interrupt: 1.0 };
             let roofs: Vec<Roof> = sizes.iter().map(|size| system.roof(*size, &experiment.offloads)).collect();
+            if let Some(raw_bps) = bus::raw_bps(bus) {
+                curves.push(curve(format!("{bus}, raw"), &sizes, |_| raw_bps));
+            }
             for part in Part::ALL {
                 let what = match part {
                     Part::Bus => bus.to_string(),

@@ -1,9 +1,9 @@
 //! The files in experiments/: each can be read and run, and its curves lie where the papers state numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use netcliff_core::experiment::{Experiment, Grid, Mark, Task};
+use netcliff_core::experiment::{Curve, Dot, Experiment, Grid, Mark, Task, checks, is_called};
 use netcliff_core::{EngineKind, Outcome, Provenance};
 use netcliff_lab::run::{Answer, Changes, Plan};
 
@@ -71,55 +71,225 @@ fn the_ends_of_every_curve_are_answered_or_declined_with_a_reason() {
 /// Poisson traffic is then near 0.4 %.
 const PACKETS: u64 = 100_000;
 
-/// The tasks a mark is compared with: both neighbours of its place, or the whole curve for its highest value.
-fn near<'a>(plan: &'a Plan, mark: &Mark, curve: &str) -> Vec<&'a Task> {
-    let same = |a: &&Task, b: &&Task| a.answerer == b.answerer;
-    let tasks: Vec<&Task> = plan.tasks.iter().filter(|task| task.curve == curve).collect();
-    let Some(x) = mark.x else { return tasks };
-    let neighbours = |run: &[&'a Task]| {
-        let mut run = run.to_vec();
-        run.sort_by(|a, b| a.x.total_cmp(&b.x));
-        let after = run.iter().position(|task| task.x >= x).unwrap_or(run.len() - 1);
-        vec![run[after.saturating_sub(1)], run[after]]
+/// The tasks that a mark is compared with: both neighbours of its places, or whole curves where a place is looked for on them.
+fn near<'a>(plan: &'a Plan, mark: &Mark) -> Vec<&'a Task> {
+    let names: BTreeSet<&str> = plan.tasks.iter().map(|task| task.curve.as_str()).collect();
+    let is = |task: &Task, name: &str| task.curve == name || !names.contains(name) && is_called(&task.curve, name);
+    let wanted: Vec<(Option<&str>, Option<f64>)> = match (&mark.on, &mark.than) {
+        _ if mark.y.is_none() && mark.interval.is_none() && mark.than.is_none() => {
+            mark.curves().map(|curve| (Some(curve), None)).collect()
+        }
+        (Some((on, _)), Some(than)) => vec![(Some(on.as_str()), mark.x), (Some(than.curve.as_str()), than.x)],
+        (on, _) => vec![(on.as_ref().map(|(on, _)| on.as_str()), mark.x)],
     };
-    tasks.chunk_by(same).flat_map(neighbours).collect()
+    let mut found = Vec::new();
+    for (name, x) in wanted {
+        let tasks: Vec<&Task> = plan.tasks.iter().filter(|task| name.is_none_or(|name| is(task, name))).collect();
+        for curve in tasks.chunk_by(|a, b| (&a.curve, a.answerer) == (&b.curve, b.answerer)) {
+            let mut curve = curve.to_vec();
+            curve.sort_by(|a, b| a.x.total_cmp(&b.x));
+            let Some(x) = x else {
+                found.extend(curve);
+                continue;
+            };
+            let after = curve.iter().position(|task| task.x >= x).unwrap_or(curve.len() - 1);
+            let exact = curve[after].x == x;
+            found.extend(&curve[if exact { after } else { after.saturating_sub(1) }..=after]);
+        }
+    }
+    found
 }
 
+/// The curves that a mark of computed points is held against.
+fn computed(plan: &Plan, mark: &Mark, answers: &mut BTreeMap<usize, Outcome>) -> Vec<Curve> {
+    for task in near(plan, mark) {
+        if answers.contains_key(&task.index) {
+            continue;
+        }
+        if let Answer::Had(record) = plan.answer(task, &Provenance::default()) {
+            answers.insert(task.index, record.outcome);
+        }
+    }
+    let measure = mark.of.as_ref().map_or(plan.grid.figure.y, |of| of.key.parse().expect("a measure"));
+    Grid::curves_of(measure, &plan.tasks, |task| answers.get(&task.index))
+}
+
+/// Every mark that is computed holds, or its file says why it does not; and the same curves, changed, break it.
 #[test]
-fn curves_pass_where_the_papers_say() {
+fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
     let mut stated = Vec::new();
     for (name, text, experiment) in files() {
-        let Experiment::Grid(grid) = &experiment else { continue };
-        let plan = plan(&name, &text, grid, PACKETS);
+        let marks = experiment.marks().unwrap();
         let mut answers: BTreeMap<usize, Outcome> = BTreeMap::new();
-        for mark in experiment.marks().unwrap() {
+        let (plan, curves) = match &experiment {
+            Experiment::Grid(grid) if grid.devices.is_empty() => (Some(plan(&name, &text, grid, PACKETS)), Vec::new()),
+            Experiment::Mlfrr(mlfrr) => (None, netcliff_lab::run::mlfrr(mlfrr).unwrap()),
+            Experiment::Roofline(roofline) => (None, netcliff_lab::run::roofline(roofline).unwrap()),
+            _ => continue,
+        };
+        for mark in marks {
             stated.extend(mark.x.into_iter().chain(mark.y));
-            let mut tasks = match &mark.on {
-                Some((curve, _)) => near(&plan, &mark, curve),
-                None => plan.tasks.iter().filter(|task| Some(task.x) == mark.x).collect(),
+            let curves = plan.as_ref().map_or_else(|| curves.clone(), |plan| computed(plan, &mark, &mut answers));
+            let found = checks(&mark, &curves);
+            assert!(!found.is_empty(), "{name}: {}: no curve reaches it", mark.label);
+            assert!(found.iter().all(|check| check.within.is_some()), "{name}: {}: no verdict: {found:?}", mark.label);
+            let held = found.iter().all(|check| check.within == Some(true));
+            // Heavy tails need more packets than a test has: what Table 1 comes to is in docs/claims.md.
+            let is_heavy = mark.interval.is_some() && text.contains("onoff:");
+            assert!(is_heavy || held == mark.differs.is_none(), "{name}: {}: {found:?}", mark.label);
+            let breaks = |change: &dyn Fn(&Curve) -> Curve| {
+                let on = |curve: &Curve| {
+                    mark.on.as_ref().is_none_or(|(on, _)| *on == curve.name || is_called(&curve.name, on))
+                };
+                let changed = curves.iter().map(|curve| if on(curve) { change(curve) } else { curve.clone() });
+                checks(&mark, &changed.collect::<Vec<_>>()).iter().any(|check| check.within == Some(false))
             };
-            if mark.y.is_none() {
-                let of_both = |task: &&Task| mark.curves().any(|curve| task.curve == curve);
-                tasks = plan.tasks.iter().filter(of_both).collect();
-            }
-            for task in tasks {
-                if let Answer::Had(record) = plan.answer(task, &Provenance::default()) {
-                    answers.insert(task.index, record.outcome);
-                }
-            }
-            let curves = plan.grid.curves(&plan.tasks, |task| answers.get(&task.index));
-            let checks = netcliff_core::experiment::checks(&mark, &curves);
-            assert!(!checks.is_empty(), "{name}: {}: no curve reaches it", mark.label);
-            for check in checks {
-                assert!(check.within.is_some(), "{name}: {}: no verdict: {check:?}", mark.label);
-                // Intervals of Table 1 are not all met, docs/theory/figures.md says why.
-                assert!(check.within == Some(true) || mark.interval.is_some(), "{name}: {}: {check:?}", mark.label);
-            }
+            // The last is for values that are next to nothing.
+            let stated = mark.interval.map(|(_, high)| high).filter(|high| high.is_finite()).or(mark.y).unwrap_or(0.0);
+            let broken = [
+                breaks(&|curve| scaled(curve, 1e-3, 0.0)),
+                breaks(&|curve| scaled(curve, 0.0, 1.0)),
+                breaks(&tilted),
+                breaks(&|curve| scaled(curve, 4.0, 0.5)),
+                breaks(&moved),
+                breaks(&|curve| raised(curve, 1.0 + 2.0 * stated)),
+            ];
+            assert!(broken.contains(&true), "{name}: {}: no change of its curve breaks it", mark.label);
         }
     }
     for kpps in [187e3, 127e3, 116e3, 167e3, 120e3, 110e3] {
         assert!(stated.contains(&kpps), "{kpps} is marked nowhere");
     }
+}
+
+/// Its values by a factor, and up by a share of the highest.
+fn scaled(curve: &Curve, factor: f64, up: f64) -> Curve {
+    let most = curve.highest().filter(|most| *most > 0.0).unwrap_or(1.0);
+    let dots = curve.dots.iter().map(|dot| Dot { y: (factor * dot.y.value + up * most).into(), ..*dot }).collect();
+    Curve { dots, ..curve.clone() }
+}
+
+/// Its values by their places.
+fn tilted(curve: &Curve) -> Curve {
+    let dots = curve.dots.iter().map(|dot| Dot { y: (dot.y.value * dot.x).into(), ..*dot }).collect();
+    Curve { dots, ..curve.clone() }
+}
+
+fn raised(curve: &Curve, by: f64) -> Curve {
+    let dots = curve.dots.iter().map(|dot| Dot { y: (dot.y.value + by).into(), ..*dot }).collect();
+    Curve { dots, ..curve.clone() }
+}
+
+/// Twice as far along, and level before.
+fn moved(curve: &Curve) -> Curve {
+    let mut dots: Vec<Dot> = curve.dots.iter().map(|dot| Dot { x: 2.0 * dot.x, ..*dot }).collect();
+    if let Some(first) = dots.first().copied() {
+        dots.insert(0, Dot { x: first.x / 2.0, ..first });
+    }
+    Curve { dots, ..curve.clone() }
+}
+
+/// A curve of two points that have `value`, at a mark's place.
+fn level(name: &str, x: Option<f64>, value: f64) -> Curve {
+    let x = x.unwrap_or(1.0);
+    let dots = [x / 2.0, x, 2.0 * x].map(|x| Dot { x, y: value.into() }).to_vec();
+    Curve { name: name.to_owned(), answerer: None, dots }
+}
+
+/// A value within a range, and values outside each of its ends that is there.
+fn in_and_out((low, high): (f64, f64)) -> (f64, Vec<f64>) {
+    let (below, above) = (low - 0.01 - 0.01 * low.abs(), high + 0.01 + 0.01 * high.abs());
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => ((low + high) / 2.0, vec![below, above]),
+        (true, false) => (low + 0.01 + 0.01 * low.abs(), vec![below]),
+        (false, true) => (high - 0.01 * high.abs() - 1e-9, vec![above]),
+        (false, false) => panic!("no range"),
+    }
+}
+
+/// Made data that a mark holds for, and data that it must not hold for.
+fn made(mark: &Mark) -> (Vec<Curve>, Vec<Vec<Curve>>) {
+    let (on, tolerance) = mark.on.clone().unwrap_or(("alone".to_owned(), None));
+    if let Some(than) = &mark.than {
+        let (inside, outside) = in_and_out(than.range);
+        let base = 0.5;
+        let pair = |by: f64| {
+            let value = if than.is_ratio { base * by } else { base + by };
+            let dot = |x: Option<f64>, y: f64| Dot { x: x.unwrap_or(1.0), y: y.into() };
+            if than.curve == on {
+                let mut dots = vec![dot(mark.x, value), dot(than.x, base)];
+                dots.sort_by(|a, b| a.x.total_cmp(&b.x));
+                return vec![Curve { name: on.clone(), answerer: None, dots }];
+            }
+            vec![level(&on, mark.x, value), level(&than.curve, than.x, base)]
+        };
+        return (pair(inside), outside.into_iter().map(pair).collect());
+    }
+    if mark.bound {
+        let (inside, outside) = in_and_out(mark.of_bound.expect("a range"));
+        let of = |share: f64| vec![level(&on, mark.x, mark.y.expect("stated") / share)];
+        return (of(inside), outside.into_iter().map(of).collect());
+    }
+    let range = match (mark.y, tolerance, mark.interval) {
+        (Some(0.0), Some(tolerance), _) => Some((-tolerance, tolerance)),
+        (Some(y), Some(tolerance), _) => Some((y * (1.0 - tolerance), y * (1.0 + tolerance))),
+        (_, _, interval) => interval,
+    };
+    if let Some(range) = range {
+        let (inside, outside) = in_and_out(range);
+        return (vec![level(&on, mark.x, inside)], outside.into_iter().map(|y| vec![level(&on, mark.x, y)]).collect());
+    }
+    // A place: the curve steps down there, and leaves the other, which does not.
+    let x = mark.x.expect("a place");
+    let stepping = |at: f64| {
+        let places = [0.1, 0.2, 0.98, 1.0, 1.02, 2.0, 2.04, 4.0];
+        let dots = places.map(|place| Dot { x: place * x, y: if place * x < at { 1.0 } else { 0.2 }.into() }).to_vec();
+        let mut curves = vec![Curve { name: on.clone(), answerer: None, dots }];
+        curves.extend(mark.leaves.iter().map(|other| {
+            let dots = places.map(|place| Dot { x: place * x, y: 1.0.into() }).to_vec();
+            Curve { name: other.clone(), answerer: None, dots }
+        }));
+        curves
+    };
+    (stepping(x), vec![stepping(2.0 * x)])
+}
+
+/// Each mark of each file, whatever measures it: made data that it holds for, and changed data that it must not.
+#[test]
+fn changed_data_break_every_mark() {
+    let mut broken = 0;
+    for (name, _, experiment) in files() {
+        let marks = experiment.marks().unwrap();
+        assert!(!marks.is_empty(), "{name}: no mark says what it is to show");
+        for mark in marks {
+            let verdicts =
+                |curves: &[Curve]| checks(&mark, curves).iter().map(|check| check.within).collect::<Vec<_>>();
+            let (good, bad) = made(&mark);
+            assert_eq!(verdicts(&good), [Some(true)], "{name}: {}", mark.label);
+            assert!(!bad.is_empty(), "{name}: {}", mark.label);
+            for curves in bad {
+                assert_eq!(verdicts(&curves), [Some(false)], "{name}: {}: {curves:?}", mark.label);
+                broken += 1;
+            }
+        }
+    }
+    assert!(broken > 100, "{broken}");
+}
+
+/// The table of claims in the docs has each mark of each file, and a reason for what does not hold.
+#[test]
+fn the_docs_have_every_claim() {
+    let page = std::fs::read_to_string(directory().join("../docs/claims.md")).expect("docs/claims.md");
+    for (name, _, experiment) in files() {
+        let name = name.trim_end_matches(".toml");
+        for mark in experiment.marks().unwrap() {
+            let claim = format!("| `{name}` | {} (", mark.label.replace('|', "\\|"));
+            let row = page.lines().find(|line| line.starts_with(&claim)).unwrap_or_else(|| panic!("no row {claim}"));
+            let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            assert_eq!(cells.len(), 7, "{row}");
+        }
+    }
+    assert!(!page.contains("no reason is known"), "a claim that does not hold has no reason");
 }
 
 /// Eq. (1) bends where it says, and polling never falls: the two forms of figure 1 of the NIC prototype's paper.
@@ -140,42 +310,6 @@ fn the_mlfrr_curves_bend_at_the_formulas() {
         assert!(polled.dots.windows(2).all(|pair| pair[1].y.value >= pair[0].y.value), "{}", polled.name);
         assert!(polled.highest().unwrap() > 0.0);
     }
-}
-
-/// What the 10 GbE study measured lies under its roof, and PCI-X is what bounds it, not the link.
-#[test]
-fn the_measured_rates_lie_under_the_roof() {
-    let (.., experiment) = files().into_iter().find(|(name, ..)| name == "roofline.toml").expect("roofline.toml");
-    let Experiment::Roofline(roofline) = &experiment else { panic!("not of its kind") };
-    let curves = netcliff_lab::run::roofline(roofline).unwrap();
-    let bound = |part: &str, x: f64| curves.iter().find(|curve| curve.name.contains(part)).unwrap().at(x).unwrap();
-    for mark in experiment.marks().unwrap() {
-        let checks = netcliff_core::experiment::checks(&mark, &curves);
-        assert_eq!(checks.iter().map(|check| check.within).collect::<Vec<_>>(), [Some(true)], "{}", mark.label);
-    }
-    let measured: Vec<_> = experiment.marks().unwrap().into_iter().filter(|mark| mark.x.is_some()).collect();
-    assert_eq!(measured.len(), 3);
-    for mark in measured {
-        let (x, y) = (mark.x.unwrap(), mark.y.unwrap());
-        assert!(y < bound("pci-x-133", x) && bound("pci-x-133", x) < bound("link", x), "{}", mark.label);
-    }
-}
-
-/// Each stated number of each kind of experiment names what judges it: a curve, or an interval where there are few; and a
-/// tolerance, an interval or a bound.
-#[test]
-fn every_stated_number_can_be_judged() {
-    let mut judged = 0;
-    for (name, _, experiment) in files() {
-        for mark in experiment.marks().unwrap() {
-            let tolerance = mark.on.as_ref().and_then(|(_, tolerance)| *tolerance);
-            let verdict = tolerance.is_some() || mark.interval.is_some() || mark.bound;
-            assert!(verdict, "{name}: {}: neither tolerance, interval nor bound", mark.label);
-            assert!(mark.on.is_some() || mark.y.is_some(), "{name}: {}: no curve", mark.label);
-            judged += 1;
-        }
-    }
-    assert!(judged > 25, "{judged}");
 }
 
 /// The wire is no part of a figure of the papers: its host is this one.

@@ -113,6 +113,8 @@ pub(crate) fn stored(title: &str, axes: Axes, curves: Vec<Curve>, provenance: &P
         curves,
         marks: Vec::new(),
         not_had: Vec::new(),
+        judged: Default::default(),
+        missing: Vec::new(),
         asked: Vec::new(),
         source: String::new(),
         provenance: provenance.clone(),

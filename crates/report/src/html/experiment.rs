@@ -51,7 +51,7 @@ fn stated(drawing: &Drawing) -> Markup {
             @if checks.is_empty() { "not compared: " (drawing.not_compared(mark)) }
             @for (index, check) in checks.iter().enumerate() {
                 @if index > 0 { br; }
-                (drawing.compared(check))
+                (drawing.compared(mark, check))
             }
         };
         let name = format!("{} {}", index + 1, mark.label);

@@ -10,7 +10,7 @@ use crate::drawing::{Drawing, unit_of};
 use crate::format;
 use crate::svg;
 use crate::terminal::comparison::percent;
-use crate::terminal::transfers::{cell, measures, p};
+use crate::terminal::transfers::{cell, deviation, measures, p};
 
 /// The figure where there is one, every effect and configuration, the file, on one page that needs nothing else.
 pub fn transfers(report: &TransferReport, drawing: &Drawing) -> String {
@@ -55,12 +55,12 @@ fn configurations(report: &TransferReport) -> Markup {
     let measures = measures(report);
     let heads: Vec<String> = (report.factors.iter().map(|factor| factor.key.to_string()))
         .chain(measures.iter().map(|measure| measure.label().to_owned()))
-        .chain(["repeats".to_owned()])
+        .chain([format!("standard deviation of {}", report.y.label()), "repeats".to_owned()])
         .collect();
     let row = |row: &TransferRow| {
         let levels = row.levels.iter().map(words);
         let values = measures.iter().map(|measure| words(cell(row, *measure)));
-        levels.chain(values).chain([value(row.samples.len().to_string())]).collect()
+        levels.chain(values).chain([words(deviation(report, row)), value(row.samples.len().to_string())]).collect()
     };
     html! {
         section #configurations {

@@ -1,6 +1,6 @@
 //! An experiment as a picture: colour, dashes and point a curve, a form an engine, the reference values as numbered marks.
 
-use netcliff_core::experiment::{Answerer, Curve};
+use netcliff_core::experiment::{Answerer, Curve, Mark};
 use netcliff_core::{EngineKind, Fidelity};
 
 use crate::drawing::Drawing;
@@ -33,7 +33,7 @@ pub(crate) fn plot(drawing: &Drawing, slug: &str) -> Plot {
         series,
         pointers: Vec::new(),
         levels: Vec::new(),
-        stated: drawing.marks.iter().map(|m| Stated { x: m.x, y: m.y, interval: m.interval }).collect(),
+        stated: drawing.marks.iter().map(place).collect(),
         forms: forms(drawing),
         notes: stated,
         empty: "no points".to_owned(),
@@ -43,13 +43,23 @@ pub(crate) fn plot(drawing: &Drawing, slug: &str) -> Plot {
 /// Both axes, wide enough for curves and marks.
 pub(crate) fn scales(drawing: &Drawing) -> (Scale, Scale) {
     let dots = || drawing.curves.iter().flat_map(|curve| &curve.dots);
-    let xs = dots().map(|dot| dot.x).chain(drawing.marks.iter().filter_map(|mark| mark.x));
-    let ys = || dots().map(|dot| dot.y.value).chain(drawing.marks.iter().filter_map(|mark| mark.y));
+    let marks = || drawing.marks.iter().map(place);
+    let xs = dots().map(|dot| dot.x).chain(marks().filter_map(|mark| mark.x));
+    let ys = || dots().map(|dot| dot.y.value).chain(marks().filter_map(|mark| mark.y));
     // Intervals are shown where they do not dwarf the values.
     let most = 1.25 * ys().filter(|value| value.is_finite()).fold(0.0, f64::max);
     let linear = drawing.axes.y.scale == netcliff_core::experiment::Scale::Linear;
     let ends = dots().filter(|_| linear).filter_map(|dot| Some(dot.y.interval?.high)).filter(|end| *end <= most);
     (Scale::along(&drawing.axes.x, xs), Scale::up(&drawing.axes.y, ys().chain(ends)))
+}
+
+/// Where a mark stands; one that compares points, or is about another figure, has no place.
+fn place(mark: &Mark) -> Stated {
+    let ends = mark.interval.filter(|(low, high)| low.is_finite() && high.is_finite());
+    match mark.is_drawn() {
+        true => Stated { x: mark.x, y: mark.y, interval: ends },
+        false => Stated { x: None, y: None, interval: None },
+    }
 }
 
 fn is_exact(drawing: &Drawing) -> bool {
@@ -140,7 +150,7 @@ fn forms(drawing: &Drawing) -> Vec<(Look, String)> {
 
 /// The marks in words, numbered as in the plot.
 fn stated(drawing: &Drawing) -> Vec<String> {
-    let line = |(index, mark): (usize, &netcliff_core::experiment::Mark)| {
+    let line = |(index, mark): (usize, &Mark)| {
         format::printable(&format!("{}  {}: {}; {}", index + 1, mark.label, drawing.place(mark), mark.source))
     };
     drawing.marks.iter().enumerate().map(line).collect()

@@ -291,6 +291,8 @@ fn drawing(advice: &Advice) -> Drawing {
         curves: curves.into_iter().filter(|curve| !curve.dots.is_empty()).collect(),
         marks: Vec::new(),
         not_had: Vec::new(),
+        judged: Default::default(),
+        missing: Vec::new(),
         asked: vec![("rate".to_owned(), advice.traffic.rate_pps().map(units::print_pps).unwrap_or_default())],
         source: String::new(),
         provenance: advice.provenance.clone(),

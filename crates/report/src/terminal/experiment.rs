@@ -43,7 +43,7 @@ fn values(page: &mut Page, drawing: &Drawing) {
     page.heading(&format!("{} BY {}", drawing.axes.y.name.to_uppercase(), drawing.axes.x.name.to_uppercase()));
     let mut head = String::new();
     for x in &shown {
-        head.push_str(&format!("{:>VALUE$}", format::quantity(*x, unit(&drawing.axes.x))));
+        head.push_str(&cell(&format::quantity(*x, unit(&drawing.axes.x))));
     }
     let mut lines = vec![format!("  {:NAME$}{head}", "")];
     for (place, name) in drawing.names().into_iter().enumerate() {
@@ -78,7 +78,12 @@ fn places(curves: &[Curve]) -> Vec<f64> {
 fn value(drawing: &Drawing, curve: &Curve, x: f64) -> String {
     let dot = curve.dots.iter().find(|dot| dot.x == x);
     let text = dot.map_or("-".to_owned(), |dot| format::quantity(dot.y.value, unit(&drawing.axes.y)));
-    format!("{text:>VALUE$}")
+    cell(&text)
+}
+
+/// A value in its column; a longer one pushes the others on instead of running into them.
+fn cell(text: &str) -> String {
+    format!(" {text:>width$}", width = VALUE - 1)
 }
 
 fn marks(page: &mut Page, drawing: &Drawing) {
@@ -96,7 +101,7 @@ fn marks(page: &mut Page, drawing: &Drawing) {
         for check in checks {
             let outside = check.within == Some(false);
             let tone = if outside { Tone::Alarm } else { Tone::Plain };
-            page.paragraph(5, tone, &drawing.compared(&check));
+            page.paragraph(5, tone, &drawing.compared(mark, &check));
         }
     }
 }

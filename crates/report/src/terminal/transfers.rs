@@ -55,6 +55,22 @@ pub fn cell(row: &TransferRow, measure: TransferMeasure) -> String {
     row.figure(measure).map_or("-".to_owned(), |figure| format::plus_minus(&figure, unit))
 }
 
+/// The standard deviation of the drawn figure over the repeats; "-" of fewer than two.
+pub fn deviation(report: &TransferReport, row: &TransferRow) -> String {
+    let unit = unit_of(report.y.dimension());
+    row.deviation(report.y).map_or("-".to_owned(), |deviation| format::quantity(deviation, unit))
+}
+
+/// The columns of figures: [`FIGURE`], or more where one needs it, two blanks before each.
+fn figure_widths(report: &TransferReport, measures: &[TransferMeasure]) -> Vec<usize> {
+    let longest = |measure: &TransferMeasure| report.rows.iter().map(|row| cell(row, *measure).chars().count()).max();
+    measures.iter().map(|measure| (longest(measure).unwrap_or(0) + 2).max(FIGURE)).collect()
+}
+
+fn spread_width(report: &TransferReport) -> usize {
+    report.rows.iter().map(|row| deviation(report, row).chars().count()).max().unwrap_or(0).max(4) + 2
+}
+
 fn configurations(page: &mut Page, report: &TransferReport) {
     page.heading("CONFIGURATIONS (MEAN OF THE REPEATS WITH 95 % INTERVAL)");
     let measures = measures(report);
@@ -63,15 +79,20 @@ fn configurations(page: &mut Page, report: &TransferReport) {
         levels.chain([report.factors[at].key.name().len()]).max().unwrap_or(0) + 2
     };
     let widths: Vec<usize> = (0..report.factors.len()).map(width).collect();
-    if 2 + widths.iter().sum::<usize>() + FIGURE * measures.len() > LINE {
+    let spread = spread_width(report);
+    if 2 + widths.iter().sum::<usize>() + figure_widths(report, &measures).iter().sum::<usize>() + spread > LINE {
         return in_words(page, report, &measures);
     }
+    let mut columns = figure_widths(report, &measures);
+    columns.insert(1, spread);
     let line = |levels: Vec<&str>, figures: Vec<String>| {
         let levels: String = levels.iter().zip(&widths).map(|(level, width)| format!("{level:<width$}")).collect();
-        let figures: String = figures.iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
+        let figures: String = figures.iter().zip(&columns).map(|(figure, width)| format!("{figure:>width$}")).collect();
         format!("  {levels}{figures}")
     };
-    let heads: Vec<Vec<_>> = measures.iter().map(|measure| textwrap::wrap(measure.label(), FIGURE - 2)).collect();
+    let names = measures.iter().map(|measure| measure.label());
+    let mut heads: Vec<Vec<_>> = names.map(|name| textwrap::wrap(name, FIGURE - 2)).collect();
+    heads.insert(1, vec!["s.d.".into()]);
     let height = heads.iter().map(Vec::len).max().unwrap_or(0);
     // The last lines of the names stand beside one another, above their figures.
     let head = |at: usize| {
@@ -83,7 +104,8 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     };
     let mut lines: Vec<String> = (0..height).map(head).collect();
     for row in &report.rows {
-        let figures = measures.iter().map(|measure| cell(row, *measure)).collect();
+        let mut figures: Vec<String> = measures.iter().map(|measure| cell(row, *measure)).collect();
+        figures.insert(1, deviation(report, row));
         lines.push(line(row.levels.iter().map(String::as_str).collect(), figures));
     }
     page.block(&lines.join("\n"));
@@ -94,15 +116,17 @@ fn configurations(page: &mut Page, report: &TransferReport) {
 fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
     let Some(first) = report.rows.first() else { return };
     let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();
-    let mut lines = vec![format!("  each: {}", heads.join(", "))];
+    let first_name = heads.first().copied().unwrap_or_default();
+    let mut lines = vec![format!("  each: {}; s.d.: standard deviation of {first_name}", heads.join(", "))];
     for (place, row) in report.rows.iter().enumerate() {
         let differs = |at: &usize| place == 0 || row.levels.get(*at) != first.levels.get(*at);
         let level = |at: usize| Some(format!("{} {}", report.factors.get(at)?.key, row.levels.get(at)?));
         let words: Vec<String> = (0..report.factors.len()).filter(differs).filter_map(level).collect();
         let words = if words.is_empty() { "as the first".to_owned() } else { words.join(", ") };
         lines.push(textwrap::fill(&words, textwrap::Options::new(LINE).initial_indent("  ").subsequent_indent("    ")));
-        let figures: String = measures.iter().map(|measure| format!("{:>FIGURE$}", cell(row, *measure))).collect();
-        lines.push(format!("        {figures}"));
+        let figures: String =
+            measures.iter().map(|measure| format!("  {:>width$}", cell(row, *measure), width = FIGURE - 2)).collect();
+        lines.push(format!("        {figures}  s.d. {}", deviation(report, row)));
     }
     page.block(&lines.join("\n"));
     known(page, report);
@@ -143,7 +167,7 @@ fn effect_line(effect: &Effect) -> String {
     let setting =
         if setting.len() > CHANGE { format!("{setting}\n    {:CHANGE$}", "") } else { format!("{setting:<CHANGE$}") };
     format!(
-        "    {setting}{:>12}{:>12}{:>24} {}",
+        "    {setting} {:>11} {:>11} {:>23} {}",
         format::quantity(effect.from_mean, unit),
         format::quantity(effect.to_mean, unit),
         comparison::percent(&effect.change),

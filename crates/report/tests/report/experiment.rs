@@ -35,7 +35,7 @@ fn curve(name: &str, answerer: Answerer, limit: f64) -> Curve {
 fn mark(x: Option<f64>, y: Option<f64>, label: &str, on: Option<&str>) -> Mark {
     let on = on.map(|name| (name.to_owned(), Some(0.01)));
     let (label, source) = (label.to_owned(), "section 4".to_owned());
-    Mark { x, y, interval: None, label, source, on, leaves: None, bound: false }
+    Mark { x, y, label, source, on, ..Mark::default() }
 }
 
 fn drawing() -> Drawing {
@@ -54,6 +54,8 @@ fn drawing() -> Drawing {
             mark(Some(120e3), None, "switching point", None),
             mark(Some(200e3), Some(170e3), "elsewhere", Some("NAPI polling")),
         ],
+        judged: Default::default(),
+        missing: Vec::new(),
         not_had: vec![NotHad {
             curve: "NAPI polling".to_owned(),
             answerer: MODEL,

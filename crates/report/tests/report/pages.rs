@@ -40,6 +40,8 @@ fn drawing(title: &str, command: &str, axes: Axes, curves: Vec<Curve>) -> Drawin
         curves,
         marks: Vec::new(),
         not_had: Vec::new(),
+        judged: Default::default(),
+        missing: Vec::new(),
         asked: vec![("host".to_owned(), "pentium4-2530mhz".to_owned()), ("frames".to_owned(), "64B".to_owned())],
         source: "title = \"a file\"\n[host]\npreset = \"pentium4-2530mhz\"\n".to_owned(),
         provenance: provenance(command),
@@ -77,12 +79,10 @@ pub fn schemes() -> Drawing {
     let mark = |x: Option<f64>, y: Option<f64>, label: &str, on: Option<&str>| Mark {
         x,
         y,
-        interval: None,
         label: label.to_owned(),
         source: "section 4, figure 7a, read off the printed curve".to_owned(),
         on: on.map(|name| (name.to_owned(), Some(0.01))),
-        leaves: None,
-        bound: false,
+        ..Mark::default()
     };
     let axes = Axes {
         x: axis("offered load", Dimension::Pps, Scale::Linear),

@@ -121,7 +121,7 @@ const EXPERIMENT: &[(&str, &str, &str)] = &[
     ("`[traffic]`", "grid", "TrafficSection"),
     ("`[[device]]`, in place of `schemes` and `[host]`", "device", "DeviceSection"),
     ("`[figure]`", "figure", "FigureSection"),
-    ("`[[mark]]`", "figure", "MarkSection"),
+    ("`[[mark]]`", "mark", "MarkSection"),
     ("At the top, of transfers (`kind = \"transfer\"`)", "transfers", "Transfers"),
     ("`[figure]` of transfers", "transfers", "TransferFigure"),
     ("At the top, of forwarding (`kind = \"forwarding\"`)", "forwarding", "Forwarding"),

@@ -59,6 +59,8 @@ pub fn drawing(report: &ForwardingReport) -> Drawing {
         marks: Vec::new(),
         curves: report.curves(),
         not_had: Vec::new(),
+        judged: Default::default(),
+        missing: Vec::new(),
         asked: Vec::new(),
         source: FILE.to_owned(),
         provenance: report.provenance.clone(),

@@ -17,10 +17,13 @@ use super::live::Cells;
 use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
+use super::path::{self, Aligned};
 use super::sampler::Sampler;
 use super::start::RealtimeFirstStep;
 use super::tcp_info::TcpSample;
-use super::{Channel, ReceivePath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, path, together, uring};
+use super::{
+    Channel, ReceivePath, SendPath, Settings, Spans, Watch, burst, datagram, ktls, mapped, pace, together, uring,
+};
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
 use netcliff_packets::thread::{Placement, RealtimeGuard};
@@ -343,7 +346,10 @@ pub(super) fn mover<'a>(
             Box::new(datagram::Receiver::new(channel.as_fd(), paths, block_bytes, stall_ns, over)?)
         }
         (_, true) => {
-            let mover = path::mover(&settings.path, channel.as_fd(), block_bytes, stall_ns)?;
+            let mover = match (&settings.path, settings.options.page_aligned) {
+                (SendPath::Write, true) => path::aligned(channel.as_fd(), block_bytes),
+                (path, _) => path::mover(path, channel.as_fd(), block_bytes, stall_ns)?,
+            };
             let mover = match settings.options.pacing_bps.filter(|_| settings.options.paced_by_sender) {
                 Some(bps) => Box::new(pace::Paced::new(mover, bps, block_bytes)),
                 None => mover,
@@ -352,12 +358,14 @@ pub(super) fn mover<'a>(
         }
         (_, false) => match settings.receive {
             ReceivePath::Read => {
-                let reader = Reader::new(channel.as_fd(), settings.read_bytes, settings.low_water_bytes);
+                let buffer = Aligned::zeroed(settings.read_bytes, settings.options.page_aligned);
+                let reader = Reader::new(channel.as_fd(), buffer, settings.low_water_bytes);
                 burst::of(settings, false, Box::new(reader))
             }
             ReceivePath::Truncate => Box::new(Truncating::new(channel.as_fd(), settings.read_bytes)),
             ReceivePath::Ktls => {
-                let reader = Reader::new(channel.as_fd(), settings.read_bytes, None);
+                let buffer = Aligned::zeroed(settings.read_bytes, false);
+                let reader = Reader::new(channel.as_fd(), buffer, None);
                 Box::new(ktls::Ktls::new(Box::new(reader), channel.as_fd(), false)?)
             }
             ReceivePath::Mapped => Box::new(mapped::Receiver::new(channel.as_fd(), settings.read_bytes)?),

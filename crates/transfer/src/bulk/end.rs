@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::datagram::Datagrams;
 use super::meter::{Common, Meter, Phase, Window};
+use super::path::Aligned;
 use super::{Settings, Spans, options};
 use netcliff_packets::error::WireError;
 
@@ -279,15 +280,15 @@ pub(super) fn describe_failure(action: String, error: io::Error, spans: &Spans) 
 /// Reads a stream by read(2).
 pub(super) struct Reader<'a> {
     channel: BorrowedFd<'a>,
-    buffer: Vec<u8>,
+    buffer: Aligned,
     /// Low-water mark, set at the first read only: the messages before the transfer are shorter. `None`: not set or
     /// already in force.
     low_water_bytes: Option<u32>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(channel: BorrowedFd<'a>, read_bytes: usize, low_water_bytes: Option<u32>) -> Self {
-        Self { channel, buffer: vec![0; read_bytes], low_water_bytes }
+    pub(super) fn new(channel: BorrowedFd<'a>, buffer: Aligned, low_water_bytes: Option<u32>) -> Self {
+        Self { channel, buffer, low_water_bytes }
     }
 }
 

@@ -29,6 +29,9 @@ pub struct SocketOptions {
     /// Whether the sender itself paces a stream, block by block (of payload), instead of the kernel.
     #[serde(default)]
     pub paced_by_sender: bool,
+    /// Whether the blocks that a stream writes and reads begin on a page. Only for write(2) and read(2).
+    #[serde(default)]
+    pub page_aligned: bool,
 }
 
 /// The options in force at a sender's socket.

@@ -166,6 +166,7 @@ fn options_hold_and_are_told() {
         tos: Some(0x10),
         pacing_bps: None,
         paced_by_sender: false,
+        page_aligned: true,
     };
     let transfer = made(&changed);
     let in_force = only(&transfer).in_force.clone().expect("a socket has options");

@@ -2,19 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use netcliff_core::experiment::{Feature, Key, Setting};
+use netcliff_core::experiment::{Feature, Key, QdiscKind, Setting};
 use netcliff_host::testbed::netns::{IPV6_MIN_MTU, Side, Testbed};
+use netcliff_host::testbed::sysctl::{Held, SysctlOverrides, sysctl_path};
 
 use super::place::Place;
-use netcliff_trial::rig::RigError;
+use netcliff_trial::rig::{Rig, RigError};
 
 const SIDES: [Side; 2] = [Side::Sender, Side::HostUnderTest];
 /// MTU where the experiment says nothing (bytes).
 pub(super) const MTU_BYTES: u32 = 1500;
 
+const BACKLOG: &str = "net.core.netdev_max_backlog";
+
+/// True where a value of /proc/sys may be written; nothing is.
+fn writable(sysctl: &str) -> bool {
+    std::fs::OpenOptions::new().write(true).open(sysctl_path(sysctl)).is_ok()
+}
+
 /// What the link is set to.
 pub struct Link<'a> {
     testbed: Option<&'a Testbed>,
+    rig: Option<&'a Rig>,
+    qdisc: Option<(QdiscKind, Option<u32>)>,
+    /// The host's backlog while it is another than the one that was found, with its value.
+    backlog: Option<(u32, Held)>,
     /// Why nothing can be set, where there is no testbed.
     unchanged: &'static str,
     /// Offloads as they were found, by side and the kernel's name.
@@ -36,6 +48,9 @@ impl<'a> Link<'a> {
         let found_mtu_bytes = testbed.map_or(MTU_BYTES, |testbed| testbed.options().mtu_bytes);
         Ok(Self {
             testbed,
+            rig: place.rig(),
+            qdisc: None,
+            backlog: None,
             unchanged: place.unchanged(),
             found: [features(Side::Sender)?, features(Side::HostUnderTest)?],
             mtu_bytes: found_mtu_bytes,
@@ -64,6 +79,19 @@ impl<'a> Link<'a> {
                 ))
             }
             Setting::Coalesce(..) => Some(format!("{key}: a veth raises no interrupts that could be delayed")),
+            // A veth hands over packets whose checksum its own sender vouches for: there is none to compute at reception.
+            Setting::Feature(Feature::RxChecksum, _) => {
+                Some(format!("{key}: it cannot act on a veth, which hands over what its sender already vouched for"))
+            }
+            Setting::Qdisc(kind, length) => {
+                let (testbed, named) = (self.testbed?, kind.kernel_name().map(|kind| (kind, *length)));
+                let tried = named.map(|named| testbed.set_qdisc(Side::Sender, Some(named)));
+                let error = tried?.and_then(|()| testbed.set_qdisc(Side::Sender, None)).err()?;
+                Some(format!("{key} {setting}: this kernel does not take it ({error})"))
+            }
+            Setting::Backlog(_) if !writable(BACKLOG) => {
+                Some(format!("{key}: {BACKLOG} is the whole host's; it needs root, which may write it"))
+            }
             _ => None,
         }
     }
@@ -84,8 +112,16 @@ impl<'a> Link<'a> {
         for (at, side) in SIDES.into_iter().enumerate() {
             self.set_features(testbed, at, side, &asked)?;
         }
+        self.set_backlog(settings.iter().find_map(|s| if let Setting::Backlog(n) = s { Some(*n) } else { None }))?;
+        let qdisc =
+            settings.iter().find_map(|s| if let Setting::Qdisc(kind, n) = s { Some((*kind, *n)) } else { None });
+        // The rate is a root qdisc too: one goes before the other comes.
+        if qdisc != self.qdisc && self.qdisc.is_some() {
+            self.set_qdisc(testbed, None)?;
+        }
         let rate = settings.iter().find_map(|s| if let Setting::Rate(bps) = s { Some(*bps) } else { None }).flatten();
-        self.set_rate(testbed, rate, settings.contains(&Setting::HalfDuplex(true)))
+        self.set_rate(testbed, rate, settings.contains(&Setting::HalfDuplex(true)))?;
+        self.set_qdisc(testbed, qdisc)
     }
 
     fn set_mtu(&mut self, testbed: &Testbed, mtu_bytes: u32) -> Result<(), RigError> {
@@ -123,6 +159,31 @@ impl<'a> Link<'a> {
                 );
                 self.overruled.insert(why);
             }
+        }
+        Ok(())
+    }
+
+    /// The root qdisc of both ends.
+    fn set_qdisc(&mut self, testbed: &Testbed, qdisc: Option<(QdiscKind, Option<u32>)>) -> Result<(), RigError> {
+        if qdisc == self.qdisc {
+            return Ok(());
+        }
+        let named = qdisc.and_then(|(kind, packets)| Some((kind.kernel_name()?, packets)));
+        SIDES.into_iter().try_for_each(|side| testbed.set_qdisc(side, named))?;
+        self.qdisc = qdisc;
+        Ok(())
+    }
+
+    /// The host's backlog; None: as it was found.
+    fn set_backlog(&mut self, packets: Option<u32>) -> Result<(), RigError> {
+        let held = self.backlog.as_ref().map(|(packets, _)| *packets);
+        if let (true, Some(rig)) = (packets != held, self.rig) {
+            // What was found comes back before the next is set.
+            self.backlog = None;
+            let overrides = |packets| SysctlOverrides { netdev_max_backlog: Some(packets), ..Default::default() };
+            self.backlog = packets
+                .map(|packets| Ok::<_, RigError>((packets, rig.hold_sysctls(&overrides(packets))?)))
+                .transpose()?;
         }
         Ok(())
     }

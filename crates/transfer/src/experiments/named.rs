@@ -69,6 +69,9 @@ struct Named {
     no_delay: bool,
     flows: u32,
     threads: Option<u32>,
+    rate: bool,
+    qdisc: bool,
+    aligned: bool,
 }
 
 impl Named {
@@ -82,6 +85,9 @@ impl Named {
             no_delay: false,
             flows: 1,
             threads: None,
+            rate: false,
+            qdisc: false,
+            aligned: false,
         };
         for setting in settings {
             match setting {
@@ -93,6 +99,9 @@ impl Named {
                 Setting::NoDelay(on) => named.no_delay = *on,
                 Setting::Flows(flows) => named.flows = *flows,
                 Setting::Threads(threads) => named.threads = *threads,
+                Setting::Rate(bps) => named.rate = bps.is_some(),
+                Setting::Qdisc(kind, _) => named.qdisc = kind.kernel_name().is_some(),
+                Setting::Align(page) => named.aligned = *page,
                 _ => {}
             }
         }
@@ -134,6 +143,12 @@ pub(super) fn impossible(config: &Config) -> Option<String> {
             "{what} with {} flows over {threads} threads: its threads wait for one flow only",
             named.flows
         ));
+    }
+    if named.rate && named.qdisc {
+        return Some("qdisc with a link rate: the rate is a qdisc itself, the token bucket".to_owned());
+    }
+    if named.aligned && (named.udp || !matches!(named.path, None | Some(Path::Stream(SendPath::Write)))) {
+        return Some("align page over another path than write: it has no block of its own to align".to_owned());
     }
     let channel = if named.udp { "udp" } else { "tcp and mptcp" };
     let odd = named.path.as_ref().filter(|path| matches!(path, Path::Datagram(_)) != named.udp)?;
@@ -179,6 +194,9 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             Setting::Bytes(bytes) => options.bytes = Some(*bytes),
             Setting::Block(bytes) => options.blocks_bytes = vec![usize::try_from(*bytes).unwrap_or(usize::MAX)],
             Setting::Rate(bps) => options.link_bps = *bps,
+            Setting::SendBuffer(bytes) => transfer.options.send_buffer_bytes = *bytes,
+            Setting::ReceiveBuffer(bytes) => transfer.options.receive_buffer_bytes = *bytes,
+            Setting::Align(page) => transfer.options.page_aligned = *page,
             // Names are above, the device's settings are not the transfer's.
             Setting::Method(_)
             | Setting::Channel(_)
@@ -187,6 +205,8 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             | Setting::HalfDuplex(_)
             | Setting::Mtu(_)
             | Setting::Feature(..)
+            | Setting::Qdisc(..)
+            | Setting::Backlog(_)
             | Setting::Coalesce(..) => {}
         }
     }

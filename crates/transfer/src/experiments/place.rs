@@ -42,6 +42,14 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// The rig, where both ends are on this host.
+    pub(super) fn rig(&self) -> Option<&'a Rig> {
+        match self {
+            Self::Testbed(rig) => Some(rig),
+            Self::Agent { .. } => None,
+        }
+    }
+
     /// Why the device's settings stay as they are, where there is no testbed.
     pub(super) fn unchanged(&self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers};
+use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers, curve_name};
 use netcliff_core::repeats::{Known, Repeats};
 use netcliff_core::stream::{StreamSample, datagram_frames, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
@@ -50,6 +50,9 @@ pub struct TransferRow {
     pub carries_bps: Option<f64>,
     /// Each repeat, in the order they were made.
     pub samples: Vec<StreamSample>,
+    /// Standard deviation of the drawn figure over the repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standard_deviation: Option<f64>,
     /// How well the mean of the drawn figure is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
@@ -62,6 +65,15 @@ impl TransferRow {
     /// A figure's mean over the repeats with its interval; None where it was not measured.
     pub fn figure(&self, measure: TransferMeasure) -> Option<Figure> {
         stats::mean(&self.values(measure)).map(Figure::not_negative)
+    }
+
+    /// The standard deviation of a figure over the repeats that have it; None of fewer than two.
+    pub fn deviation(&self, measure: TransferMeasure) -> Option<f64> {
+        let values = self.values(measure);
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
     }
 
     /// A figure of each repeat that has it.
@@ -117,6 +129,9 @@ pub struct TransferReport {
     pub factors: Vec<FactorLevels>,
     /// The figure that is drawn.
     pub y: TransferMeasure,
+    /// Figures that are drawn with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<TransferMeasure>,
     /// The setting along the x axis, where one varies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<Key>,
@@ -178,6 +193,7 @@ impl Found<'_> {
             asked,
             factors: self.factors.iter().map(levels_of).collect(),
             y: self.experiment.figure.y,
+            also: self.experiment.figure.also.clone(),
             x,
             rows,
             effects,
@@ -231,7 +247,7 @@ impl Found<'_> {
 
     fn row(&self, config: &Config, x: Option<Key>) -> TransferRow {
         let setting = |key: Key| config.settings.iter().rev().find(|setting| setting.key() == key);
-        TransferRow {
+        let row = TransferRow {
             levels: config
                 .levels
                 .iter()
@@ -246,8 +262,10 @@ impl Found<'_> {
                 &config.values(self.experiment.figure.y),
                 &self.repeats,
             )),
+            standard_deviation: None,
             cut_short: config.ended.clone(),
-        }
+        };
+        TransferRow { standard_deviation: row.deviation(self.experiment.figure.y), ..row }
     }
 
     /// The effect of every factor but the one along x, which is what the figure is for.
@@ -349,23 +367,77 @@ impl TransferReport {
     /// The curves of its figure: one a combination of the factors that are not along x. Empty where nothing numeric
     /// varies.
     pub fn curves(&self) -> Vec<Curve> {
+        let all = std::iter::once(self.y).chain(self.also.iter().copied());
+        all.flat_map(|measure| self.along(measure, &self.also)).collect()
+    }
+
+    /// What marks are held against: the curves of another figure, or where nothing is along x a point of each configuration and of each
+    /// setting's value.
+    pub fn judged(&self, measure: TransferMeasure) -> Vec<Curve> {
+        if self.x.is_some() { self.along(measure, &[]) } else { self.by_setting(measure) }
+    }
+
+    fn along(&self, measure: TransferMeasure, also: &[TransferMeasure]) -> Vec<Curve> {
         let Some(x) = self.x else { return Vec::new() };
         let mut curves: Vec<Curve> = Vec::new();
         for row in &self.rows {
-            let (Some(at), Some(y)) = (row.x, row.figure(self.y)) else { continue };
-            let others = self.factors.iter().zip(&row.levels).filter(|(factor, _)| factor.key != x);
-            let words: Vec<String> = others.map(|(factor, level)| format!("{} {level}", factor.key)).collect();
-            let name = if words.is_empty() { self.y.label().to_owned() } else { words.join(", ") };
-            let dot = Dot { x: at, y };
+            let (Some(at), Some(y)) = (row.x, row.figure(measure)) else { continue };
+            let words: Vec<String> = self.words(row, Some(x)).collect();
+            let (name, dot) = (curve_name(&words, measure, also), Dot { x: at, y });
             match curves.iter_mut().find(|curve| curve.name == name) {
                 Some(curve) => curve.dots.push(dot),
-                None => {
-                    let answerer = Some(Answerer { engine: EngineKind::Wire, fidelity: None });
-                    curves.push(Curve { name, answerer, dots: vec![dot] });
-                }
+                None => curves.push(Curve { name, answerer: MEASURED, dots: vec![dot] }),
             }
         }
         curves.iter_mut().for_each(|curve| curve.dots.sort_by(|a, b| a.x.total_cmp(&b.x)));
         curves
     }
+
+    /// The settings of a configuration in words, without the one along x.
+    fn words<'a>(&'a self, row: &'a TransferRow, x: Option<Key>) -> impl Iterator<Item = String> + 'a {
+        let settings = self.factors.iter().zip(&row.levels).filter(move |(factor, _)| Some(factor.key) != x);
+        settings.map(|(factor, level)| format!("{} {level}", factor.key))
+    }
+
+    /// Each configuration by all its settings, and each value of a setting: the geometric mean of the configurations that have it, or,
+    /// where one is changed at a time, of those that differ from the first in nothing else.
+    fn by_setting(&self, measure: TransferMeasure) -> Vec<Curve> {
+        let figures: Vec<(&TransferRow, Figure)> =
+            self.rows.iter().filter_map(|row| Some((row, row.figure(measure)?))).collect();
+        let curve = |name: String, y: Figure| Curve { name, answerer: MEASURED, dots: vec![Dot { x: 0.0, y }] };
+        let whole = |row: &TransferRow| self.words(row, None).collect::<Vec<_>>().join(", ");
+        let mut curves: Vec<Curve> = figures.iter().map(|(row, y)| curve(whole(row), *y)).collect();
+        let first: Vec<&String> = self.factors.iter().filter_map(|factor| factor.levels.first()).collect();
+        for (at, factor) in self.factors.iter().enumerate().filter(|_| self.factors.len() > 1) {
+            for level in &factor.levels {
+                let alone = |row: &TransferRow| {
+                    row.levels
+                        .iter()
+                        .zip(&first)
+                        .enumerate()
+                        .all(|(place, (level, first))| place == at || level == *first)
+                };
+                let has = |row: &TransferRow| row.levels.get(at) == Some(level);
+                let one_by_one = self.design == netcliff_core::experiment::Design::OneAtATime;
+                let those = figures.iter().filter(|(row, _)| has(row) && (!one_by_one || alone(row)));
+                let those: Vec<Figure> = those.map(|(_, figure)| *figure).collect();
+                curves.extend(geometric_mean(&those).map(|mean| curve(format!("{} {level}", factor.key), mean)));
+            }
+        }
+        curves
+    }
+}
+
+const MEASURED: Option<Answerer> = Some(Answerer { engine: EngineKind::Wire, fidelity: None });
+
+/// Their geometric mean; half widths add as those of independent means do. None of none, or where one is not positive.
+fn geometric_mean(figures: &[Figure]) -> Option<Figure> {
+    if figures.is_empty() || figures.iter().any(|figure| figure.value <= 0.0) {
+        return None;
+    }
+    let count = figures.len() as f64;
+    let value = (figures.iter().map(|figure| figure.value.ln()).sum::<f64>() / count).exp();
+    let half = |figure: &Figure| figure.interval.map_or(0.0, |ends| (ends.high - ends.low) / 2.0 / figure.value);
+    let half = figures.iter().map(|figure| half(figure).powi(2)).sum::<f64>().sqrt() / count;
+    Some(if half > 0.0 { Figure::sampled(value, value * half, stats::CONFIDENCE) } else { Figure::exact(value) })
 }

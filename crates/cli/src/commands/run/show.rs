@@ -30,6 +30,9 @@ pub fn show(args: &RunArgs, text: &str, run: &Run<'_>, partial: bool) -> anyhow:
 
 /// The picture, and the page that shows `what`.
 pub fn files(args: &RunArgs, drawing: &Drawing, what: &str, page: impl Fn(&Drawing) -> String) -> anyhow::Result<()> {
+    if let Some(path) = &args.claims {
+        super::claims::keep(path, args.file(), drawing)?;
+    }
     if let Some(path) = &args.svg {
         write(path, &report::svg::experiment(drawing))?;
     }
@@ -45,6 +48,10 @@ fn drawing(run: &Run<'_>, text: &str, partial: bool) -> anyhow::Result<Drawing> 
     let outcome = |task: &Task| run.records.get(&task.index).map(|record| &record.outcome);
     let curves = run.plan.grid.curves(&run.plan.tasks, outcome);
     let drawing = Drawing::of(&experiment, curves, text.to_owned(), run.provenance.clone()).map_err(output::usage)?;
+    let drawing = drawing.judged_by(|key| {
+        let measure = key.parse::<netcliff_core::Measure>().ok()?;
+        Some(netcliff_core::experiment::Grid::curves_of(measure, &run.plan.tasks, outcome))
+    });
     Ok(Drawing { not_had: not_had(run), asked: asked(run), partial, ..drawing })
 }
 

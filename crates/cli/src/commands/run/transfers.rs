@@ -200,8 +200,12 @@ fn explain(error: TransfersError) -> anyhow::Error {
 fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &str) -> anyhow::Result<()> {
     let experiment = Experiment::Transfers(Box::new(experiment));
     let drawing = Drawing::of(&experiment, found.curves(), text.to_owned(), found.provenance.clone());
-    let drawing = drawing.map_err(output::usage)?;
-    let drawing = Drawing { asked: found.asked.clone(), partial: found.partial, ..drawing };
+    let drawing = drawing.map_err(output::usage)?.judged_by(|key| match key {
+        "" => found.x.is_none().then(|| found.judged(found.y)),
+        key => Some(found.judged(key.parse().ok()?)),
+    });
+    let missing = found.not_had.clone();
+    let drawing = Drawing { asked: found.asked.clone(), partial: found.partial, missing, ..drawing };
     match (args.json, output::to_stdout(&args.csv)) {
         _ if args.live && !args.json => live::result(found, found.partial)?,
         (true, _) => output::json_line(found)?,

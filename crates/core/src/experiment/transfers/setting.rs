@@ -36,13 +36,23 @@ pub enum Key {
     Feature(Feature),
     /// Interrupt coalescing of both ends.
     Coalesce(Coalesce),
+    /// SO_SNDBUF of both ends.
+    SendBuffer,
+    /// SO_RCVBUF of both ends.
+    ReceiveBuffer,
+    /// Root qdisc of both ends, with its length.
+    Qdisc,
+    /// The host's net.core.netdev_max_backlog.
+    Backlog,
+    /// Whether blocks begin on a page.
+    Align,
     /// Bytes of a write.
     Block,
 }
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 26] = {
+    pub const ALL: [Self; 31] = {
         let [[adaptive_rx, rx_usecs, rx_frames], [adaptive_tx, tx_usecs, tx_frames]] = Coalesce::DIRECTIONS;
         [
             Self::Method,
@@ -70,6 +80,11 @@ impl Key {
             Self::Coalesce(tx_frames),
             Self::Coalesce(adaptive_rx),
             Self::Coalesce(adaptive_tx),
+            Self::SendBuffer,
+            Self::ReceiveBuffer,
+            Self::Qdisc,
+            Self::Backlog,
+            Self::Align,
             Self::Block,
         ]
     };
@@ -97,6 +112,11 @@ impl Key {
             Self::Feature(Feature::Gro) => "gro",
             Self::Feature(Feature::Lro) => "lro",
             Self::Coalesce(what) => what.kernel_name(),
+            Self::SendBuffer => "send-buffer",
+            Self::ReceiveBuffer => "receive-buffer",
+            Self::Qdisc => "qdisc",
+            Self::Backlog => "backlog",
+            Self::Align => "align",
             Self::Block => "block",
         }
     }
@@ -107,6 +127,8 @@ impl Key {
             Self::Block => "block size",
             Self::Rate => "link rate",
             Self::Ip => "IP version",
+            Self::SendBuffer => "send buffer",
+            Self::ReceiveBuffer => "receive buffer",
             other => other.name(),
         }
     }
@@ -114,9 +136,9 @@ impl Key {
     /// What its numbers count; None where it has none.
     pub fn dimension(self) -> Option<Dimension> {
         match self {
-            Self::Block | Self::Bytes | Self::Mtu => Some(Dimension::Bytes),
+            Self::Block | Self::Bytes | Self::Mtu | Self::SendBuffer | Self::ReceiveBuffer => Some(Dimension::Bytes),
             Self::Rate => Some(Dimension::Bps),
-            Self::Flows | Self::Threads => Some(Dimension::Number),
+            Self::Flows | Self::Threads | Self::Backlog | Self::Qdisc => Some(Dimension::Number),
             Self::Coalesce(what) if !what.is_adaptive() => Some(Dimension::Number),
             _ => None,
         }
@@ -124,7 +146,10 @@ impl Key {
 
     /// True where the device is changed, not the transfer.
     pub fn is_device(self) -> bool {
-        matches!(self, Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::Coalesce(_))
+        matches!(
+            self,
+            Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::Coalesce(_) | Self::Qdisc | Self::Backlog
+        )
     }
 
     /// One value.
@@ -181,6 +206,38 @@ impl Key {
                 Setting::Coalesce(what, number("expected a number of frames, such as \"8\"")?)
             }
             Self::Coalesce(what) => Setting::Coalesce(what, number("expected microseconds, such as \"50\"")?),
+            Self::SendBuffer | Self::ReceiveBuffer => {
+                let bytes = match text {
+                    "auto" => None,
+                    _ => match units::parse_bytes(text)? {
+                        bytes @ 1..=0x3fff_ffff => Some(bytes as u32),
+                        _ => return Err(bad("expected auto (the kernel's own), or 1B to 1GiB, such as \"256KiB\"")),
+                    },
+                };
+                if self == Self::SendBuffer { Setting::SendBuffer(bytes) } else { Setting::ReceiveBuffer(bytes) }
+            }
+            Self::Qdisc => {
+                let form = "expected default (the device's own), pfifo or fq_codel, with its length in packets where it is \
+                            given, such as \"pfifo:100\"";
+                let (kind, length) = text.split_once(':').map_or((text, None), |(kind, length)| (kind, Some(length)));
+                let kind = match kind {
+                    "default" if length.is_none() => QdiscKind::Default,
+                    "pfifo" => QdiscKind::Pfifo,
+                    "fq_codel" => QdiscKind::FqCodel,
+                    _ => return Err(bad(form)),
+                };
+                let length = length.map(|length| length.parse().ok().filter(|length| (1..=1_000_000).contains(length)));
+                Setting::Qdisc(kind, length.map(|length| length.ok_or_else(|| bad(form))).transpose()?)
+            }
+            Self::Backlog => match number("expected a number of packets, such as \"1000\"")? {
+                packets @ 1..=10_000_000 => Setting::Backlog(packets),
+                _ => return Err(bad("expected 1 to 10000000 packets")),
+            },
+            Self::Align => match text {
+                "page" => Setting::Align(true),
+                "none" => Setting::Align(false),
+                _ => return Err(bad("expected page or none")),
+            },
             Self::Block => match units::parse_bytes(text)? {
                 0 => return Err(bad("expected at least 1B")),
                 bytes => Setting::Block(bytes),
@@ -254,8 +311,40 @@ pub enum Setting {
     Feature(Feature, bool),
     /// Interrupt coalescing: microseconds or frames, or 1 where the driver chooses them.
     Coalesce(Coalesce, u32),
+    /// SO_SNDBUF (bytes); None: the kernel's own, which grows.
+    SendBuffer(Option<u32>),
+    /// SO_RCVBUF (bytes); None: the kernel's own, which grows.
+    ReceiveBuffer(Option<u32>),
+    /// Root qdisc with its length (packets); None: the qdisc's own length.
+    Qdisc(QdiscKind, Option<u32>),
+    /// net.core.netdev_max_backlog (packets).
+    Backlog(u32),
+    /// Blocks begin on a page.
+    Align(bool),
     /// Bytes of a write.
     Block(u64),
+}
+
+/// A qdisc that is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QdiscKind {
+    /// The one that the device was found with.
+    Default,
+    /// First in, first out.
+    Pfifo,
+    /// Flows in turn, with controlled delay.
+    FqCodel,
+}
+
+impl QdiscKind {
+    /// The kernel's name; None for the device's own.
+    pub fn kernel_name(self) -> Option<&'static str> {
+        match self {
+            Self::Default => None,
+            Self::Pfifo => Some("pfifo"),
+            Self::FqCodel => Some("fq_codel"),
+        }
+    }
 }
 
 impl Setting {
@@ -276,6 +365,11 @@ impl Setting {
             Self::Mtu(_) => Key::Mtu,
             Self::Feature(feature, _) => Key::Feature(*feature),
             Self::Coalesce(what, _) => Key::Coalesce(*what),
+            Self::SendBuffer(_) => Key::SendBuffer,
+            Self::ReceiveBuffer(_) => Key::ReceiveBuffer,
+            Self::Qdisc(..) => Key::Qdisc,
+            Self::Backlog(_) => Key::Backlog,
+            Self::Align(_) => Key::Align,
             Self::Block(_) => Key::Block,
         }
     }
@@ -286,7 +380,10 @@ impl Setting {
             Self::Block(bytes) | Self::Bytes(bytes) => Some(*bytes as f64),
             Self::Mtu(number) | Self::Flows(number) => Some(f64::from(*number)),
             Self::Coalesce(what, number) => (!what.is_adaptive()).then(|| f64::from(*number)),
-            Self::Threads(number) => number.map(f64::from),
+            Self::Threads(number) | Self::SendBuffer(number) | Self::ReceiveBuffer(number) | Self::Qdisc(_, number) => {
+                number.map(f64::from)
+            }
+            Self::Backlog(packets) => Some(f64::from(*packets)),
             Self::Rate(bps) => *bps,
             _ => None,
         }
@@ -305,6 +402,16 @@ impl std::fmt::Display for Setting {
             Self::Rate(None) => out.write_str("none"),
             Self::Rate(Some(bps)) => out.write_str(&units::print_bps(*bps)),
             Self::Block(bytes) | Self::Bytes(bytes) => out.write_str(&units::print_bytes(*bytes)),
+            Self::SendBuffer(None) | Self::ReceiveBuffer(None) => out.write_str("auto"),
+            Self::SendBuffer(Some(bytes)) | Self::ReceiveBuffer(Some(bytes)) => {
+                out.write_str(&units::print_bytes(u64::from(*bytes)))
+            }
+            Self::Qdisc(kind, length) => {
+                out.write_str(kind.kernel_name().unwrap_or("default"))?;
+                length.map_or(Ok(()), |length| write!(out, ":{length}"))
+            }
+            Self::Align(page) => out.write_str(if *page { "page" } else { "none" }),
+            Self::Backlog(packets) => write!(out, "{packets}"),
             Self::Coalesce(what, number) if what.is_adaptive() => {
                 out.write_str(if *number == 0 { "off" } else { "on" })
             }

@@ -48,8 +48,9 @@ fn a_file_comes_to_factors() {
 fn every_key_reads_what_it_writes() {
     for key in Key::ALL {
         assert_eq!(key.name().parse::<Key>(), Ok(key));
-        let text =
-            ["on", "full", "1500", "6", "10Mbit/s", "64KiB", "word"].into_iter().find(|text| key.parse(text).is_ok());
+        let text = ["on", "full", "1500", "6", "10Mbit/s", "64KiB", "pfifo:100", "page", "word"]
+            .into_iter()
+            .find(|text| key.parse(text).is_ok());
         let setting = key.parse(text.expect("some form is accepted")).expect("as found");
         assert_eq!(setting.key(), key);
         assert_eq!(key.parse(&setting.to_string()), Ok(setting));
@@ -72,6 +73,10 @@ fn what_cannot_be_is_named_with_its_line() {
         ("time =", "design = \"fractional\"\ntime =", &["line 4", "two levels, not 4"]),
         ("tso = [\"on\", \"off\"]", "threads = [\"own\", \"0\"]", &["line 12", "\"0\"", "own (a thread a flow)"]),
         ("title", "x = 1\ntitle", &["line 2", "unknown field"]),
+        ("tso = [\"on\", \"off\"]", "qdisc = [\"red:9\"]", &["line 12", "\"red:9\"", "pfifo:100"]),
+        ("tso = [\"on\", \"off\"]", "receive-buffer = [\"0B\"]", &["line 12", "\"0B\"", "auto"]),
+        ("tso = [\"on\", \"off\"]", "align = [\"4096\"]", &["line 12", "\"4096\"", "page or none"]),
+        ("[vary]", "[figure]\nx = \"block\"\nalso = [\"link_share\"]\n[vary]", &["line 11", "link_share", "unit of y"]),
         ("time =", "repeats = 3\nprecision = \"2%\"\ntime =", &["line 4", "at least 5"]),
         ("time =", "max_repeats = 9\ntime =", &["without a precision"]),
     ] {

@@ -1,0 +1,104 @@
+//! `--claims`: the table of what documents state and what came out here, over one experiment or several.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::Context;
+use netcliff_core::experiment::{Experiment, Mark};
+use netcliff_host::process;
+use netcliff_lab::inputs;
+use netcliff_report as report;
+use netcliff_report::drawing::Drawing;
+
+use crate::args::RunArgs;
+use crate::commands::{now_unix_s, write};
+use crate::output;
+
+/// Writes the rows of an experiment into the table at `path`, in place of those that it had there.
+pub fn keep(path: &Path, file: &Path, drawing: &Drawing) -> anyhow::Result<()> {
+    if drawing.marks.is_empty() {
+        output::say(format!("netcliff: {} has no [[mark]]: it has no row in {}", file.display(), path.display()));
+        return Ok(());
+    }
+    let name = inputs::experiment_name(file).unwrap_or_default();
+    put(path, &name, &report::claims::rows(&name, drawing, &today()))
+}
+
+fn put(path: &Path, name: &str, rows: &[String]) -> anyhow::Result<()> {
+    write(path, &report::claims::merged(&read(path)?, name, rows))
+}
+
+/// The page as it is; empty where there is none yet.
+fn read(path: &Path) -> anyhow::Result<String> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        read => read.with_context(|| format!("{}: cannot be read", path.display())),
+    }
+}
+
+fn today() -> String {
+    report::format::date_utc(now_unix_s()).chars().take(10).collect()
+}
+
+/// Runs each file by a process of its own, one after the other: what one changes of its process (namespaces, threads) is nothing to the
+/// next, and one that fails has its reason in the table.
+pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let Some(path) = &args.claims else {
+        return Err(output::usage(format!(
+            "{} files: several are run for the table of claims alone; add --claims FILE, or give one file",
+            args.files.len()
+        )));
+    };
+    // All are read before the first is run.
+    let mut marks: Vec<Vec<Mark>> = Vec::new();
+    for file in &args.files {
+        let name = file.display().to_string();
+        let text = inputs::experiment(&name).map_err(output::usage)?;
+        let experiment = Experiment::from_toml(&name, &text).map_err(output::usage)?;
+        marks.push(experiment.marks().map_err(output::usage)?);
+    }
+    let program = std::env::current_exe().context("this program's file")?;
+    let is_file = |arg: &OsString| args.files.iter().any(|file| file.as_os_str() == arg);
+    let options: Vec<OsString> = std::env::args_os().skip(1).filter(|arg| !is_file(arg)).collect();
+    let mut failed = 0;
+    for (file, marks) in args.files.iter().zip(&marks) {
+        output::say(format!("netcliff: {}", file.display()));
+        let before = read(path)?;
+        let why = match child(Command::new(&program).args(&options).arg(file))? {
+            None => continue,
+            Some(why) => why,
+        };
+        failed += 1;
+        // A run that was stopped early has written what it had.
+        if read(path)? == before {
+            let name = inputs::experiment_name(file).unwrap_or_default();
+            put(path, &name, &report::claims::not_run(&name, marks, &why, &today()))?;
+        }
+    }
+    output::say(format!(
+        "netcliff: the claims are in {}; {failed} of {} runs failed",
+        path.display(),
+        args.files.len()
+    ));
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Runs it; None: it succeeded, else the last line that it said.
+fn child(command: &mut Command) -> anyhow::Result<Option<String>> {
+    // A run outlives nobody who asked for it: it ends as by Ctrl-C when this process does, and sets back what it changed.
+    process::end_with_this(command);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("start netcliff run")?;
+    let mut last = String::new();
+    for line in child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+        let Ok(line) = line else { break };
+        output::say(line.clone());
+        if !line.trim().is_empty() {
+            last = line;
+        }
+    }
+    let status = child.wait().context("wait for netcliff run")?;
+    let said = last.trim().trim_start_matches("netcliff: ").to_owned();
+    Ok((!status.success()).then_some(said))
+}
