@@ -40,12 +40,7 @@ pub enum Scheme {
         quota: u64,
     },
     /// The paper's NAPI: interrupt, mask, poll at once; over quota the next poll waits for a tick.
-    Napi2007 {
-        /// T_poll (s).
-        period_s: f64,
-        /// Q: at most this many packets a cycle.
-        quota: u64,
-    },
+    Napi2007(Napi2007),
     /// Linux NAPI.
     Napi(Napi),
     /// Interrupts moderated by count, timers or a minimum gap.
@@ -54,6 +49,20 @@ pub enum Scheme {
     Hybrid(Hybrid),
     /// Linux's adaptive moderation, lib/dim.
     Dim(Dim),
+}
+
+parameter::parameters! {
+/// The paper's NAPI (its figure 5).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Napi2007 {
+    /// T_poll: time between polls (s).
+    pub period_s: f64 = PERIOD_S => Time("period", always),
+    /// Q: at most this many packets a poll.
+    pub quota: u64 = QUOTA => Count("quota", always),
+    /// True: a tick that falls into the poll under way (or into the interrupt before it) is remembered, and the next poll follows directly on a
+    /// poll that used its quota. False: that tick is lost, and the next poll waits for the tick after it.
+    pub remember: bool = false => Flag("remember", changed),
+}
 }
 
 parameter::parameters! {
@@ -158,6 +167,9 @@ pub struct Coalesce {
     pub frames: Option<u64> = None => Count("frames", always),
     /// T_abs: an interrupt so long after the first packet since the last interrupt (s).
     pub absolute_timer_s: Option<f64> = None => Time("usecs", always),
+    /// True: the timer of `usecs` runs free: it ticks every `usecs` whatever comes, and a tick interrupts if packets came since the last
+    /// interrupt. False: the first packet starts it.
+    pub free_timer: bool = false => Flag("free_timer", changed),
     /// T_pkt: an interrupt so long after the last packet (s).
     pub packet_timer_s: Option<f64> = None => Time("packet_timer", always),
     /// At most one interrupt in so long (interrupt throttle) (s).
@@ -217,7 +229,7 @@ impl Scheme {
             Self::Interrupt { .. } => "interrupt",
             Self::DisableEnable { .. } => "disable-enable",
             Self::Polling { .. } => "polling",
-            Self::Napi2007 { .. } => "napi-2007",
+            Self::Napi2007(_) => "napi-2007",
             Self::Napi(_) => "napi",
             Self::Coalesce(_) => "coalesce",
             Self::Hybrid(_) => "hybrid",
@@ -229,9 +241,8 @@ impl Scheme {
     pub fn validate(&self, host: &Host) -> Result<(), Invalid> {
         match self {
             Self::Ideal | Self::Interrupt { .. } | Self::DisableEnable { .. } => Ok(()),
-            Self::Polling { period_s, quota } | Self::Napi2007 { period_s, quota } => {
-                poll_range(host, *period_s, *quota)
-            }
+            Self::Polling { period_s, quota } => poll_range(host, *period_s, *quota),
+            Self::Napi2007(polled) => poll_range(host, polled.period_s, polled.quota),
             Self::Napi(napi) => napi.validate(host),
             Self::Coalesce(coalesce) => coalesce.validate(host),
             Self::Hybrid(hybrid) => hybrid.validate(host),
@@ -366,7 +377,15 @@ impl Coalesce {
         {
             timer.map_or(Ok(()), |seconds| bounds::time_or_none(name, seconds))?;
         }
+        if self.free_timer && self.free_period_s().is_none() {
+            return Err(Invalid::new("free_timer", true, "needs usecs above 0, the period of the timer"));
+        }
         Ok(())
+    }
+
+    /// Period of the timer that runs free (s). `None` if packets start the timer, or it is off.
+    pub fn free_period_s(&self) -> Option<f64> {
+        self.absolute_timer_s.filter(|seconds| self.free_timer && *seconds > 0.0)
     }
 }
 

@@ -15,9 +15,8 @@ impl Point {
         let Self { host, scheme, traffic } = self;
         let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
         let mut found = match scheme {
-            Scheme::Polling { period_s, quota } | Scheme::Napi2007 { period_s, quota } => {
-                polled(host, service_s, *period_s, *quota)
-            }
+            Scheme::Polling { period_s, quota } => polled(host, service_s, *period_s, *quota),
+            Scheme::Napi2007(napi) => polled(host, service_s, napi.period_s, napi.quota),
             Scheme::Hybrid(hybrid) => polled(host, service_s, hybrid.period_s, hybrid.quota),
             Scheme::Napi(napi) => linux(host, napi),
             Scheme::Coalesce(coalesce) => coalesced(host, coalesce, traffic.rate_pps()),

@@ -183,9 +183,7 @@ pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W
         Scheme::Polling { period_s, quota } => {
             drive(machine, &mut polling::Polling::new(*period_s, *quota, clock, machine));
         }
-        Scheme::Napi2007 { period_s, quota } => {
-            drive(machine, &mut napi_2007::Napi2007::new(*period_s, *quota, clock, machine));
-        }
+        Scheme::Napi2007(scheme) => drive(machine, &mut napi_2007::Napi2007::new(scheme, clock, machine)),
         Scheme::Napi(napi) => linux::run(napi, &point.host, clock, machine),
         Scheme::Coalesce(scheme) => drive(machine, &mut coalesce::Coalesce::new(scheme, clock, machine)),
         Scheme::Hybrid(scheme) => drive(machine, &mut hybrid::Hybrid::new(scheme, clock, machine)),

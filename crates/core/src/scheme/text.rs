@@ -1,7 +1,7 @@
 //! Schemes as text.
 
 use super::parameter::{self, Count, Flag, Kind, Pairs, Parameter, Parameters, Time};
-use super::{Coalesce, Dim, DimProfile, Gap, Hybrid, Napi, PERIOD_S, QUOTA, Scheme};
+use super::{Coalesce, Dim, DimProfile, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Scheme};
 use crate::error::ParseError;
 use crate::params::{self, Params};
 
@@ -58,8 +58,8 @@ const SCHEMES: [Named; 9] = [
     },
     Named {
         name: "napi-2007",
-        read: |params| Polled::read(params).map(|Polled { period_s, quota }| Scheme::Napi2007 { period_s, quota }),
-        described: Polled::described,
+        read: |params| Napi2007::read(params).map(Scheme::Napi2007),
+        described: Napi2007::described,
     },
     Named { name: "napi", read: |params| Napi::read(params).map(Scheme::Napi), described: Napi::described },
     Named {
@@ -107,9 +107,8 @@ impl std::fmt::Display for Scheme {
             Self::Ideal => Pairs::new(),
             Self::Interrupt { drops_interrupt } => Interrupt { drops_interrupt }.pairs(),
             Self::DisableEnable { merged } => DisableEnable { merged }.pairs(),
-            Self::Polling { period_s, quota } | Self::Napi2007 { period_s, quota } => {
-                Polled { period_s, quota }.pairs()
-            }
+            Self::Polling { period_s, quota } => Polled { period_s, quota }.pairs(),
+            Self::Napi2007(polled) => polled.pairs(),
             Self::Napi(ref napi) => napi.pairs(),
             Self::Coalesce(ref coalesce) => coalesce.pairs(),
             Self::Hybrid(ref hybrid) => hybrid.pairs(),

@@ -1,6 +1,6 @@
 //! The default candidates, for a user who names none.
 
-use netcliff_core::{Coalesce, Dim, DimProfile, Host, Hybrid, Napi, Scheme, Traffic};
+use netcliff_core::{Coalesce, Dim, DimProfile, Host, Hybrid, Napi, Napi2007, Scheme, Traffic};
 
 /// Polling periods (s): from what soft timers give (12 to 32 us; Salah et al. 2007, section 4) to tenths of a
 /// millisecond.
@@ -23,7 +23,7 @@ pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
     let mut all = vec![Scheme::Interrupt { drops_interrupt: true }, Scheme::DisableEnable { merged: false }];
     for (period_s, quota) in polls(service_s) {
         all.push(Scheme::Polling { period_s, quota });
-        all.push(Scheme::Napi2007 { period_s, quota });
+        all.push(Scheme::Napi2007(Napi2007 { period_s, quota, remember: false }));
         all.push(Scheme::Hybrid(hybrid(period_s, quota)));
     }
     all.extend(linux(host));

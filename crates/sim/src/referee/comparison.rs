@@ -175,6 +175,7 @@ fn polling_agrees_packet_for_packet() {
 #[test]
 fn napi_2007_agrees_packet_for_packet() {
     many(300, |rng| format!("napi-2007:{}", polled(rng)));
+    many(300, |rng| format!("napi-2007:{},remember=true", polled(rng)));
 }
 
 #[test]
@@ -189,6 +190,21 @@ fn coalescing_agrees_packet_for_packet() {
         text + if rng.roll() < 0.5 { ",masked=true" } else { "" } + ["", ",frames=1"][rng.up_to(2) as usize - 1]
     });
     many(200, |rng| format!("coalesce:frames={},masked={}", rng.up_to(9), rng.roll() < 0.5));
+}
+
+/// A timer that runs free, alone and next to everything else that interrupts.
+#[test]
+fn coalescing_by_a_free_timer_agrees_packet_for_packet() {
+    many(400, |rng| {
+        let mut text = format!("coalesce:free_timer=true,usecs={}us,masked={}", rng.up_to(80), rng.roll() < 0.4);
+        text += if rng.roll() < 0.5 { ",drops_interrupt=true" } else { "" };
+        for key in ["packet_timer", "min_gap"] {
+            if rng.roll() < 0.3 {
+                text += &format!(",{key}={}us", rng.up_to(60) - 1);
+            }
+        }
+        text + &if rng.roll() < 0.3 { format!(",frames={}", rng.up_to(9)) } else { String::new() }
+    });
 }
 
 fn hybrid(rng: &mut Rng) -> String {

@@ -45,6 +45,8 @@ struct Plain<'a> {
     /// Number of packets left of the cycle or poll.
     left: u64,
     rearmed: bool,
+    /// Start of napi-2007's poll, of its interrupt or overhead.
+    began: u64,
     next_tick: u64,
     /// How far into the timer's period the run begins.
     timer_offset: u64,
@@ -78,18 +80,19 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         merged_first: false,
         left: 0,
         rearmed: false,
+        began: 0,
         next_tick: NEVER,
         timer_offset: 0,
         latched: false,
         timer_version: 0,
-        nic: Nic::new(&point.scheme, clock),
+        nic: Nic::new(&point.scheme, clock, |period| offset(period, seed, Purpose::PollTimer, replication)),
         announced: 0,
         hybrid_polls: false,
         meter,
         net_dim: DimState::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
         bytes: 0,
     };
-    if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = point.scheme {
+    if let Scheme::Polling { .. } | Scheme::Napi2007(_) = point.scheme {
         plain.timer_offset = offset(plain.period(), seed, Purpose::PollTimer, replication);
     }
     if let Scheme::Polling { .. } = point.scheme {
@@ -185,9 +188,10 @@ impl Plain<'_> {
         }
     }
 
+    /// Period of the polls [ticks]; [`NEVER`] for a scheme that does not poll by a timer.
     fn period(&self) -> u64 {
         let (Scheme::Polling { period_s, .. }
-        | Scheme::Napi2007 { period_s, .. }
+        | Scheme::Napi2007(netcliff_core::Napi2007 { period_s, .. })
         | Scheme::Hybrid(netcliff_core::Hybrid { period_s, .. })) = self.scheme
         else {
             return NEVER;
@@ -197,7 +201,7 @@ impl Plain<'_> {
 
     fn quota(&self) -> u64 {
         match self.scheme {
-            Scheme::Polling { quota, .. } | Scheme::Napi2007 { quota, .. } => *quota,
+            Scheme::Polling { quota, .. } | Scheme::Napi2007(netcliff_core::Napi2007 { quota, .. }) => *quota,
             Scheme::Hybrid(hybrid) => hybrid.quota,
             _ => 0,
         }
@@ -277,6 +281,7 @@ impl Plain<'_> {
     }
 
     fn interrupt(&mut self, mean: f64) {
+        self.began = self.world.now;
         self.world.counts.interrupts += 1;
         let time = self.world.interrupt.next_of_mean(mean);
         self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
@@ -297,6 +302,7 @@ impl Plain<'_> {
             self.next_tick = self.world.next_tick(self.next_tick, self.period());
             self.set_timer(self.next_tick);
         }
+        self.began = self.world.now;
         let overhead = self.world.poll.next();
         self.cpu.push(Kind::Tick(in_cycle), Account::Poll, overhead);
     }

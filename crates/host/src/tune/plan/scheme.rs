@@ -234,6 +234,9 @@ impl Draft<'_> {
         if coalesce.drops_interrupt {
             return Err("no device interrupts for a frame that it dropped".to_owned());
         }
+        if coalesce.free_timer {
+            return Err("a NIC's timer starts with a packet (rx-usecs): only with free_timer=false".to_owned());
+        }
         self.moderation(&Moderation {
             frames: coalesce.frames,
             absolute_timer_s: coalesce.absolute_timer_s,

@@ -22,14 +22,16 @@ impl Plain<'_> {
         match self.scheme {
             Scheme::DisableEnable { .. } => self.masked &= !empty,
             Scheme::Polling { .. } => self.cycle_goes_on(empty),
-            Scheme::Napi2007 { .. } => {
+            Scheme::Napi2007(napi) => {
                 self.left -= 1;
                 if empty {
                     (self.masked, self.left) = (false, 0);
                 } else if self.left == 0 {
                     let period = self.period();
-                    let passed = (self.world.now + self.timer_offset) / period;
-                    self.set_timer((passed + 1) * period - self.timer_offset);
+                    let ticks = |until: u64| (until + self.timer_offset) / period;
+                    let (passed, before) = (ticks(self.world.now), ticks(self.began));
+                    let next = (passed + 1) * period - self.timer_offset;
+                    self.set_timer(if napi.remember && passed > before { self.world.now } else { next });
                 }
             }
             Scheme::Coalesce(_) | Scheme::Dim(_) => {
