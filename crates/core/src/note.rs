@@ -206,6 +206,7 @@ sentences! {
         NeverEnds(packet_timer_s: f64, usecs_s: f64) =>
             "packet_timer = {timer} never ends before usecs = {usecs}",
             timer = print_time_s(*packet_timer_s), usecs = print_time_s(*usecs_s);
+        Preset(name: String, assumed: &'static str) => "{name}: {assumed}";
         OneSlot => "ring = 1 holds only the packet in service: all that come during its service are lost";
         Capture(sentence: String) => "{sentence}";
         NoHeader(file: String, packets: usize, of: usize) =>

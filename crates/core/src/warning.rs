@@ -3,7 +3,7 @@
 //! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines add these to the outcome's notes.
 
 use crate::engine::Point;
-use crate::host::Host;
+use crate::host::{Host, Preset};
 use crate::note::Note;
 use crate::scheme::{Coalesce, Napi, Scheme};
 
@@ -23,6 +23,8 @@ impl Point {
             Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } | Scheme::Dim(_) => Vec::new(),
         };
         found.extend(measured(host, service_s));
+        let assumed = Preset::named(&host.name).and_then(|preset| preset.assumed);
+        found.extend(assumed.map(|assumed| Warning::Preset(host.name.clone(), assumed)));
         if host.ring == 1 {
             found.push(Warning::OneSlot);
         }
