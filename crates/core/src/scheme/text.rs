@@ -1,7 +1,9 @@
 //! Schemes as text.
 
 use super::parameter::{self, Count, Flag, Kind, Pairs, Parameter, Parameters, Time};
-use super::{Coalesce, Dim, DimProfile, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Scheme};
+use super::{
+    Coalesce, Dim, DimProfile, FreeBsdPolling, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Scheme, SoftTimers,
+};
 use crate::error::ParseError;
 use crate::params::{self, Params};
 
@@ -37,7 +39,7 @@ struct Named {
     described: fn() -> Vec<Parameter>,
 }
 
-const SCHEMES: [Named; 9] = [
+const SCHEMES: [Named; 11] = [
     Named { name: "ideal", read: |_| Ok(Scheme::Ideal), described: Vec::new },
     Named {
         name: "interrupt",
@@ -60,6 +62,16 @@ const SCHEMES: [Named; 9] = [
         name: "napi-2007",
         read: |params| Napi2007::read(params).map(Scheme::Napi2007),
         described: Napi2007::described,
+    },
+    Named {
+        name: "freebsd-polling",
+        read: |params| FreeBsdPolling::read(params).map(Scheme::FreeBsdPolling),
+        described: FreeBsdPolling::described,
+    },
+    Named {
+        name: "soft-timers",
+        read: |params| SoftTimers::read(params).map(Scheme::SoftTimers),
+        described: SoftTimers::described,
     },
     Named { name: "napi", read: |params| Napi::read(params).map(Scheme::Napi), described: Napi::described },
     Named {
@@ -109,6 +121,8 @@ impl std::fmt::Display for Scheme {
             Self::DisableEnable { merged } => DisableEnable { merged }.pairs(),
             Self::Polling { period_s, quota } => Polled { period_s, quota }.pairs(),
             Self::Napi2007(polled) => polled.pairs(),
+            Self::FreeBsdPolling(polling) => polling.pairs(),
+            Self::SoftTimers(soft) => soft.pairs(),
             Self::Napi(ref napi) => napi.pairs(),
             Self::Coalesce(ref coalesce) => coalesce.pairs(),
             Self::Hybrid(ref hybrid) => hybrid.pairs(),

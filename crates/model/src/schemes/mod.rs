@@ -135,9 +135,19 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
             scheme.quota
         )),
         Scheme::Napi2007 { .. } => exponential_only(scheme, service),
+        Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_) => Err(unsolved(scheme)),
         Scheme::Dim(_) if fidelity != Fidelity::Exact => Err("the papers have no dim: use fidelity exact".to_owned()),
         Scheme::Dim(_) => Ok(()),
     }
+}
+
+/// Why a scheme that is only simulated has no answer.
+fn unsolved(scheme: &Scheme) -> String {
+    let why = match scheme {
+        Scheme::FreeBsdPolling(_) => "its quota adapts to the time of every cycle",
+        _ => "its polls come at random after they are due",
+    };
+    format!("{} has no chain here, as {why}: use the simulator, or the scheme polling", scheme.name())
 }
 
 /// Schemes whose times may consist of phases.
@@ -197,6 +207,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Napi2007(scheme), _) => napi_2007::Napi2007::new(work, scheme).solve(),
         (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),
+        (Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_), _) => Err(unsolved(scheme)),
         (Scheme::Dim(own), _) => Ok(dim::solve(work, *own)),
     }
 }

@@ -179,6 +179,23 @@ fn napi_2007_agrees_packet_for_packet() {
 }
 
 #[test]
+fn adapting_polls_agree_packet_for_packet() {
+    many(400, |rng| {
+        let period = 2001 + rng.up_to(60_000);
+        format!("freebsd-polling:period={period}ns,burst_max={},user_frac={}%", rng.up_to(40), rng.up_to(100) - 1)
+    });
+    many_over(20_000, 10, |rng| format!("freebsd-polling:period={}us,user_frac=30%", 20 + rng.up_to(400)), |_, _| {});
+}
+
+#[test]
+fn soft_timers_agree_packet_for_packet() {
+    many(400, |rng| {
+        let (polled, trigger) = (polled(rng), rng.up_to(30) - 1);
+        format!("soft-timers:{polled},trigger={trigger}us,backup={}us,cost={}%", 33 + rng.up_to(60), rng.up_to(101) - 1)
+    });
+}
+
+#[test]
 fn coalescing_agrees_packet_for_packet() {
     many(600, |rng| {
         let mut text = "coalesce:drops_interrupt=".to_owned() + if rng.roll() < 0.5 { "true" } else { "false" };

@@ -1,10 +1,13 @@
 //! The schemes without a kernel: interrupts (and timer ticks) precede protocol work, which precedes the application.
 
+mod adapting;
 mod serving;
 
 use std::cmp::Reverse;
 
 use netcliff_core::{Point, Scheme};
+
+use adapting::{AdaptiveQuota, SoftPolls};
 
 use super::cpu::Cpu;
 use super::decisions::{DimState, RateMeter};
@@ -45,8 +48,10 @@ struct Plain<'a> {
     /// Number of packets left of the cycle or poll.
     left: u64,
     rearmed: bool,
-    /// Start of napi-2007's poll, of its interrupt or overhead.
+    /// Start of napi-2007's poll, of its interrupt or overhead; of a cycle of freebsd-polling; of a poll of soft-timers.
     began: u64,
+    adaptive: AdaptiveQuota,
+    soft: Option<SoftPolls>,
     next_tick: u64,
     /// How far into the timer's period the run begins.
     timer_offset: u64,
@@ -81,6 +86,8 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         left: 0,
         rearmed: false,
         began: 0,
+        adaptive: AdaptiveQuota::default(),
+        soft: SoftPolls::of(&point.scheme, clock, seed, replication),
         next_tick: NEVER,
         timer_offset: 0,
         latched: false,
@@ -92,10 +99,14 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         net_dim: DimState::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
         bytes: 0,
     };
-    if let Scheme::Polling { .. } | Scheme::Napi2007(_) = point.scheme {
+    if let Scheme::Polling { .. } | Scheme::Napi2007(_) | Scheme::FreeBsdPolling(_) = point.scheme {
         plain.timer_offset = offset(plain.period(), seed, Purpose::PollTimer, replication);
     }
-    if let Scheme::Polling { .. } = point.scheme {
+    if let Some(soft) = &mut plain.soft {
+        let at = soft.plan(0);
+        plain.set_timer(at);
+    }
+    if let Scheme::Polling { .. } | Scheme::FreeBsdPolling(_) = point.scheme {
         plain.next_tick = plain.period() - plain.timer_offset;
         plain.set_timer(plain.next_tick);
     }
@@ -192,6 +203,7 @@ impl Plain<'_> {
     fn period(&self) -> u64 {
         let (Scheme::Polling { period_s, .. }
         | Scheme::Napi2007(netcliff_core::Napi2007 { period_s, .. })
+        | Scheme::FreeBsdPolling(netcliff_core::FreeBsdPolling { period_s, .. })
         | Scheme::Hybrid(netcliff_core::Hybrid { period_s, .. })) = self.scheme
         else {
             return NEVER;
@@ -203,6 +215,7 @@ impl Plain<'_> {
         match self.scheme {
             Scheme::Polling { quota, .. } | Scheme::Napi2007(netcliff_core::Napi2007 { quota, .. }) => *quota,
             Scheme::Hybrid(hybrid) => hybrid.quota,
+            Scheme::SoftTimers(soft) => soft.quota,
             _ => 0,
         }
     }
@@ -216,7 +229,7 @@ impl Plain<'_> {
     }
 
     fn polls(&self) -> bool {
-        matches!(self.scheme, Scheme::Polling { .. }) || self.hybrid_polls
+        matches!(self.scheme, Scheme::Polling { .. } | Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_)) || self.hybrid_polls
     }
 
     fn coalesces(&self) -> bool {
@@ -245,7 +258,7 @@ impl Plain<'_> {
             return;
         }
         match self.scheme {
-            Scheme::Ideal | Scheme::Polling { .. } => {}
+            Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_) => {}
             Scheme::Interrupt { drops_interrupt } => {
                 if accepted || *drops_interrupt {
                     self.interrupt(self.world.interrupt_mean);
@@ -296,13 +309,21 @@ impl Plain<'_> {
             let due = self.nic.timer(self.world.now);
             return self.moderated(due);
         }
+        if let Some(soft) = &self.soft {
+            self.began = self.world.now;
+            let mean = soft.share() * self.world.poll.mean_ticks();
+            let overhead = self.world.poll.next_of_mean(mean);
+            return self.cpu.push(Kind::Tick(false), Account::Poll, overhead);
+        }
         let in_cycle = self.left > 0;
         self.rearmed |= in_cycle;
         if self.polls() {
             self.next_tick = self.world.next_tick(self.next_tick, self.period());
             self.set_timer(self.next_tick);
         }
-        self.began = self.world.now;
+        if matches!(self.scheme, Scheme::Napi2007(_)) {
+            self.began = self.world.now;
+        }
         let overhead = self.world.poll.next();
         self.cpu.push(Kind::Tick(in_cycle), Account::Poll, overhead);
     }
@@ -320,11 +341,11 @@ impl Plain<'_> {
             }
             Kind::MergedStage(rest) => self.cpu.push(Kind::Protocol, Account::Protocol, rest),
             Kind::Interrupt => self.interrupt_ends(),
-            Kind::Tick(in_cycle) => {
-                if !in_cycle {
-                    self.start_cycle();
-                }
-            }
+            Kind::Tick(in_cycle) => match self.scheme {
+                Scheme::FreeBsdPolling(_) => self.ticked(),
+                _ if !in_cycle => self.start_cycle(),
+                _ => {}
+            },
         }
         if matches!(job.kind, Kind::Interrupt | Kind::MergedStage(_)) {
             self.transmit_interrupt();

@@ -13,6 +13,12 @@ impl Plain<'_> {
     pub(super) fn start_cycle(&mut self) {
         self.world.counts.polls += 1;
         self.left = if self.world.ring.is_empty() { 0 } else { self.quota() };
+        if let Some(soft) = &mut self.soft {
+            let at = soft.plan(self.began);
+            if self.left == 0 {
+                self.set_timer(at);
+            }
+        }
     }
 
     pub(super) fn served(&mut self) {
@@ -22,6 +28,22 @@ impl Plain<'_> {
         match self.scheme {
             Scheme::DisableEnable { .. } => self.masked &= !empty,
             Scheme::Polling { .. } => self.cycle_goes_on(empty),
+            Scheme::FreeBsdPolling(_) => {
+                self.left = if empty { 0 } else { self.left - 1 };
+                if self.left == 0 {
+                    self.adapt();
+                    self.cycles();
+                }
+            }
+            Scheme::SoftTimers(_) => {
+                self.left = if empty { 0 } else { self.left - 1 };
+                if self.left == 0
+                    && let Some(soft) = &mut self.soft
+                {
+                    let at = soft.after_work(self.world.now);
+                    self.set_timer(at);
+                }
+            }
             Scheme::Napi2007(napi) => {
                 self.left -= 1;
                 if empty {
