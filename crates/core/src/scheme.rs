@@ -42,7 +42,7 @@ pub enum Scheme {
     /// The paper's NAPI: interrupt, mask, poll at once; over quota the next poll waits for a tick.
     Napi2007(Napi2007),
     /// FreeBSD's polling, whose quota adapts.
-    FreeBsdPolling(FreeBsdPolling),
+    FreebsdPolling(FreebsdPolling),
     /// Polling by soft timers.
     SoftTimers(SoftTimers),
     /// Linux NAPI.
@@ -73,7 +73,7 @@ parameter::parameters! {
 /// FreeBSD's device polling (sys/kern/kern_poll.c): a tick costs the poll's overhead and has a cycle of up to the quota, which adapts after it: one
 /// more if the cycle took less of its period than the kernel may have, else one less, and an eighth less for each tick that fell into it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FreeBsdPolling {
+pub struct FreebsdPolling {
     /// Time between ticks, 1/hz (s).
     pub period_s: f64 = 1e-3 => Time("period", always),
     /// Most packets a cycle (kern.polling.burst_max).
@@ -266,7 +266,7 @@ impl Scheme {
             Self::DisableEnable { .. } => "disable-enable",
             Self::Polling { .. } => "polling",
             Self::Napi2007(_) => "napi-2007",
-            Self::FreeBsdPolling(_) => "freebsd-polling",
+            Self::FreebsdPolling(_) => "freebsd-polling",
             Self::SoftTimers(_) => "soft-timers",
             Self::Napi(_) => "napi",
             Self::Coalesce(_) => "coalesce",
@@ -281,7 +281,7 @@ impl Scheme {
             Self::Ideal | Self::Interrupt { .. } | Self::DisableEnable { .. } => Ok(()),
             Self::Polling { period_s, quota } => poll_range(host, *period_s, *quota),
             Self::Napi2007(polled) => poll_range(host, polled.period_s, polled.quota),
-            Self::FreeBsdPolling(polling) => polling.validate(host),
+            Self::FreebsdPolling(polling) => polling.validate(host),
             Self::SoftTimers(soft) => soft.validate(host),
             Self::Napi(napi) => napi.validate(host),
             Self::Coalesce(coalesce) => coalesce.validate(host),
@@ -307,7 +307,7 @@ fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
     Ok(())
 }
 
-impl FreeBsdPolling {
+impl FreebsdPolling {
     /// The applications' share (whole percent).
     pub fn user_percent(&self) -> u64 {
         (100.0 * self.user_frac).round() as u64

@@ -17,7 +17,7 @@ impl Point {
         let mut found = match scheme {
             Scheme::Polling { period_s, quota } => polled(host, service_s, *period_s, *quota),
             Scheme::Napi2007(napi) => polled(host, service_s, napi.period_s, napi.quota),
-            Scheme::FreeBsdPolling(own) => polled(host, service_s, own.period_s, own.burst_max),
+            Scheme::FreebsdPolling(own) => polled(host, service_s, own.period_s, own.burst_max),
             Scheme::SoftTimers(own) => polled(host, service_s, own.period_s, own.quota),
             Scheme::Hybrid(hybrid) => polled(host, service_s, hybrid.period_s, hybrid.quota),
             Scheme::Napi(napi) => linux(host, napi),

@@ -57,7 +57,8 @@ impl OfferedTraffic {
     /// The traffic cannot be simulated.
     pub fn of(point: &Point, seed: u64, slice_s: f64, confidence: f64) -> Result<Self, Unsupported> {
         let bps = |bytes: Vec<f64>| bytes.into_iter().map(|bytes| 8.0 * bytes / slice_s).collect::<Vec<f64>>();
-        let drawn = |point: &Point, replication| offered_bytes(point, seed, replication, slice_s, DRAWN_SLICES).map(bps);
+        let drawn =
+            |point: &Point, replication| offered_bytes(point, seed, replication, slice_s, DRAWN_SLICES).map(bps);
         let series: Result<Vec<Vec<f64>>, Unsupported> = (0..HURST_SERIES)
             .map(|replication| offered_bytes(point, seed, replication, slice_s, HURST_SLICES))
             .collect();
@@ -111,8 +112,11 @@ mod tests {
     use super::*;
 
     fn offered(arrivals: &str, pps: f64) -> OfferedTraffic {
-        let traffic =
-            Traffic { arrivals: arrivals.parse().unwrap(), size: "mci1998-like".parse().unwrap(), ..Traffic::poisson(pps) };
+        let traffic = Traffic {
+            arrivals: arrivals.parse().unwrap(),
+            size: "mci1998-like".parse().unwrap(),
+            ..Traffic::poisson(pps)
+        };
         let point = Point { host: Host::pentium4_2530mhz(), scheme: Scheme::Ideal, traffic };
         OfferedTraffic::of(&point, 7, OfferedTraffic::usual_slice_s(&point), 0.99).unwrap()
     }
@@ -126,7 +130,11 @@ mod tests {
     fn independent_arrivals_have_a_half() {
         for arrivals in ["poisson", "batch:size=8"] {
             let found = offered(arrivals, 50e3);
-            assert!(contains(found.hurst_aggregated_variance, 0.5), "{arrivals}: {:?}", found.hurst_aggregated_variance);
+            assert!(
+                contains(found.hurst_aggregated_variance, 0.5),
+                "{arrivals}: {:?}",
+                found.hurst_aggregated_variance
+            );
             assert!(contains(found.hurst_wavelets, 0.5) && found.hurst_theory == Some(0.5), "{arrivals}");
             assert!(found.sources.is_empty() && found.all.len() == DRAWN_SLICES);
         }

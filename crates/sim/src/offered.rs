@@ -60,7 +60,8 @@ mod tests {
         let mean = point.traffic.size.mean_bytes().unwrap();
         let error = 4.0 * (1.0 + 2.0_f64).sqrt() / 200e3_f64.sqrt();
         assert!((sum / (200e3 * mean) - 1.0).abs() < error, "{sum}");
-        let beyond = Point { traffic: Traffic { arrivals: "onoff".parse().unwrap(), ..Traffic::poisson(2e6) }, ..point };
+        let beyond =
+            Point { traffic: Traffic { arrivals: "onoff".parse().unwrap(), ..Traffic::poisson(2e6) }, ..point };
         assert!(offered_bytes(&beyond, 1, 0, 1e-3, 10).is_err());
     }
 }

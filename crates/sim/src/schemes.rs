@@ -186,8 +186,8 @@ pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W
             drive(machine, &mut polling::Polling::new(*period_s, *quota, clock, machine));
         }
         Scheme::Napi2007(scheme) => drive(machine, &mut napi_2007::Napi2007::new(scheme, clock, machine)),
-        Scheme::FreeBsdPolling(scheme) => {
-            drive(machine, &mut freebsd_polling::FreeBsdPolling::new(scheme, clock, machine));
+        Scheme::FreebsdPolling(scheme) => {
+            drive(machine, &mut freebsd_polling::FreebsdPolling::new(scheme, clock, machine));
         }
         Scheme::SoftTimers(scheme) => drive(machine, &mut soft_timers::SoftTimers::new(scheme, clock, machine)),
         Scheme::Napi(napi) => linux::run(napi, &point.host, clock, machine),

@@ -176,7 +176,10 @@ mod tests {
         for hurst in [0.5, 0.6, 0.7, 0.8, 0.9] {
             let series: Vec<Vec<f64>> = (0..20).map(|_| noise(hurst, 4096, &mut uniforms)).collect();
             let found = Hurst::of(&series, 2, 0.99).unwrap();
-            assert!(contains(found.aggregated_variance, hurst) && contains(found.wavelets, hurst), "{hurst}: {found:?}");
+            assert!(
+                contains(found.aggregated_variance, hurst) && contains(found.wavelets, hurst),
+                "{hurst}: {found:?}"
+            );
             for figure in [found.aggregated_variance, found.wavelets] {
                 let ends = figure.interval.unwrap();
                 assert!(ends.high - ends.low < 0.07, "{hurst}: {figure:?}");

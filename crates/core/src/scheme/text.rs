@@ -2,7 +2,7 @@
 
 use super::parameter::{self, Count, Flag, Kind, Pairs, Parameter, Parameters, Time};
 use super::{
-    Coalesce, Dim, DimProfile, FreeBsdPolling, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Scheme, SoftTimers,
+    Coalesce, Dim, DimProfile, FreebsdPolling, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Scheme, SoftTimers,
 };
 use crate::error::ParseError;
 use crate::params::{self, Params};
@@ -65,8 +65,8 @@ const SCHEMES: [Named; 11] = [
     },
     Named {
         name: "freebsd-polling",
-        read: |params| FreeBsdPolling::read(params).map(Scheme::FreeBsdPolling),
-        described: FreeBsdPolling::described,
+        read: |params| FreebsdPolling::read(params).map(Scheme::FreebsdPolling),
+        described: FreebsdPolling::described,
     },
     Named {
         name: "soft-timers",
@@ -121,7 +121,7 @@ impl std::fmt::Display for Scheme {
             Self::DisableEnable { merged } => DisableEnable { merged }.pairs(),
             Self::Polling { period_s, quota } => Polled { period_s, quota }.pairs(),
             Self::Napi2007(polled) => polled.pairs(),
-            Self::FreeBsdPolling(polling) => polling.pairs(),
+            Self::FreebsdPolling(polling) => polling.pairs(),
             Self::SoftTimers(soft) => soft.pairs(),
             Self::Napi(ref napi) => napi.pairs(),
             Self::Coalesce(ref coalesce) => coalesce.pairs(),

@@ -79,7 +79,15 @@ pub struct OnOff {
 
 impl Default for OnOff {
     fn default() -> Self {
-        Self { sources: 8, alpha_on: 1.3, alpha_off: 1.5, min_on_s: 512e-9, superpose: false, printed_off: false, cutoff_s: None }
+        Self {
+            sources: 8,
+            alpha_on: 1.3,
+            alpha_off: 1.5,
+            min_on_s: 512e-9,
+            superpose: false,
+            printed_off: false,
+            cutoff_s: None,
+        }
     }
 }
 

@@ -135,7 +135,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
             scheme.quota
         )),
         Scheme::Napi2007 { .. } => exponential_only(scheme, service),
-        Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_) => Err(unsolved(scheme)),
+        Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => Err(unsolved(scheme)),
         Scheme::Dim(_) if fidelity != Fidelity::Exact => Err("the papers have no dim: use fidelity exact".to_owned()),
         Scheme::Dim(_) => Ok(()),
     }
@@ -144,7 +144,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
 /// Why a scheme that is only simulated has no answer.
 fn unsolved(scheme: &Scheme) -> String {
     let why = match scheme {
-        Scheme::FreeBsdPolling(_) => "its quota adapts to the time of every cycle",
+        Scheme::FreebsdPolling(_) => "its quota adapts to the time of every cycle",
         _ => "its polls come at random after they are due",
     };
     format!("{} has no chain here, as {why}: use the simulator, or the scheme polling", scheme.name())
@@ -193,9 +193,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Interrupt { .. }, Fidelity::Paper | Fidelity::Printed) => Ok(interrupt::paper(work)),
         (Scheme::Interrupt { drops_interrupt }, Fidelity::Exact) => Ok(interrupt::exact(work, *drops_interrupt)),
         (Scheme::DisableEnable { .. }, Fidelity::Paper | Fidelity::Printed)
-        | (Scheme::DisableEnable { merged: true }, _) => {
-            Ok(disable_enable::merged(work))
-        }
+        | (Scheme::DisableEnable { merged: true }, _) => Ok(disable_enable::merged(work)),
         (Scheme::DisableEnable { merged: false }, _) if !exponential => {
             Ok(gathered::solve(work, Gathering::first_frame(), work.mask_s + work.interrupt_s))
         }
@@ -207,7 +205,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Napi2007(scheme), _) => napi_2007::Napi2007::new(work, scheme).solve(),
         (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),
-        (Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_), _) => Err(unsolved(scheme)),
+        (Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_), _) => Err(unsolved(scheme)),
         (Scheme::Dim(own), _) => Ok(dim::solve(work, *own)),
     }
 }

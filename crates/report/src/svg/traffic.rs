@@ -104,7 +104,11 @@ fn load(offered: &OfferedTraffic, origin: &str) -> Plot {
     plot.notes.push(burstiness(offered));
     plot.words = format!(
         "Load of {} in each of {slices} slices. {}",
-        if offered.sources.is_empty() { "all packets".to_owned() } else { format!("{} sources, stacked,", offered.sources.len()) },
+        if offered.sources.is_empty() {
+            "all packets".to_owned()
+        } else {
+            format!("{} sources, stacked,", offered.sources.len())
+        },
         plot.notes[0]
     );
     plot
@@ -113,8 +117,7 @@ fn load(offered: &OfferedTraffic, origin: &str) -> Plot {
 fn sizes(offered: &OfferedTraffic, origin: &str) -> Plot {
     let longest = offered.sizes.last().map_or(64, |(bytes, _)| *bytes);
     let x = Scale::linear("frame size", Unit::Bytes, 0.0, f64::from(longest + BAR_BYTES));
-    let mut plot =
-        plot("sizes", "Frame sizes", origin, x, Scale::linear("share of frames", Unit::Share, 0.0, 1.0));
+    let mut plot = plot("sizes", "Frame sizes", origin, x, Scale::linear("share of frames", Unit::Share, 0.0, 1.0));
     let mut bars = Vec::new();
     for bar in 0..=longest / BAR_BYTES {
         let (from, to) = (bar * BAR_BYTES, (bar + 1) * BAR_BYTES);
@@ -167,6 +170,10 @@ mod tests {
     }
 
     fn traffic_names(offered: &OfferedTraffic) -> Vec<&'static str> {
-        traffic(offered, "").into_iter().inspect(|file| assert!(file.svg.contains("</svg>"))).map(|file| file.name).collect()
+        traffic(offered, "")
+            .into_iter()
+            .inspect(|file| assert!(file.svg.contains("</svg>")))
+            .map(|file| file.name)
+            .collect()
     }
 }

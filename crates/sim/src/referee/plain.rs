@@ -99,14 +99,14 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         net_dim: DimState::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
         bytes: 0,
     };
-    if let Scheme::Polling { .. } | Scheme::Napi2007(_) | Scheme::FreeBsdPolling(_) = point.scheme {
+    if let Scheme::Polling { .. } | Scheme::Napi2007(_) | Scheme::FreebsdPolling(_) = point.scheme {
         plain.timer_offset = offset(plain.period(), seed, Purpose::PollTimer, replication);
     }
     if let Some(soft) = &mut plain.soft {
         let at = soft.plan(0);
         plain.set_timer(at);
     }
-    if let Scheme::Polling { .. } | Scheme::FreeBsdPolling(_) = point.scheme {
+    if let Scheme::Polling { .. } | Scheme::FreebsdPolling(_) = point.scheme {
         plain.next_tick = plain.period() - plain.timer_offset;
         plain.set_timer(plain.next_tick);
     }
@@ -203,7 +203,7 @@ impl Plain<'_> {
     fn period(&self) -> u64 {
         let (Scheme::Polling { period_s, .. }
         | Scheme::Napi2007(netcliff_core::Napi2007 { period_s, .. })
-        | Scheme::FreeBsdPolling(netcliff_core::FreeBsdPolling { period_s, .. })
+        | Scheme::FreebsdPolling(netcliff_core::FreebsdPolling { period_s, .. })
         | Scheme::Hybrid(netcliff_core::Hybrid { period_s, .. })) = self.scheme
         else {
             return NEVER;
@@ -229,7 +229,8 @@ impl Plain<'_> {
     }
 
     fn polls(&self) -> bool {
-        matches!(self.scheme, Scheme::Polling { .. } | Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_)) || self.hybrid_polls
+        matches!(self.scheme, Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_))
+            || self.hybrid_polls
     }
 
     fn coalesces(&self) -> bool {
@@ -258,7 +259,7 @@ impl Plain<'_> {
             return;
         }
         match self.scheme {
-            Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreeBsdPolling(_) | Scheme::SoftTimers(_) => {}
+            Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => {}
             Scheme::Interrupt { drops_interrupt } => {
                 if accepted || *drops_interrupt {
                     self.interrupt(self.world.interrupt_mean);
@@ -342,7 +343,7 @@ impl Plain<'_> {
             Kind::MergedStage(rest) => self.cpu.push(Kind::Protocol, Account::Protocol, rest),
             Kind::Interrupt => self.interrupt_ends(),
             Kind::Tick(in_cycle) => match self.scheme {
-                Scheme::FreeBsdPolling(_) => self.ticked(),
+                Scheme::FreebsdPolling(_) => self.ticked(),
                 _ if !in_cycle => self.start_cycle(),
                 _ => {}
             },

@@ -60,11 +60,7 @@ impl Moderation {
     }
 
     /// The moderation of a scheme; `timer` makes the timer with a period [ticks] that runs free.
-    pub(crate) fn of(
-        scheme: &netcliff_core::Coalesce,
-        clock: Clock,
-        timer: impl FnOnce(u64) -> FreeRunning,
-    ) -> Self {
+    pub(crate) fn of(scheme: &netcliff_core::Coalesce, clock: Clock, timer: impl FnOnce(u64) -> FreeRunning) -> Self {
         let times_s = [scheme.absolute_timer_s, scheme.packet_timer_s, scheme.min_gap_s];
         let moderation = Self::of_times(scheme.frames, times_s, clock);
         match scheme.free_period_s() {

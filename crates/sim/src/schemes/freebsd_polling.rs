@@ -1,7 +1,7 @@
 //! `freebsd-polling`: as `polling`, but the quota adapts: after each cycle by one, to what the cycle left of its period, and down by an eighth
 //! for each tick that fell into it, each of which has a cycle of its own right after (FreeBSD, sys/kern/kern_poll.c, `netisr_pollmore`).
 
-use netcliff_core::FreeBsdPolling as Scheme;
+use netcliff_core::FreebsdPolling as Scheme;
 
 use super::{Policy, preemptible};
 use crate::clock::Clock;
@@ -14,7 +14,7 @@ pub(crate) const FIRST_BURST: u64 = 5;
 pub(crate) const MOST_PENDING: u64 = 100;
 
 /// The timer, the cycle in progress and its quota.
-pub(super) struct FreeBsdPolling {
+pub(super) struct FreebsdPolling {
     period: u64,
     /// Share of a period that a cycle may take (percent).
     kernel_percent: u64,
@@ -28,7 +28,7 @@ pub(super) struct FreeBsdPolling {
     began: u64,
 }
 
-impl FreeBsdPolling {
+impl FreebsdPolling {
     pub(super) fn new<W>(scheme: &Scheme, clock: Clock, machine: &Machine<W>) -> Self {
         let period = clock.whole(scheme.period_s).max(1);
         Self {
@@ -68,7 +68,7 @@ impl FreeBsdPolling {
     }
 }
 
-impl<W: Watch> Policy<W> for FreeBsdPolling {
+impl<W: Watch> Policy<W> for FreebsdPolling {
     #[inline]
     fn timer(&self) -> u64 {
         self.next_tick

@@ -54,7 +54,7 @@ pub fn steps(scheme: &Scheme, device: Device<'_>) -> Result<Vec<Step>, String> {
             return Err("Linux masks the interrupt while it polls: napi comes closest".to_owned());
         }
         Scheme::DisableEnable { .. } => return Err("no setting turns NAPI into it: napi comes closest".to_owned()),
-        Scheme::FreeBsdPolling(_) => return Err("it is FreeBSD's (kern.polling): napi comes closest".to_owned()),
+        Scheme::FreebsdPolling(_) => return Err("it is FreeBSD's (kern.polling): napi comes closest".to_owned()),
         Scheme::Polling { .. } | Scheme::Napi2007 { .. } | Scheme::SoftTimers(_) | Scheme::Hybrid(_) => {
             return Err(
                 "no driver polls by a timer alone: napi with defer_hard_irqs and gro_flush_timeout comes closest"

@@ -1,7 +1,7 @@
 //! Polls whose quota or time adapts, by definition: FreeBSD's, a list of ticks each of which has a cycle, and soft timers, a list of times at which a
 //! poll may come.
 
-use netcliff_core::{FreeBsdPolling, Scheme, Service};
+use netcliff_core::{FreebsdPolling, Scheme, Service};
 
 use super::Plain;
 use crate::clock::Clock;
@@ -21,10 +21,10 @@ impl Default for AdaptiveQuota {
 }
 
 impl Plain<'_> {
-    fn freebsd(&self) -> FreeBsdPolling {
+    fn freebsd(&self) -> FreebsdPolling {
         match self.scheme {
-            Scheme::FreeBsdPolling(scheme) => *scheme,
-            _ => FreeBsdPolling::default(),
+            Scheme::FreebsdPolling(scheme) => *scheme,
+            _ => FreebsdPolling::default(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Plain<'_> {
 
     /// netisr_pollmore at the end of a burst.
     pub(super) fn adapt(&mut self) {
-        let FreeBsdPolling { burst_max, user_frac, .. } = self.freebsd();
+        let FreebsdPolling { burst_max, user_frac, .. } = self.freebsd();
         let kern_load = (self.world.now - self.began) * 100 / self.period();
         let quota = &mut self.adaptive;
         quota.burst = quota.burst.min(burst_max);

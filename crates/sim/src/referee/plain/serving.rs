@@ -28,7 +28,7 @@ impl Plain<'_> {
         match self.scheme {
             Scheme::DisableEnable { .. } => self.masked &= !empty,
             Scheme::Polling { .. } => self.cycle_goes_on(empty),
-            Scheme::FreeBsdPolling(_) => {
+            Scheme::FreebsdPolling(_) => {
                 self.left = if empty { 0 } else { self.left - 1 };
                 if self.left == 0 {
                     self.adapt();
