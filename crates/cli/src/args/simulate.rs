@@ -18,7 +18,7 @@ use super::compute::{ComputeArgs, packets};
   netcliff simulate --rate 150kpps --precision 2% --for p99,loss
   netcliff simulate --scheme interrupt --rate 120kpps --distributions
   netcliff simulate --arrivals onoff --rate 60kpps --series 1ms --csv
-  netcliff simulate --arrivals onoff --size mci1998-like --rate 20% --traffic offered/
+  netcliff simulate --arrivals onoff --rate 60kpps --traffic offered
   netcliff simulate --scheme interrupt --rate 400kpps --trace livelock.json
   netcliff simulate --scheme napi --against coalesce:usecs=50us --rate 100kpps"
 )]
