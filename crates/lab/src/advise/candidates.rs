@@ -16,8 +16,9 @@ const WEIGHTS: [u64; 4] = [4, 16, 64, 256];
 /// Delays of deferred polls (s), with 2 polls in a row as the kernel's documentation has it.
 const DEFERRED_S: [f64; 4] = [10e-6, 20e-6, 50e-6, 200e-6];
 
-/// Every scheme of the vocabulary but `ideal`, which no host has, with a grid of parameters that suits the host's
-/// protocol time at this frame size. All are valid for `host`.
+/// Every scheme of the vocabulary but `ideal`, which no host has, and those of other systems (`freebsd-polling`,
+/// `soft-timers`), with a grid of parameters that suits the host's protocol time at this frame size. All are valid for
+/// `host`.
 pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
     let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
     let mut all = vec![Scheme::Interrupt { drops_interrupt: true }, Scheme::DisableEnable { merged: false }];

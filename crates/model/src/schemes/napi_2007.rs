@@ -103,7 +103,7 @@ impl Napi2007<'_> {
                     continue;
                 }
                 WAITING if phase == WAITING => continue,
-                // Never seen: what waits has not had its tick.
+                // Never seen: a tick ends the wait.
                 WAITING => (phase, self.poll(), work.service_pps()),
                 ISR if self.interrupt_s() > 0.0 => (phase, poll, 1.0 / self.interrupt_s()),
                 OVERHEAD if work.poll_s > 0.0 => (phase, poll, 1.0 / work.poll_s),
