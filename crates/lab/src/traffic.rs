@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((heavy.hurst_theory, heavy.sources.len()), (Some(0.85), 8));
         for figure in [heavy.hurst_aggregated_variance, heavy.hurst_wavelets] {
             let ends = figure.unwrap().interval.unwrap();
-            assert!(ends.low > 0.55 && figure.unwrap().value < 0.95, "{figure:?}");
+            assert!(ends.low > 0.5 && figure.unwrap().value < 0.95, "{figure:?}");
         }
         let light = offered("onoff:alpha_on=3,alpha_off=3", 20e3);
         for figure in [light.hurst_aggregated_variance, light.hurst_wavelets] {
