@@ -52,6 +52,18 @@ export const SCHEME_PARAMETERS = {
     period: { kind: "time", value: "20us", help: "time between polls" },
     quota: { kind: "count", value: "3", help: "at most this many packets a poll" },
   },
+  "freebsd-polling": {
+    period: { kind: "time", value: "1ms", help: "time between ticks, 1/hz" },
+    burst_max: { kind: "count", value: "150", help: "most packets a cycle (kern.polling.burst_max)" },
+    user_frac: { kind: "count", value: "0.5", help: "share of the CPU meant for applications, a whole percentage below 100 (kern.polling.user_frac)" },
+  },
+  "soft-timers": {
+    period: { kind: "time", value: "20us", help: "from one poll until the next is due" },
+    quota: { kind: "count", value: "3", help: "at most this many packets a poll" },
+    trigger: { kind: "time", value: "10us", help: "mean time from when a poll is due to the next state of the kernel (system call, interrupt, idle loop)" },
+    backup: { kind: "time", value: "1ms", help: "hardware timer that polls so long after the last poll, at the poll's whole overhead" },
+    cost: { kind: "count", value: "0.1", help: "overhead of a soft poll as a share of the host's `poll`" },
+  },
   napi: {
     weight: { kind: "count", value: "64", help: "largest number of packets a poll takes (dev_weight, 64)" },
     budget: { kind: "count", value: "300", help: "packets after which a round takes no further instance (netdev_budget, 300). With one instance next to nothing depends on it" },

@@ -97,6 +97,8 @@ impl std::str::FromStr for EngineKind {
 /// How faithful the mathematics of the model is to the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Fidelity {
+    /// The papers' own approximations as they are printed, misprints included (docs/theory/misprints.md).
+    Printed,
     /// The papers' own approximations, corrected where docs/theory/misprints.md says so.
     Paper,
     /// A chain that is exact for its stated assumptions.
@@ -107,6 +109,7 @@ pub enum Fidelity {
 impl std::fmt::Display for Fidelity {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
+            Self::Printed => "printed",
             Self::Paper => "paper",
             Self::Exact => "exact",
         })
@@ -118,9 +121,10 @@ impl std::str::FromStr for Fidelity {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
+            "printed" => Ok(Self::Printed),
             "paper" => Ok(Self::Paper),
             "exact" => Ok(Self::Exact),
-            _ => Err(crate::error::ParseError::new("fidelity", text, "expected paper or exact")),
+            _ => Err(crate::error::ParseError::new("fidelity", text, "expected exact, paper or printed")),
         }
     }
 }

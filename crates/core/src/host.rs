@@ -11,12 +11,14 @@ use crate::units;
 mod applications;
 mod key;
 mod pauses;
+mod presets;
 mod service;
 mod sides;
 
 pub use applications::{Applications, MOST_APPLICATIONS, OneApplication};
 pub use key::{Key, Unit};
 pub use pauses::{PauseTimes, Pauses, Recorded};
+pub use presets::{PRESETS, Preset};
 pub use service::{Empirical, MeasuredTimes, Service};
 pub use sides::{TransmitLoad, TransmitPriority};
 
@@ -168,9 +170,6 @@ mod optional_time_s {
 /// Largest `socket_drop_cost`.
 pub const MOST_DROP_COST: f64 = 10.0;
 
-/// Names of the presets, for help texts.
-pub const PRESETS: &[&str] = &["pentium4-2530mhz"];
-
 /// The keys of [`KEYS`] whose value is no figure, in the order that the page's engine prints (`about`), which is built apart.
 pub const TEXT_KEYS: &[&str] =
     &["service", "pause_times", "applications", "queues", "transmit_load", "transmit_priority"];
@@ -183,7 +182,7 @@ fn named(name: &str) -> Option<&'static Key> {
 impl Host {
     /// A preset by name, None if there is no such preset.
     pub fn preset(name: &str) -> Option<Self> {
-        (name == "pentium4-2530mhz").then(Self::pentium4_2530mhz)
+        Preset::named(name).map(|preset| preset.host)
     }
 
     /// The 2.53 GHz Pentium 4 of Salah, El-Badawi and Khalid (2007), section 4: s = 3.73 us, 5.25 us + bytes / 748

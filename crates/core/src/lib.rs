@@ -124,6 +124,6 @@ pub use precision::{Aims, Precision};
 pub use queues::{Flows, QueueOutcome, Queues};
 pub use record::{Fingerprint, Provenance, Record};
 pub use roofline::Roofline;
-pub use scheme::{Coalesce, Dim, DimProfile, Hybrid, Moderation, Napi, Scheme};
+pub use scheme::{Coalesce, Dim, DimProfile, FreebsdPolling, Hybrid, Moderation, Napi, Napi2007, Scheme, SoftTimers};
 pub use service::ServiceFinding;
 pub use traffic::{Arrivals, FrameSizes, Load, Traffic};

@@ -75,6 +75,12 @@ sentences! {
         PollingOfPaper =>
             "paper, corrected: mu' = min(Q/T_poll, mu (1 - o/T_poll)) where eq. (9) prints Q/T_v; latency = T_poll/2 + \
              queueing + 1/mu where eq. (12) prints p_0 T_poll";
+        PollingAsPrinted =>
+            "printed: mu' = Q/T_v where a poll's packets fit into T_v = T_poll - o (eq. (9); Q/T_poll is what a poll a period \
+             serves), and latency = queueing + 1/mu' + p_0 T_poll (eq. (12)): compare with fidelity exact";
+        CoalesceAsPrinted(frames: u64) =>
+            "printed: the timer is taken as a count of tau = ceil(lambda T) = {frames} frames, hence steps over the load and no \
+             wait at all below one frame a timer: compare with fidelity exact";
         CoalesceOfPaper =>
             "paper: interrupts slow every service evenly, and nothing is lost while frames wait for an interrupt; mean latency \
              is a quarter low at moderate load, more with long timers or a small ring: compare with fidelity exact";
@@ -124,6 +130,10 @@ sentences! {
             load = load_pps.map_or(String::new(), |(offered, asked)| {
                 format!(" ({:.4} kpps of the {:.4} kpps asked for)", offered / 1e3, asked / 1e3)
             });
+        PrintedOff(asked_pps: f64) =>
+            "off=printed: the load asked for ({asked:.4} kpps) is nominal; the sources offer more, as ON periods send whole frames, \
+             and the offered load above is what came",
+            asked = asked_pps / 1e3;
         Replayed(packets: usize, each: u64) =>
             "a trace of {packets} packets, read around from different places: the intervals tell how much its parts differ, \
              not how another recording would{around}",
@@ -196,6 +206,7 @@ sentences! {
         NeverEnds(packet_timer_s: f64, usecs_s: f64) =>
             "packet_timer = {timer} never ends before usecs = {usecs}",
             timer = print_time_s(*packet_timer_s), usecs = print_time_s(*usecs_s);
+        Preset(name: String, assumed: &'static str) => "{name}: {assumed}";
         OneSlot => "ring = 1 holds only the packet in service: all that come during its service are lost";
         Capture(sentence: String) => "{sentence}";
         NoHeader(file: String, packets: usize, of: usize) =>

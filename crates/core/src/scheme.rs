@@ -40,12 +40,11 @@ pub enum Scheme {
         quota: u64,
     },
     /// The paper's NAPI: interrupt, mask, poll at once; over quota the next poll waits for a tick.
-    Napi2007 {
-        /// T_poll (s).
-        period_s: f64,
-        /// Q: at most this many packets a cycle.
-        quota: u64,
-    },
+    Napi2007(Napi2007),
+    /// FreeBSD's polling, whose quota adapts.
+    FreebsdPolling(FreebsdPolling),
+    /// Polling by soft timers.
+    SoftTimers(SoftTimers),
     /// Linux NAPI.
     Napi(Napi),
     /// Interrupts moderated by count, timers or a minimum gap.
@@ -54,6 +53,52 @@ pub enum Scheme {
     Hybrid(Hybrid),
     /// Linux's adaptive moderation, lib/dim.
     Dim(Dim),
+}
+
+parameter::parameters! {
+/// The paper's NAPI (its figure 5).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Napi2007 {
+    /// T_poll: time between polls (s).
+    pub period_s: f64 = PERIOD_S => Time("period", always),
+    /// Q: at most this many packets a poll.
+    pub quota: u64 = QUOTA => Count("quota", always),
+    /// True: a tick that falls into the poll under way (or into the interrupt before it) is remembered, and the next poll follows directly on a
+    /// poll that used its quota. False: that tick is lost, and the next poll waits for the tick after it.
+    pub remember: bool = false => Flag("remember", changed),
+}
+}
+
+parameter::parameters! {
+/// FreeBSD's device polling (sys/kern/kern_poll.c): a tick costs the poll's overhead and has a cycle of up to the quota, which adapts after it: one
+/// more if the cycle took less of its period than the kernel may have, else one less, and an eighth less for each tick that fell into it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FreebsdPolling {
+    /// Time between ticks, 1/hz (s).
+    pub period_s: f64 = 1e-3 => Time("period", always),
+    /// Most packets a cycle (kern.polling.burst_max).
+    pub burst_max: u64 = 150 => Count("burst_max", always),
+    /// Share of the CPU meant for applications, a whole percentage below 100 (kern.polling.user_frac).
+    pub user_frac: f64 = 0.5 => Number("user_frac", always),
+}
+}
+
+parameter::parameters! {
+/// Polling by soft timers (Aron and Druschel, ACM TOCS 18(3), 2000): a poll that is due waits for the next state in which the kernel runs anyway, at a
+/// fraction of a timer interrupt's cost; the end of protocol work is one, others come at random.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SoftTimers {
+    /// From one poll until the next is due (s).
+    pub period_s: f64 = PERIOD_S => Time("period", always),
+    /// Q: at most this many packets a poll.
+    pub quota: u64 = QUOTA => Count("quota", always),
+    /// Mean time from when a poll is due to the next state of the kernel (system call, interrupt, idle loop) (s).
+    pub trigger_s: f64 = 10e-6 => Time("trigger", always),
+    /// Hardware timer that polls so long after the last poll, at the poll's whole overhead (s).
+    pub backup_s: f64 = 1e-3 => Time("backup", always),
+    /// Overhead of a soft poll as a share of the host's `poll`.
+    pub cost: f64 = 0.1 => Number("cost", always),
+}
 }
 
 parameter::parameters! {
@@ -158,6 +203,9 @@ pub struct Coalesce {
     pub frames: Option<u64> = None => Count("frames", always),
     /// T_abs: an interrupt so long after the first packet since the last interrupt (s).
     pub absolute_timer_s: Option<f64> = None => Time("usecs", always),
+    /// True: the timer of `usecs` runs free: it ticks every `usecs` whatever comes, and a tick interrupts if packets came since the last
+    /// interrupt. False: the first packet starts it.
+    pub free_timer: bool = false => Flag("free_timer", changed),
     /// T_pkt: an interrupt so long after the last packet (s).
     pub packet_timer_s: Option<f64> = None => Time("packet_timer", always),
     /// At most one interrupt in so long (interrupt throttle) (s).
@@ -217,7 +265,9 @@ impl Scheme {
             Self::Interrupt { .. } => "interrupt",
             Self::DisableEnable { .. } => "disable-enable",
             Self::Polling { .. } => "polling",
-            Self::Napi2007 { .. } => "napi-2007",
+            Self::Napi2007(_) => "napi-2007",
+            Self::FreebsdPolling(_) => "freebsd-polling",
+            Self::SoftTimers(_) => "soft-timers",
             Self::Napi(_) => "napi",
             Self::Coalesce(_) => "coalesce",
             Self::Hybrid(_) => "hybrid",
@@ -229,9 +279,10 @@ impl Scheme {
     pub fn validate(&self, host: &Host) -> Result<(), Invalid> {
         match self {
             Self::Ideal | Self::Interrupt { .. } | Self::DisableEnable { .. } => Ok(()),
-            Self::Polling { period_s, quota } | Self::Napi2007 { period_s, quota } => {
-                poll_range(host, *period_s, *quota)
-            }
+            Self::Polling { period_s, quota } => poll_range(host, *period_s, *quota),
+            Self::Napi2007(polled) => poll_range(host, polled.period_s, polled.quota),
+            Self::FreebsdPolling(polling) => polling.validate(host),
+            Self::SoftTimers(soft) => soft.validate(host),
             Self::Napi(napi) => napi.validate(host),
             Self::Coalesce(coalesce) => coalesce.validate(host),
             Self::Hybrid(hybrid) => hybrid.validate(host),
@@ -254,6 +305,39 @@ fn poll_range(host: &Host, period_s: f64, quota: u64) -> Result<(), Invalid> {
         ));
     }
     Ok(())
+}
+
+impl FreebsdPolling {
+    /// The applications' share (whole percent).
+    pub fn user_percent(&self) -> u64 {
+        (100.0 * self.user_frac).round() as u64
+    }
+
+    fn validate(&self, host: &Host) -> Result<(), Invalid> {
+        poll_range(host, self.period_s, self.burst_max)?;
+        let percent = 100.0 * self.user_frac;
+        if !(0.0..=99.0).contains(&percent) || (percent - percent.round()).abs() > 1e-9 {
+            let value = crate::units::print_share(self.user_frac);
+            return Err(Invalid::new("user_frac", value, "must be a whole percentage from 0 % to 99 %, such as 50%"));
+        }
+        Ok(())
+    }
+}
+
+impl SoftTimers {
+    fn validate(&self, host: &Host) -> Result<(), Invalid> {
+        poll_range(host, self.period_s, self.quota)?;
+        bounds::time_or_none("trigger", self.trigger_s)?;
+        bounds::time("backup", self.backup_s)?;
+        if self.backup_s < self.period_s {
+            let value = crate::units::print_time_s(self.backup_s);
+            return Err(Invalid::new("backup", value, "must not be shorter than period"));
+        }
+        if !(0.0..=1.0).contains(&self.cost) {
+            return Err(Invalid::new("cost", self.cost, "must be a share from 0 to 1 of the host's poll"));
+        }
+        Ok(())
+    }
 }
 
 impl Napi {
@@ -366,7 +450,15 @@ impl Coalesce {
         {
             timer.map_or(Ok(()), |seconds| bounds::time_or_none(name, seconds))?;
         }
+        if self.free_timer && self.free_period_s().is_none() {
+            return Err(Invalid::new("free_timer", true, "needs usecs above 0, the period of the timer"));
+        }
         Ok(())
+    }
+
+    /// Period of the timer that runs free (s). `None` if packets start the timer, or it is off.
+    pub fn free_period_s(&self) -> Option<f64> {
+        self.absolute_timer_s.filter(|seconds| self.free_timer && *seconds > 0.0)
     }
 }
 

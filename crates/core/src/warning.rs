@@ -3,7 +3,7 @@
 //! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines add these to the outcome's notes.
 
 use crate::engine::Point;
-use crate::host::Host;
+use crate::host::{Host, Preset};
 use crate::note::Note;
 use crate::scheme::{Coalesce, Napi, Scheme};
 
@@ -15,15 +15,18 @@ impl Point {
         let Self { host, scheme, traffic } = self;
         let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
         let mut found = match scheme {
-            Scheme::Polling { period_s, quota } | Scheme::Napi2007 { period_s, quota } => {
-                polled(host, service_s, *period_s, *quota)
-            }
+            Scheme::Polling { period_s, quota } => polled(host, service_s, *period_s, *quota),
+            Scheme::Napi2007(napi) => polled(host, service_s, napi.period_s, napi.quota),
+            Scheme::FreebsdPolling(own) => polled(host, service_s, own.period_s, own.burst_max),
+            Scheme::SoftTimers(own) => polled(host, service_s, own.period_s, own.quota),
             Scheme::Hybrid(hybrid) => polled(host, service_s, hybrid.period_s, hybrid.quota),
             Scheme::Napi(napi) => linux(host, napi),
             Scheme::Coalesce(coalesce) => coalesced(host, coalesce, traffic.rate_pps()),
             Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } | Scheme::Dim(_) => Vec::new(),
         };
         found.extend(measured(host, service_s));
+        let assumed = Preset::named(&host.name).and_then(|preset| preset.assumed);
+        found.extend(assumed.map(|assumed| Warning::Preset(host.name.clone(), assumed)));
         if host.ring == 1 {
             found.push(Warning::OneSlot);
         }

@@ -8,6 +8,7 @@
 //! | [`mod@compare`] | one run against another, point by point |
 //! | [`mod@trend`] | the runs of one name over time, and where a figure changed its level |
 //! | [`store`] | records in SQLite |
+//! | [`mod@traffic`] | what a traffic offers over time, by source, how long its bursts last, and its frame sizes |
 //! | [`stored`] | what a run keeps, whatever its kind, and its JSON |
 //!
 //! # Monitoring and trend
@@ -27,6 +28,7 @@ pub mod inputs;
 pub mod run;
 pub mod store;
 pub mod stored;
+pub mod traffic;
 pub mod trend;
 
 pub use netcliff_host::inventory::lasting;

@@ -10,6 +10,7 @@ mod cpu;
 mod effects;
 pub(crate) mod experiment;
 mod finding;
+mod traffic;
 
 use netcliff_core::Finding;
 use netcliff_transfer::experiments::TransferReport;
@@ -24,6 +25,7 @@ pub use experiment::experiment;
 pub use latency::latency;
 pub use loss::loss;
 pub use pauses::pauses;
+pub use traffic::{Files, burstiness, traffic};
 
 /// The figures of a finding's page in their order, and the pauses where there were any.
 pub(crate) fn of_finding(finding: &Finding) -> (Vec<Plot>, Option<Bars>) {

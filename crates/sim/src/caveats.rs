@@ -2,6 +2,7 @@
 
 use netcliff_core::note::{Missed, Note, Replications};
 use netcliff_core::precision::{Aims, Attained, goal};
+use netcliff_core::traffic::OnOff;
 use netcliff_core::{Arrivals, Figure, Measure, Outcome, Point, Precision};
 
 use crate::clock::Clock;
@@ -131,6 +132,9 @@ pub(crate) fn notes(
     if heavy {
         let offered = outcome.offered_pps.zip(point.traffic.rate_pps());
         notes.push(Note::HeavyTails(offered.map(|(offered, asked)| (offered.value, asked))));
+    }
+    if let Arrivals::OnOff(OnOff { printed_off: true, .. }) = &point.traffic.arrivals {
+        notes.extend(point.traffic.rate_pps().map(Note::PrintedOff));
     }
     notes.extend(match point.traffic.arrivals.read_once() {
         Some(packets) => Some(Note::ReplayedOnce(packets)),

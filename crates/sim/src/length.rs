@@ -118,6 +118,8 @@ fn decisions<'a>(scheme: &Scheme, tenths: usize, replications: impl Iterator<Ite
             }
             sum(|counts| counts.interrupts) / net_dim::EVENTS as f64
         }
+        // The quota moves by one a cycle.
+        Scheme::FreebsdPolling(own) => sum(|counts| counts.polls) / own.burst_max as f64,
         Scheme::Hybrid(hybrid) => sum(|counts| counts.processed) * hybrid.ewma / hybrid::WINDOW as f64,
         _ => return f64::INFINITY,
     };

@@ -10,6 +10,7 @@
 //! | `machine` | the CPU, its ring, the application's socket, and what is counted |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `recursion` | packets computed one by one without events, where scheme and host allow it |
+//! | `offered` | what a traffic brings in each slice of time, without a host |
 //! | `trace` | a short run in detail, for display |
 //! | `multi_queue` | several queues, each with a core of its own or several on one |
 //! | `shared` | one core that serves several queues |
@@ -55,6 +56,7 @@ mod length;
 mod machine;
 mod multi_queue;
 mod observe;
+mod offered;
 mod pair;
 mod random;
 mod recursion;
@@ -76,5 +78,6 @@ pub use cliff::{Cliff, cliff_sim, cliff_sim_unless};
 pub use engine::{Effort, SimAt, SimEngine, Simulation};
 pub use executor::{Executor, Filled, LocalExecutor, ReplicationRequest};
 pub use observe::Wanted;
+pub use offered::offered_bytes;
 pub use replicas::Replica;
 pub use trace::{Activity, Level, Span, Trace};

@@ -12,7 +12,7 @@ mod side_load;
 mod threads;
 mod transmit;
 
-use netcliff_core::Point;
+use netcliff_core::{Point, Service};
 
 use crate::clock::{Clock, NEVER};
 use crate::draw::{Draw, to_ticks};
@@ -126,6 +126,11 @@ impl Times {
             seed,
             replication,
         }
+    }
+
+    /// A time of its own stream with this distribution and mean.
+    pub(crate) fn drawn(&self, purpose: Purpose, service: &Service, mean_ticks: f64) -> Draw {
+        Draw::new(self.seed, purpose, self.replication, service, mean_ticks)
     }
 
     /// The timer of a scheme that polls.

@@ -59,6 +59,8 @@ pub(crate) enum Purpose {
     Simpler = 20,
     /// Time that an interrupted application needs to continue.
     Resume = 21,
+    /// Time from when a poll of `soft-timers` is due to the next state of the kernel.
+    SoftTimer = 22,
 }
 
 /// A stream of 64-bit numbers.

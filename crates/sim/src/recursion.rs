@@ -82,8 +82,8 @@ pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
     let source = || Source::new(point, clock, seed, replication);
     let times = || Times::new(point, clock, seed, replication);
     match &point.scheme {
-        Scheme::Napi2007 { period_s, quota } => {
-            let discipline = Napi2007::new(times(), clock.whole(*period_s), *quota);
+        Scheme::Napi2007(scheme) => {
+            let discipline = Napi2007::new(times(), scheme, clock);
             Some(drive(Serial::new(discipline, Steady::default(), ring), source(), packets))
         }
         Scheme::Polling { period_s, quota } => {

@@ -3,10 +3,12 @@
 mod coalesce;
 pub(crate) mod dim;
 mod disable_enable;
+pub(crate) mod freebsd_polling;
 pub(crate) mod hybrid;
 mod linux;
 mod napi_2007;
 mod polling;
+mod soft_timers;
 
 pub(crate) use coalesce::Moderation;
 pub(crate) use linux::{Limits, Linux, ROUNDS};
@@ -183,9 +185,11 @@ pub(crate) fn run<W: Watch>(point: &Point, clock: Clock, machine: &mut Machine<W
         Scheme::Polling { period_s, quota } => {
             drive(machine, &mut polling::Polling::new(*period_s, *quota, clock, machine));
         }
-        Scheme::Napi2007 { period_s, quota } => {
-            drive(machine, &mut napi_2007::Napi2007::new(*period_s, *quota, clock, machine));
+        Scheme::Napi2007(scheme) => drive(machine, &mut napi_2007::Napi2007::new(scheme, clock, machine)),
+        Scheme::FreebsdPolling(scheme) => {
+            drive(machine, &mut freebsd_polling::FreebsdPolling::new(scheme, clock, machine));
         }
+        Scheme::SoftTimers(scheme) => drive(machine, &mut soft_timers::SoftTimers::new(scheme, clock, machine)),
         Scheme::Napi(napi) => linux::run(napi, &point.host, clock, machine),
         Scheme::Coalesce(scheme) => drive(machine, &mut coalesce::Coalesce::new(scheme, clock, machine)),
         Scheme::Hybrid(scheme) => drive(machine, &mut hybrid::Hybrid::new(scheme, clock, machine)),

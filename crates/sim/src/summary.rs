@@ -168,7 +168,9 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
     };
     let interrupts = match point.scheme {
         // These schemes have no interrupts, so the interval has width 0.
-        Scheme::Ideal | Scheme::Polling { .. } => per_time(&|counts| counts.interrupts as f64),
+        Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => {
+            per_time(&|counts| counts.interrupts as f64)
+        }
         _ => rate(|counts| counts.interrupts),
     };
     let polled = batch.replications.iter().any(|replication| replication.counts.polls > 0);

@@ -6,6 +6,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 
 pub mod chance;
 pub mod contrast;
+pub mod hurst;
 mod least_squares;
 pub mod quantile;
 

@@ -96,8 +96,8 @@ pub struct PredictArgs {
     /// What to compute.
     #[command(flatten)]
     pub compute: ComputeArgs,
-    /// The papers' approximation, or the chain that is exact for its assumptions
-    #[arg(long, default_value = "exact", value_name = "paper|exact", help_heading = "Analysis")]
+    /// The chain that is exact for its assumptions, the papers' approximation, or that as printed, misprints included
+    #[arg(long, default_value = "exact", value_name = "exact|paper|printed", help_heading = "Analysis")]
     pub fidelity: Fidelity,
     /// Find the cliff and what is left of the throughput at twice its load; without --rate the figures are those at
     /// half the cliff

@@ -18,6 +18,7 @@ use super::compute::{ComputeArgs, packets};
   netcliff simulate --rate 150kpps --precision 2% --for p99,loss
   netcliff simulate --scheme interrupt --rate 120kpps --distributions
   netcliff simulate --arrivals onoff --rate 60kpps --series 1ms --csv
+  netcliff simulate --arrivals onoff --rate 60kpps --traffic offered
   netcliff simulate --scheme interrupt --rate 400kpps --trace livelock.json
   netcliff simulate --scheme napi --against coalesce:usecs=50us --rate 100kpps"
 )]
@@ -68,6 +69,14 @@ pub struct SimulateArgs {
     #[arg(long, default_value = "2000", requires = "trace", value_parser = trace_packets, value_name = "PACKETS")]
     #[arg(allow_negative_numbers = true, help_heading = "Detail", hide_short_help = true)]
     pub trace_packets: u64,
+    /// Draw what is offered into this directory: load over time by source (load.svg, load.csv), frame sizes (sizes.svg, sizes.csv), and both
+    /// with the Hurst parameter as traffic.json
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["rates", "against"], help_heading = "Detail", hide_short_help = true)]
+    pub traffic: Option<PathBuf>,
+    /// Width of its slices of time [default: a power of ten in which some tens of packets come]
+    #[arg(long, value_name = "TIME", requires = "traffic", value_parser = slice, allow_hyphen_values = true)]
+    #[arg(help_heading = "Detail", hide_short_help = true)]
+    pub traffic_slice: Option<f64>,
     /// Simulate this scheme as well, on the same packets, and show the differences
     #[arg(long, value_name = "SCHEME", conflicts_with_all = ["rates", "precision", "csv", "save"], help_heading = "Detail")]
     pub against: Option<Scheme>,

@@ -1,11 +1,14 @@
 //! `netcliff simulate`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
+use anyhow::Context;
 use netcliff_core::Unsupported;
 use netcliff_core::{Detail, Difference, Engine, EngineFailure, EngineKind, Outcome, Point, Provenance, Record};
+use netcliff_lab::traffic::OfferedTraffic;
 use netcliff_report as report;
 use netcliff_sim::{Effort, SimEngine, Wanted};
 
@@ -29,6 +32,9 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
             path.display()
         ));
     }
+    if let Some(dir) = &args.traffic {
+        draw_traffic(dir, args, &one_point(args, store)?)?;
+    }
     if args.against.is_some() {
         return compare(&engine, args, &provenance, store);
     }
@@ -36,6 +42,23 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
         return in_detail(engine, args, &provenance, store);
     }
     answer(&engine, "simulate", &args.compute, &provenance, store)
+}
+
+/// Writes the figures of what is offered, and says its Hurst parameter.
+fn draw_traffic(dir: &Path, args: &SimulateArgs, point: &Point) -> anyhow::Result<()> {
+    point.validate().map_err(output::usage)?;
+    let slice_s = args.traffic_slice.unwrap_or_else(|| OfferedTraffic::usual_slice_s(point));
+    let offered = OfferedTraffic::of(point, args.seed, slice_s, args.confidence.0).map_err(output::usage)?;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    let traffic = &point.traffic;
+    let origin = format!("{} · {} · {} · seed {}", traffic.arrivals, traffic.size, traffic.rate, args.seed);
+    for file in report::svg::traffic(&offered, &origin) {
+        write(&dir.join(format!("{}.svg", file.name)), &file.svg)?;
+        write(&dir.join(format!("{}.csv", file.name)), &file.csv)?;
+    }
+    write(&dir.join("traffic.json"), &(serde_json::to_string(&offered)? + "\n"))?;
+    output::say(format!("{}; drawn in {}", report::svg::burstiness(&offered), dir.display()));
+    Ok(())
 }
 
 /// Effort of the simulation, and the same for the provenance.

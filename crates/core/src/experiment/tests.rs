@@ -94,7 +94,7 @@ fn errors_show_file_line_value_and_accepted_form() {
         ("seed = 7", "kind = \"gird\"", vec!["line 5", "gird", "grid"]),
         ("seed = 7", "packets = 3", vec!["line 5", "packets = 3", "1000"]),
         ("seed = 7", "names = [\"one\"]", vec!["line 5", "1 names for 2 schemes"]),
-        ("seed = 7", "fidelity = \"rough\"", vec!["line 5", "rough", "paper or exact"]),
+        ("seed = 7", "fidelity = \"rough\"", vec!["line 5", "rough", "exact, paper or printed"]),
         ("\"throughput_pps\"", "\"troughput\"", vec!["line 18", "troughput", "throughput_pps"]),
         ("0pps..300kpps", "0pps..300us", vec!["line 19", "300us", "120kpps"]),
         ("0pps..300kpps", "9kpps..3kpps", vec!["line 19", "9kpps..3kpps", "LOW..HIGH"]),

@@ -1,7 +1,9 @@
 //! Schemes as text.
 
 use super::parameter::{self, Count, Flag, Kind, Pairs, Parameter, Parameters, Time};
-use super::{Coalesce, Dim, DimProfile, Gap, Hybrid, Napi, PERIOD_S, QUOTA, Scheme};
+use super::{
+    Coalesce, Dim, DimProfile, FreebsdPolling, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Scheme, SoftTimers,
+};
 use crate::error::ParseError;
 use crate::params::{self, Params};
 
@@ -37,7 +39,7 @@ struct Named {
     described: fn() -> Vec<Parameter>,
 }
 
-const SCHEMES: [Named; 9] = [
+const SCHEMES: [Named; 11] = [
     Named { name: "ideal", read: |_| Ok(Scheme::Ideal), described: Vec::new },
     Named {
         name: "interrupt",
@@ -58,8 +60,18 @@ const SCHEMES: [Named; 9] = [
     },
     Named {
         name: "napi-2007",
-        read: |params| Polled::read(params).map(|Polled { period_s, quota }| Scheme::Napi2007 { period_s, quota }),
-        described: Polled::described,
+        read: |params| Napi2007::read(params).map(Scheme::Napi2007),
+        described: Napi2007::described,
+    },
+    Named {
+        name: "freebsd-polling",
+        read: |params| FreebsdPolling::read(params).map(Scheme::FreebsdPolling),
+        described: FreebsdPolling::described,
+    },
+    Named {
+        name: "soft-timers",
+        read: |params| SoftTimers::read(params).map(Scheme::SoftTimers),
+        described: SoftTimers::described,
     },
     Named { name: "napi", read: |params| Napi::read(params).map(Scheme::Napi), described: Napi::described },
     Named {
@@ -107,9 +119,10 @@ impl std::fmt::Display for Scheme {
             Self::Ideal => Pairs::new(),
             Self::Interrupt { drops_interrupt } => Interrupt { drops_interrupt }.pairs(),
             Self::DisableEnable { merged } => DisableEnable { merged }.pairs(),
-            Self::Polling { period_s, quota } | Self::Napi2007 { period_s, quota } => {
-                Polled { period_s, quota }.pairs()
-            }
+            Self::Polling { period_s, quota } => Polled { period_s, quota }.pairs(),
+            Self::Napi2007(polled) => polled.pairs(),
+            Self::FreebsdPolling(polling) => polling.pairs(),
+            Self::SoftTimers(soft) => soft.pairs(),
             Self::Napi(ref napi) => napi.pairs(),
             Self::Coalesce(ref coalesce) => coalesce.pairs(),
             Self::Hybrid(ref hybrid) => hybrid.pairs(),

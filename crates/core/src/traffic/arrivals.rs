@@ -70,13 +70,24 @@ pub struct OnOff {
     pub min_on_s: f64,
     /// True: sources add up freely; false: they share one link.
     pub superpose: bool,
+    /// True: OFF periods by the printed formula for b_OFF, to which the load asked for is nominal
+    /// ([`OnOff::printed_least_off_s`]). False: as long as the load asked for needs.
+    pub printed_off: bool,
     /// Longest period drawn, if any (s).
     pub cutoff_s: Option<f64>,
 }
 
 impl Default for OnOff {
     fn default() -> Self {
-        Self { sources: 8, alpha_on: 1.3, alpha_off: 1.5, min_on_s: 512e-9, superpose: false, cutoff_s: None }
+        Self {
+            sources: 8,
+            alpha_on: 1.3,
+            alpha_off: 1.5,
+            min_on_s: 512e-9,
+            superpose: false,
+            printed_off: false,
+            cutoff_s: None,
+        }
     }
 }
 
@@ -171,6 +182,11 @@ fn on_off(params: &mut Params<'_>) -> Result<OnOff, ParseError> {
             Some("superpose") => true,
             Some(other) => return Err(ParseError::new("arrivals `rule`", other, "expected serialise or superpose")),
         },
+        printed_off: match params.take("off") {
+            None | Some("scaled") => false,
+            Some("printed") => true,
+            Some(other) => return Err(ParseError::new("arrivals `off`", other, "expected scaled or printed")),
+        },
         cutoff_s: params.time_s("cutoff")?,
     })
 }
@@ -192,6 +208,7 @@ impl std::fmt::Display for Arrivals {
                     ("alpha_off", Some(on_off.alpha_off.to_string())),
                     ("min_on", Some(units::print_time_s(on_off.min_on_s))),
                     ("rule", Some(if on_off.superpose { "superpose" } else { "serialise" }.to_owned())),
+                    ("off", on_off.printed_off.then(|| "printed".to_owned())),
                     ("cutoff", on_off.cutoff_s.map(units::print_time_s)),
                 ],
             )),
@@ -266,6 +283,14 @@ impl Arrivals {
 }
 
 impl OnOff {
+    /// Shortest OFF period by the printed formula (s), where the sources together are to load a link by `load`:
+    /// b_OFF = E\[ON\] (1/rho_i - 1) (alpha_OFF - 1)/alpha_OFF, rho_i = load/N, E\[ON\] = b_ON alpha_ON/(alpha_ON - 1). It leaves out that
+    /// an ON period sends whole frames, and any cut-off. Negative where a source would be ON for more than all of its time.
+    pub fn printed_least_off_s(&self, load: f64) -> f64 {
+        let mean_on_s = self.min_on_s * self.alpha_on / (self.alpha_on - 1.0);
+        mean_on_s * (f64::from(self.sources) / load - 1.0) * (self.alpha_off - 1.0) / self.alpha_off
+    }
+
     fn validate(&self) -> Result<(), Invalid> {
         if !(1..=MOST_SOURCES).contains(&self.sources) {
             return Err(Invalid::new("onoff sources", self.sources, format!("must be from 1 to {MOST_SOURCES}")));

@@ -27,6 +27,7 @@ fn texts_round_trip() {
         "batch:size=4",
         "mmpp:peak=4,busy=10%,stay=1ms",
         "onoff:sources=8,rule=superpose",
+        "onoff:off=printed,cutoff=1ms",
         "trace:a:b.pcap",
     ] {
         let arrivals: Arrivals = text.parse().unwrap();
@@ -49,6 +50,18 @@ fn refuses_what_cannot_be() {
     }
     let mmpp = Traffic { arrivals: "mmpp:peak=20,busy=10%".parse().unwrap(), ..Traffic::poisson(1.0) };
     assert!(mmpp.validate().unwrap_err().to_string().contains("peak x busy"));
+}
+
+/// b_OFF of Salah et al. (2007), section 5.1, by hand for N = 8 and a load of 0.4: E[ON] = 1.3 x 512 ns/0.3 = 2.2187 us, 1/rho_i - 1 = 19,
+/// (alpha - 1)/alpha = 1/3.
+#[test]
+fn printed_off_periods() {
+    let least_s = OnOff::default().printed_least_off_s(0.4);
+    assert!((least_s - 2.218_666_666_7e-6 * 19.0 / 3.0).abs() < 1e-14, "{least_s}");
+    assert_eq!("onoff".parse::<Arrivals>().unwrap(), "onoff:off=scaled".parse().unwrap());
+    assert!(!Arrivals::OnOff(OnOff::default()).to_string().contains(",off="));
+    let error = "onoff:off=real".parse::<Arrivals>().unwrap_err().to_string();
+    assert!(error.contains("scaled or printed"), "{error}");
 }
 
 /// 10 Gbit/s carry 14.88 million 64-byte frames a second, which is 7.62 Gbit/s of frames.

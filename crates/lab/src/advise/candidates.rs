@@ -1,6 +1,6 @@
 //! The default candidates, for a user who names none.
 
-use netcliff_core::{Coalesce, Dim, DimProfile, Host, Hybrid, Napi, Scheme, Traffic};
+use netcliff_core::{Coalesce, Dim, DimProfile, Host, Hybrid, Napi, Napi2007, Scheme, Traffic};
 
 /// Polling periods (s): from what soft timers give (12 to 32 us; Salah et al. 2007, section 4) to tenths of a
 /// millisecond.
@@ -16,14 +16,15 @@ const WEIGHTS: [u64; 4] = [4, 16, 64, 256];
 /// Delays of deferred polls (s), with 2 polls in a row as the kernel's documentation has it.
 const DEFERRED_S: [f64; 4] = [10e-6, 20e-6, 50e-6, 200e-6];
 
-/// Every scheme of the vocabulary but `ideal`, which no host has, with a grid of parameters that suits the host's
-/// protocol time at this frame size. All are valid for `host`.
+/// Every scheme of the vocabulary but `ideal`, which no host has, and those of other systems (`freebsd-polling`,
+/// `soft-timers`), with a grid of parameters that suits the host's protocol time at this frame size. All are valid for
+/// `host`.
 pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
     let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
     let mut all = vec![Scheme::Interrupt { drops_interrupt: true }, Scheme::DisableEnable { merged: false }];
     for (period_s, quota) in polls(service_s) {
         all.push(Scheme::Polling { period_s, quota });
-        all.push(Scheme::Napi2007 { period_s, quota });
+        all.push(Scheme::Napi2007(Napi2007 { period_s, quota, remember: false }));
         all.push(Scheme::Hybrid(hybrid(period_s, quota)));
     }
     all.extend(linux(host));

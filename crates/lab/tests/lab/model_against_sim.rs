@@ -1,4 +1,4 @@
-//! The exact models against the simulator on 380 points, every seed fixed: throughput, mean latency, CPU available and,
+//! The exact models against the simulator on 392 points, every seed fixed: throughput, mean latency, CPU available and,
 //! where the model has them, the quantiles of latency. A 99 % interval misses the truth once in a hundred times; how
 //! many misses all points together may have is a binomial bound.
 
@@ -8,7 +8,7 @@ use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine};
 
 /// Exponential times.
-const SCHEMES: [&str; 15] = [
+const SCHEMES: [&str; 16] = [
     "ideal",
     "interrupt:drops_interrupt=true",
     "interrupt:drops_interrupt=false",
@@ -24,6 +24,7 @@ const SCHEMES: [&str; 15] = [
     "napi-2007:period=20us,quota=3",
     "coalesce:frames=8",
     "coalesce:frames=3,drops_interrupt=true",
+    "napi-2007:period=20us,quota=3,remember=true",
 ];
 const LOADS_PPS: [f64; 4] = [20e3, 70e3, 110e3, 220e3];
 const RINGS: [u64; 3] = [10, 32, 256];
@@ -182,9 +183,9 @@ fn modulated_arrivals() {
 #[test]
 fn exponential_times() {
     let points = exponential_points();
-    assert_eq!(points.len(), 180);
+    assert_eq!(points.len(), 192);
     let (compared, quantiles) = compare(&points, 10_000);
-    assert!(compared >= 3 * 180 && quantiles > 200, "{compared} {quantiles}");
+    assert!(compared >= 3 * 192 && quantiles > 200, "{compared} {quantiles}");
 }
 
 #[test]

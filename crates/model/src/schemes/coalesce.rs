@@ -18,15 +18,25 @@ use netcliff_core::engine::Fidelity;
 /// Whether the scheme has an answer; if not, why.
 pub fn supported(coalesce: &Coalesce, fidelity: Fidelity, service: &Service) -> Result<(), String> {
     match (coalesce.masked, fidelity) {
+        (_, Fidelity::Exact) if coalesce.free_timer => {
+            Err("coalesce with free_timer=true has no chain here, as its ticks fall anywhere in the gathering: use fidelity \
+                 paper (an approximation) or the simulator"
+                .to_owned())
+        }
         (true, Fidelity::Exact) if Gathering::of(coalesce).is_some() => Ok(()),
         (true, Fidelity::Exact) => Err("masked coalescing is solved with a frame count and one timer; both timers \
                                         together or a minimum gap need the simulator"
             .to_owned()),
-        (true, Fidelity::Paper) => {
+        (true, Fidelity::Paper | Fidelity::Printed) => {
             Err("the paper has no masked coalescing: use fidelity exact, or coalesce with masked=false".to_owned())
         }
         (false, _) if *service != Service::Exponential => {
             Err(format!("unmasked coalescing is solved for exponential times only, not for service = {service}"))
+        }
+        (false, Fidelity::Printed) if printed_frames(1.0, coalesce).is_none() => {
+            Err("the paper prints coalescing by a count or by one timer (frames or usecs): leave out the rest, or use fidelity \
+                 paper or exact"
+                .to_owned())
         }
         (false, _) if coalesce.min_gap_s.is_some() && effective_timers(coalesce) => {
             Err("a minimum gap together with frames or timers has no formula here: use one of them, or the simulator"
@@ -49,8 +59,19 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
         afford::gathering(work, gathering)?;
         return Ok(gathered::solve(work, gathering, work.mask_s + work.interrupt_s));
     }
-    if fidelity == Fidelity::Paper {
-        return unmasked(work, coalesce);
+    match fidelity {
+        Fidelity::Exact => {}
+        Fidelity::Paper => return unmasked(work, coalesce, Note::CoalesceOfPaper),
+        Fidelity::Printed => {
+            let frames = printed_frames(work.arrival_pps, coalesce).unwrap_or(1);
+            let counted = Coalesce { frames: Some(frames), ..Coalesce::default() };
+            let timer = coalesce.absolute_timer_s.is_some_and(|seconds| seconds > 0.0);
+            return unmasked(
+                work,
+                &counted,
+                if timer { Note::CoalesceAsPrinted(frames) } else { Note::CoalesceOfPaper },
+            );
+        }
     }
     let gap = coalesce.min_gap_s.is_some_and(|gap_s| gap_s > 0.0);
     // No timer outlasts the first frame where that is enough.
@@ -68,6 +89,17 @@ pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Rin
     })
 }
 
+/// tau as printed: the count, or ceil(lambda T) of the timer. `None` where the paper prints no formula.
+fn printed_frames(arrival_pps: f64, coalesce: &Coalesce) -> Option<u64> {
+    let on = |timer: Option<f64>| timer.filter(|seconds| *seconds > 0.0);
+    let frames = coalesce.frames.filter(|frames| *frames > 1);
+    match (frames, on(coalesce.absolute_timer_s), on(coalesce.packet_timer_s).or(on(coalesce.min_gap_s))) {
+        (frames, None, None) => Some(frames.unwrap_or(1)),
+        (None, Some(timer_s), None) => Some((arrival_pps * timer_s).ceil().max(1.0) as u64),
+        _ => None,
+    }
+}
+
 /// Why an unmasked scheme with these timers is not solved.
 fn no_chain(coalesce: &Coalesce) -> String {
     let lacking = if coalesce.packet_timer_s.is_some_and(|seconds| seconds > 0.0) {
@@ -79,7 +111,7 @@ fn no_chain(coalesce: &Coalesce) -> String {
 }
 
 /// The paper's approximation with tau_e frames an interrupt (docs/theory/chains.md).
-fn unmasked(work: &Work, coalesce: &Coalesce) -> Result<Ring, String> {
+fn unmasked(work: &Work, coalesce: &Coalesce, note: Note) -> Result<Ring, String> {
     let lambda = work.arrival_pps;
     let (frames, wait_s) = frames_an_interrupt(lambda, coalesce);
     // U = lambda/(lambda + tau_e r) = (lambda s / tau_e)/(1 + lambda s / tau_e).
@@ -115,7 +147,7 @@ fn unmasked(work: &Work, coalesce: &Coalesce) -> Result<Ring, String> {
             available: left * queue.idle(),
         },
         exact: false,
-        notes: vec![Note::CoalesceOfPaper],
+        notes: vec![note],
     })
 }
 
@@ -129,6 +161,15 @@ fn frames_an_interrupt(lambda: f64, coalesce: &Coalesce) -> (f64, f64) {
         return (frames, 0.5 * load * gap / frames);
     }
     let absolute = on(coalesce.absolute_timer_s);
+    if let Some(period) = coalesce.free_period_s()
+        && coalesce.frames.is_none_or(|frames| frames == 1)
+        && on(coalesce.packet_timer_s).is_none()
+    {
+        // Frames of a period that has some; each waits for half a period.
+        let load = lambda * period;
+        let some = -math::exp_m1(-load);
+        return (if some > 0.0 { load / some } else { 1.0 }, 0.5 * period);
+    }
     let timers = match (on(coalesce.packet_timer_s), absolute) {
         (None, None) => None,
         (None, Some(timer)) => {

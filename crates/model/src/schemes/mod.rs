@@ -126,17 +126,28 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
             // Behind a NIC's moderation other times are an M/G/1/K, which takes any.
             if napi.moderation.is_on() { Ok(()) } else { phases_only(scheme, service) }
         }
-        Scheme::Napi2007 { .. } if fidelity == Fidelity::Paper => {
+        Scheme::Napi2007 { .. } if fidelity != Fidelity::Exact => {
             Err("the paper has no formula for napi-2007: use fidelity exact".to_owned())
         }
-        Scheme::Napi2007 { quota, .. } if *quota > napi_2007::LARGEST_QUOTA => Err(format!(
-            "napi-2007 is solved for quotas up to {}, not {quota}: use the simulator",
-            napi_2007::LARGEST_QUOTA
+        Scheme::Napi2007(scheme) if scheme.quota > napi_2007::LARGEST_QUOTA => Err(format!(
+            "napi-2007 is solved for quotas up to {}, not {}: use the simulator",
+            napi_2007::LARGEST_QUOTA,
+            scheme.quota
         )),
         Scheme::Napi2007 { .. } => exponential_only(scheme, service),
-        Scheme::Dim(_) if fidelity == Fidelity::Paper => Err("the papers have no dim: use fidelity exact".to_owned()),
+        Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => Err(unsolved(scheme)),
+        Scheme::Dim(_) if fidelity != Fidelity::Exact => Err("the papers have no dim: use fidelity exact".to_owned()),
         Scheme::Dim(_) => Ok(()),
     }
+}
+
+/// Why a scheme that is only simulated has no answer.
+fn unsolved(scheme: &Scheme) -> String {
+    let why = match scheme {
+        Scheme::FreebsdPolling(_) => "its quota adapts to the time of every cycle",
+        _ => "its polls come at random after they are due",
+    };
+    format!("{} has no chain here, as {why}: use the simulator, or the scheme polling", scheme.name())
 }
 
 /// Schemes whose times may consist of phases.
@@ -171,7 +182,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
         (Scheme::Coalesce(coalesce), _) if coalesce.masked => afford::mg1k(scheme, work, load)?,
         (Scheme::Dim(_), _) => afford::mg1k(scheme, work, load)?,
         (Scheme::Napi(napi), _) if napi.moderation.is_on() => afford::mg1k(scheme, work, load)?,
-        (Scheme::Polling { .. }, Fidelity::Paper) => {
+        (Scheme::Polling { .. }, Fidelity::Paper | Fidelity::Printed) => {
             afford::mg1k(scheme, &Work { shape: TimeShape::Deterministic, ..work.clone() }, load)?;
         }
         _ => {}
@@ -179,23 +190,22 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
     match (scheme, fidelity) {
         (Scheme::Ideal, _) if !exponential => Ok(gathered::solve(work, Gathering::first_frame(), 0.0)),
         (Scheme::Ideal, _) => Ok(ideal::solve(work)),
-        (Scheme::Interrupt { .. }, Fidelity::Paper) => Ok(interrupt::paper(work)),
+        (Scheme::Interrupt { .. }, Fidelity::Paper | Fidelity::Printed) => Ok(interrupt::paper(work)),
         (Scheme::Interrupt { drops_interrupt }, Fidelity::Exact) => Ok(interrupt::exact(work, *drops_interrupt)),
-        (Scheme::DisableEnable { .. }, Fidelity::Paper) | (Scheme::DisableEnable { merged: true }, _) => {
-            Ok(disable_enable::merged(work))
-        }
+        (Scheme::DisableEnable { .. }, Fidelity::Paper | Fidelity::Printed)
+        | (Scheme::DisableEnable { merged: true }, _) => Ok(disable_enable::merged(work)),
         (Scheme::DisableEnable { merged: false }, _) if !exponential => {
             Ok(gathered::solve(work, Gathering::first_frame(), work.mask_s + work.interrupt_s))
         }
         (Scheme::DisableEnable { merged: false }, _) => Ok(disable_enable::two_stage(work)),
         (Scheme::Coalesce(coalesce), fidelity) => coalesce::solve(work, coalesce, fidelity),
         (Scheme::Polling { period_s, quota }, Fidelity::Paper) => Ok(polling::paper(work, *period_s, *quota)),
+        (Scheme::Polling { period_s, quota }, Fidelity::Printed) => Ok(polling::printed(work, *period_s, *quota)),
         (Scheme::Polling { period_s, quota }, Fidelity::Exact) => polling::exact(work, *period_s, *quota),
-        (Scheme::Napi2007 { period_s, quota }, _) => {
-            napi_2007::Napi2007 { work, period_s: *period_s, quota: *quota as usize }.solve()
-        }
+        (Scheme::Napi2007(scheme), _) => napi_2007::Napi2007::new(work, scheme).solve(),
         (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
         (Scheme::Napi(napi), _) => napi::solve(work, napi),
+        (Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_), _) => Err(unsolved(scheme)),
         (Scheme::Dim(own), _) => Ok(dim::solve(work, *own)),
     }
 }
@@ -204,9 +214,7 @@ pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, S
 pub(crate) fn ticked<'a>(scheme: &Scheme, work: &'a Work) -> Option<Box<dyn Ticked + 'a>> {
     match *scheme {
         Scheme::Polling { period_s, quota } => Some(Box::new(polling::Polling::new(work, period_s, quota).ok()?)),
-        Scheme::Napi2007 { period_s, quota } => {
-            Some(Box::new(napi_2007::Napi2007 { work, period_s, quota: quota as usize }))
-        }
+        Scheme::Napi2007(ref scheme) => Some(Box::new(napi_2007::Napi2007::new(work, scheme))),
         _ => None,
     }
 }

@@ -27,7 +27,7 @@ const LARGEST_WEIGHT: u64 = 64;
 
 /// Whether the scheme has an answer for MMPP-2 arrivals; if not, why.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
-    if fidelity == Fidelity::Paper {
+    if fidelity != Fidelity::Exact {
         return Err("the paper has Poisson arrivals only: use fidelity exact for mmpp".to_owned());
     }
     match scheme {

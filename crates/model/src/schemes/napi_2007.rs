@@ -1,5 +1,8 @@
 //! napi-2007: interrupt, mask, poll at once; after `quota` packets with the ring not empty the next poll waits for a
-//! tick of a free-running timer. Exact for exponential times: phases {idle, ISR, overhead, waiting, k left}.
+//! tick of a free-running timer, or has had it. Exact for exponential times: phases {idle, ISR, overhead, waiting, k left}, and where
+//! ticks are remembered each once more, with a tick since the start of the poll.
+
+use netcliff_core::Napi2007 as Scheme;
 
 use super::Work;
 use super::ticks::{Solution, Ticked, Ticks, runs};
@@ -19,14 +22,31 @@ pub const LARGEST_QUOTA: u64 = 64;
 /// The scheme at a load.
 pub struct Napi2007<'a> {
     /// What comes, and what it costs.
-    pub work: &'a Work,
+    work: &'a Work,
     /// Time between ticks (s).
-    pub period_s: f64,
+    period_s: f64,
     /// Packets a poll serves at the most.
-    pub quota: usize,
+    quota: usize,
+    /// Whether a tick that falls into a poll is remembered.
+    remember: bool,
+}
+
+impl<'a> Napi2007<'a> {
+    pub fn new(work: &'a Work, scheme: &Scheme) -> Self {
+        Self { work, period_s: scheme.period_s, quota: scheme.quota as usize, remember: scheme.remember }
+    }
 }
 
 impl Napi2007<'_> {
+    /// Phases without a tick remembered; those with one follow, in the same order.
+    fn plain(&self) -> usize {
+        SERVING + self.quota
+    }
+
+    fn phases(&self) -> usize {
+        if self.remember { 2 * self.plain() } else { self.plain() }
+    }
+
     /// The phase of a poll that begins to serve.
     fn poll(&self) -> usize {
         SERVING + self.quota - 1
@@ -41,19 +61,27 @@ impl Napi2007<'_> {
         if self.interrupt_s() > 0.0 { ISR } else { self.poll() }
     }
 
-    /// A waiting poll starts; everything else goes on.
+    /// A poll that a tick starts.
+    fn ticked(&self) -> usize {
+        if self.work.poll_s > 0.0 { OVERHEAD } else { self.poll() }
+    }
+
+    /// A waiting poll starts; a poll under way remembers it, or goes on.
     fn tick(&self, phase: usize) -> usize {
         match phase {
-            WAITING if self.work.poll_s > 0.0 => OVERHEAD,
-            WAITING => self.poll(),
+            IDLE => IDLE,
+            WAITING => self.ticked(),
+            other if self.remember && other < self.plain() => other + self.plain(),
             other => other,
         }
     }
 
+    /// After a service that leaves `packets`.
     fn after_service(&self, packets: usize, phase: usize) -> usize {
-        match phase {
+        match phase % self.plain() {
             _ if packets == 0 => IDLE,
-            SERVING => WAITING,
+            SERVING if phase == SERVING => WAITING,
+            SERVING => self.ticked(),
             _ => phase - 1,
         }
     }
@@ -61,22 +89,25 @@ impl Napi2007<'_> {
     fn blocks(&self, packets: usize) -> Blocks {
         let work = self.work;
         let mut blocks = Blocks::default();
-        for phase in 0..SERVING + self.quota {
+        for phase in 0..self.phases() {
             if packets < work.places as usize {
                 blocks.up.push((phase, if phase == IDLE { self.woken() } else { phase }, work.arrival_pps));
             }
-            let jump: Jump = match phase {
-                IDLE if packets == 0 => continue,
+            let poll = self.poll() + phase - phase % self.plain();
+            let jump: Jump = match phase % self.plain() {
+                _ if phase == IDLE && packets == 0 => continue,
                 // Never seen, but elimination needs a way out: an idle host has no packets, and no other has none.
                 IDLE => (phase, self.poll(), work.service_pps()),
                 _ if packets == 0 => {
                     blocks.local.push((phase, IDLE, work.service_pps()));
                     continue;
                 }
-                WAITING => continue,
-                ISR if self.interrupt_s() > 0.0 => (phase, self.poll(), 1.0 / self.interrupt_s()),
-                OVERHEAD if work.poll_s > 0.0 => (phase, self.poll(), 1.0 / work.poll_s),
-                ISR | OVERHEAD => (phase, self.poll(), work.service_pps()),
+                WAITING if phase == WAITING => continue,
+                // Never seen: a tick ends the wait.
+                WAITING => (phase, self.poll(), work.service_pps()),
+                ISR if self.interrupt_s() > 0.0 => (phase, poll, 1.0 / self.interrupt_s()),
+                OVERHEAD if work.poll_s > 0.0 => (phase, poll, 1.0 / work.poll_s),
+                ISR | OVERHEAD => (phase, poll, work.service_pps()),
                 _ => {
                     blocks.down.push((phase, self.after_service(packets - 1, phase), work.service_pps()));
                     continue;
@@ -92,7 +123,7 @@ impl Ticked for Napi2007<'_> {
     fn ticks(&self) -> Ticks<'_> {
         let top = self.work.places as usize;
         Ticks {
-            phases: SERVING + self.quota,
+            phases: self.phases(),
             top,
             period_s: self.period_s,
             runs: runs(top, |packets| self.blocks(packets)),
@@ -111,15 +142,19 @@ impl Ticked for Napi2007<'_> {
     fn ring(&self, solution: &Solution) -> Ring {
         let Work { arrival_pps, service_s, .. } = *self.work;
         let shares = Shares {
-            interrupt: solution.share(|phase| phase == ISR),
-            poll: solution.share(|phase| phase == OVERHEAD),
-            protocol: solution.share(|phase| phase >= SERVING),
+            interrupt: solution.share(|phase| phase % self.plain() == ISR),
+            poll: solution.share(|phase| phase % self.plain() == OVERHEAD),
+            protocol: solution.share(|phase| phase % self.plain() >= SERVING),
             available: solution.share(|phase| self.is_free(phase)),
         };
         let throughput_pps = shares.protocol / service_s;
         let mean_present = solution.mean_level();
         let interrupts_per_s = arrival_pps * solution.share(|phase| phase == IDLE);
-        let polls = interrupts_per_s + solution.ticks_finding(|phase| phase == WAITING) / self.period_s;
+        // A remembered tick starts a poll as the last service of the one before ends, which leaves packets.
+        let remembered = solution.share_where(|level, phase| level > 1 && phase == SERVING + self.plain());
+        let polls = interrupts_per_s
+            + solution.ticks_finding(|phase| phase == WAITING) / self.period_s
+            + remembered / service_s;
         Ring {
             throughput_pps,
             loss: solution.full(),

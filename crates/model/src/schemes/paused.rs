@@ -15,7 +15,7 @@ const MOST_PHASES: u64 = 140;
 
 /// Whether pauses have an answer with this scheme; if not, why.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service, pauses: &Pauses) -> Result<(), String> {
-    if fidelity == Fidelity::Paper {
+    if fidelity != Fidelity::Exact {
         return Err("the paper knows no pauses: use fidelity exact, or leave out pause and pause_every".to_owned());
     }
     let Some(pause_stages) = stages(&pauses.times) else {

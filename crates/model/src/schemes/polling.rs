@@ -17,13 +17,45 @@ use crate::queue::mg1k::{Mg1k, Setup};
 /// half a period.
 pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
     let polled = (quota as f64 / period_s).min(work.service_pps() * (1.0 - work.poll_s / period_s));
-    let counts = ArrivalCounts::new(&TimeShape::Deterministic, work.arrival_pps / polled, work.places as usize);
-    let setup = Setup::none(work.arrival_pps);
-    let queue = Mg1k::new(work.arrival_pps, 1.0 / polled, &counts, work.places as usize, &setup);
+    let queue = md1b(work, polled);
     let queued_s = (queue.mean_present / queue.throughput - 1.0 / polled).max(0.0);
     let mean_latency_s = 0.5 * period_s + queued_s + work.service_s;
-    let poll = work.poll_s / period_s;
     let protocol = queue.throughput * work.service_s;
+    by_formula(work, period_s, &queue, mean_latency_s, protocol, Note::PollingOfPaper)
+}
+
+/// Eq. (9) to (12) as they are printed.
+pub fn printed(work: &Work, period_s: f64, quota: u64) -> Ring {
+    let (quota, served_s) = (quota as f64, period_s - work.poll_s);
+    let polled = if quota * work.service_s < served_s {
+        quota / served_s
+    } else {
+        work.service_pps() * (1.0 - work.poll_s / period_s)
+    };
+    let queue = md1b(work, polled);
+    let empty = 1.0 - queue.throughput / polled;
+    let mean_latency_s = queue.mean_present / queue.throughput + empty * period_s;
+    let (arrive, fit) = (work.arrival_pps * period_s, served_s / work.service_s);
+    let protocol = if arrive < fit && arrive < quota {
+        work.arrival_pps * work.service_s
+    } else if quota < fit {
+        quota * work.service_s / period_s
+    } else {
+        served_s / period_s
+    };
+    by_formula(work, period_s, &queue, mean_latency_s, protocol, Note::PollingAsPrinted)
+}
+
+/// M/D/1/B at the polled rate (pps).
+fn md1b(work: &Work, polled: f64) -> Mg1k {
+    let counts = ArrivalCounts::new(&TimeShape::Deterministic, work.arrival_pps / polled, work.places as usize);
+    let setup = Setup::none(work.arrival_pps);
+    Mg1k::new(work.arrival_pps, 1.0 / polled, &counts, work.places as usize, &setup)
+}
+
+/// What the papers' formulas say, with a share of the CPU for the protocol.
+fn by_formula(work: &Work, period_s: f64, queue: &Mg1k, mean_latency_s: f64, protocol: f64, note: Note) -> Ring {
+    let poll = work.poll_s / period_s;
     Ring {
         throughput_pps: queue.throughput,
         loss: queue.loss,
@@ -37,7 +69,7 @@ pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
         polls_per_s: Some(1.0 / period_s),
         shares: Shares { interrupt: 0.0, poll, protocol, available: (1.0 - poll - protocol).max(0.0) },
         exact: false,
-        notes: vec![Note::PollingOfPaper],
+        notes: vec![note],
     }
 }
 

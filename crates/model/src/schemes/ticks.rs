@@ -338,7 +338,13 @@ impl Solution {
 
     /// Share of time in phases that `pick` takes.
     pub fn share(&self, pick: impl Fn(usize) -> bool) -> f64 {
-        self.times.iter().enumerate().filter(|(place, _)| pick(place % self.phases)).map(|(_, time)| time).sum()
+        self.share_where(|_, phase| pick(phase))
+    }
+
+    /// Share of time in pairs of level and phase that `pick` takes.
+    pub fn share_where(&self, pick: impl Fn(usize, usize) -> bool) -> f64 {
+        let taken = |(place, _): &(usize, &f64)| pick(place / self.phases, place % self.phases);
+        self.times.iter().enumerate().filter(taken).map(|(_, time)| time).sum()
     }
 
     /// Share of ticks that find a phase that `pick` takes.

@@ -23,20 +23,22 @@ fn scheme() -> impl Strategy<Value = String> {
     let timer = || time_s().prop_map(|seconds| format!("{seconds:e}s"));
     let some = || prop::option::of(timer());
     let flag = || any::<bool>();
-    let coalesce = (prop::option::of(count()), some(), some(), some(), flag(), flag());
+    let coalesce = (prop::option::of(count()), some(), some(), some(), flag(), flag(), flag());
     prop_oneof![
         Just("ideal".to_owned()),
         flag().prop_map(|drops| format!("interrupt:drops_interrupt={drops}")),
         flag().prop_map(|merged| format!("disable-enable:merged={merged}")),
         (timer(), count()).prop_map(|(period, quota)| format!("polling:period={period},quota={quota}")),
-        (timer(), count()).prop_map(|(period, quota)| format!("napi-2007:period={period},quota={quota}")),
+        (timer(), count(), flag()).prop_map(|(period, quota, remember)| {
+            format!("napi-2007:period={period},quota={quota},remember={remember}")
+        }),
         (timer(), count(), flag())
             .prop_map(|(period, quota, merged)| format!("hybrid:period={period},quota={quota},merged={merged}")),
         (count(), flag()).prop_map(|(weight, backlog)| format!("napi:weight={weight},backlog={backlog}")),
         (flag(), 0..5_u32)
             .prop_map(|(cqe, start)| format!("dim:profile={},start={start}", if cqe { "cqe" } else { "eqe" })),
-        coalesce.prop_map(|(frames, usecs, packet, gap, masked, drops)| {
-            let mut text = format!("coalesce:masked={masked},drops_interrupt={drops}");
+        coalesce.prop_map(|(frames, usecs, packet, gap, masked, drops, free)| {
+            let mut text = format!("coalesce:masked={masked},drops_interrupt={drops},free_timer={free}");
             frames.into_iter().for_each(|frames| text += &format!(",frames={frames}"));
             for (key, timer) in [("usecs", usecs), ("packet_timer", packet), ("min_gap", gap)] {
                 timer.into_iter().for_each(|timer| text += &format!(",{key}={timer}"));
@@ -94,8 +96,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_point_is_answered_or_refused(host in host(), scheme in scheme(), traffic in traffic(), paper in 0..4_u8, quantiles: bool) {
-        let fidelity = if paper == 0 { Fidelity::Paper } else { Fidelity::Exact };
+    fn any_point_is_answered_or_refused(host in host(), scheme in scheme(), traffic in traffic(), paper in 0..6_u8, quantiles: bool) {
+        let fidelity = [Fidelity::Paper, Fidelity::Printed].get(usize::from(paper)).copied().unwrap_or_default();
         let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
         match (ModelEngine { quantiles, ..ModelEngine::new(fidelity) }).evaluate(&point) {
             Ok(_) | Err(EngineFailure::Invalid(_) | EngineFailure::Unsupported(_)) => {}

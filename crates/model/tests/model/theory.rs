@@ -103,6 +103,52 @@ fn polling_overload_and_low_load() {
     near(mean_us(&paper), 15.34, 0.01);
 }
 
+/// Eq. (9) to (12) as printed: Q/T_v = 3/(20 - 1.59 us) = 163.0 kpps, where three packets each 20 us are 150; 1 - (U_poll + Q/(mu T)) of
+/// the CPU; about 1/mu' + T_poll without load.
+#[test]
+fn polling_as_printed() {
+    let polling = |pps| solve_on(rounded(), Fidelity::Printed, "polling:period=20us,quota=3", pps);
+    let overload = polling(400e3);
+    near(overload.throughput_pps.unwrap().value / 1e3, 3.0 / 18.41e-3, 0.001);
+    near(overload.cpu.unwrap().available.unwrap().value, 1.0 - 1.59 / 20.0 - 3.0 * 5.34 / 20.0, 1e-9);
+    near(mean_us(&polling(10.0)), 20.0 + 18.41 / 3.0, 0.01);
+    // Q/mu does not fit into T_v: mu (1 - o/T_poll), and nothing is left.
+    let full = solve_on(rounded(), Fidelity::Printed, "polling:period=20us,quota=4", 400e3);
+    near(full.throughput_pps.unwrap().value / 1e3, (1.0 - 1.59 / 20.0) / 5.34e-3, 0.001);
+    near(full.cpu.unwrap().available.unwrap().value, 0.0, 1e-12);
+}
+
+/// tau = ceil(lambda T): the timer is the count of its step, and the last of a step differs from the first of the next.
+#[test]
+fn coalescing_as_printed_has_steps() {
+    let at = |fidelity, scheme: &str, pps| solve_on(rounded(), fidelity, scheme, pps);
+    for (pps, frames) in [(5e3, 1), (19.9e3, 1), (20.1e3, 2), (59e3, 3), (99e3, 5)] {
+        let timer = at(Fidelity::Printed, "coalesce:usecs=50us", pps);
+        let count = at(Fidelity::Paper, &format!("coalesce:frames={frames}"), pps);
+        assert_eq!((timer.cpu, timer.latency_s), (count.cpu, count.latency_s), "{pps}");
+    }
+    let available = |pps| at(Fidelity::Printed, "coalesce:usecs=50us", pps).cpu.unwrap().available.unwrap().value;
+    assert!(available(20.1e3) > available(19.9e3) + 0.02);
+}
+
+/// One interrupt a period that has frames, each of which waits for half of it.
+#[test]
+fn a_free_timer_waits_half_a_period() {
+    let low = solve_on(rounded(), Fidelity::Paper, "coalesce:usecs=50us,free_timer=true", 10.0);
+    near(mean_us(&low), 25.0 + 3.73 + 5.34, 0.01);
+    let (lambda, period) = (100e3, 50e-6_f64);
+    let busy = solve_on(rounded(), Fidelity::Paper, "coalesce:usecs=50us,free_timer=true", lambda);
+    let frames = lambda * period / (1.0 - (-lambda * period).exp());
+    near(busy.interrupts_per_s.unwrap().value, lambda / frames / (1.0 + lambda * 3.73e-6 / frames), 1.0);
+    let point = Point {
+        host: rounded(),
+        scheme: "coalesce:usecs=50us,free_timer=true".parse().unwrap(),
+        traffic: Traffic::poisson(lambda),
+    };
+    let refused = ModelEngine::new(Fidelity::Exact).evaluate(&point).unwrap_err().to_string();
+    assert!(refused.contains("free_timer=true") && refused.contains("simulator"), "{refused}");
+}
+
 /// Rate (pps), ring, pauses, and by scheme: mean latency (us), loss, available CPU.
 type Paused = (f64, u64, [&'static str; 3], [(&'static str, f64, f64, f64); 3]);
 

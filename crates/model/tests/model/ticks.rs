@@ -43,6 +43,8 @@ proptest! {
         let napi = solve(&host, &format!("napi-2007:period={period}us,quota=24"), load * 1e6);
         let plain = solve(&host, "disable-enable:merged=false", load * 1e6);
         agree(&napi, &plain, 1e-9, "napi-2007");
+        let remembering = solve(&host, &format!("napi-2007:period={period}us,quota=24,remember=true"), load * 1e6);
+        agree(&remembering, &plain, 1e-9, "napi-2007 that remembers");
     }
 
     /// At a ring of any load figures are shares, and packets are neither made nor lost.
@@ -53,9 +55,11 @@ proptest! {
         period in 5.0..30.0_f64,
         quota in 1..6_u64,
         napi: bool,
+        remember: bool,
     ) {
         let name = if napi { "napi-2007" } else { "polling" };
-        let outcome = solve(&host(ring), &format!("{name}:period={period}us,quota={quota}"), load * 1e6);
+        let more = if napi && remember { ",remember=true" } else { "" };
+        let outcome = solve(&host(ring), &format!("{name}:period={period}us,quota={quota}{more}"), load * 1e6);
         let [throughput, loss, latency, interrupt, protocol, available] = figures(&outcome);
         let poll = outcome.cpu.unwrap().poll.unwrap().value;
         prop_assert!((interrupt + poll + protocol + available - 1.0).abs() < 1e-12);

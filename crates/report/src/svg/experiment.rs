@@ -79,7 +79,9 @@ fn look(drawing: &Drawing, at: usize, many: bool, answerer: Option<Answerer>, al
         None => Look { spread: crate::plot::Spread::Bars, ..line(2.0, true) },
         Some(Answerer { engine: EngineKind::Sim, .. }) => points(true),
         Some(Answerer { engine: EngineKind::Wire, .. }) => points(false),
-        Some(Answerer { fidelity: Some(Fidelity::Paper), .. }) if is_exact(drawing) => line(1.1, false),
+        Some(Answerer { fidelity: Some(Fidelity::Paper | Fidelity::Printed), .. }) if is_exact(drawing) => {
+            line(1.1, false)
+        }
         Some(_) => line(2.0, many),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use netcliff_core::host::{Host, KEYS, MOST_DROP_COST, PRESETS};
+use netcliff_core::host::{Host, KEYS, MOST_DROP_COST, PRESETS, Preset};
 use netcliff_core::scheme::Scheme;
 
 use crate::sources::{Field, Item, items, project, read};
@@ -77,8 +77,11 @@ fn host_keys() {
     for field in fields {
         let _ = writeln!(page, "| `{}` | {} |", field.key, meaning(field));
     }
-    let _ =
-        writeln!(page, "\nPresets: {}.", PRESETS.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "));
+    let _ = writeln!(page, "\n| preset | what the document gives | what is assumed |\n| --- | --- | --- |");
+    for name in PRESETS {
+        let preset = Preset::named(name).expect("a preset");
+        let _ = writeln!(page, "| `{name}` | {} | {} |", preset.source, preset.assumed.unwrap_or("nothing"));
+    }
     insta::assert_snapshot!(page);
 }
 

@@ -4,6 +4,7 @@ use netcliff_core::Napi;
 
 use super::before::Before;
 use super::serial::Discipline;
+use crate::clock::Clock;
 use crate::draw::to_ticks;
 use crate::free_running::FreeRunning;
 use crate::machine::Times;
@@ -50,15 +51,18 @@ pub(super) struct Napi2007 {
     timer: FreeRunning,
     stage_ticks: f64,
     quota: u64,
+    remember: bool,
     /// Number of packets that this poll may still serve.
     left: u64,
+    /// Start of this poll, of its interrupt or overhead.
+    began: u64,
 }
 
 impl Napi2007 {
-    pub(super) fn new(times: Times, period: u64, quota: u64) -> Self {
+    pub(super) fn new(times: Times, scheme: &netcliff_core::Napi2007, clock: Clock) -> Self {
         let stage_ticks = times.mask_ticks + times.interrupt.mean_ticks();
-        let timer = times.poll_timer(period);
-        Self { times, timer, stage_ticks, quota, left: 0 }
+        let timer = times.poll_timer(clock.whole(scheme.period_s));
+        Self { times, timer, stage_ticks, quota: scheme.quota, remember: scheme.remember, left: 0, began: 0 }
     }
 }
 
@@ -70,10 +74,13 @@ impl Discipline for Napi2007 {
         let none = Before::default();
         let before = if arrived >= last {
             let interrupt = self.times.interrupt.next_of_mean(self.stage_ticks);
+            self.began = arrived;
             Some(Before { idle: arrived - last, interrupt, interrupts: 1, polls: 1, ..none })
         } else if self.left == 0 {
             let overhead = self.times.poll.next();
-            Some(Before { idle: self.timer.next(last) - last, overhead, polls: 1, ..none })
+            let ticked = self.remember && self.timer.since(self.began + 1, last);
+            self.began = if ticked { last } else { self.timer.next(last) };
+            Some(Before { idle: self.began - last, overhead, polls: 1, ..none })
         } else {
             None
         };

@@ -12,6 +12,7 @@ use super::Recursion;
 use super::handled::{ABREAST, Handled, NONE, began_before};
 use crate::clock::{Clock, NEVER};
 use crate::draw::Times;
+use crate::free_running::FreeRunning;
 use crate::random::{BLOCK, Purpose};
 use crate::schemes::Moderation;
 use crate::source::PacketBlock;
@@ -60,7 +61,10 @@ impl Preempted {
     pub(super) fn new(point: &Point, ring: usize, clock: Clock, seed: u64, replication: u64) -> Option<Self> {
         let (moderation, drops_interrupt) = match &point.scheme {
             Scheme::Interrupt { drops_interrupt } => (None, *drops_interrupt),
-            Scheme::Coalesce(scheme) if !scheme.masked => (Some(Moderation::of(scheme, clock)), scheme.drops_interrupt),
+            Scheme::Coalesce(scheme) if !scheme.masked => {
+                let timer = |period| FreeRunning::new(period, seed, Purpose::PollTimer, replication);
+                (Some(Moderation::of(scheme, clock, timer)), scheme.drops_interrupt)
+            }
             _ => return None,
         };
         let host = &point.host;

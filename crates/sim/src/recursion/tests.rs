@@ -93,7 +93,13 @@ fn disable_enable_agrees_with_events() {
 
 #[test]
 fn napi_2007_agrees_with_events() {
-    let schemes = ["napi-2007:period=20us,quota=3", "napi-2007:period=7us,quota=1", "napi-2007:period=300us,quota=64"];
+    let schemes = [
+        "napi-2007:period=20us,quota=3",
+        "napi-2007:period=7us,quota=1",
+        "napi-2007:period=300us,quota=64",
+        "napi-2007:period=20us,quota=3,remember=true",
+        "napi-2007:period=7us,quota=2,remember=true",
+    ];
     agree_with(&schemes, polled_and_masked);
 }
 
@@ -186,6 +192,8 @@ fn coalescing_agrees_with_events() {
         "coalesce:packet_timer=20us,usecs=60us,drops_interrupt=true",
         "coalesce:frames=1,min_gap=40us",
         "coalesce:frames=3,packet_timer=7us,min_gap=25us",
+        "coalesce:usecs=50us,free_timer=true",
+        "coalesce:usecs=20us,free_timer=true,frames=4,min_gap=15us,drops_interrupt=true",
     ]);
 }
 

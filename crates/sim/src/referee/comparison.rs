@@ -175,6 +175,24 @@ fn polling_agrees_packet_for_packet() {
 #[test]
 fn napi_2007_agrees_packet_for_packet() {
     many(300, |rng| format!("napi-2007:{}", polled(rng)));
+    many(300, |rng| format!("napi-2007:{},remember=true", polled(rng)));
+}
+
+#[test]
+fn adapting_polls_agree_packet_for_packet() {
+    many(400, |rng| {
+        let period = 2001 + rng.up_to(60_000);
+        format!("freebsd-polling:period={period}ns,burst_max={},user_frac={}%", rng.up_to(40), rng.up_to(100) - 1)
+    });
+    many_over(20_000, 10, |rng| format!("freebsd-polling:period={}us,user_frac=30%", 20 + rng.up_to(400)), |_, _| {});
+}
+
+#[test]
+fn soft_timers_agree_packet_for_packet() {
+    many(400, |rng| {
+        let (polled, trigger) = (polled(rng), rng.up_to(30) - 1);
+        format!("soft-timers:{polled},trigger={trigger}us,backup={}us,cost={}%", 33 + rng.up_to(60), rng.up_to(101) - 1)
+    });
 }
 
 #[test]
@@ -189,6 +207,21 @@ fn coalescing_agrees_packet_for_packet() {
         text + if rng.roll() < 0.5 { ",masked=true" } else { "" } + ["", ",frames=1"][rng.up_to(2) as usize - 1]
     });
     many(200, |rng| format!("coalesce:frames={},masked={}", rng.up_to(9), rng.roll() < 0.5));
+}
+
+/// A timer that runs free, alone and next to everything else that interrupts.
+#[test]
+fn coalescing_by_a_free_timer_agrees_packet_for_packet() {
+    many(400, |rng| {
+        let mut text = format!("coalesce:free_timer=true,usecs={}us,masked={}", rng.up_to(80), rng.roll() < 0.4);
+        text += if rng.roll() < 0.5 { ",drops_interrupt=true" } else { "" };
+        for key in ["packet_timer", "min_gap"] {
+            if rng.roll() < 0.3 {
+                text += &format!(",{key}={}us", rng.up_to(60) - 1);
+            }
+        }
+        text + &if rng.roll() < 0.3 { format!(",frames={}", rng.up_to(9)) } else { String::new() }
+    });
 }
 
 fn hybrid(rng: &mut Rng) -> String {

@@ -25,13 +25,15 @@ pub(super) struct Nic {
     last_handled: Option<u64>,
     /// Whether a reason exists and the interrupt waits for the end of the gap.
     waiting: bool,
+    /// A timer that runs free: its period and the latest of its ticks that was looked at.
+    free: Option<(u64, u64)>,
     /// Start times of the timers. `None`: not running.
     absolute_from: Option<u64>,
     packet_from: Option<u64>,
 }
 
 impl Nic {
-    pub(super) fn new(scheme: &Scheme, clock: Clock) -> Self {
+    pub(super) fn new(scheme: &Scheme, clock: Clock, offset: impl Fn(u64) -> u64) -> Self {
         let ticks = |seconds: Option<f64>| seconds.map(|s| clock.whole(s)).filter(|ticks| *ticks > 0);
         let mut nic = Self {
             frames: None,
@@ -41,6 +43,7 @@ impl Nic {
             came: Vec::new(),
             last_handled: None,
             waiting: false,
+            free: None,
             absolute_from: None,
             packet_from: None,
         };
@@ -48,6 +51,11 @@ impl Nic {
             Scheme::Coalesce(scheme) => {
                 nic.set(scheme.frames, ticks(scheme.absolute_timer_s), ticks(scheme.packet_timer_s));
                 nic.gap = ticks(scheme.min_gap_s).unwrap_or(0);
+                if scheme.free_timer
+                    && let Some(period) = nic.absolute.take()
+                {
+                    nic.free = Some((period, period - offset(period)));
+                }
             }
             Scheme::Dim(dim) => {
                 let (absolute, packet, frames) = dim_limits(dim.profile, dim.start as usize, clock);
@@ -95,10 +103,21 @@ impl Nic {
         !self.waiting
     }
 
-    pub(super) fn next_timer(&self) -> u64 {
+    /// The first tick of the timer that runs free after the first packet that came.
+    fn next_tick(&mut self) -> Option<u64> {
+        let (period, tick) = self.free.as_mut()?;
+        let first = self.absolute_from?;
+        while *tick <= first {
+            *tick += *period;
+        }
+        Some(*tick)
+    }
+
+    pub(super) fn next_timer(&mut self) -> u64 {
+        let tick = self.next_tick();
         let timer = |from: Option<u64>, after: Option<u64>| Some(from? + after?);
         let waiting = self.waiting.then(|| self.gap_end());
-        [timer(self.absolute_from, self.absolute), timer(self.packet_from, self.packet), waiting]
+        [timer(self.absolute_from, self.absolute), tick, timer(self.packet_from, self.packet), waiting]
             .into_iter()
             .flatten()
             .min()

@@ -1,10 +1,13 @@
 //! The schemes without a kernel: interrupts (and timer ticks) precede protocol work, which precedes the application.
 
+mod adapting;
 mod serving;
 
 use std::cmp::Reverse;
 
 use netcliff_core::{Point, Scheme};
+
+use adapting::{AdaptiveQuota, SoftPolls};
 
 use super::cpu::Cpu;
 use super::decisions::{DimState, RateMeter};
@@ -45,6 +48,10 @@ struct Plain<'a> {
     /// Number of packets left of the cycle or poll.
     left: u64,
     rearmed: bool,
+    /// Start of napi-2007's poll, of its interrupt or overhead; of a cycle of freebsd-polling; of a poll of soft-timers.
+    began: u64,
+    adaptive: AdaptiveQuota,
+    soft: Option<SoftPolls>,
     next_tick: u64,
     /// How far into the timer's period the run begins.
     timer_offset: u64,
@@ -78,21 +85,28 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         merged_first: false,
         left: 0,
         rearmed: false,
+        began: 0,
+        adaptive: AdaptiveQuota::default(),
+        soft: SoftPolls::of(&point.scheme, clock, seed, replication),
         next_tick: NEVER,
         timer_offset: 0,
         latched: false,
         timer_version: 0,
-        nic: Nic::new(&point.scheme, clock),
+        nic: Nic::new(&point.scheme, clock, |period| offset(period, seed, Purpose::PollTimer, replication)),
         announced: 0,
         hybrid_polls: false,
         meter,
         net_dim: DimState::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
         bytes: 0,
     };
-    if let Scheme::Polling { .. } | Scheme::Napi2007 { .. } = point.scheme {
+    if let Scheme::Polling { .. } | Scheme::Napi2007(_) | Scheme::FreebsdPolling(_) = point.scheme {
         plain.timer_offset = offset(plain.period(), seed, Purpose::PollTimer, replication);
     }
-    if let Scheme::Polling { .. } = point.scheme {
+    if let Some(soft) = &mut plain.soft {
+        let at = soft.plan(0);
+        plain.set_timer(at);
+    }
+    if let Scheme::Polling { .. } | Scheme::FreebsdPolling(_) = point.scheme {
         plain.next_tick = plain.period() - plain.timer_offset;
         plain.set_timer(plain.next_tick);
     }
@@ -185,9 +199,11 @@ impl Plain<'_> {
         }
     }
 
+    /// Period of the polls [ticks]; [`NEVER`] for a scheme that does not poll by a timer.
     fn period(&self) -> u64 {
         let (Scheme::Polling { period_s, .. }
-        | Scheme::Napi2007 { period_s, .. }
+        | Scheme::Napi2007(netcliff_core::Napi2007 { period_s, .. })
+        | Scheme::FreebsdPolling(netcliff_core::FreebsdPolling { period_s, .. })
         | Scheme::Hybrid(netcliff_core::Hybrid { period_s, .. })) = self.scheme
         else {
             return NEVER;
@@ -197,8 +213,9 @@ impl Plain<'_> {
 
     fn quota(&self) -> u64 {
         match self.scheme {
-            Scheme::Polling { quota, .. } | Scheme::Napi2007 { quota, .. } => *quota,
+            Scheme::Polling { quota, .. } | Scheme::Napi2007(netcliff_core::Napi2007 { quota, .. }) => *quota,
             Scheme::Hybrid(hybrid) => hybrid.quota,
+            Scheme::SoftTimers(soft) => soft.quota,
             _ => 0,
         }
     }
@@ -212,7 +229,8 @@ impl Plain<'_> {
     }
 
     fn polls(&self) -> bool {
-        matches!(self.scheme, Scheme::Polling { .. }) || self.hybrid_polls
+        matches!(self.scheme, Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_))
+            || self.hybrid_polls
     }
 
     fn coalesces(&self) -> bool {
@@ -241,7 +259,7 @@ impl Plain<'_> {
             return;
         }
         match self.scheme {
-            Scheme::Ideal | Scheme::Polling { .. } => {}
+            Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => {}
             Scheme::Interrupt { drops_interrupt } => {
                 if accepted || *drops_interrupt {
                     self.interrupt(self.world.interrupt_mean);
@@ -277,6 +295,7 @@ impl Plain<'_> {
     }
 
     fn interrupt(&mut self, mean: f64) {
+        self.began = self.world.now;
         self.world.counts.interrupts += 1;
         let time = self.world.interrupt.next_of_mean(mean);
         self.cpu.push(Kind::Interrupt, Account::Interrupt, time);
@@ -291,11 +310,20 @@ impl Plain<'_> {
             let due = self.nic.timer(self.world.now);
             return self.moderated(due);
         }
+        if let Some(soft) = &self.soft {
+            self.began = self.world.now;
+            let mean = soft.share() * self.world.poll.mean_ticks();
+            let overhead = self.world.poll.next_of_mean(mean);
+            return self.cpu.push(Kind::Tick(false), Account::Poll, overhead);
+        }
         let in_cycle = self.left > 0;
         self.rearmed |= in_cycle;
         if self.polls() {
             self.next_tick = self.world.next_tick(self.next_tick, self.period());
             self.set_timer(self.next_tick);
+        }
+        if matches!(self.scheme, Scheme::Napi2007(_)) {
+            self.began = self.world.now;
         }
         let overhead = self.world.poll.next();
         self.cpu.push(Kind::Tick(in_cycle), Account::Poll, overhead);
@@ -314,11 +342,11 @@ impl Plain<'_> {
             }
             Kind::MergedStage(rest) => self.cpu.push(Kind::Protocol, Account::Protocol, rest),
             Kind::Interrupt => self.interrupt_ends(),
-            Kind::Tick(in_cycle) => {
-                if !in_cycle {
-                    self.start_cycle();
-                }
-            }
+            Kind::Tick(in_cycle) => match self.scheme {
+                Scheme::FreebsdPolling(_) => self.ticked(),
+                _ if !in_cycle => self.start_cycle(),
+                _ => {}
+            },
         }
         if matches!(job.kind, Kind::Interrupt | Kind::MergedStage(_)) {
             self.transmit_interrupt();

@@ -8,6 +8,7 @@ use netcliff_core::scheme::Gap;
 
 use super::{Policy, preemptible};
 use crate::clock::{Clock, NEVER};
+use crate::free_running::FreeRunning;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
@@ -19,6 +20,8 @@ pub(crate) struct Moderation {
     pub(super) absolute: Option<u64>,
     /// Timer from the last packet [ticks]. `None`: off.
     pub(super) packet: Option<u64>,
+    /// Timer that runs free, in place of the one from the first packet.
+    free: Option<FreeRunning>,
     gap: u64,
     counted: u64,
     absolute_at: u64,
@@ -42,6 +45,7 @@ impl Moderation {
             frames: if nothing_set { 1 } else { frames.unwrap_or(NEVER) },
             absolute,
             packet,
+            free: None,
             gap: gap.unwrap_or(0),
             counted: 0,
             absolute_at: NEVER,
@@ -55,9 +59,14 @@ impl Moderation {
         }
     }
 
-    /// The moderation of a scheme.
-    pub(crate) fn of(scheme: &netcliff_core::Coalesce, clock: Clock) -> Self {
-        Self::of_times(scheme.frames, [scheme.absolute_timer_s, scheme.packet_timer_s, scheme.min_gap_s], clock)
+    /// The moderation of a scheme; `timer` makes the timer with a period [ticks] that runs free.
+    pub(crate) fn of(scheme: &netcliff_core::Coalesce, clock: Clock, timer: impl FnOnce(u64) -> FreeRunning) -> Self {
+        let times_s = [scheme.absolute_timer_s, scheme.packet_timer_s, scheme.min_gap_s];
+        let moderation = Self::of_times(scheme.frames, times_s, clock);
+        match scheme.free_period_s() {
+            Some(period_s) => Self { absolute: None, free: Some(timer(clock.whole(period_s))), ..moderation },
+            None => moderation,
+        }
     }
 
     /// The moderation of a NIC in front of NAPI.
@@ -106,6 +115,11 @@ impl Moderation {
             && let Some(absolute) = self.absolute
         {
             self.absolute_at = now + absolute;
+        }
+        if self.counted == 1
+            && let Some(free) = self.free
+        {
+            self.absolute_at = free.next(now);
         }
         if let Some(packet) = self.packet {
             self.packet_at = now + packet;
@@ -185,7 +199,8 @@ pub(super) struct Coalesce {
 
 impl Coalesce {
     pub(super) fn new<W>(scheme: &netcliff_core::Coalesce, clock: Clock, machine: &Machine<W>) -> Self {
-        Self::with(Moderation::of(scheme, clock), scheme.masked, scheme.drops_interrupt, machine)
+        let moderation = Moderation::of(scheme, clock, |period| machine.times.poll_timer(period));
+        Self::with(moderation, scheme.masked, scheme.drops_interrupt, machine)
     }
 
     /// Interrupts by `moderation`. If they mask, the register write is part of the interrupt's stage.

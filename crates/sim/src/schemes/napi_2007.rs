@@ -1,5 +1,7 @@
 //! `napi-2007`: interrupt, mask, and poll at once. After a poll that used its quota, the next one waits for a tick of a
-//! free-running timer.
+//! free-running timer; with `remember`, a tick since the start of that poll will do.
+
+use netcliff_core::Napi2007 as Scheme;
 
 use super::Policy;
 use crate::clock::{Clock, NEVER};
@@ -11,19 +13,23 @@ use crate::tally::Account;
 pub(super) struct Napi2007 {
     timer: FreeRunning,
     quota: u64,
+    remember: bool,
     stage_ticks: f64,
     masked: bool,
     /// Number of packets that this poll may still serve.
     left: u64,
     /// Time of the tick that is waited for.
     next_poll: u64,
+    /// Start of this poll, of its interrupt or overhead.
+    began: u64,
 }
 
 impl Napi2007 {
-    pub(super) fn new<W>(period_s: f64, quota: u64, clock: Clock, machine: &Machine<W>) -> Self {
+    pub(super) fn new<W>(scheme: &Scheme, clock: Clock, machine: &Machine<W>) -> Self {
         let stage_ticks = machine.times.mask_ticks + machine.times.interrupt.mean_ticks();
-        let timer = machine.times.poll_timer(clock.whole(period_s));
-        Self { timer, quota, stage_ticks, masked: false, left: 0, next_poll: NEVER }
+        let timer = machine.times.poll_timer(clock.whole(scheme.period_s));
+        let Scheme { quota, remember, .. } = *scheme;
+        Self { timer, quota, remember, stage_ticks, masked: false, left: 0, next_poll: NEVER, began: 0 }
     }
 
     fn start_poll<W>(&mut self, machine: &mut Machine<W>) {
@@ -48,6 +54,7 @@ impl<W: Watch> Policy<W> for Napi2007 {
         if machine.arrival_due() {
             if machine.take_arrival() == Arrival::Accepted && !self.masked {
                 self.masked = true;
+                self.began = machine.now;
                 machine.counts.interrupts += 1;
                 let stage = machine.times.interrupt.next_of_mean(self.stage_ticks);
                 machine.spend(Account::Interrupt, stage);
@@ -56,6 +63,7 @@ impl<W: Watch> Policy<W> for Napi2007 {
             return;
         }
         self.next_poll = NEVER;
+        self.began = machine.now;
         let overhead = machine.times.poll.next();
         machine.spend(Account::Poll, overhead);
         self.start_poll(machine);
@@ -75,7 +83,8 @@ impl<W: Watch> Policy<W> for Napi2007 {
         if machine.ring_is_empty() {
             (self.masked, self.left) = (false, 0);
         } else if self.left == 0 {
-            self.next_poll = self.timer.next(machine.now);
+            let ticked = self.remember && self.timer.since(self.began + 1, machine.now);
+            self.next_poll = if ticked { machine.now } else { self.timer.next(machine.now) };
         }
     }
 }

@@ -4,7 +4,9 @@ use netcliff_core::{Point, Scheme};
 
 use crate::clock::{Clock, NEVER};
 use crate::fifo::{Fifo, Packet};
+use crate::free_running::FreeRunning;
 use crate::machine::{Records, Times};
+use crate::random::Purpose;
 use crate::schemes::Moderation;
 use crate::source::Source;
 use crate::tally::Counts;
@@ -50,7 +52,9 @@ impl Queue {
             Scheme::Interrupt { drops_interrupt } => Rule::Interrupt { drops_interrupt: *drops_interrupt },
             Scheme::DisableEnable { .. } => Rule::DisableEnable,
             Scheme::Coalesce(scheme) => Rule::Coalesce {
-                moderation: Moderation::of(scheme, clock),
+                moderation: Moderation::of(scheme, clock, |period| {
+                    FreeRunning::new(period, seed, Purpose::PollTimer, replication)
+                }),
                 masks: scheme.masked,
                 drops_interrupt: scheme.drops_interrupt,
             },

@@ -1,7 +1,7 @@
 //! Aggregated Pareto ON/OFF sources: frames at link speed during ON periods, none during OFF periods.
 //!
 //! An ON period sends at least one frame and lasts until its last frame ends, so it sends more than its length implies.
-//! The OFF periods are scaled so that the mean rate is the requested one.
+//! The OFF periods are scaled so that the mean rate is the requested one, or follow from the printed formula.
 
 use netcliff_core::Traffic;
 use netcliff_core::math;
@@ -108,9 +108,13 @@ pub(super) struct OnOff {
 
 /// Whether the load cannot be offered, because a source would have to be ON for more than all of its time.
 pub(super) fn too_fast(shape: &Shape, traffic: &Traffic, rate_pps: f64) -> bool {
+    load(traffic, rate_pps) >= if shape.superpose || shape.printed_off { f64::from(shape.sources) } else { 1.0 }
+}
+
+/// Share of the link that frames of the mean size take at `rate_pps`.
+fn load(traffic: &Traffic, rate_pps: f64) -> f64 {
     let bytes = traffic.size.mean_bytes().unwrap_or(64.0) + WIRE_OVERHEAD_BYTES;
-    let load = rate_pps * bytes * 8.0 / traffic.link_bps;
-    load >= if shape.superpose { f64::from(shape.sources) } else { 1.0 }
+    rate_pps * bytes * 8.0 / traffic.link_bps
 }
 
 impl OnOff {
@@ -124,7 +128,12 @@ impl OnOff {
         let frames = mean_frames(&on, &slots, ticks_per_byte);
         let mean_slot: f64 = slots.iter().map(|(slot, share)| *slot as f64 * share).sum::<f64>() * ticks_per_byte;
         let cycle = frames * f64::from(shape.sources) * clock.ticks(1.0 / rate_pps);
-        let off = Pareto { alpha: shape.alpha_off, least: 0.0, most }.with_mean(cycle - frames * mean_slot);
+        let off = Pareto { alpha: shape.alpha_off, least: 0.0, most };
+        let off = if shape.printed_off {
+            Pareto { least: clock.ticks(shape.printed_least_off_s(load(traffic, rate_pps))), ..off }
+        } else {
+            off.with_mean(cycle - frames * mean_slot)
+        };
         let mut uniforms = Singles::new(stream, false);
         let sources = (0..shape.sources)
             .map(|_| {

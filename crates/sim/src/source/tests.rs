@@ -91,6 +91,48 @@ fn the_load_is_offered_in_every_unit() {
     }
 }
 
+/// Seed 4: by the printed formula for b_OFF the sources offer N frames/(frames x slot + E[OFF]) of a link, E[OFF] = E[ON] (1/rho_i - 1):
+/// more than the nominal load, since an ON period sends whole frames. The mean gap of 20 replications has it within its 99.9 % interval
+/// (t with 19 degrees of freedom: 3.88). Shapes of 2.5, which have a variance.
+#[test]
+fn the_printed_off_periods_offer_more_than_the_nominal_load() {
+    let (slot_s, sources, shape) = (672e-9, 8.0, 2.5);
+    for (load, excess) in [(0.02, 1.08), (0.2, 1.07)] {
+        let mut point = point("onoff:rule=superpose,off=printed,alpha_on=2.5,alpha_off=2.5", 1.0);
+        (point.traffic.size, point.traffic.rate) = (FrameSizes::Fixed(64), netcliff_core::Load::LineShare(load));
+        // Frames of an ON period: one, and one for each that ends within it.
+        let frames: f64 = 1.0 + (1..100_000).map(|k| (512e-9 / (slot_s * f64::from(k))).powf(shape)).sum::<f64>();
+        let mean_on_s = 512e-9 * shape / (shape - 1.0);
+        let cycle_s = frames * slot_s + mean_on_s * (sources / load - 1.0);
+        let expected_s = cycle_s / frames / sources;
+        assert!(expected_s * excess < slot_s / load, "{load}: {expected_s}");
+        let clock = Clock::new(point.traffic.rate_pps().unwrap(), 20_000);
+        let means: Vec<f64> = (0..20)
+            .map(|replication| {
+                let mut source = Source::new(&point, clock, 4, replication);
+                let ticks: u64 = (0..20_000).map(|_| source.next().arrived).sum();
+                clock.seconds(ticks as f64) / 20_000.0
+            })
+            .collect();
+        let mean = means.iter().sum::<f64>() / 20.0;
+        let variance = means.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / 19.0;
+        let half = 3.88 * (variance / 20.0).sqrt();
+        assert!((mean - expected_s).abs() <= half, "{load}: {mean} +- {half}, not {expected_s}");
+    }
+}
+
+/// More than the link carries: on one link frames come back to back, with added sources faster.
+#[test]
+fn printed_off_periods_may_offer_more_than_the_link() {
+    let found = |rule: &str| {
+        let mut point = point(&format!("onoff:off=printed,rule={rule}"), 1.0);
+        (point.traffic.size, point.traffic.rate) = (FrameSizes::Mci1998Like, netcliff_core::Load::LineShare(0.8));
+        rate(&gaps(&point, 6, 200_000)) / point.traffic.line_rate_pps().unwrap()
+    };
+    let (one_link, added) = (found("serialise"), found("superpose"));
+    assert!((one_link - 1.0).abs() < 0.01 && added > 1.3, "{one_link} {added}");
+}
+
 /// Seed 2: counts are Poisson, or over-dispersed as the process predicts.
 #[test]
 fn bursts_are_bursts() {

@@ -1,5 +1,6 @@
 //! The simulator against theory, invariants and snapshots. All tests are one binary: each file is a module.
 
+mod adapting;
 mod applications;
 mod choices;
 mod cliff;

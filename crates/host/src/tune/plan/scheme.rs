@@ -54,7 +54,8 @@ pub fn steps(scheme: &Scheme, device: Device<'_>) -> Result<Vec<Step>, String> {
             return Err("Linux masks the interrupt while it polls: napi comes closest".to_owned());
         }
         Scheme::DisableEnable { .. } => return Err("no setting turns NAPI into it: napi comes closest".to_owned()),
-        Scheme::Polling { .. } | Scheme::Napi2007 { .. } | Scheme::Hybrid(_) => {
+        Scheme::FreebsdPolling(_) => return Err("it is FreeBSD's (kern.polling): napi comes closest".to_owned()),
+        Scheme::Polling { .. } | Scheme::Napi2007 { .. } | Scheme::SoftTimers(_) | Scheme::Hybrid(_) => {
             return Err(
                 "no driver polls by a timer alone: napi with defer_hard_irqs and gro_flush_timeout comes closest"
                     .to_owned(),
@@ -233,6 +234,9 @@ impl Draft<'_> {
         }
         if coalesce.drops_interrupt {
             return Err("no device interrupts for a frame that it dropped".to_owned());
+        }
+        if coalesce.free_timer {
+            return Err("a NIC's timer starts with a packet (rx-usecs): only with free_timer=false".to_owned());
         }
         self.moderation(&Moderation {
             frames: coalesce.frames,

@@ -55,7 +55,7 @@ pub fn chain_phases(napi: &Napi) -> u64 {
 
 /// Whether the chain covers this configuration of Linux's NAPI; if not, why.
 pub fn supported(napi: &Napi, fidelity: Fidelity) -> Result<(), String> {
-    let lacking = if fidelity == Fidelity::Paper {
+    let lacking = if fidelity != Fidelity::Exact {
         "the paper has no approximation of Linux's NAPI: use fidelity exact, or the scheme napi-2007"
     } else if napi.threaded {
         "threaded NAPI shares the CPU with the application by the scheduler, which no chain here has: use the simulator"

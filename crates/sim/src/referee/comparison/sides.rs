@@ -9,15 +9,21 @@ use crate::tally::Counts;
 /// A random scheme of any kind.
 pub(super) fn any(rng: &mut Rng) -> String {
     let polled = polled(rng);
-    match rng.up_to(9) {
+    match rng.up_to(11) {
         1 => "ideal".to_owned(),
         2 => format!("interrupt:drops_interrupt={}", rng.roll() < 0.5),
         3 => format!("disable-enable:merged={}", rng.roll() < 0.5),
         4 => format!("polling:{polled}"),
-        5 => format!("napi-2007:{polled}"),
-        6 => format!("coalesce:usecs={}us,min_gap={}us,masked={}", rng.up_to(60), rng.up_to(60), rng.roll() < 0.5),
+        5 => format!("napi-2007:{polled},remember={}", rng.roll() < 0.5),
+        6 => {
+            let (usecs, gap) = (rng.up_to(60), rng.up_to(60));
+            let (masked, free) = (rng.roll() < 0.5, rng.roll() < 0.5);
+            format!("coalesce:usecs={usecs}us,min_gap={gap}us,masked={masked},free_timer={free}")
+        }
         7 => format!("hybrid:up=120kpps,down=60kpps,{polled},ewma=0.5,merged={}", rng.roll() < 0.5),
         8 => format!("dim:start={}", rng.up_to(5) - 1),
+        9 => format!("freebsd-polling:period={}us,burst_max=20", 3 + rng.up_to(60)),
+        10 => format!("soft-timers:{polled},trigger={}us,backup=70us", rng.up_to(20) - 1),
         _ => linux(rng, false),
     }
 }

@@ -13,6 +13,12 @@ impl Plain<'_> {
     pub(super) fn start_cycle(&mut self) {
         self.world.counts.polls += 1;
         self.left = if self.world.ring.is_empty() { 0 } else { self.quota() };
+        if let Some(soft) = &mut self.soft {
+            let at = soft.plan(self.began);
+            if self.left == 0 {
+                self.set_timer(at);
+            }
+        }
     }
 
     pub(super) fn served(&mut self) {
@@ -22,14 +28,32 @@ impl Plain<'_> {
         match self.scheme {
             Scheme::DisableEnable { .. } => self.masked &= !empty,
             Scheme::Polling { .. } => self.cycle_goes_on(empty),
-            Scheme::Napi2007 { .. } => {
+            Scheme::FreebsdPolling(_) => {
+                self.left = if empty { 0 } else { self.left - 1 };
+                if self.left == 0 {
+                    self.adapt();
+                    self.cycles();
+                }
+            }
+            Scheme::SoftTimers(_) => {
+                self.left = if empty { 0 } else { self.left - 1 };
+                if self.left == 0
+                    && let Some(soft) = &mut self.soft
+                {
+                    let at = soft.after_work(self.world.now);
+                    self.set_timer(at);
+                }
+            }
+            Scheme::Napi2007(napi) => {
                 self.left -= 1;
                 if empty {
                     (self.masked, self.left) = (false, 0);
                 } else if self.left == 0 {
                     let period = self.period();
-                    let passed = (self.world.now + self.timer_offset) / period;
-                    self.set_timer((passed + 1) * period - self.timer_offset);
+                    let ticks = |until: u64| (until + self.timer_offset) / period;
+                    let (passed, before) = (ticks(self.world.now), ticks(self.began));
+                    let next = (passed + 1) * period - self.timer_offset;
+                    self.set_timer(if napi.remember && passed > before { self.world.now } else { next });
                 }
             }
             Scheme::Coalesce(_) | Scheme::Dim(_) => {

@@ -1,0 +1,106 @@
+//! Hosts that documents measured: each with the figures that the document gives, where they stand, and what is assumed beyond them.
+
+use super::Host;
+
+/// Names of the presets, for help texts.
+pub const PRESETS: &[&str] = &["pentium4-2530mhz", "pentium3-450mhz", "pentium3-500mhz", "komdiv64-800mhz"];
+
+/// A host of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preset {
+    /// Costs and sizes.
+    pub host: Host,
+    /// What the document gives, and where.
+    pub source: &'static str,
+    /// What no figure of the document stands for. `None` if there is nothing.
+    pub assumed: Option<&'static str>,
+}
+
+/// By which the paper scales an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly 60 %".
+const PAPER_SCALE: f64 = 0.6;
+/// TCP payload of a full Ethernet frame with timestamps (bytes).
+const TCP_PAYLOAD_BYTES: f64 = 1448.0;
+
+impl Preset {
+    /// A preset by name. `None` if there is no such preset.
+    pub fn named(name: &str) -> Option<Self> {
+        let slower = |name: &str, interrupt_s: f64| {
+            let fast = Host::pentium4_2530mhz();
+            Host {
+                name: name.to_owned(),
+                interrupt_s,
+                protocol_s: fast.protocol_s / PAPER_SCALE,
+                per_byte_s: fast.per_byte_s / PAPER_SCALE,
+                poll_s: fast.poll_s / PAPER_SCALE,
+                ..fast
+            }
+        };
+        let protocol = "protocol, per_byte and poll are those of pentium4-2530mhz over 0.6, by which the paper scales an interrupt's overhead \
+                        from 500 MHz; mask and ring are that preset's";
+        Some(match name {
+            "pentium4-2530mhz" => Self {
+                host: Host::pentium4_2530mhz(),
+                source: "Salah, El-Badawi and Khalid (2007), section 4: interrupt 3.73 us, protocol 5.25 us and a byte at 748 MB/s, register \
+                         write 0.5 us, poll 1.59 us, ring 1024",
+                assumed: None,
+            },
+            "pentium3-450mhz" => Self {
+                host: slower(name, 13.23e-6),
+                source: "Salah, El-Badawi and Khalid (2007), section 1.1, from Morris et al. (2000): an interrupt of 13.23 us with Linux \
+                         2.2.10, of which 7.7 us are overhead and 5.53 us handling (section 4)",
+                assumed: Some(protocol),
+            },
+            "pentium3-500mhz" => Self {
+                host: slower(name, 4.36e-6),
+                source: "Salah, El-Badawi and Khalid (2007), section 4, from Aron and Druschel (2000): a timer interrupt of 4.36 us with \
+                         FreeBSD 2.2.6 and a handler that does nothing",
+                assumed: Some(
+                    "interrupt has no handling of packets; protocol, per_byte and poll are those of pentium4-2530mhz over 0.6, by which \
+                     the paper scales this interrupt's overhead; mask and ring are that preset's",
+                ),
+            },
+            "komdiv64-800mhz" => Self {
+                host: Host {
+                    name: name.to_owned(),
+                    // All of a packet's time, whatever it is spent on.
+                    protocol_s: 0.98 / (714e6 / 8.0 / TCP_PAYLOAD_BYTES),
+                    ..Host::default()
+                },
+                source: "Slinkin (2018), table 4: TCP received at 714 Mbit/s with 98 % of the CPU, Linux 4.14.26",
+                assumed: Some(
+                    "frames of 1448 bytes of payload; protocol holds a packet's whole time (15.9 us), of which the document says nothing by \
+                     part: interrupt, mask, poll and the application are 0",
+                ),
+            },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_a_host_with_its_source() {
+        for name in PRESETS {
+            let preset = Preset::named(name).unwrap();
+            assert_eq!(preset.host.name, *name);
+            preset.host.validate().unwrap();
+            assert!(preset.source.contains("(20") && preset.source.len() > 60, "{name}");
+            assert_eq!(preset.assumed.is_none(), *name == "pentium4-2530mhz");
+        }
+        assert_eq!(Preset::named("pentium5"), None);
+    }
+
+    /// The figures as the documents have them.
+    #[test]
+    fn figures_are_the_documents() {
+        let host = |name: &str| Preset::named(name).unwrap().host;
+        assert!((host("pentium3-450mhz").interrupt_s - (7.7e-6 + 5.53e-6)).abs() < 1e-15);
+        assert!((host("pentium3-500mhz").interrupt_s * 0.6 - 2.62e-6).abs() < 5e-9);
+        // 714 Mbit/s of payload take 98 % of the CPU.
+        let busy = 714e6 / 8.0 / 1448.0 * host("komdiv64-800mhz").service_s(1518.0);
+        assert!((busy - 0.98).abs() < 1e-12, "{busy}");
+    }
+}
