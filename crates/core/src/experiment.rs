@@ -30,7 +30,7 @@ pub use grid::{Grid, Task, TrafficSection};
 pub use hosts::HostSection;
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;
-pub use transfers::{Coalesce, Factor, Feature, Key, Setting, TransferFigure, TransferMeasure, Transfers};
+pub use transfers::{Coalesce, Factor, Feature, Key, Pause, Setting, TransferFigure, TransferMeasure, Transfers};
 pub use values::{OneOrMore, Rates, Share, Varied};
 
 /// Arrivals that can be asked for a simulated point.

@@ -1,5 +1,5 @@
-//! What only the old ethtool ioctl reports (driver, firmware, classification rules), and what only it sets on every kernel
-//! (the RSS table).
+//! What only the old ethtool ioctl reports (driver, firmware), and what only it sets on every kernel (RSS table and key).
+//! [`super::classify`] and [`super::per_queue`] ask by it, too.
 
 use super::Nic;
 use std::{
@@ -12,11 +12,13 @@ use std::{
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 /// ETHTOOL_GDRVINFO, linux/ethtool.h.
 const ETHTOOL_GDRVINFO: u32 = 3;
-/// ETHTOOL_GRXCLSRLCNT, linux/ethtool.h.
-const ETHTOOL_GRXCLSRLCNT: u32 = 0x2e;
-
 /// ETHTOOL_SRXFHINDIR, linux/ethtool.h. Netlink sets the table from Linux 6.17 on only.
 const ETHTOOL_SRXFHINDIR: u32 = 0x39;
+/// ETHTOOL_SRSSH, linux/ethtool.h; ETH_RXFH_INDIR_NO_CHANGE leaves the table as it is.
+const ETHTOOL_SRSSH: u32 = 0x47;
+const TABLE_AS_IT_IS: u32 = u32::MAX;
+/// The longest hash key (bytes); drivers have 40 or 52.
+const MOST_KEY_BYTES: usize = 256;
 /// The most entries that [`set_rss_table`] passes; tables have 64 to 2048.
 const MOST_ENTRIES: usize = 4096;
 
@@ -41,15 +43,17 @@ struct DriverInfo {
     counts: [u32; 5],
 }
 
-/// `struct ethtool_rxnfc`, linux/ethtool.h: the kernel copies 192 bytes of it for the commands that are asked here.
-#[repr(C, align(8))]
-struct RxClassification {
+/// `struct ethtool_rxfh` with room for a key.
+#[repr(C)]
+struct Hash {
     cmd: u32,
-    flow_type: u32,
-    data: u64,
-    specification: [u8; 168],
-    rule_count: u32,
-    rule_locations: u32,
+    context: u32,
+    table_size: u32,
+    key_size: u32,
+    /// Hash function, input transformation and two bytes that are kept.
+    function: [u8; 4],
+    reserved: u32,
+    key: [u8; MOST_KEY_BYTES],
 }
 
 /// Of `ETHTOOL_GSSET_INFO`, ETHTOOL_GSTRINGS and ETHTOOL_GSTATS, linux/ethtool.h.
@@ -99,15 +103,15 @@ pub(super) fn fill(nic: &mut Nic) {
         }
         Err(error) => drop(nic.missing.insert("driver-info".into(), error.to_string())),
     }
-    match classification_rules(&nic.name) {
-        Ok(count) => nic.ntuple_rules = Some(count),
-        Err(error) => {
-            let reason = match error.raw_os_error() {
-                Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
-                _ => error.to_string(),
-            };
-            nic.missing.insert("ntuple".into(), reason);
-        }
+    super::classify::fill(nic);
+    super::per_queue::fill(nic);
+}
+
+/// Why a driver does not answer.
+pub(super) fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
+        _ => error.to_string(),
     }
 }
 
@@ -117,14 +121,6 @@ fn driver_info(name: &str) -> io::Result<DriverInfo> {
     info.cmd = ETHTOOL_GDRVINFO;
     call(name, &mut info)?;
     Ok(info)
-}
-
-fn classification_rules(name: &str) -> io::Result<u32> {
-    // SAFETY: as above.
-    let mut ask: RxClassification = unsafe { mem::zeroed() };
-    ask.cmd = ETHTOOL_GRXCLSRLCNT;
-    call(name, &mut ask)?;
-    Ok(ask.rule_count)
 }
 
 /// Sets the queue of each hash bucket; an empty table gives the choice back to the driver.
@@ -139,6 +135,34 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
     queues[..table.len()].copy_from_slice(table);
     // At most MOST_ENTRIES, so it fits.
     call(name, &mut Indirection { cmd: ETHTOOL_SRXFHINDIR, size: table.len() as u32, queues })
+}
+
+/// Sets the hash key, hexadecimal, and leaves the table as it is.
+///
+/// # Errors
+/// When the text is no key, or the driver takes none of its length.
+pub(crate) fn set_rss_key(name: &str, text: &str) -> io::Result<()> {
+    let bytes = key_bytes(text).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
+    let mut key = [0; MOST_KEY_BYTES];
+    key[..bytes.len()].copy_from_slice(&bytes);
+    let (table_size, key_size) = (TABLE_AS_IT_IS, bytes.len() as u32);
+    call(name, &mut Hash { cmd: ETHTOOL_SRSSH, context: 0, table_size, key_size, function: [0; 4], reserved: 0, key })
+}
+
+/// The bytes of a hash key: two hexadecimal digits each, colons between them or not.
+///
+/// # Errors
+/// The text with the accepted form.
+pub(crate) fn key_bytes(text: &str) -> Result<Vec<u8>, String> {
+    let digits: String = text.chars().filter(|letter| *letter != ':').collect();
+    let pairs = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = pairs.0.iter().map(byte).collect();
+    let fits = |bytes: &Vec<u8>| pairs.1.is_empty() && (1..=MOST_KEY_BYTES).contains(&bytes.len());
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    bytes.filter(|bytes| is_hex && fits(bytes)).ok_or_else(|| {
+        format!("{text:?} is no hash key: expected its bytes as hexadecimal digits, such as 6d:5a:56 (as many as the device's key has)")
+    })
 }
 
 /// Names and values of the driver's own counters.
@@ -170,7 +194,7 @@ pub(crate) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
 }
 
 /// One ethtool ioctl. `data` begins with its command and has the size that the kernel reads and writes for it.
-fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
+pub(super) fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
     request(name, SIOCETHTOOL, data)
 }
 
@@ -203,4 +227,19 @@ fn string(field: &[u8]) -> Option<String> {
     let text: Vec<u8> = field.iter().copied().take_while(|byte| *byte != 0).collect();
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     (!text.is_empty() && text != "N/A").then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_keys() {
+        assert_eq!(key_bytes("6d:5A:00"), Ok(vec![0x6d, 0x5a, 0]));
+        assert_eq!(key_bytes("6d5a"), Ok(vec![0x6d, 0x5a]));
+        for text in ["", "6d5", "xyz1", "+1+1", &"00".repeat(MOST_KEY_BYTES + 1)] {
+            assert!(key_bytes(text).is_err_and(|error| error.contains(text) && error.contains("6d:5a:56")), "{text}");
+        }
+        assert_eq!(size_of::<Hash>(), 24 + MOST_KEY_BYTES);
+    }
 }

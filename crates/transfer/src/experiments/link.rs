@@ -64,6 +64,9 @@ impl<'a> Link<'a> {
                 ))
             }
             Setting::Coalesce(..) => Some(format!("{key}: a veth raises no interrupts that could be delayed")),
+            Setting::Pause(..) => Some(format!(
+                "{key}: a veth has no line on which pause frames could be sent: it needs two hosts (--to or --ssh with --if)"
+            )),
             _ => None,
         }
     }

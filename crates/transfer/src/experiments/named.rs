@@ -187,7 +187,8 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             | Setting::HalfDuplex(_)
             | Setting::Mtu(_)
             | Setting::Feature(..)
-            | Setting::Coalesce(..) => {}
+            | Setting::Coalesce(..)
+            | Setting::Pause(..) => {}
         }
     }
     place.pin(&mut options.template, method.direction());

@@ -1,6 +1,6 @@
 //! Settings of a transfer and of the device below it, by their keys in experiment files.
 
-use super::device::{Coalesce, Feature};
+use super::device::{Coalesce, Feature, Pause};
 use crate::error::ParseError;
 use crate::measure::Dimension;
 use crate::units;
@@ -36,13 +36,15 @@ pub enum Key {
     Feature(Feature),
     /// Interrupt coalescing of both ends.
     Coalesce(Coalesce),
+    /// Flow control of both ends.
+    Pause(Pause),
     /// Bytes of a write.
     Block,
 }
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 26] = {
+    pub const ALL: [Self; 29] = {
         let [[adaptive_rx, rx_usecs, rx_frames], [adaptive_tx, tx_usecs, tx_frames]] = Coalesce::DIRECTIONS;
         [
             Self::Method,
@@ -70,6 +72,9 @@ impl Key {
             Self::Coalesce(tx_frames),
             Self::Coalesce(adaptive_rx),
             Self::Coalesce(adaptive_tx),
+            Self::Pause(Pause::Autoneg),
+            Self::Pause(Pause::Receive),
+            Self::Pause(Pause::Transmit),
             Self::Block,
         ]
     };
@@ -97,6 +102,7 @@ impl Key {
             Self::Feature(Feature::Gro) => "gro",
             Self::Feature(Feature::Lro) => "lro",
             Self::Coalesce(what) => what.kernel_name(),
+            Self::Pause(what) => what.key(),
             Self::Block => "block",
         }
     }
@@ -124,7 +130,7 @@ impl Key {
 
     /// True where the device is changed, not the transfer.
     pub fn is_device(self) -> bool {
-        matches!(self, Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::Coalesce(_))
+        matches!(self, Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::Coalesce(_) | Self::Pause(_))
     }
 
     /// One value.
@@ -176,6 +182,7 @@ impl Key {
                 _ => return Err(bad("expected 576 to 65535 (bytes)")),
             },
             Self::Feature(feature) => Setting::Feature(feature, on()?),
+            Self::Pause(what) => Setting::Pause(what, on()?),
             Self::Coalesce(what) if what.is_adaptive() => Setting::Coalesce(what, u32::from(on()?)),
             Self::Coalesce(what @ (Coalesce::RxFrames | Coalesce::TxFrames)) => {
                 Setting::Coalesce(what, number("expected a number of frames, such as \"8\"")?)
@@ -254,6 +261,8 @@ pub enum Setting {
     Feature(Feature, bool),
     /// Interrupt coalescing: microseconds or frames, or 1 where the driver chooses them.
     Coalesce(Coalesce, u32),
+    /// Flow control, on or off.
+    Pause(Pause, bool),
     /// Bytes of a write.
     Block(u64),
 }
@@ -276,6 +285,7 @@ impl Setting {
             Self::Mtu(_) => Key::Mtu,
             Self::Feature(feature, _) => Key::Feature(*feature),
             Self::Coalesce(what, _) => Key::Coalesce(*what),
+            Self::Pause(what, _) => Key::Pause(*what),
             Self::Block(_) => Key::Block,
         }
     }
@@ -297,7 +307,7 @@ impl std::fmt::Display for Setting {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Method(name) | Self::Channel(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
-            Self::NoDelay(on) | Self::Feature(_, on) => out.write_str(if *on { "on" } else { "off" }),
+            Self::NoDelay(on) | Self::Feature(_, on) | Self::Pause(_, on) => out.write_str(if *on { "on" } else { "off" }),
             Self::Ipv6(ipv6) => out.write_str(if *ipv6 { "6" } else { "4" }),
             Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
             Self::Threads(None) => out.write_str("own"),
