@@ -141,7 +141,7 @@ impl FarDevice {
                 "{}, and start the agent there, as root, with --allow-settings IF to let its device be changed",
                 session.lacks(DEVICE_SETTINGS)
             );
-            return Err(ControlError::Refused { peer: session.peer().to_owned(), message });
+            return Err(ControlError::Refused { peer: session.peer().to_owned(), message: message.into() });
         }
         let find = if session.offers(FLOW_CONTROL) { Request::FindAll } else { Request::Find };
         let Answer { interface, state, problems } = asked(session, &find)?;
