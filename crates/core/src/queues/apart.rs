@@ -1,12 +1,13 @@
 //! [`completions`]: where transmit completions go when a queue's two interrupts are to be on different cores (interrupt
 //! spread, figure 7 of Gasparakis and Waskiewicz 2010), with as many cores as there are.
 
-/// The CPU of each of `count` transmit queues, given those of the receive queues. A queue's completions go to the CPU with
-/// the fewest interrupts among those that do not receive for that queue; of equals to one of another core, then to the
-/// next in `order` after the queue's own. On the queue's own CPU only where `order` has one. `order` must not be empty.
+/// The CPU of each of `count` transmit queues, given those of the receive queues. Of the CPUs that do not receive for a queue
+/// its completions go to the one with the fewest completions; of equals to the one with the fewest interrupts, then to one
+/// of another core, then to the next in `order` after the queue's own. On the queue's own CPU only where `order` has one.
+/// `order` must not be empty.
 pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl Fn(u32) -> u32) -> Vec<u32> {
     let place = |cpu: u32| order.iter().position(|other| *other == cpu);
-    let mut interrupts = vec![0_usize; order.len()];
+    let (mut completed, mut interrupts) = (vec![0_usize; order.len()], vec![0_usize; order.len()]);
     receive.iter().filter_map(|cpu| place(*cpu)).for_each(|at| interrupts[at] += 1);
     let mut chosen = Vec::with_capacity(count);
     for queue in 0..count {
@@ -15,9 +16,10 @@ pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl F
         let around = (start..start + order.len()).map(|at| at % order.len());
         let at = around.min_by_key(|at| {
             let cpu = order[*at];
-            (own == Some(cpu), interrupts[*at], own.is_some_and(|own| core_of(own) == core_of(cpu)))
+            (own == Some(cpu), completed[*at], interrupts[*at], own.is_some_and(|own| core_of(own) == core_of(cpu)))
         });
         let at = at.unwrap_or_default();
+        completed[at] += 1;
         interrupts[at] += 1;
         chosen.push(order[at]);
     }
