@@ -259,7 +259,8 @@ impl Setting {
             }
             Setting::QueueCoalesce { interface, queue, key } => {
                 let value = per_queue::coalescing(interface, *queue)?.get(key).copied();
-                let reason = || unsupported(format!("{key} is no figure of a queue: expected one of {}", coalesce_keys()));
+                let reason =
+                    || unsupported(format!("{key} is no figure of a queue: expected one of {}", coalesce_keys()));
                 value.map(|value| value.to_string()).ok_or_else(reason)
             }
             Setting::HashFields { interface, flow } => Ok(classify::hash_fields(interface, flow)?.to_string()),

@@ -138,16 +138,14 @@ pub struct ApplyArgs {
 
 /// `netcliff tune set`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:
+#[command(after_help = "Examples:
   netcliff tune set pause-rx=off pause-tx=off --if eth0 --dry-run
   netcliff tune set hash-udp4=sdfn --if eth0     # ports choose the queue, too
   netcliff tune set rx-usecs@2=8 --if eth0       # of queue 2 only
   netcliff tune set steer-udp4-53=2 --if eth0    # port 53 to queue 2
 
 Each old value is written to a journal before the change; a setting that fails takes all back. `netcliff tune undo` sets everything
-back. docs/tune.md lists the keys."
-)]
+back. docs/tune.md lists the keys.")]
 pub struct SetArgs {
     /// Settings: pause-rx, pause-tx, pause-autoneg, header-split, rx-usecs, rx-usecs@QUEUE, hash-udp4, rss-key, steer-udp4-PORT, ...
     #[arg(required = true, value_name = "KEY=VALUE")]

@@ -245,7 +245,9 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
         let steps = steps()?;
         for Proposal { name, old, new, command, .. } in steps.iter().map(|step| &step.proposal) {
             match args.json {
-                true => output::json_line(&serde_json::json!({ "name": name, "old": old, "new": new, "command": command }))?,
+                true => {
+                    output::json_line(&serde_json::json!({ "name": name, "old": old, "new": new, "command": command }))?
+                }
                 false => output::sentences(&format!("{name}: {} -> {}\n  {command}\n", in_short(old), in_short(new)))?,
             }
         }

@@ -170,8 +170,9 @@ fn spread_on_the_cores_that_there_are() {
         Ok(Together { core: all_served(&parts[0].1), queues })
     };
     let found = evaluate(&point, &|_, _| unreachable!("every core is shared"), &joint).unwrap();
-    let of = |role: Role| found.queues.iter().filter(|queue| queue.role == role).map(|queue| queue.core).collect::<Vec<_>>();
-    assert_eq!((of(Role::Receive), of(Role::Transmit)), (vec![0, 1, 2, 3], vec![1, 2, 3, 0]));
+    let of =
+        |role: Role| found.queues.iter().filter(|queue| queue.role == role).map(|queue| queue.core).collect::<Vec<_>>();
+    assert_eq!((of(Role::Receive), of(Role::Transmit)), (vec![0, 1, 2, 3], vec![1, 0, 3, 2]));
     // What is lost at reception is lost; what leaves is what was completed.
     assert!((found.loss_fraction.unwrap().value - 0.1).abs() < 1e-12);
     assert!((found.throughput_pps.unwrap().value / 360e3 - 1.0).abs() < 2e-3, "{:?}", found.throughput_pps);

@@ -88,7 +88,8 @@ pub(super) fn total(
         own.filter_map(|core| Some((core.share, core.outcome.as_ref()?))).collect()
     };
     let (received, transmitted) = (of(Role::Receive), of(Role::Transmit));
-    let by_role = |role: Role| cores.iter().filter(move |core| core.role == role).filter_map(|core| core.outcome.as_ref());
+    let by_role =
+        |role: Role| cores.iter().filter(move |core| core.role == role).filter_map(|core| core.outcome.as_ref());
     let all: Vec<&Outcome> = by_role(Role::Receive).chain(by_role(Role::Transmit)).collect();
     let sum = |pick: &dyn Fn(&Outcome) -> Option<Figure>| weighted(all.iter().map(|outcome| (1.0, pick(outcome))));
     // What leaves the host has had its transmission completed.

@@ -398,7 +398,9 @@ mod tests {
             let made = Specification::of(&rule, 7).unwrap();
             assert_eq!((made.in_words().as_str(), made.location), (text, 7));
         }
-        for text in ["udp4 dst-port 70000 action 1", "udp5 dst-port 53 action 1", "dst-port 53", "udp4 src-port 5 action 1"] {
+        for text in
+            ["udp4 dst-port 70000 action 1", "udp5 dst-port 53 action 1", "dst-port 53", "udp4 src-port 5 action 1"]
+        {
             let error = text.parse::<PortRule>().unwrap_err();
             assert!(error.contains(text) && error.contains("dst-port 53 action 2"), "{error}");
         }

@@ -1,7 +1,7 @@
 //! What only the old ethtool ioctl reports (driver, firmware), and what only it sets on every kernel (RSS table and key).
 //! [`super::classify`] and [`super::per_queue`] ask by it, too.
 
-use super::Nic;
+use super::{Nic, Rss};
 use std::{
     io, mem,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -14,7 +14,8 @@ const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 3;
 /// ETHTOOL_SRXFHINDIR, linux/ethtool.h. Netlink sets the table from Linux 6.17 on only.
 const ETHTOOL_SRXFHINDIR: u32 = 0x39;
-/// ETHTOOL_SRSSH, linux/ethtool.h; ETH_RXFH_INDIR_NO_CHANGE leaves the table as it is.
+/// ETHTOOL_GRSSH and ETHTOOL_SRSSH, linux/ethtool.h; ETH_RXFH_INDIR_NO_CHANGE leaves the table as it is.
+const ETHTOOL_GRSSH: u32 = 0x46;
 const ETHTOOL_SRSSH: u32 = 0x47;
 const TABLE_AS_IT_IS: u32 = u32::MAX;
 /// The longest hash key (bytes); drivers have 40 or 52.
@@ -43,7 +44,7 @@ struct DriverInfo {
     counts: [u32; 5],
 }
 
-/// `struct ethtool_rxfh` with room for a key.
+/// `struct ethtool_rxfh` with room for a table and a key, one behind the other.
 #[repr(C)]
 struct Hash {
     cmd: u32,
@@ -53,7 +54,14 @@ struct Hash {
     /// Hash function, input transformation and two bytes that are kept.
     function: [u8; 4],
     reserved: u32,
-    key: [u8; MOST_KEY_BYTES],
+    table_and_key: [u8; 4 * MOST_ENTRIES + MOST_KEY_BYTES],
+}
+
+impl Hash {
+    fn of(cmd: u32, table_size: u32, key_size: u32) -> Box<Self> {
+        let table_and_key = [0; 4 * MOST_ENTRIES + MOST_KEY_BYTES];
+        Box::new(Self { cmd, context: 0, table_size, key_size, function: [0; 4], reserved: 0, table_and_key })
+    }
 }
 
 /// Of `ETHTOOL_GSSET_INFO`, ETHTOOL_GSTRINGS and ETHTOOL_GSTATS, linux/ethtool.h.
@@ -103,6 +111,13 @@ pub(super) fn fill(nic: &mut Nic) {
         }
         Err(error) => drop(nic.missing.insert("driver-info".into(), error.to_string())),
     }
+    // Netlink has it from Linux 6.2 on.
+    if nic.rss.is_none()
+        && let Ok(rss) = rss(&nic.name)
+    {
+        nic.missing.remove("rss");
+        nic.rss = Some(rss);
+    }
     super::classify::fill(nic);
     super::per_queue::fill(nic);
 }
@@ -143,10 +158,30 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
 /// When the text is no key, or the driver takes none of its length.
 pub(crate) fn set_rss_key(name: &str, text: &str) -> io::Result<()> {
     let bytes = key_bytes(text).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
-    let mut key = [0; MOST_KEY_BYTES];
-    key[..bytes.len()].copy_from_slice(&bytes);
-    let (table_size, key_size) = (TABLE_AS_IT_IS, bytes.len() as u32);
-    call(name, &mut Hash { cmd: ETHTOOL_SRSSH, context: 0, table_size, key_size, function: [0; 4], reserved: 0, key })
+    let mut hash = Hash::of(ETHTOOL_SRSSH, TABLE_AS_IT_IS, bytes.len() as u32);
+    // Without a table the key comes first.
+    hash.table_and_key[..bytes.len()].copy_from_slice(&bytes);
+    call(name, hash.as_mut())
+}
+
+/// RSS as the driver reports it.
+fn rss(name: &str) -> io::Result<Rss> {
+    let mut sizes = Hash::of(ETHTOOL_GRSSH, 0, 0);
+    call(name, sizes.as_mut())?;
+    let (table_size, key_size) = (sizes.table_size as usize, sizes.key_size as usize);
+    if table_size > MOST_ENTRIES || key_size > MOST_KEY_BYTES {
+        return Err(io::Error::other(format!("an RSS table of {table_size} entries with a key of {key_size} bytes")));
+    }
+    let mut hash = Hash::of(ETHTOOL_GRSSH, sizes.table_size, sizes.key_size);
+    call(name, hash.as_mut())?;
+    let (table, rest) = hash.table_and_key.split_at(4 * table_size);
+    let key = &rest[..key_size];
+    Ok(Rss {
+        hash_function: Some(u32::from(hash.function[0])).filter(|function| *function > 0),
+        indirection: table.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect(),
+        key_bytes: Some(key_size).filter(|bytes| *bytes > 0),
+        key: (key_size > 0).then(|| key.iter().map(|byte| format!("{byte:02x}")).collect()),
+    })
 }
 
 /// The bytes of a hash key: two hexadecimal digits each, colons between them or not.
@@ -240,6 +275,7 @@ mod tests {
         for text in ["", "6d5", "xyz1", "+1+1", &"00".repeat(MOST_KEY_BYTES + 1)] {
             assert!(key_bytes(text).is_err_and(|error| error.contains(text) && error.contains("6d:5a:56")), "{text}");
         }
-        assert_eq!(size_of::<Hash>(), 24 + MOST_KEY_BYTES);
+        assert_eq!(std::mem::offset_of!(Hash, table_and_key), 24);
+        assert!(rss("lo").is_err());
     }
 }

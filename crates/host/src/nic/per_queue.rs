@@ -100,8 +100,14 @@ mod tests {
         // As the kernel fills it: rx 8 us and 2 frames, tx 50 us and 4 frames, adaptive reception.
         (operation.coalesce[1], operation.coalesce[2], operation.coalesce[5], operation.coalesce[6]) = (8, 2, 50, 4);
         operation.coalesce[10] = 1;
-        let expected =
-            [("adaptive-rx", 1), ("adaptive-tx", 0), ("rx-frames", 2), ("rx-usecs", 8), ("tx-frames", 4), ("tx-usecs", 50)];
+        let expected = [
+            ("adaptive-rx", 1),
+            ("adaptive-tx", 0),
+            ("rx-frames", 2),
+            ("rx-usecs", 8),
+            ("tx-frames", 4),
+            ("tx-usecs", 50),
+        ];
         assert_eq!(operation.figures(), expected.map(|(name, value)| (name.to_owned(), value)).into());
         let error = Operation::of(ETHTOOL_GCOALESCE, 4096).map(drop).unwrap_err().to_string();
         assert!(error.contains("queue 4096") && error.contains("below 4096"), "{error}");

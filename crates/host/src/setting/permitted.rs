@@ -99,7 +99,14 @@ fn is_number(text: &str) -> bool {
 /// pass on what is broken (`loopback`, `rx-all`, `rx-fcs`), or moves work to where it cannot be seen (`hw-tc-offload`).
 fn is_offload(key: &str) -> bool {
     let exact = ["rx-checksum", "rx-gro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding", "rx-lro", "rx-hashing"];
-    let also = ["highdma", "tx-nocache-copy", "rx-vlan-hw-parse", "tx-vlan-hw-insert", "rx-udp_tunnel-port-offload", "rx-ntuple-filter"];
+    let also = [
+        "highdma",
+        "tx-nocache-copy",
+        "rx-vlan-hw-parse",
+        "tx-vlan-hw-insert",
+        "rx-udp_tunnel-port-offload",
+        "rx-ntuple-filter",
+    ];
     let prefixes = ["tx-checksum-", "tx-scatter-gather", "tx-gso-"];
     exact.contains(&key)
         || also.contains(&key)
@@ -216,8 +223,9 @@ mod tests {
         }
         assert_eq!(mtu("$(id>PWN)").check("1500"), Ok(()), "the kernel takes it");
         assert!(mtu("eth0").check("1500\nid").is_err());
-        let pause =
-            |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Pause, key: key.into() }.check("off");
+        let pause = |key: &str| {
+            Setting::Ethtool { interface: "eth0".into(), group: Group::Pause, key: key.into() }.check("off")
+        };
         assert!(pause("rx").is_ok() && pause("loopback").is_err_and(|why| why.contains("rx, tx or autoneg")));
         let rule = |text: &str| Setting::FlowRule { interface: "eth0".into(), location: 3 }.check(text);
         assert!(rule("none").is_ok() && rule("udp4 dst-port 53 action 2").is_ok());

@@ -52,11 +52,7 @@ fn commands_people_can_type() {
         (fields.clone(), "sdfn", "ethtool -N eth0 rx-flow-hash udp4 sdfn"),
         (fields, "-", "# eth0 hashed fields udp4: -"),
         (Setting::RssKey { interface: "eth0".into() }, "6d5a56", "ethtool -X eth0 hkey 6d:5a:56"),
-        (
-            rule.clone(),
-            "udp4 dst-port 53 action 2",
-            "ethtool -N eth0 flow-type udp4 dst-port 53 action 2 loc 15",
-        ),
+        (rule.clone(), "udp4 dst-port 53 action 2", "ethtool -N eth0 flow-type udp4 dst-port 53 action 2 loc 15"),
         (rule, "none", "ethtool -N eth0 delete 15"),
         (link.clone(), "100 half", "ethtool -s eth0 speed 100 duplex half autoneg off"),
         (link, "auto TP,100baseT/Half", "ethtool -s eth0 autoneg on advertise TP on 100baseT/Half on"),

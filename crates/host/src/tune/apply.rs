@@ -241,7 +241,8 @@ impl Session {
                 .map_err(Failed::Journal)?;
             self.at_risk.insert(interface.to_owned());
         }
-        if let Setting::Ethtool { interface, group: Group::Coalesce, .. } | Setting::QueueCoalesce { interface, .. } = setting
+        if let Setting::Ethtool { interface, group: Group::Coalesce, .. } | Setting::QueueCoalesce { interface, .. } =
+            setting
             && self.coalescing_at_risk.insert(interface.clone())
         {
             let figures = at_risk::coalescing(interface)?;

@@ -71,11 +71,8 @@ mod at_risk {
 
     /// Figures that single queues have: those of the device are set for all of them.
     fn of_each_queue(nic: &Nic) -> Vec<(Setting, String)> {
-        let of = |queue: u32, key: &str| Setting::QueueCoalesce {
-            interface: nic.name.clone(),
-            queue,
-            key: key.to_owned(),
-        };
+        let of =
+            |queue: u32, key: &str| Setting::QueueCoalesce { interface: nic.name.clone(), queue, key: key.to_owned() };
         let figures = |(queue, figures): (u32, _)| {
             let own = own_coalescing(figures).into_iter();
             own.map(|(name, value)| (of(queue, name), value.to_string())).collect::<Vec<_>>()
@@ -101,7 +98,8 @@ mod at_risk {
             let own = |figures: &[(&str, u32)]| {
                 own_coalescing(&figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
             };
-            let all = [("adaptive-rx", 0), ("adaptive-tx", 1), ("rx-usecs", 8), ("tx-usecs", 9), ("rx-usecs-high", 100)];
+            let all =
+                [("adaptive-rx", 0), ("adaptive-tx", 1), ("rx-usecs", 8), ("tx-usecs", 9), ("rx-usecs-high", 100)];
             assert_eq!(own(&all), [("rx-usecs", 8)]);
             assert_eq!(own(&[("rx-usecs", 8), ("tx-frames", 2)]), [("rx-usecs", 8), ("tx-frames", 2)], "no switches");
             assert_eq!(own(&[]), []);

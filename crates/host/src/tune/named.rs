@@ -234,13 +234,17 @@ fn of_queue(nic: &Nic, queue: u32, what: Coalesce, value: u32, all: &[Named]) ->
     let name = format!("{}@{queue}", what.kernel_name());
     if each.is_empty() {
         let lacks = lacks(nic, "coalescing of single queues (ethtool --per-queue)", "coalesce");
-        return Err(format!("{name}: {lacks}; {} sets all of them", what.kernel_name()));
+        let has = nic.coalesce.contains_key(what.kernel_name()) && nic.refuses_coalescing().is_none();
+        let all = if has { format!("; {} sets all of them", what.kernel_name()) } else { String::new() };
+        return Err(format!("{name}: {lacks}{all}"));
     }
-    let figures = each
-        .get(queue as usize)
-        .ok_or_else(|| format!("{name}: {} has queues 0 to {}", nic.name, each.len() - 1))?;
-    let setting =
-        |what: Coalesce| Setting::QueueCoalesce { interface: nic.name.clone(), queue, key: what.kernel_name().to_owned() };
+    let figures =
+        each.get(queue as usize).ok_or_else(|| format!("{name}: {} has queues 0 to {}", nic.name, each.len() - 1))?;
+    let setting = |what: Coalesce| Setting::QueueCoalesce {
+        interface: nic.name.clone(),
+        queue,
+        key: what.kernel_name().to_owned(),
+    };
     let (switch, mut steps) = (what.adaptive(), Vec::new());
     let asked = all.iter().any(|one| matches!(one, Named::Queue(of, key, _) if *of == queue && *key == switch));
     if !what.is_adaptive() && !asked && figures.get(switch.kernel_name()) == Some(&1) {
@@ -327,7 +331,15 @@ mod tests {
 
     #[test]
     fn settings_by_name_in_the_order_in_which_they_hold() {
-        let all = ["steer-udp4-53=2", "hash-udp4=fnsd", "rx-usecs@0=8", "tx-usecs=20", "pause-rx=off", "header-split=on", "rss-key=01:02:03:04"];
+        let all = [
+            "steer-udp4-53=2",
+            "hash-udp4=fnsd",
+            "rx-usecs@0=8",
+            "tx-usecs=20",
+            "pause-rx=off",
+            "header-split=on",
+            "rss-key=01:02:03:04",
+        ];
         assert_eq!(
             planned(&ice(), &all).unwrap(),
             [
@@ -346,8 +358,14 @@ mod tests {
         );
         assert_eq!(planned(&ice(), &["hash-tcp4=sdfn", "rss-key=6D:5A:56:DA"]).unwrap(), [""; 0], "in force");
         let other = planned(&ice(), &["steer-tcp4-80=3"]).unwrap();
-        assert_eq!(other[1], "eth0 flow rule 15: tcp4 dst-port 80 action 1 > tcp4 dst-port 80 action 3", "in its place");
-        assert_eq!(planned(&ice(), &["steer-tcp4-80=off"]).unwrap(), ["eth0 flow rule 15: tcp4 dst-port 80 action 1 > none"]);
+        assert_eq!(
+            other[1], "eth0 flow rule 15: tcp4 dst-port 80 action 1 > tcp4 dst-port 80 action 3",
+            "in its place"
+        );
+        assert_eq!(
+            planned(&ice(), &["steer-tcp4-80=off"]).unwrap(),
+            ["eth0 flow rule 15: tcp4 dst-port 80 action 1 > none"]
+        );
     }
 
     #[test]
@@ -363,7 +381,8 @@ mod tests {
             (&ice(), &["hash-udp6=sd"], &["hash-udp6"]),
             (&ice(), &["pause-rx=on", "pause-rx=off"], &["pause-rx is named twice"]),
             (&veth, &["pause-rx=off"], &["veth0, veth, has no pause-rx"]),
-            (&veth, &["rx-usecs@0=8"], &["single queues", "rx-usecs sets all"]),
+            (&veth, &["rx-usecs@0=8"], &["rx-usecs@0", "single queues"]),
+            (&Nic { queue_coalesce: Vec::new(), ..ice() }, &["rx-usecs@0=8"], &["single queues", "rx-usecs sets all"]),
             (&veth, &["hash-udp4=sdfn"], &["has no hash-udp4"]),
             (&veth, &["steer-udp4-53=0"], &["flow rules"]),
             (&veth, &["header-split=on"], &["header split"]),

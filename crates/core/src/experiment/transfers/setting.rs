@@ -307,7 +307,9 @@ impl std::fmt::Display for Setting {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Method(name) | Self::Channel(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
-            Self::NoDelay(on) | Self::Feature(_, on) | Self::Pause(_, on) => out.write_str(if *on { "on" } else { "off" }),
+            Self::NoDelay(on) | Self::Feature(_, on) | Self::Pause(_, on) => {
+                out.write_str(if *on { "on" } else { "off" })
+            }
             Self::Ipv6(ipv6) => out.write_str(if *ipv6 { "6" } else { "4" }),
             Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
             Self::Threads(None) => out.write_str("own"),

@@ -40,7 +40,8 @@ fn services(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Note,
         running.iter().map(one).collect::<Vec<_>>().join("; "),
-        ["# while measuring: systemctl stop the services of these processes (systemctl status PID names each)".to_owned()],
+        ["# while measuring: systemctl stop the services of these processes (systemctl status PID names each)"
+            .to_owned()],
     )
 }
 

@@ -100,7 +100,9 @@ fn mask(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
             first.name,
             list_of_cpus(first.cpus()),
         ),
-        found.iter().map(|irq| format!("grep . /proc/irq/{0}/smp_affinity_list /proc/irq/{0}/effective_affinity_list", irq.number)),
+        found.iter().map(|irq| {
+            format!("grep . /proc/irq/{0}/smp_affinity_list /proc/irq/{0}/effective_affinity_list", irq.number)
+        }),
     )
 }
 

@@ -140,7 +140,13 @@ fn irq_one_cpu_by_counts() {
         format!("{names}\n{}", (0..4).map(row).collect::<String>())
     };
     let shared = masks.file("proc/interrupts", &table(4000));
-    triggers("irq-one-cpu", Severity::Fault, &shared.file("later/proc/interrupts", &later(5900)), Aim::default(), &says);
+    triggers(
+        "irq-one-cpu",
+        Severity::Fault,
+        &shared.file("later/proc/interrupts", &later(5900)),
+        Aim::default(),
+        &says,
+    );
     silent("irq-one-cpu", &shared.file("later/proc/interrupts", &later(5020)), Aim::default());
 }
 
@@ -188,7 +194,10 @@ fn memory_remote_node() {
     let found = remarks(&host);
     assert_eq!(found.len(), 2, "a remark an interface: {found:#?}");
     assert_eq!((found[0].severity, found[0].interface.as_deref()), (Severity::Warning, Some("eth0")));
-    assert_eq!(found[0].evidence, "memcached (pid 812) has 75 % of its 1024 MiB on other nodes than 0, where the device is");
+    assert_eq!(
+        found[0].evidence,
+        "memcached (pid 812) has 75 % of its 1024 MiB on other nodes than 0, where the device is"
+    );
     assert_eq!(found[0].commands[0], "migratepages 812 1 0");
     host.programs.remove(0);
     assert_eq!(remarks(&host), []);
@@ -210,7 +219,11 @@ fn services_disturb() {
 #[test]
 fn rss_ports() {
     let fields = |udp: &str| {
-        base().nic("eth0", "/hash_fields", json!({ "tcp4": "sdfn", "udp4": udp, "tcp6": "sdfn", "udp6": udp, "sctp4": "sd" }))
+        base().nic(
+            "eth0",
+            "/hash_fields",
+            json!({ "tcp4": "sdfn", "udp4": udp, "tcp6": "sdfn", "udp6": udp, "sctp4": "sd" }),
+        )
     };
     triggers(
         "rss-ports",
