@@ -79,7 +79,7 @@ pub enum Setting {
         /// Interface.
         interface: String,
     },
-    /// The flow rule at a place of the device's table, as [`PortRule`] writes it; `none`: there is none.
+    /// The flow rule at a place of the device's table, as [`PortRule`] writes it; `none`: the place is free.
     FlowRule {
         /// Interface.
         interface: String,

@@ -46,7 +46,7 @@ const SERVICES: [(&str, &str); 21] = [
     ("clamd", "reads files to scan them"),
 ];
 
-/// What a service of this process name does; None: it is none of those known to disturb.
+/// What a service of this process name does; None: it is not known to disturb.
 pub(crate) fn disturbs(name: &str) -> Option<&'static str> {
     SERVICES.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
 }

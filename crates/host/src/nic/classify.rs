@@ -308,7 +308,7 @@ fn places(interface: &str) -> io::Result<(Vec<u32>, u32)> {
     Ok((ask.places[..count].to_vec(), u32::try_from(ask.data & RING).unwrap_or(0)))
 }
 
-/// The rule at a place; None: there is none.
+/// The rule at a place; None: the place is free.
 ///
 /// # Errors
 /// When the driver has no rules.
