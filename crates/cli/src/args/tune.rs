@@ -144,17 +144,18 @@ pub struct ApplyArgs {
   netcliff tune set rx-usecs@2=8 --if eth0       # of queue 2 only
   netcliff tune set steer-udp4-53=2 --if eth0    # port 53 to queue 2
 
-Each old value is written to a journal before the change; a setting that fails takes all back. `netcliff tune undo` sets everything
-back. docs/tune.md lists the keys.")]
+Each old value is written to a journal before the change; a setting that fails takes all back. `netcliff tune undo` sets
+everything back. docs/tune.md lists the keys.")]
 pub struct SetArgs {
-    /// Settings: pause-rx, pause-tx, pause-autoneg, header-split, rx-usecs, rx-usecs@QUEUE, hash-udp4, rss-key, steer-udp4-PORT, ...
+    /// Settings: pause-rx, pause-tx, pause-autoneg, header-split, rx-usecs, rx-usecs@QUEUE, hash-udp4, rss-key,
+    /// steer-udp4-PORT, ...
     #[arg(required = true, value_name = "KEY=VALUE")]
     pub settings: Vec<Named>,
     /// Interface
     #[arg(long = "if", value_name = "NAME", required = true)]
     pub interface: String,
     /// Say what would be set, with the commands; change nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub dry_run: bool,
     /// One JSON object a setting
     #[arg(long)]
