@@ -244,12 +244,8 @@ fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run {
         let steps = steps()?;
         for Proposal { name, old, new, command, .. } in steps.iter().map(|step| &step.proposal) {
-            match args.json {
-                true => {
-                    output::json_line(&serde_json::json!({ "name": name, "old": old, "new": new, "command": command }))?
-                }
-                false => output::sentences(&format!("{name}: {} -> {}\n  {command}\n", in_short(old), in_short(new)))?,
-            }
+            let (old, new) = (in_short(old), in_short(new));
+            output::sentences(&format!("{name}: {old} -> {new}\n  {command}\n"))?;
         }
         if steps.is_empty() {
             output::say("netcliff: nothing to change");

@@ -36,6 +36,7 @@ const PRINTED: [(&str, &[&str]); 22] = [
     ("learn", &["learn"]),
     ("tune plan", &["plan"]),
     ("tune apply", &["applied"]),
+    ("tune set", &["applied"]),
     ("tune undo", &["undone"]),
     ("tune try", &["tried"]),
     ("limits", &["limits"]),
