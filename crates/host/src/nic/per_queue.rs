@@ -82,7 +82,7 @@ pub(super) fn fill(nic: &mut Nic) {
         return;
     }
     let count = |name: &str| nic.channels.get(name).copied().unwrap_or(0);
-    let queues = (count("combined") + count("rx").max(count("tx"))).max(1).min(MOST_QUEUES);
+    let queues = (count("combined") + count("rx").max(count("tx"))).clamp(1, MOST_QUEUES);
     let read = (0..queues).map_while(|queue| coalescing(&nic.name, queue).ok());
     nic.queue_coalesce = read.collect();
 }
