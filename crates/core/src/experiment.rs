@@ -36,7 +36,7 @@ pub use mark::{Check, Compared, Mark, MarkSection, Quantity, Than, checks, is_ca
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;
 pub use transfers::{
-    Coalesce, Factor, Feature, Key, QdiscKind, Setting, TransferFigure, TransferMeasure, Transfers, curve_name,
+    Coalesce, Factor, Feature, Key, Pause, QdiscKind, Setting, TransferFigure, TransferMeasure, Transfers, curve_name,
 };
 pub use values::{OneOrMore, Rates, Share, Varied};
 

@@ -6,8 +6,10 @@
 //! | [`rss`] | the Toeplitz hash and the 128-entry table |
 //! | [`flows`] | flows, how heavy each is, and the shares of the queues |
 //! | `layout` | which interrupt vector works on which core, and what it costs there |
+//! | [`apart`] | cores of transmit completions that are not their queue's own |
 //! | [`total`] | the host's outcome from those of its vectors |
 
+pub mod apart;
 pub mod flows;
 mod layout;
 pub mod rss;
@@ -32,7 +34,8 @@ pub enum Map {
     /// Cache-coherent pairing: a queue's reception and transmit completions on one core of its own.
     #[default]
     Pairing,
-    /// Interrupt spread: reception on one core, transmit completions on another; both with cold caches.
+    /// Interrupt spread: reception on one core, transmit completions on another; both with cold caches. Without
+    /// [`Queues::on`] each has a core of its own.
     Spread,
     /// SMT-aware: reception on a physical core, transmit completions on its sibling; warm, but each slows the other.
     Smt,
@@ -49,7 +52,8 @@ pub struct Queues {
     pub shares: Vec<f64>,
     /// Which core works for a queue.
     pub map: Map,
-    /// The core of each queue ([`Map::Pairing`] only; queues may share one); empty: a core each.
+    /// The core of each queue, which queues may share; empty: a core each. With [`Map::Spread`] the core of each
+    /// reception, and completions go to these cores, too ([`apart::completions`]). Not with [`Map::Smt`].
     pub on: Vec<u32>,
     /// CPU time to complete the transmission of a forwarded packet (s); None: the host forwards nothing.
     pub transmit_s: Option<f64>,
@@ -98,11 +102,18 @@ impl Queues {
         if self.map == Map::Spread && self.transmit_s.is_some() { 2 * self.count } else { self.count }
     }
 
-    /// True if some core works for more than one queue.
+    /// True if some core works for more than one interrupt vector.
     pub fn share_cores(&self) -> bool {
-        let mut on = self.on.clone();
-        on.sort_unstable();
-        on.windows(2).any(|pair| pair[0] == pair[1])
+        let completes_here = self.map == Map::Spread && self.transmit_s.is_some() && !self.on.is_empty();
+        completes_here || self.used_cores().len() < self.on.len()
+    }
+
+    /// The cores of [`Queues::on`], each once, ascending.
+    pub(crate) fn used_cores(&self) -> Vec<u32> {
+        let mut cores = self.on.clone();
+        cores.sort_unstable();
+        cores.dedup();
+        cores
     }
 
     /// Checks every figure against its range.
@@ -146,11 +157,19 @@ impl Queues {
         if self.on.is_empty() {
             return Ok(());
         }
-        if self.map != Map::Pairing {
+        if self.map == Map::Smt {
             return Err(Invalid::new(
                 "queues on",
                 join(&self.on),
-                "goes with map=pairing only: leave out one of the two",
+                "goes with map=pairing or map=spread: leave out map=smt or on",
+            ));
+        }
+        if self.map == Map::Spread && self.transmit_s.is_some() && self.used_cores().len() < 2 {
+            return Err(Invalid::new(
+                "queues on",
+                join(&self.on),
+                "must name at least two cores with map=spread, which puts completions on another core than their \
+                 queue's: such as on=0/1, or use map=pairing",
             ));
         }
         if self.on.len() != self.count as usize {
@@ -182,7 +201,7 @@ fn valid_shares(shares: &[f64], count: u32) -> Result<(), Invalid> {
 }
 
 const FORM: &str = "expected a number of queues with options, such as 4 or 4:map=spread,cold=1.3,transmit=1us (keys: \
-                    map=pairing|spread|smt, on=0/0/1/1 (the core of each queue), transmit, cold, smt, nodes, remote, table=0/1/2/3, shares=40%/30%/20%/10%)";
+                    map=pairing|spread|smt, on=0/0/1/1 (the core of each queue; with map=spread of its reception), transmit, cold, smt, nodes, remote, table=0/1/2/3, shares=40%/30%/20%/10%)";
 
 impl std::str::FromStr for Queues {
     type Err = ParseError;

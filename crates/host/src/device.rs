@@ -10,7 +10,7 @@ mod tests;
 pub use state::DeviceState;
 
 use crate::{
-    journal::{Change, HostLock, Journal, JournalError, StateDir},
+    journal::{HostLock, JournalError, StateDir},
     nic::{
         self, Nic,
         link::{LinkMode, LinkSetting},
@@ -18,8 +18,9 @@ use crate::{
     rtnl::Rtnl,
     setting::{Group, LINK_TIME, POLL_INTERVAL, Setting},
     testbed::Permission,
+    tune::apply::{Failed, Session},
 };
-use netcliff_core::experiment::{Coalesce, Key};
+use netcliff_core::experiment::{Coalesce, Key, Pause};
 use std::{io, path::Path, thread, time::Instant};
 
 /// MTUs that are set (bytes). Below 1280 the kernel takes the IPv6 addresses off a device, and they would not come back.
@@ -98,9 +99,7 @@ pub struct DeviceHold {
     by_hand: bool,
     was_up: bool,
     left_over: Vec<String>,
-    lock: HostLock,
-    /// None while nothing is changed.
-    journal: Option<Journal>,
+    session: Session,
 }
 
 impl DeviceHold {
@@ -120,8 +119,7 @@ impl DeviceHold {
             by_hand: false,
             was_up,
             left_over: replayed.left_over(),
-            lock,
-            journal: None,
+            session: Session::new(&lock),
         })
     }
 
@@ -183,8 +181,10 @@ impl DeviceHold {
 
     /// Sets back all that was changed; returns what could not be, in sentences.
     pub fn set_back(&mut self) -> Vec<String> {
-        let Some(mut journal) = self.journal.take() else { return Vec::new() };
-        let mut problems: Vec<String> = journal.undo_all().into_iter().filter_map(|outcome| outcome.error).collect();
+        if self.session.is_untouched() {
+            return Vec::new();
+        }
+        let mut problems: Vec<String> = self.session.undo().into_iter().filter_map(|outcome| outcome.error).collect();
         match self.wait_until(|now| self.found.link.is_none() || now.link == self.found.link) {
             Err(error) => problems.push(error.to_string()),
             Ok(now) => problems.extend(self.differences(&now)),
@@ -236,6 +236,14 @@ impl DeviceHold {
                 "it does not have that one (`ethtool -k` shows what it has)".to_owned(),
             );
         }
+        let has_pause =
+            |name: &str| Pause::ALL.iter().any(|key| key.kernel_name() == name) && self.found.pause.contains_key(name);
+        if let Some(name) = wanted.pause.keys().find(|name| !has_pause(name)) {
+            return bad(
+                format!("flow control {name}"),
+                "it does not have that one (`ethtool -a` shows what it has)".to_owned(),
+            );
+        }
         let is_set = |name: &str| Coalesce::in_order().any(|what| what.kernel_name() == name);
         let has = |name: &str| is_set(name) && self.found.coalesce.contains_key(name);
         match wanted.coalesce.keys().find(|name| !has(name)) {
@@ -255,6 +263,11 @@ impl DeviceHold {
         for (name, on) in wanted.features.iter().filter(|(name, on)| now.features.get(*name) != Some(*on)) {
             steps.push((ethtool(Group::Features, name), if *on { "on" } else { "off" }.to_owned()));
         }
+        // Whether it is negotiated comes first: while it is, the negotiation says what is in force.
+        for key in Pause::ALL.map(Pause::kernel_name) {
+            let Some(on) = wanted.pause.get(key).filter(|on| now.pause.get(key) != Some(*on)) else { continue };
+            steps.push((ethtool(Group::Pause, key), if *on { "on" } else { "off" }.to_owned()));
+        }
         for name in Coalesce::in_order().map(Coalesce::kernel_name) {
             let Some(value) = wanted.coalesce.get(name).filter(|value| now.coalesce.get(name) != Some(*value)) else {
                 continue;
@@ -268,39 +281,23 @@ impl DeviceHold {
     }
 
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), DeviceError> {
-        let of_it =
-            |change: &Change| matches!(change, Change::SettingChanged { setting: changed, .. } if changed == setting);
-        if !self.journal.as_ref().is_some_and(|journal| journal.open_changes().any(of_it)) {
-            self.write_down_coalescing(setting)?;
-            let old = self.found_value(setting);
-            Journal::record_setting(&mut self.journal, self.lock.state(), setting, (&old, value))?;
-        }
-        let refused = |source| DeviceError::Refused { setting: setting.clone(), value: value.to_owned(), source };
-        setting.write(value).map_err(refused)
-    }
-
-    /// Records, before coalescing is changed for the first time, the figures that the driver may choose by itself meanwhile
-    /// and leave changed.
-    fn write_down_coalescing(&mut self, setting: &Setting) -> Result<(), DeviceError> {
-        let at_risk = |change: &Change| matches!(change, Change::SettingsAtRisk { .. });
-        let is_first = !self.journal.as_ref().is_some_and(|journal| journal.open_changes().any(at_risk));
-        let figures = self.found.own_coalescing();
-        if !matches!(setting, Setting::Ethtool { group: Group::Coalesce, .. }) || !is_first || figures.is_empty() {
-            return Ok(());
-        }
-        let interface = self.interface.clone();
-        let of =
-            |key: &str| Setting::Ethtool { interface: interface.clone(), group: Group::Coalesce, key: key.to_owned() };
-        let figures = figures.into_iter().map(|(name, value)| (of(name), value.to_string())).collect();
-        Ok(Journal::record_at_risk(&mut self.journal, self.lock.state(), &self.interface, figures)?)
+        let found = self.found_value(setting);
+        self.session.change(setting, &found, value).map_err(|failed| match failed {
+            Failed::Journal(error) => error.into(),
+            Failed::Io(source) => DeviceError::Refused { setting: setting.clone(), value: value.to_owned(), source },
+            Failed::Changed(is) => {
+                let source = io::Error::other(format!("it holds {is}"));
+                DeviceError::Refused { setting: setting.clone(), value: value.to_owned(), source }
+            }
+        })
     }
 
     /// As it was found, not as it is: the kernel may have moved it with another one.
     fn found_value(&self, setting: &Setting) -> String {
+        let in_words = |on: &bool| if *on { "on" } else { "off" }.to_owned();
         let found = match setting {
-            Setting::Ethtool { group: Group::Features, key, .. } => {
-                self.found.features.get(key).map(|on| if *on { "on" } else { "off" }.to_owned())
-            }
+            Setting::Ethtool { group: Group::Features, key, .. } => self.found.features.get(key).map(in_words),
+            Setting::Ethtool { group: Group::Pause, key, .. } => self.found.pause.get(key).map(in_words),
             Setting::Ethtool { key, .. } => self.found.coalesce.get(key).map(u32::to_string),
             Setting::Link { .. } => self.found_link.as_ref().map(ToString::to_string),
             _ => self.found.mtu_bytes.map(|mtu| mtu.to_string()),
@@ -353,7 +350,6 @@ mod state {
     //! [`DeviceState`]: the settings of a device that are changed, with their values.
 
     use crate::nic::{Nic, link::LinkMode};
-    use netcliff_core::experiment::Coalesce;
     use serde::{Deserialize, Serialize};
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -368,6 +364,9 @@ mod state {
         pub features: BTreeMap<String, bool>,
         /// Interrupt coalescing by the kernel's name; empty where the driver has none.
         pub coalesce: BTreeMap<String, u32>,
+        /// Flow control by the kernel's name (`autoneg`, `rx`, `tx`); empty where the driver has none.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub pause: BTreeMap<String, bool>,
         /// Speed and duplex of its link; None while it is down, or where the driver does not report.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub link: Option<LinkMode>,
@@ -382,17 +381,10 @@ mod state {
                 mtu_bytes: nic.mtu_bytes,
                 features: nic.features.clone(),
                 coalesce: nic.coalesce.clone(),
+                pause: nic.pause.clone(),
                 link: nic.link_mode(),
                 link_modes: nic.link_supported.iter().filter_map(|name| LinkMode::of(name)).collect(),
             }
-        }
-
-        /// Figures of coalescing that the driver does not choose by itself.
-        pub(crate) fn own_coalescing(&self) -> Vec<(&'static str, u32)> {
-            let is_off = |switch: Coalesce| self.coalesce.get(switch.kernel_name()).is_none_or(|on| *on == 0);
-            let own = Coalesce::DIRECTIONS.into_iter().filter(|[switch, ..]| is_off(*switch));
-            let names = own.flat_map(|[_, time, frames]| [time, frames]).map(Coalesce::kernel_name);
-            names.filter_map(|name| Some((name, *self.coalesce.get(name)?))).collect()
         }
     }
 }

@@ -9,14 +9,17 @@ pub use same::same;
 use crate::{
     inspect::interrupts,
     nic::{
-        self, Nic, ethtool, link,
+        self, Nic,
+        classify::{self, HashFields, PortRule},
+        ethtool, link,
         netdev::{self, NapiKey},
+        per_queue,
         stamping::Stamping,
     },
     procfs,
     rtnl::Rtnl,
 };
-use netcliff_core::quote;
+use netcliff_core::{experiment::Coalesce, quote};
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::CString,
@@ -54,6 +57,34 @@ pub enum Setting {
         group: Group,
         /// Name within the group, such as `rx-usecs`.
         key: String,
+    },
+    /// A figure of interrupt coalescing of one queue, by the kernel's name.
+    QueueCoalesce {
+        /// Interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
+        /// Name such as `rx-usecs`.
+        key: String,
+    },
+    /// Header fields that RSS hashes of a kind of packets, as [`HashFields`] writes them.
+    HashFields {
+        /// Interface.
+        interface: String,
+        /// Kind such as `udp4`.
+        flow: String,
+    },
+    /// The key of the RSS hash, hexadecimal.
+    RssKey {
+        /// Interface.
+        interface: String,
+    },
+    /// The flow rule at a place of the device's table, as [`PortRule`] writes it; `none`: the place is free.
+    FlowRule {
+        /// Interface.
+        interface: String,
+        /// Its place.
+        location: u32,
     },
     /// The RSS table: queue numbers with commas; `default` lets the driver deal.
     RssTable {
@@ -107,7 +138,14 @@ pub enum Group {
     Channels,
     /// Offloads, `on` or `off`.
     Features,
+    /// Flow control: `rx`, `tx`, `autoneg`, `on` or `off`.
+    Pause,
+    /// Headers in buffers of their own (`tcp-data-split`), `on` or `off`.
+    HeaderSplit,
 }
+
+/// A flow rule that is not there.
+pub(crate) const NO_RULE: &str = "none";
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,9 +160,15 @@ impl fmt::Display for Setting {
                     Group::Rings => "ring",
                     Group::Channels => "channels",
                     Group::Features => "offload",
+                    Group::Pause => "pause",
+                    Group::HeaderSplit => "ring",
                 };
                 write!(f, "{interface} {group} {key}")
             }
+            Setting::QueueCoalesce { interface, queue, key } => write!(f, "{interface} queue {queue} coalesce {key}"),
+            Setting::HashFields { interface, flow } => write!(f, "{interface} hashed fields {flow}"),
+            Setting::RssKey { interface } => write!(f, "{interface} RSS key"),
+            Setting::FlowRule { interface, location } => write!(f, "{interface} flow rule {location}"),
             Setting::RssTable { interface } => write!(f, "{interface} RSS table"),
             Setting::Interrupt { interface, name } => write!(f, "{interface} interrupt {name}"),
             Setting::Mtu { interface } => write!(f, "{interface} MTU"),
@@ -151,6 +195,10 @@ impl Setting {
         match self {
             Setting::File { path } => path.strip_prefix(DEVICES).ok()?.iter().next()?.to_str(),
             Setting::Ethtool { interface, .. }
+            | Setting::QueueCoalesce { interface, .. }
+            | Setting::HashFields { interface, .. }
+            | Setting::RssKey { interface }
+            | Setting::FlowRule { interface, .. }
             | Setting::RssTable { interface }
             | Setting::Interrupt { interface, .. }
             | Setting::Mtu { interface }
@@ -170,6 +218,10 @@ impl Setting {
                 }
             }
             Setting::Ethtool { interface, .. }
+            | Setting::QueueCoalesce { interface, .. }
+            | Setting::HashFields { interface, .. }
+            | Setting::RssKey { interface }
+            | Setting::FlowRule { interface, .. }
             | Setting::RssTable { interface }
             | Setting::Interrupt { interface, .. }
             | Setting::Mtu { interface }
@@ -204,6 +256,20 @@ impl Setting {
                 let nic = nic::read(interface, Path::new("/sys"))?;
                 figure(&nic, *group, key)
                     .ok_or_else(|| unsupported(format!("the driver of {interface} does not report {key}")))
+            }
+            Setting::QueueCoalesce { interface, queue, key } => {
+                let value = per_queue::coalescing(interface, *queue)?.get(key).copied();
+                let reason =
+                    || unsupported(format!("{key} is no figure of a queue: expected one of {}", coalesce_keys()));
+                value.map(|value| value.to_string()).ok_or_else(reason)
+            }
+            Setting::HashFields { interface, flow } => Ok(classify::hash_fields(interface, flow)?.to_string()),
+            Setting::RssKey { interface } => {
+                let key = nic::read(interface, Path::new("/sys"))?.rss.and_then(|rss| rss.key);
+                key.ok_or_else(|| unsupported(format!("the driver of {interface} shows no RSS key")))
+            }
+            Setting::FlowRule { interface, location } => {
+                Ok(classify::rule_at(interface, *location)?.map_or_else(|| NO_RULE.to_owned(), |found| found.rule))
             }
             Setting::RssTable { interface } => {
                 let table = rss_table(&nic::read(interface, Path::new("/sys"))?);
@@ -249,6 +315,26 @@ impl Setting {
                 }
                 Ok(())
             }
+            Setting::Ethtool { interface, group: Group::Pause, key } => {
+                ethtool::set_pause(interface, key, parse_switch(value)?)
+            }
+            Setting::Ethtool { interface, group: Group::HeaderSplit, .. } => {
+                ethtool::set_header_split(interface, parse_switch(value)?)
+            }
+            Setting::QueueCoalesce { interface, queue, key } => {
+                let what = Coalesce::in_order().find(|what| what.kernel_name() == key);
+                let reason = || bad(format!("{key:?} is no figure of a queue: expected one of {}", coalesce_keys()));
+                let value = value.parse().map_err(|_| bad(format!("{value:?} is no whole number")))?;
+                per_queue::set_coalescing(interface, *queue, what.ok_or_else(reason)?, value)
+            }
+            Setting::HashFields { interface, flow } => {
+                classify::set_hash_fields(interface, flow, value.parse::<HashFields>().map_err(bad)?)
+            }
+            Setting::RssKey { interface } => nic::set_rss_key(interface, value),
+            Setting::FlowRule { interface, location } => match value {
+                NO_RULE => classify::set_rule(interface, *location, None),
+                rule => classify::set_rule(interface, *location, Some(&rule.parse::<PortRule>().map_err(bad)?)),
+            },
             Setting::Ethtool { interface, group, key } => {
                 let value = value.parse().map_err(|_| bad(format!("{value:?} is no whole number")))?;
                 match group {
@@ -306,11 +392,19 @@ pub(crate) fn figure(nic: &Nic, group: Group, key: &str) -> Option<String> {
         Group::Coalesce => &nic.coalesce,
         Group::Rings => &nic.rings,
         Group::Channels => &nic.channels,
-        Group::Features => {
-            return nic.feature(key).map(|on| if on { "on" } else { "off" }.to_owned());
-        }
+        Group::Features => return nic.feature(key).map(on_or_off),
+        Group::Pause => return nic.pause.get(key).copied().map(on_or_off),
+        Group::HeaderSplit => return nic.header_split.map(on_or_off),
     };
     map.get(key).map(u32::to_string)
+}
+
+fn on_or_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+fn coalesce_keys() -> String {
+    Coalesce::in_order().map(Coalesce::kernel_name).collect::<Vec<_>>().join(", ")
 }
 
 /// The RSS table as [`Setting::RssTable`] writes it; None: the driver shows none.

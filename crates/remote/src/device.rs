@@ -12,6 +12,8 @@ use netcliff_packets::error::ControlError;
 
 /// Name of the service, and of the feature in an agent's hello.
 pub const DEVICE_SETTINGS: &str = "device-settings";
+/// Feature of an agent whose device's flow control can be changed, too. Clients of before it do not know that part of a state.
+const FLOW_CONTROL: &str = "device-flow-control";
 
 /// A client's request about the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,8 @@ pub const DEVICE_SETTINGS: &str = "device-settings";
 enum Request {
     /// Report the current settings.
     Find,
+    /// Report them with flow control, now and later.
+    FindAll,
     /// Change the settings that this state names.
     BringTo(DeviceState),
     /// Restore the settings that were found first.
@@ -74,12 +78,20 @@ impl Service for DeviceService {
 
     fn open(&self) -> Result<Box<dyn Opened>, String> {
         let hold = DeviceHold::take(&self.interface, &self.state).map_err(|error| error.to_string())?;
-        Ok(Box::new(Taken(hold)))
+        Ok(Box::new(Taken { hold, knows_pause: false }))
+    }
+
+    fn features(&self) -> &'static [&'static str] {
+        &[FLOW_CONTROL]
     }
 }
 
 /// The device while a client uses it.
-struct Taken(DeviceHold);
+struct Taken {
+    hold: DeviceHold,
+    /// The client knows of flow control.
+    knows_pause: bool,
+}
 
 impl Opened for Taken {
     fn ask(&mut self, request: Value) -> Result<Value, String> {
@@ -87,17 +99,21 @@ impl Opened for Taken {
         let mut problems = Vec::new();
         let wanted = match request {
             Request::BringTo(wanted) => wanted,
-            Request::Find => {
-                problems = self.0.left_over().to_vec();
+            find @ (Request::Find | Request::FindAll) => {
+                self.knows_pause = find == Request::FindAll;
+                problems = self.hold.left_over().to_vec();
                 DeviceState::default()
             }
             Request::SetBack => {
-                problems = self.0.set_back();
+                problems = self.hold.set_back();
                 DeviceState::default()
             }
         };
-        let state = self.0.bring_to(&wanted).map_err(|error| error.to_string())?;
-        let interface = self.0.interface().to_owned();
+        let mut state = self.hold.bring_to(&wanted).map_err(|error| error.to_string())?;
+        if !self.knows_pause {
+            state.pause.clear();
+        }
+        let interface = self.hold.interface().to_owned();
         serde_json::to_value(Answer { interface, state, problems }).map_err(|e| e.to_string())
     }
 }
@@ -127,7 +143,8 @@ impl FarDevice {
             );
             return Err(ControlError::Refused { peer: session.peer().to_owned(), message: message.into() });
         }
-        let Answer { interface, state, problems } = asked(session, &Request::Find)?;
+        let find = if session.offers(FLOW_CONTROL) { Request::FindAll } else { Request::Find };
+        let Answer { interface, state, problems } = asked(session, &find)?;
         Ok(Self { interface, found: state, left_over: problems })
     }
 

@@ -14,6 +14,7 @@ use crate::shared;
 /// Simulates every vector of a host with queues. The point must be supported.
 pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, EngineFailure> {
     let whole_pps = point.traffic.rate_pps().unwrap_or(1.0);
+    let receive_queues = point.host.queues.as_ref().map_or(1, |queues| queues.count as usize);
     let last: RefCell<Vec<Option<Simulation>>> = RefCell::default();
     let packets = Cell::new(0);
     let keep = |number: usize, simulation: Simulation| {
@@ -30,7 +31,15 @@ pub(crate) fn simulate(engine: &SimEngine, point: &Point) -> Result<Simulation, 
     let joint = |parts: &[(usize, Point)]| {
         let all = parts.iter().map(|(_, part)| share(part)).sum();
         let seeded: Vec<(u64, &Point)> = parts.iter().map(|(n, part)| (part_of(engine, *n, 1.0).seed, part)).collect();
-        let found = shared::simulate(&part_of(engine, parts[0].0, all), &seeded)?;
+        let mut found = shared::simulate(&part_of(engine, parts[0].0, all), &seeded)?;
+        if parts.iter().any(|(number, _)| *number >= receive_queues) {
+            found.core.latency_ns = empty_histogram();
+            let receptions = parts.iter().zip(&found.latencies_ns).filter(|((number, _), _)| *number < receive_queues);
+            for (_, latency_ns) in receptions {
+                // It resizes itself, so that every value fits.
+                let _ = found.core.latency_ns.add(latency_ns);
+            }
+        }
         Ok(Together { core: keep(parts[0].0, found.core), queues: found.queues })
     };
     let mut outcome = queues::evaluate(point, &alone, &joint)?;

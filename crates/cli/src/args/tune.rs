@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use netcliff_core::inspection::Objective;
 use netcliff_core::units;
-use netcliff_host::tune::{Wish, affinity::Design};
+use netcliff_host::tune::{Wish, affinity::Design, named::Named};
 
 use super::FarArgs;
 use super::choice::one_of;
@@ -26,7 +26,9 @@ pub enum TuneAction {
     Plan(PlanArgs),
     /// Apply the proposed settings; they stay until undo or the next boot
     Apply(ApplyArgs),
-    /// Restore everything that apply changed
+    /// Set settings of a device by name; they stay until undo or the next boot
+    Set(SetArgs),
+    /// Restore everything that apply and set changed
     Undo {
         /// One JSON object a setting
         #[arg(long)]
@@ -126,6 +128,35 @@ pub struct ApplyArgs {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
+    /// One JSON object a setting
+    #[arg(long)]
+    pub json: bool,
+    /// While another run goes on.
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// `netcliff tune set`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  netcliff tune set pause-rx=off pause-tx=off --if eth0 --dry-run
+  netcliff tune set hash-udp4=sdfn --if eth0     # ports choose the queue, too
+  netcliff tune set rx-usecs@2=8 --if eth0       # of queue 2 only
+  netcliff tune set steer-udp4-53=2 --if eth0    # port 53 to queue 2
+
+Each old value is written to a journal before the change; a setting that fails takes all back. `netcliff tune undo` sets
+everything back. docs/tune.md lists the keys.")]
+pub struct SetArgs {
+    /// Settings: pause-rx, pause-tx, pause-autoneg, header-split, rx-usecs, rx-usecs@QUEUE, hash-udp4, rss-key,
+    /// steer-udp4-PORT, ...
+    #[arg(required = true, value_name = "KEY=VALUE")]
+    pub settings: Vec<Named>,
+    /// Interface
+    #[arg(long = "if", value_name = "NAME", required = true)]
+    pub interface: String,
+    /// Say what would be set, with the commands; change nothing
+    #[arg(long, conflicts_with = "json")]
+    pub dry_run: bool,
     /// One JSON object a setting
     #[arg(long)]
     pub json: bool,

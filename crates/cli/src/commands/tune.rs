@@ -12,17 +12,18 @@ use anyhow::Context;
 use netcliff_care::tuning;
 use netcliff_core::inspection::Objective;
 use netcliff_core::quote::is_unseen;
-use netcliff_core::tuning::{PlanSheet, in_short};
+use netcliff_core::tuning::{PlanSheet, Proposal, in_short};
 use netcliff_host::files;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, ReplayReport, StateDir, UndoOutcome};
+use netcliff_host::nic;
 use netcliff_host::tune::apply::{self, Applied, Session};
-use netcliff_host::tune::{Plan, PlanError, Wish, permanent, plan};
+use netcliff_host::tune::{Plan, PlanError, Step, Wish, named, permanent, plan};
 use netcliff_lab::costs;
 use netcliff_report as report;
 
 use super::store_path;
-use crate::args::tune::{ApplyArgs, WishArgs};
+use crate::args::tune::{ApplyArgs, SetArgs, WishArgs};
 use crate::args::{PlanArgs, StoreArgs, TuneAction, TuneArgs};
 use crate::output;
 
@@ -31,6 +32,7 @@ pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         TuneAction::Plan(args) => show(args, store),
         TuneAction::Apply(args) => apply(args),
+        TuneAction::Set(args) => set(args),
         TuneAction::Undo { json, wait } => {
             wait.begin();
             undo(*json)
@@ -210,16 +212,58 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let applied = session.keep()?;
     // Whoever reads what follows may take any time for it.
     drop(lock);
-    for one in &applied {
-        if args.json {
+    say(&applied, args.json)?;
+    if plan.changes_channels() && args.wish.plan.is_some() {
+        output::say("netcliff: the queues are new: `netcliff tune plan` again says where their interrupts belong");
+    }
+    output::say("netcliff: `netcliff tune undo` sets this back");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what became of each setting.
+fn say(applied: &[Applied], json: bool) -> anyhow::Result<()> {
+    for one in applied {
+        if json {
             output::json_line(one)?;
         } else {
             output::sentences(&(sentence(one) + "\n"))?;
         }
     }
-    if plan.changes_channels() && args.wish.plan.is_some() {
-        output::say("netcliff: the queues are new: `netcliff tune plan` again says where their interrupts belong");
+    Ok(())
+}
+
+/// Sets settings by name.
+fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
+    let steps = || -> anyhow::Result<Vec<Step>> {
+        let read = nic::read(&args.interface, Path::new("/sys"));
+        let nic = read.map_err(|error| {
+            output::usage(format!("--if {}: {error}; `ip link` lists the interfaces", args.interface))
+        })?;
+        named::steps(&nic, &args.settings).map_err(output::usage)
+    };
+    if args.dry_run {
+        let steps = steps()?;
+        for Proposal { name, old, new, command, .. } in steps.iter().map(|step| &step.proposal) {
+            let (old, new) = (in_short(old), in_short(new));
+            output::sentences(&format!("{name}: {old} -> {new}\n  {command}\n"))?;
+        }
+        if steps.is_empty() {
+            output::say("netcliff: nothing to change");
+        }
+        return Ok(ExitCode::SUCCESS);
     }
+    args.wait.begin();
+    let lock = lock()?;
+    let steps = steps()?;
+    if steps.is_empty() {
+        output::say("netcliff: nothing to change");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut session = Session::new(&lock);
+    session.apply_steps(&steps)?;
+    let applied = session.keep()?;
+    drop(lock);
+    say(&applied, args.json)?;
     output::say("netcliff: `netcliff tune undo` sets this back");
     Ok(ExitCode::SUCCESS)
 }

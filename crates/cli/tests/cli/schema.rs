@@ -23,7 +23,7 @@ fn version() -> String {
 }
 
 /// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
-const PRINTED: [(&str, &[&str]); 22] = [
+const PRINTED: [(&str, &[&str]); 23] = [
     ("find", &["find", "service"]),
     ("run", &["record", "curve", "rfc2544", "forwarding", "transfer"]),
     ("predict", &["record"]),
@@ -36,6 +36,7 @@ const PRINTED: [(&str, &[&str]); 22] = [
     ("learn", &["learn"]),
     ("tune plan", &["plan"]),
     ("tune apply", &["applied"]),
+    ("tune set", &["applied"]),
     ("tune undo", &["undone"]),
     ("tune try", &["tried"]),
     ("limits", &["limits"]),

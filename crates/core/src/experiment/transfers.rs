@@ -19,7 +19,7 @@ use super::values::Share;
 use crate::repeats::Repeats;
 use crate::units;
 
-pub use device::{Coalesce, Feature};
+pub use device::{Coalesce, Feature, Pause};
 pub use measure::TransferMeasure;
 pub use setting::{Key, QdiscKind, Setting};
 

@@ -6,6 +6,7 @@
 //! the same instants by more than chance is left out). Transmit completions on another core are taken to come as a Poisson
 //! stream at the rate at which their queue forwards. Queues on one core are an engine's to answer together.
 
+use super::apart::completions;
 use super::total::{Core, total};
 use super::{Map, QueueOutcome, Queues, Role};
 use crate::engine::{EngineFailure, Point};
@@ -17,6 +18,11 @@ use crate::traffic::{Arrivals, Load, Traffic};
 const ROUNDS: usize = 30;
 /// Change of a busy share that ends the rounds.
 const SETTLED: f64 = 1e-4;
+/// Rounds of shared cores before their rates are damped.
+const DIRECT: usize = 3;
+/// Change of a rate at which a queue forwards, over the offered rate, that ends the rounds of shared cores: below what a
+/// simulation knows of it.
+const SETTLED_SHARE: f64 = 1e-3;
 
 /// An interrupt vector: what one core does for one queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,10 +73,11 @@ pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<O
         }
     }
     let cores: Vec<Core> = found.iter().map(Core::of).collect();
-    Ok(total(point, queues, &cores, found))
+    Ok(total(point, queues, &cores, &cores, found))
 }
 
-/// Receptions only, since shared cores come with [`Map::Pairing`].
+/// Queues on shared cores. What completes on a core comes from a queue of another one, so the rates at which queues forward
+/// are a fixed point; where nothing completes apart, one round answers.
 fn on_shared_cores(
     point: &Point,
     queues: &Queues,
@@ -79,16 +86,49 @@ fn on_shared_cores(
     answer: Answer<'_>,
     joint: Joint<'_>,
 ) -> Result<Outcome, EngineFailure> {
+    let apart = vectors.iter().any(|vector| vector.role == Role::Transmit);
+    let offered_pps = point.traffic.rate_pps().unwrap_or(0.0);
+    let mut forwarded: Vec<f64> = shares.iter().map(|share| share * offered_pps).collect();
+    for round in 0.. {
+        let (cores, found) = round_on_shared_cores(point, queues, vectors, shares, &forwarded, answer, joint)?;
+        if !apart {
+            return Ok(total(point, queues, &cores, &cores, found));
+        }
+        let mut change: f64 = 0.0;
+        for queue in found.iter().filter(|queue| queue.role == Role::Receive) {
+            let lost = queue.outcome.as_ref().and_then(|outcome| outcome.loss_fraction).map_or(0.0, |loss| loss.value);
+            let (now, then) = (queue.share * offered_pps * (1.0 - lost), &mut forwarded[queue.queue as usize]);
+            change = change.max((now - *then).abs());
+            // Half of the way where they swing: a queue that loses less gives another core more to complete, which loses more.
+            *then = if round < DIRECT { now } else { 0.5 * (*then + now) };
+        }
+        if change <= SETTLED_SHARE * offered_pps || round == ROUNDS {
+            let vectors: Vec<Core> = found.iter().map(Core::of).collect();
+            return Ok(total(point, queues, &cores, &vectors, found));
+        }
+    }
+    unreachable!("the rounds end")
+}
+
+/// The outcome of each core, and of each vector, while the queues forward at these rates (packets/s).
+fn round_on_shared_cores(
+    point: &Point,
+    queues: &Queues,
+    vectors: &[Vector],
+    shares: &[f64],
+    forwarded: &[f64],
+    answer: Answer<'_>,
+    joint: Joint<'_>,
+) -> Result<(Vec<Core>, Vec<QueueOutcome>), EngineFailure> {
     let mut found: Vec<QueueOutcome> = vectors.iter().map(|vector| vector.found(shares, None)).collect();
-    let mut numbers: Vec<u32> = queues.on.clone();
-    numbers.sort_unstable();
-    numbers.dedup();
     let mut cores = Vec::new();
-    for number in numbers {
+    for number in queues.used_cores() {
         let own = || vectors.iter().enumerate().filter(|(_, vector)| vector.core == number);
-        let parts: Vec<(usize, Point)> = own()
-            .filter_map(|(n, vector)| Some((n, receive(point, queues, vector, shares[vector.queue], 1.0)?)))
-            .collect();
+        let part = |vector: &Vector| match vector.role {
+            Role::Receive => receive(point, queues, vector, shares[vector.queue], 1.0),
+            Role::Transmit => transmit(point, queues, vector, forwarded[vector.queue], 1.0),
+        };
+        let parts: Vec<(usize, Point)> = own().filter_map(|(n, vector)| Some((n, part(vector)?))).collect();
         let outcome = match parts.as_slice() {
             [] => None,
             [(n, part)] => {
@@ -102,10 +142,11 @@ fn on_shared_cores(
                 Some(together.core)
             }
         };
-        let share = own().map(|(_, vector)| shares[vector.queue]).sum();
+        let receives = own().filter(|(_, vector)| vector.role == Role::Receive);
+        let share = receives.map(|(_, vector)| shares[vector.queue]).sum();
         cores.push(Core { role: Role::Receive, share, outcome });
     }
-    Ok(total(point, queues, &cores, found))
+    Ok((cores, found))
 }
 
 impl Vector {
@@ -166,9 +207,13 @@ fn vectors(queues: &Queues) -> Vec<Vector> {
     let apart = queues.transmit_s.is_some() && queues.map != Map::Pairing;
     let node = |core: u32| u64::from(core) * u64::from(queues.nodes) / u64::from(queues.cores());
     let cold = if queues.map == Map::Spread { queues.cold } else { 1.0 };
+    let completes_on = match queues.on.is_empty() {
+        true => (count..2 * count).map(|core| core as u32).collect(),
+        false => completions(&queues.used_cores(), &queues.on, count, |core| core),
+    };
     let vector = |queue: usize, role: Role| {
         let core = match (queues.map, role) {
-            (Map::Spread, Role::Transmit) => (count + queue) as u32,
+            (Map::Spread, Role::Transmit) => completes_on[queue],
             _ => queues.on.get(queue).copied().unwrap_or(queue as u32),
         };
         let sibling = match (queues.map, role) {

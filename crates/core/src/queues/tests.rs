@@ -37,6 +37,7 @@ fn texts_round_trip() {
         "8:map=spread,transmit=1us,cold=1.3",
         "2:map=smt,smt=1.5,nodes=2,remote=1.2,table=0/1/1",
         "4:on=0/0/2/2,transmit=1us",
+        "4:map=spread,on=0/1/2/3,transmit=1us",
     ] {
         assert_eq!(text.parse::<Queues>().unwrap().to_string(), text);
     }
@@ -61,7 +62,8 @@ fn what_cannot_be_is_refused() {
         ("4:cold=0.5", "queues cold = 0.5: must be a factor from 1"),
         ("4:nodes=5", "queues nodes = 5: must be from 1 to 4"),
         ("2:on=0", "queues on = 0: must be one core for each of 2 queues"),
-        ("2:map=spread,on=0/0", "queues on = 0/0: goes with map=pairing only"),
+        ("2:map=smt,on=0/0", "queues on = 0/0: goes with map=pairing or map=spread: leave out map=smt or on"),
+        ("2:map=spread,on=1/1,transmit=1us", "queues on = 1/1: must name at least two cores with map=spread"),
         ("2:on=0/5000", "queues on = 5000: must be below 4096"),
     ] {
         let error = text.parse::<Queues>().unwrap().validate().unwrap_err().to_string();
@@ -145,4 +147,34 @@ fn queues_on_one_core_are_asked_for_together() {
     assert_eq!(found.queues.iter().map(|queue| queue.core).collect::<Vec<_>>(), [1, 0, 1, 3]);
     assert!((imbalance(&found.queues).unwrap() - 1.6).abs() < 1e-12);
     assert_eq!(binding(&found.queues).unwrap().queue, 0);
+}
+
+/// Figure 7 on four cores: each receives for one queue and completes for another, as many vectors a core as with pairing.
+#[test]
+fn spread_on_the_cores_that_there_are() {
+    let point = point("4:map=spread,on=0/1/2/3,transmit=1us,cold=1.5", None);
+    let queues = point.host.queues.as_ref().unwrap();
+    assert!(queues.share_cores() && queues.cores() == 4);
+    let joint = |parts: &[(usize, Point)]| {
+        let protocol: Vec<f64> = parts.iter().map(|(_, part)| part.host.protocol_s * 1e6).collect();
+        assert!((protocol[0] - 7.875).abs() < 1e-9 && (protocol[1] - 1.5).abs() < 1e-9, "{protocol:?}");
+        // A tenth of each reception is lost, so that nine tenths come to be completed.
+        let queues: Vec<Outcome> = parts
+            .iter()
+            .map(|(number, part)| {
+                let lost = if *number < 4 { 0.1 } else { 0.0 };
+                let rate = part.traffic.rate_pps().unwrap() * (1.0 - lost);
+                Outcome { throughput_pps: Some(rate.into()), loss_fraction: Some(lost.into()), ..all_served(part) }
+            })
+            .collect();
+        Ok(Together { core: all_served(&parts[0].1), queues })
+    };
+    let found = evaluate(&point, &|_, _| unreachable!("every core is shared"), &joint).unwrap();
+    let of =
+        |role: Role| found.queues.iter().filter(|queue| queue.role == role).map(|queue| queue.core).collect::<Vec<_>>();
+    assert_eq!((of(Role::Receive), of(Role::Transmit)), (vec![0, 1, 2, 3], vec![1, 0, 3, 2]));
+    // What is lost at reception is lost; what leaves is what was completed.
+    assert!((found.loss_fraction.unwrap().value - 0.1).abs() < 1e-12);
+    assert!((found.throughput_pps.unwrap().value / 360e3 - 1.0).abs() < 2e-3, "{:?}", found.throughput_pps);
+    assert_eq!(found.queues.len(), 8);
 }

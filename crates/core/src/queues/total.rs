@@ -74,14 +74,23 @@ pub fn binding(vectors: &[QueueOutcome]) -> Option<&QueueOutcome> {
 /// The host's outcome: sums of what is counted a second; loss weighted by the offered share; latency over the packets
 /// delivered, to the end of reception; CPU as the mean share over the cores that work for a vector (one without load is
 /// all available, but for its pauses). Quantiles of the mixture are interpolated between the cores' own, in the logarithm of the tail, unless
-/// all are alike. Intervals are those of independent cores.
-pub(super) fn total(point: &Point, queues: &Queues, cores: &[Core], parts: Vec<QueueOutcome>) -> Outcome {
+/// all are alike. Intervals are those of independent cores. Rates, loss and latency are those of `flows`: the cores, or
+/// the vectors where a core receives for some queues and completes for others.
+pub(super) fn total(
+    point: &Point,
+    queues: &Queues,
+    cores: &[Core],
+    flows: &[Core],
+    parts: Vec<QueueOutcome>,
+) -> Outcome {
     let of = |role: Role| -> Vec<(f64, &Outcome)> {
-        let own = cores.iter().filter(|core| core.role == role);
+        let own = flows.iter().filter(|core| core.role == role);
         own.filter_map(|core| Some((core.share, core.outcome.as_ref()?))).collect()
     };
     let (received, transmitted) = (of(Role::Receive), of(Role::Transmit));
-    let all: Vec<&Outcome> = received.iter().chain(&transmitted).map(|(_, outcome)| *outcome).collect();
+    let by_role =
+        |role: Role| cores.iter().filter(move |core| core.role == role).filter_map(|core| core.outcome.as_ref());
+    let all: Vec<&Outcome> = by_role(Role::Receive).chain(by_role(Role::Transmit)).collect();
     let sum = |pick: &dyn Fn(&Outcome) -> Option<Figure>| weighted(all.iter().map(|outcome| (1.0, pick(outcome))));
     // What leaves the host has had its transmission completed.
     let leaving: Vec<&Outcome> =

@@ -45,6 +45,9 @@ impl Device<'_> {
         for one in settings {
             let name = one.key.name();
             match one.key {
+                DeviceKey::Pause(_) => notes.push(format!(
+                    "{name} is not in the prediction: whether pause frames come depends on the far end"
+                )),
                 DeviceKey::Feature(_) => notes.push(format!(
                     "{name} is in neither model nor simulation: they predict with the costs that were calibrated without the change"
                 )),

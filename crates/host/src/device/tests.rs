@@ -31,6 +31,10 @@ fn what_a_device_does_not_have_is_told() {
         (feature("loopback"), "feature loopback; one of these is set: rx-checksum"),
         (feature("rx-all"), "feature rx-all"),
         (DeviceState { coalesce, ..DeviceState::default() }, "rx-usecs"),
+        (
+            DeviceState { pause: BTreeMap::from([("rx".to_owned(), false)]), ..DeviceState::default() },
+            "flow control rx; it does not have that one",
+        ),
         (DeviceState { mtu_bytes: Some(600), ..DeviceState::default() }, "1280 to 65535"),
     ] {
         let error = hold.bring_to(&wanted).expect_err(words).to_string();
@@ -69,17 +73,4 @@ fn a_link_that_is_not_there_is_told() {
     ] {
         assert_eq!(link::no_link(&stands), why, "{stands:?}");
     }
-}
-
-/// What a switch may have moved is written down beside it; what the driver chose before is its own.
-#[test]
-fn figures_that_a_driver_may_move_are_known() {
-    let found = |coalesce: &[(&str, u32)]| {
-        let coalesce = coalesce.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        DeviceState { coalesce, ..DeviceState::default() }.own_coalescing()
-    };
-    let all = [("adaptive-rx", 0), ("adaptive-tx", 1), ("rx-usecs", 8), ("tx-usecs", 9), ("rx-usecs-high", 100)];
-    assert_eq!(found(&all), [("rx-usecs", 8)]);
-    assert_eq!(found(&[("rx-usecs", 8), ("tx-frames", 2)]), [("rx-usecs", 8), ("tx-frames", 2)], "no switches");
-    assert_eq!(found(&[]), []);
 }

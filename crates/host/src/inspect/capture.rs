@@ -2,8 +2,8 @@
 //! [`answers`], [`write_paths`].
 //!
 //! A capture is a directory tree of the files that are read, by an explicit list, and [`ANSWERS`]: the kernel's answers
-//! by netlink. It is anonymised: hardware addresses are replaced, the RSS key is left out, of the command line only
-//! parameters that change how packets are handled keep their value, of processes only irqbalance is recorded, of
+//! by netlink. It is anonymised: hardware addresses are replaced, the RSS key and addresses of flow rules are left out, of the command line only
+//! parameters that change how packets are handled keep their value, of processes only services that disturb are recorded, of
 //! interrupts and modules only those that the inspection uses.
 
 mod tree;
@@ -91,7 +91,10 @@ pub fn write(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     }
     files.interrupts(nics)?;
     files.later(nics)?;
-    let text = serde_json::to_string_pretty(&anonymous(nics))?;
+    // A PCI function's configuration space is no text that could be copied.
+    let hinted = |nic: &Nic| Nic { tph: crate::nic::hints(&root.join("sys"), &nic.name).or(nic.tph), ..nic.clone() };
+    let nics: Vec<Nic> = nics.iter().map(hinted).collect();
+    let text = serde_json::to_string_pretty(&anonymous(&nics))?;
     files.write(ANSWERS, &(text + "\n"))?;
     Ok(files.count)
 }
@@ -106,6 +109,7 @@ pub fn write_later(root: &Path, nics: &[Nic], dir: &Path) -> io::Result<usize> {
     for file in ["proc/uptime", "proc/net/softnet_stat", "proc/net/snmp", "proc/net/snmp6"] {
         files.copy(file)?;
     }
+    files.interrupts(nics)?;
     files.later(nics)?;
     Ok(files.count)
 }
@@ -156,6 +160,17 @@ fn explained(path: &Path, reason: &dyn std::fmt::Display) -> io::Error {
     ))
 }
 
+/// A flow rule with `...` for each address.
+fn without_addresses(rule: &str) -> String {
+    let mut words: Vec<&str> = rule.split(' ').collect();
+    for at in 1..words.len() {
+        if matches!(words[at - 1], "src-ip" | "dst-ip") {
+            words[at] = "...";
+        }
+    }
+    words.join(" ")
+}
+
 /// Interfaces with hardware addresses of their own making, equal ones staying equal, and without RSS keys.
 fn anonymous(nics: &[Nic]) -> Vec<Nic> {
     let mut addresses: BTreeMap<String, String> = BTreeMap::new();
@@ -170,6 +185,7 @@ fn anonymous(nics: &[Nic]) -> Vec<Nic> {
         if let Some(rss) = &mut nic.rss {
             rss.key = None;
         }
+        nic.flow_rules.iter_mut().for_each(|rule| rule.rule = without_addresses(&rule.rule));
         nic
     });
     anonymous.collect()

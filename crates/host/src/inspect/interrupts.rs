@@ -45,6 +45,9 @@ pub struct Irq {
     pub effective: Vec<u32>,
     /// Times it was taken since boot, by CPU; CPUs that never did are left out.
     pub counts: BTreeMap<u32, u64>,
+    /// The same while watching; empty where it was looked once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grown: BTreeMap<u32, u64>,
 }
 
 impl Irq {
@@ -144,6 +147,7 @@ pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
                 allowed: list("smp_affinity_list"),
                 effective: list("effective_affinity_list"),
                 counts: counts.collect(),
+                grown: BTreeMap::new(),
                 name,
             }
         })
@@ -156,6 +160,17 @@ pub(super) fn of_device(root: &Path, nic: &Nic, table: &PerCpu) -> Vec<Irq> {
         (only.direction, only.queue) = (Some(Direction::Both), Some(0));
     }
     irqs
+}
+
+/// Fills in what interrupts grew by until a later table; a count that went back did not grow.
+pub(super) fn grow(irqs: &mut [Irq], later: &PerCpu) {
+    for irq in irqs {
+        let grown = later.cpus.iter().filter_map(|cpu| {
+            let now = later.count(&irq.number.to_string(), *cpu)?;
+            Some((*cpu, now.saturating_sub(irq.counts.get(cpu).copied().unwrap_or(0)))).filter(|(_, grown)| *grown > 0)
+        });
+        irq.grown = grown.collect();
+    }
 }
 
 /// The interface's name as a word of its own: `eth1` is not in `eth10-rx-0`.

@@ -7,6 +7,7 @@
 pub mod capture;
 mod counters;
 pub(crate) mod interrupts;
+pub mod memory;
 mod network;
 pub mod page;
 mod paths;
@@ -14,6 +15,7 @@ pub mod rules;
 
 pub use counters::{Growth, Reading};
 pub use interrupts::{Direction, Irq, QueuePath};
+pub use memory::ProgramMemory;
 pub use network::Network;
 pub use paths::{Known, NarrowPath};
 
@@ -40,6 +42,9 @@ pub struct Inspection {
     pub counters: Reading,
     /// What grew while watching; None: looked once.
     pub growth: Option<Growth>,
+    /// Memory of the programs that receive from the network, on a host with several nodes; those of other users only for root.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramMemory>,
     /// What could not be read, with the reason, by topic.
     pub missing: BTreeMap<String, String>,
 }
@@ -91,6 +96,9 @@ impl Inspection {
         let nics = nic::ask_all()?;
         let mut inspection = Inspection::read(root, nics);
         inspection.host = Inventory::of_this_host();
+        if inspection.host.cpu.numa_nodes.len() > 1 {
+            inspection.programs = memory::of_receivers();
+        }
         let mut spaces = Spaces::default();
         for port in inspection.ports.iter_mut().filter(|port| port.nic.driver.as_deref() == Some("veth")) {
             port.far_end = spaces.far_end(spaces.own, &port.nic.name);
@@ -104,7 +112,7 @@ impl Inspection {
         }
         if !watch.is_zero() {
             thread::sleep(watch);
-            inspection.compare(&Reading::read(root, &inspection.names()));
+            inspection.compare(root);
         }
         Ok(inspection)
     }
@@ -118,7 +126,7 @@ impl Inspection {
         inspection.network.narrow_paths = capture::paths(dir)?;
         let later = dir.join(capture::LATER);
         if later.is_dir() {
-            inspection.compare(&Reading::read(&later, &inspection.names()));
+            inspection.compare(&later);
         }
         Ok(inspection)
     }
@@ -143,12 +151,17 @@ impl Inspection {
             counters: Reading::read(root, &names),
             growth: None,
             ports,
+            programs: Vec::new(),
             missing,
         }
     }
 
-    fn compare(&mut self, later: &Reading) {
-        self.growth = Some(self.counters.until(later));
+    /// What has grown until what is below `root` was read.
+    fn compare(&mut self, root: &Path) {
+        self.growth = Some(self.counters.until(&Reading::read(root, &self.names())));
+        // Captures of before have no later interrupts.
+        let table = interrupts::table(root, &mut BTreeMap::new());
+        self.ports.iter_mut().for_each(|port| interrupts::grow(&mut port.irqs, &table));
     }
 
     fn names(&self) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use crate::procfs;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// What else runs on the host.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -16,6 +16,39 @@ pub struct Load {
     pub uptime_s: Option<f64>,
     /// Pid of irqbalance, when it runs.
     pub irqbalance_pid: Option<u32>,
+    /// Other running services that change settings of packets' way or take its CPUs ([`disturbs`]), by name with a pid.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub services: BTreeMap<String, u32>,
+}
+
+/// Services by the name of their process (the kernel keeps 15 bytes of it), and what each does to measurements.
+const SERVICES: [(&str, &str); 21] = [
+    ("tuned", "sets governor, sysctls and devices by its profile"),
+    ("power-profiles-", "sets the governor by its profile"),
+    ("auto-cpufreq", "sets governor and turbo by the load"),
+    ("cpufreqd", "sets the governor by the load"),
+    ("tlp", "saves power of devices"),
+    ("laptop_mode", "saves power of devices"),
+    ("thermald", "lowers the frequency as the package warms"),
+    ("numad", "moves programs and their memory between nodes"),
+    ("ksmtuned", "has the kernel scan memory for equal pages"),
+    ("auditd", "has system calls reported"),
+    ("Xorg", "draws"),
+    ("Xwayland", "draws"),
+    ("gnome-shell", "draws"),
+    ("kwin_wayland", "draws"),
+    ("packagekitd", "looks for updates"),
+    ("unattended-upgr", "installs updates"),
+    ("updatedb", "reads all directories"),
+    ("updatedb.plocat", "reads all directories"),
+    ("tracker-miner-f", "reads files to index them"),
+    ("baloo_file", "reads files to index them"),
+    ("clamd", "reads files to scan them"),
+];
+
+/// What a service of this process name does; None: it is not known to disturb.
+pub(crate) fn disturbs(name: &str) -> Option<&'static str> {
+    SERVICES.iter().find(|(known, _)| *known == name).map(|(_, what)| *what)
 }
 
 /// Share of the CPUs that runnable tasks may take before a measurement is said to be disturbed in advance: a run's two busiest threads need
@@ -48,8 +81,21 @@ impl Load {
             uptime_s: procfs::text(root.join("proc/uptime"))
                 .and_then(|text| text.split_whitespace().next()?.parse().ok()),
             irqbalance_pid: process_named(root, "irqbalance"),
+            services: services(root),
         }
     }
+}
+
+fn services(root: &Path) -> BTreeMap<String, u32> {
+    let proc = root.join("proc");
+    let pids = procfs::names(&proc).into_iter().filter_map(|entry| entry.parse::<u32>().ok());
+    let named = pids.filter_map(|pid| Some((procfs::text(proc.join(pid.to_string()).join("comm"))?, pid)));
+    let mut found = BTreeMap::new();
+    named.filter(|(name, _)| disturbs(name).is_some()).for_each(|(name, pid)| {
+        let first = found.entry(name).or_insert(pid);
+        *first = pid.min(*first);
+    });
+    found
 }
 
 fn averages(text: &str) -> Option<[f64; 3]> {

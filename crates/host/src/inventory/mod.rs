@@ -66,7 +66,7 @@ pub use kernel::Kernel;
 pub(crate) use kernel::configuration as kernel_configuration;
 pub use limits::{Limitation, lasting, tells_load};
 pub use load::Load;
-pub(crate) use load::process_named;
+pub(crate) use load::{disturbs, process_named};
 
 use crate::{procfs, softnet};
 use serde::{Deserialize, Serialize};

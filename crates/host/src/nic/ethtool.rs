@@ -4,7 +4,7 @@ use super::{
     Nic, Profile, Rss,
     numbered::{
         CHANNELS_GET, CHANNELS_SET, COALESCE_GET, COALESCE_SET, FEATURES_GET, FEATURES_SET, LINKMODES_GET, Numbered,
-        PAUSE_GET, RINGS_GET, RINGS_SET, RSS_GET, TSINFO_GET,
+        PAUSE_GET, PAUSE_SET, RINGS_GET, RINGS_SET, RSS_GET, TSINFO_GET,
     },
 };
 use crate::rtnl::explained;
@@ -55,8 +55,12 @@ pub(super) fn fill(nic: &mut Nic) {
         Ok((map, profiles)) => (nic.coalesce, nic.coalesce_profiles) = (map, profiles),
         Err(error) => note("coalesce", error),
     }
-    match ask!(socket, name, op_rings_get_do, RINGS_GET, |reply| rings(&reply)) {
-        Ok(map) => nic.rings = map,
+    match ask!(socket, name, op_rings_get_do, RINGS_GET, |reply| (rings(&reply), reply.get_tcp_data_split().ok())) {
+        Ok((map, split)) => {
+            nic.rings = map;
+            // ETHTOOL_TCP_DATA_SPLIT_*, linux/ethtool.h: 0 is not known.
+            nic.header_split = split.filter(|split| *split > 0).map(|split| split == 2);
+        }
         Err(error) => note("rings", error),
     }
     match ask!(socket, name, op_channels_get_do, CHANNELS_GET, |reply| channels(&reply)) {
@@ -232,6 +236,24 @@ pub fn set_coalesce(interface: &str, key: &str, value: u32) -> io::Result<()> {
 /// When the driver refuses it.
 pub fn set_ring(interface: &str, key: &str, value: u32) -> io::Result<()> {
     set!(interface, key, value, op_rings_set_do, RINGS_SET, "rx" => push_rx, "tx" => push_tx)
+}
+
+/// Sets whether headers are put into buffers of their own.
+///
+/// # Errors
+/// When the driver does not do that.
+pub fn set_header_split(interface: &str, on: bool) -> io::Result<()> {
+    let value = if on { 2_u32 } else { 1 };
+    set!(interface, "tcp-data-split", value, op_rings_set_do, RINGS_SET, "tcp-data-split" => push_tcp_data_split)
+}
+
+/// Switches flow control: `rx` (obey pause frames), `tx` (send them) or `autoneg` (as both ends negotiate).
+///
+/// # Errors
+/// When the driver refuses it.
+pub fn set_pause(interface: &str, key: &str, on: bool) -> io::Result<()> {
+    set!(interface, key, u32::from(on), op_pause_set_do, PAUSE_SET,
+        "rx" => push_rx, "tx" => push_tx, "autoneg" => push_autoneg)
 }
 
 /// Sets the number of channels, `combined`, `rx` or `tx`.

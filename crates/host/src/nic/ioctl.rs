@@ -1,7 +1,7 @@
-//! What only the old ethtool ioctl reports (driver, firmware, classification rules), and what only it sets on every kernel
-//! (the RSS table).
+//! What only the old ethtool ioctl reports (driver, firmware), and what only it sets on every kernel (RSS table and key).
+//! [`super::classify`] and [`super::per_queue`] ask by it, too.
 
-use super::Nic;
+use super::{Nic, Rss};
 use std::{
     io, mem,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -12,11 +12,14 @@ use std::{
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 /// ETHTOOL_GDRVINFO, linux/ethtool.h.
 const ETHTOOL_GDRVINFO: u32 = 3;
-/// ETHTOOL_GRXCLSRLCNT, linux/ethtool.h.
-const ETHTOOL_GRXCLSRLCNT: u32 = 0x2e;
-
 /// ETHTOOL_SRXFHINDIR, linux/ethtool.h. Netlink sets the table from Linux 6.17 on only.
 const ETHTOOL_SRXFHINDIR: u32 = 0x39;
+/// ETHTOOL_GRSSH and ETHTOOL_SRSSH, linux/ethtool.h; ETH_RXFH_INDIR_NO_CHANGE leaves the table as it is.
+const ETHTOOL_GRSSH: u32 = 0x46;
+const ETHTOOL_SRSSH: u32 = 0x47;
+const TABLE_AS_IT_IS: u32 = u32::MAX;
+/// The longest hash key (bytes); drivers have 40 or 52.
+const MOST_KEY_BYTES: usize = 256;
 /// The most entries that [`set_rss_table`] passes; tables have 64 to 2048.
 const MOST_ENTRIES: usize = 4096;
 
@@ -41,15 +44,24 @@ struct DriverInfo {
     counts: [u32; 5],
 }
 
-/// `struct ethtool_rxnfc`, linux/ethtool.h: the kernel copies 192 bytes of it for the commands that are asked here.
-#[repr(C, align(8))]
-struct RxClassification {
+/// `struct ethtool_rxfh` with room for a table and a key, one behind the other.
+#[repr(C)]
+struct Hash {
     cmd: u32,
-    flow_type: u32,
-    data: u64,
-    specification: [u8; 168],
-    rule_count: u32,
-    rule_locations: u32,
+    context: u32,
+    table_size: u32,
+    key_size: u32,
+    /// Hash function, input transformation and two bytes that are kept.
+    function: [u8; 4],
+    reserved: u32,
+    table_and_key: [u8; 4 * MOST_ENTRIES + MOST_KEY_BYTES],
+}
+
+impl Hash {
+    fn of(cmd: u32, table_size: u32, key_size: u32) -> Box<Self> {
+        let table_and_key = [0; 4 * MOST_ENTRIES + MOST_KEY_BYTES];
+        Box::new(Self { cmd, context: 0, table_size, key_size, function: [0; 4], reserved: 0, table_and_key })
+    }
 }
 
 /// Of `ETHTOOL_GSSET_INFO`, ETHTOOL_GSTRINGS and ETHTOOL_GSTATS, linux/ethtool.h.
@@ -99,15 +111,22 @@ pub(super) fn fill(nic: &mut Nic) {
         }
         Err(error) => drop(nic.missing.insert("driver-info".into(), error.to_string())),
     }
-    match classification_rules(&nic.name) {
-        Ok(count) => nic.ntuple_rules = Some(count),
-        Err(error) => {
-            let reason = match error.raw_os_error() {
-                Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
-                _ => error.to_string(),
-            };
-            nic.missing.insert("ntuple".into(), reason);
-        }
+    // Netlink has it from Linux 6.2 on.
+    if nic.rss.is_none()
+        && let Ok(rss) = rss(&nic.name)
+    {
+        nic.missing.remove("rss");
+        nic.rss = Some(rss);
+    }
+    super::classify::fill(nic);
+    super::per_queue::fill(nic);
+}
+
+/// Why a driver does not answer.
+pub(super) fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "the driver does not offer it".to_owned(),
+        _ => error.to_string(),
     }
 }
 
@@ -117,14 +136,6 @@ fn driver_info(name: &str) -> io::Result<DriverInfo> {
     info.cmd = ETHTOOL_GDRVINFO;
     call(name, &mut info)?;
     Ok(info)
-}
-
-fn classification_rules(name: &str) -> io::Result<u32> {
-    // SAFETY: as above.
-    let mut ask: RxClassification = unsafe { mem::zeroed() };
-    ask.cmd = ETHTOOL_GRXCLSRLCNT;
-    call(name, &mut ask)?;
-    Ok(ask.rule_count)
 }
 
 /// Sets the queue of each hash bucket; an empty table gives the choice back to the driver.
@@ -139,6 +150,54 @@ pub(crate) fn set_rss_table(name: &str, table: &[u32]) -> io::Result<()> {
     queues[..table.len()].copy_from_slice(table);
     // At most MOST_ENTRIES, so it fits.
     call(name, &mut Indirection { cmd: ETHTOOL_SRXFHINDIR, size: table.len() as u32, queues })
+}
+
+/// Sets the hash key, hexadecimal, and leaves the table as it is.
+///
+/// # Errors
+/// When the text is no key, or the driver takes none of its length.
+pub(crate) fn set_rss_key(name: &str, text: &str) -> io::Result<()> {
+    let bytes = key_bytes(text).map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
+    let mut hash = Hash::of(ETHTOOL_SRSSH, TABLE_AS_IT_IS, bytes.len() as u32);
+    // Without a table the key comes first.
+    hash.table_and_key[..bytes.len()].copy_from_slice(&bytes);
+    call(name, hash.as_mut())
+}
+
+/// RSS as the driver reports it.
+fn rss(name: &str) -> io::Result<Rss> {
+    let mut sizes = Hash::of(ETHTOOL_GRSSH, 0, 0);
+    call(name, sizes.as_mut())?;
+    let (table_size, key_size) = (sizes.table_size as usize, sizes.key_size as usize);
+    if table_size > MOST_ENTRIES || key_size > MOST_KEY_BYTES {
+        return Err(io::Error::other(format!("an RSS table of {table_size} entries with a key of {key_size} bytes")));
+    }
+    let mut hash = Hash::of(ETHTOOL_GRSSH, sizes.table_size, sizes.key_size);
+    call(name, hash.as_mut())?;
+    let (table, rest) = hash.table_and_key.split_at(4 * table_size);
+    let key = &rest[..key_size];
+    Ok(Rss {
+        hash_function: Some(u32::from(hash.function[0])).filter(|function| *function > 0),
+        indirection: table.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect(),
+        key_bytes: Some(key_size).filter(|bytes| *bytes > 0),
+        key: (key_size > 0).then(|| key.iter().map(|byte| format!("{byte:02x}")).collect()),
+    })
+}
+
+/// The bytes of a hash key: two hexadecimal digits each, colons between them or not.
+///
+/// # Errors
+/// The text with the accepted form.
+pub(crate) fn key_bytes(text: &str) -> Result<Vec<u8>, String> {
+    let digits: String = text.chars().filter(|letter| *letter != ':').collect();
+    let pairs = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = pairs.0.iter().map(byte).collect();
+    let fits = |bytes: &Vec<u8>| pairs.1.is_empty() && (1..=MOST_KEY_BYTES).contains(&bytes.len());
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    bytes.filter(|bytes| is_hex && fits(bytes)).ok_or_else(|| {
+        format!("{text:?} is no hash key: expected its bytes as hexadecimal digits, such as 6d:5a:56 (as many as the device's key has)")
+    })
 }
 
 /// Names and values of the driver's own counters.
@@ -170,7 +229,7 @@ pub(crate) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
 }
 
 /// One ethtool ioctl. `data` begins with its command and has the size that the kernel reads and writes for it.
-fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
+pub(super) fn call<T>(name: &str, data: &mut T) -> io::Result<()> {
     request(name, SIOCETHTOOL, data)
 }
 
@@ -203,4 +262,20 @@ fn string(field: &[u8]) -> Option<String> {
     let text: Vec<u8> = field.iter().copied().take_while(|byte| *byte != 0).collect();
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     (!text.is_empty() && text != "N/A").then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hash_keys() {
+        assert_eq!(key_bytes("6d:5A:00"), Ok(vec![0x6d, 0x5a, 0]));
+        assert_eq!(key_bytes("6d5a"), Ok(vec![0x6d, 0x5a]));
+        for text in ["", "6d5", "xyz1", "+1+1", &"00".repeat(MOST_KEY_BYTES + 1)] {
+            assert!(key_bytes(text).is_err_and(|error| error.contains(text) && error.contains("6d:5a:56")), "{text}");
+        }
+        assert_eq!(std::mem::offset_of!(Hash, table_and_key), 24);
+        assert!(rss("lo").is_err());
+    }
 }

@@ -3,6 +3,7 @@
 //! [`read_all`] answers for the network namespace of the calling thread. Each figure that the kernel or
 //! the driver does not offer is `None`; [`Nic::missing`] says why, by topic.
 
+pub mod classify;
 pub mod counts;
 mod driver;
 pub mod ethtool;
@@ -16,6 +17,7 @@ pub mod netdev;
 mod numbered;
 pub mod own_counts;
 pub mod path;
+pub(crate) mod per_queue;
 pub mod phc;
 pub mod queues;
 pub mod scheme;
@@ -23,8 +25,8 @@ pub mod stamping;
 mod sysfs;
 pub mod vlan;
 
-pub(crate) use ioctl::set_rss_table;
-pub(crate) use sysfs::message_interrupts;
+pub(crate) use ioctl::{key_bytes, set_rss_key, set_rss_table};
+pub(crate) use sysfs::{hints, message_interrupts};
 
 use crate::rtnl::{RawLink, Rtnl};
 use serde::{Deserialize, Serialize};
@@ -115,17 +117,39 @@ pub struct Nic {
     /// Profiles of adaptive coalescing by direction (`rx`, `tx`), where the driver shows them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub coalesce_profiles: BTreeMap<String, Vec<Profile>>,
+    /// Interrupt coalescing of each queue, by the kernel's name; empty where the driver has it for the device only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_coalesce: Vec<BTreeMap<String, u32>>,
     /// Ring sizes (descriptors), `rx`, `rx-max`, `tx`, `tx-max`.
     pub rings: BTreeMap<String, u32>,
+    /// Whether headers of TCP are put into buffers of their own; None: the driver does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header_split: Option<bool>,
     /// Channels, `rx`, `tx`, `combined`, and the same with `-max`.
     pub channels: BTreeMap<String, u32>,
     /// Ethernet pause, `autoneg`, `rx`, `tx`.
     pub pause: BTreeMap<String, bool>,
     /// Receive-side scaling.
     pub rss: Option<Rss>,
+    /// Header fields that RSS hashes by kind of packets (`udp4`), in ethtool's letters (`sdfn`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hash_fields: BTreeMap<String, String>,
     /// Receive classification rules (`ethtool -n`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ntuple_rules: Option<u32>,
+    /// Those rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow_rules: Vec<classify::FlowRule>,
+    /// Places of the device's table of rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_rule_places: Option<u32>,
+    /// Whether the PCI function hints at caches (TPH, TLP processing hints): on, able but off; None: it cannot, or only root may
+    /// read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tph: Option<bool>,
+    /// Parameters of the driver's module, where the kernel shows them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub module_parameters: BTreeMap<String, String>,
     /// NAPI instances.
     pub napis: Vec<netdev::Napi>,
     /// Queues and the NAPI instance that serves each.

@@ -30,6 +30,8 @@ pub(super) const COALESCE_GET: u8 = 19;
 pub(super) const COALESCE_SET: u8 = 20;
 /// `ETHTOOL_MSG_PAUSE_GET`.
 pub(super) const PAUSE_GET: u8 = 21;
+/// `ETHTOOL_MSG_PAUSE_SET`.
+pub(super) const PAUSE_SET: u8 = 22;
 /// `ETHTOOL_MSG_TSINFO_GET`.
 pub(super) const TSINFO_GET: u8 = 25;
 /// `ETHTOOL_MSG_RSS_GET`.

@@ -3,6 +3,7 @@
 use super::{Nic, slot};
 use crate::procfs;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -35,6 +36,10 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
         nic.missing.insert(DELAY.into(), NO_DELAY.into());
     }
     queues(nic, &dir.join("queues"));
+    nic.tph = hints(sys, &nic.name).or(nic.tph);
+    if let Some(driver) = nic.driver.as_deref() {
+        nic.module_parameters = module_parameters(&sys.join("module").join(driver).join("parameters"));
+    }
     for name in ["threaded", "gro_flush_timeout", "napi_defer_hard_irqs"] {
         if let Some(value) = procfs::number(dir.join(name)) {
             nic.napi_settings.insert(name.to_owned(), value);
@@ -95,6 +100,38 @@ impl Nic {
     }
 }
 
+/// Longest value of a module's parameter that is kept (bytes): some have one for each of 32 devices.
+const LONGEST_PARAMETER: usize = 200;
+
+/// A module's parameters that may be read, by name.
+fn module_parameters(directory: &Path) -> BTreeMap<String, String> {
+    let value = |name: &String| procfs::text(directory.join(name)).filter(|text| text.len() <= LONGEST_PARAMETER);
+    procfs::names(directory).into_iter().filter_map(|name| Some((name.clone(), value(&name)?))).collect()
+}
+
+/// Whether TLP processing hints of an interface's device are on.
+pub(crate) fn hints(sys: &Path, interface: &str) -> Option<bool> {
+    tph(&fs::read(sys.join("class/net").join(interface).join("device/config")).ok()?)
+}
+
+/// The same, of a PCI function's configuration space; None: it has no such capability, or only the
+/// first 64 bytes could be read, as by whoever is not root. PCI Express 6.0, 7.9.13: capability 0x17, enabled by bits 9:8 of its
+/// control register.
+fn tph(config: &[u8]) -> Option<bool> {
+    const TPH: u32 = 0x17;
+    let word = |at: usize| Some(u32::from_le_bytes(config.get(at..at + 4)?.try_into().ok()?));
+    let mut at = 0x100;
+    // Each header names the next one; a list that does not end is no list.
+    for _ in 0..256 {
+        let header = word(at)?;
+        if header & 0xffff == TPH {
+            return Some(word(at + 8)? >> 8 & 3 != 0);
+        }
+        at = Some((header >> 20) as usize).filter(|next| *next >= 0x100)?;
+    }
+    None
+}
+
 fn queues(nic: &mut Nic, queues: &Path) {
     let receive = procfs::numbered(queues, "rx-");
     nic.rps_cpus = receive.iter().filter_map(|(_, queue)| procfs::text(queue.join("rps_cpus"))).collect();
@@ -120,6 +157,19 @@ mod tests {
         fs::remove_file(device.join("subsystem")).unwrap();
         symlink("../../bus/virtio", device.join("subsystem")).unwrap();
         assert!(message_interrupts(&device).exists());
+    }
+
+    /// Two extended capabilities, the second TPH (0x17), as lspci -xxxx prints them of a ConnectX-6.
+    #[test]
+    fn hints_are_a_capability_with_a_switch() {
+        let mut config = vec![0; 4096];
+        config[0x100..0x104].copy_from_slice(&(0x2a0_u32 << 20 | 1 << 16 | 0x0001).to_le_bytes());
+        assert_eq!(tph(&config), None, "the list ends");
+        config[0x2a0..0x2a4].copy_from_slice(&(1_u32 << 16 | 0x0017).to_le_bytes());
+        assert_eq!(tph(&config), Some(false));
+        config[0x2a9] = 1;
+        assert_eq!(tph(&config), Some(true));
+        assert_eq!(tph(&config[..64]), None, "not root");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A setting as a shell command, and the right that it takes.
 
-use super::{Group, Setting, table};
+use super::{Group, NO_RULE, Setting, table};
+use crate::nic::classify::PortRule;
+use crate::nic::key_bytes;
 use crate::nic::link::LinkSetting;
 use crate::nic::stamping::Stamping;
 use netcliff_core::quote::{one_line, shell, shell_words};
@@ -13,7 +15,11 @@ impl Setting {
                 Ok(_) => format!("sysctl -w {}={}", shell(&self.sysctl_name().unwrap_or_default()), shell(value)),
                 Err(_) => format!("{} > {}", echo(value), shell(&path.to_string_lossy())),
             },
-            Setting::Ethtool { interface, .. } => match self.ethtool_words(interface, value) {
+            Setting::Ethtool { interface, .. }
+            | Setting::QueueCoalesce { interface, .. }
+            | Setting::HashFields { interface, .. }
+            | Setting::RssKey { interface }
+            | Setting::FlowRule { interface, .. } => match self.ethtool_words(interface, value) {
                 Some(words) => shell_words(words.iter().map(String::as_str)),
                 None => comment(self, value),
             },
@@ -63,6 +69,35 @@ impl Setting {
                 Group::Rings => words("-G", &[key, value]),
                 Group::Channels => words("-L", &[key, value]),
                 Group::Features => words("-K", &[key, value]),
+                Group::Pause => words("-A", &[key, value]),
+                Group::HeaderSplit => words("-G", &[key, value]),
+            },
+            Setting::QueueCoalesce { queue, key, .. } => {
+                let value = match (key.starts_with("adaptive"), value) {
+                    (true, "0") => "off",
+                    (true, _) => "on",
+                    _ => value,
+                };
+                let mask = queue_mask(*queue);
+                // The device comes before the rest here, as everywhere.
+                words("--per-queue", &["queue_mask", &mask, "--coalesce", key, value])
+            }
+            Setting::HashFields { flow, .. } => match value {
+                "-" => None,
+                fields => words("-N", &["rx-flow-hash", flow, fields]),
+            },
+            Setting::RssKey { .. } => {
+                let bytes = key_bytes(value).ok()?;
+                let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                words("-X", &["hkey", &bytes.join(":")])
+            }
+            Setting::FlowRule { location, .. } => match value.parse::<PortRule>() {
+                Ok(PortRule { flow, port, queue }) => {
+                    let (port, queue, at) = (port.to_string(), queue.to_string(), location.to_string());
+                    words("-N", &["flow-type", &flow, "dst-port", &port, "action", &queue, "loc", &at])
+                }
+                Err(_) if value == NO_RULE => words("-N", &["delete", &location.to_string()]),
+                Err(_) => None,
             },
             Setting::RssTable { .. } => words("-X", &["equal", &equal(value)?.to_string()]),
             Setting::Link { .. } => {
@@ -103,6 +138,11 @@ fn comment(setting: &Setting, value: &str) -> String {
 fn echo(value: &str) -> String {
     let same = !value.is_empty() && !value.starts_with('-') && !value.contains('\\');
     format!("{} {}", if same { "echo" } else { "printf '%s\\n'" }, shell(value))
+}
+
+/// `0x4` for queue 2; of a queue from 32 on more digits follow.
+fn queue_mask(queue: u32) -> String {
+    format!("0x{:x}{}", 1 << (queue % 4), "0".repeat((queue / 4) as usize))
 }
 
 /// Speed and duplex in the words of ethtool; None: the value is no such.

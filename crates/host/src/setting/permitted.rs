@@ -1,7 +1,8 @@
 //! What may be set at all: [`Setting::check`]. A plan, a journal or an agent's client names files and devices, and root writes
 //! what they name.
 
-use super::{Group, Setting};
+use super::{Group, NO_RULE, Setting};
+use crate::nic::classify::{HashFields, PortRule};
 use netcliff_core::quote::in_short;
 use std::path::{Component, Path};
 
@@ -98,7 +99,14 @@ fn is_number(text: &str) -> bool {
 /// pass on what is broken (`loopback`, `rx-all`, `rx-fcs`), or moves work to where it cannot be seen (`hw-tc-offload`).
 fn is_offload(key: &str) -> bool {
     let exact = ["rx-checksum", "rx-gro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding", "rx-lro", "rx-hashing"];
-    let also = ["highdma", "tx-nocache-copy", "rx-vlan-hw-parse", "tx-vlan-hw-insert", "rx-udp_tunnel-port-offload"];
+    let also = [
+        "highdma",
+        "tx-nocache-copy",
+        "rx-vlan-hw-parse",
+        "tx-vlan-hw-insert",
+        "rx-udp_tunnel-port-offload",
+        "rx-ntuple-filter",
+    ];
     let prefixes = ["tx-checksum-", "tx-scatter-gather", "tx-gso-"];
     exact.contains(&key)
         || also.contains(&key)
@@ -128,7 +136,17 @@ impl Setting {
             Setting::Ethtool { group: Group::Features, key, .. } if !is_offload(key) => {
                 return Err(format!("{:?} is no offload that netcliff sets", in_short(key)));
             }
-            Setting::Ethtool { key, .. } if !is_word(key) => {
+            Setting::Ethtool { group: Group::Pause, key, .. } if !["rx", "tx", "autoneg"].contains(&key.as_str()) => {
+                return Err(format!("{:?} is no switch of flow control: expected rx, tx or autoneg", in_short(key)));
+            }
+            // What a rule drops is no packet's way through a host: only queues are chosen.
+            Setting::FlowRule { .. } if value != NO_RULE => {
+                value.parse::<PortRule>()?;
+            }
+            Setting::HashFields { .. } => {
+                value.parse::<HashFields>()?;
+            }
+            Setting::Ethtool { key, .. } | Setting::QueueCoalesce { key, .. } if !is_word(key) => {
                 return Err(format!("{:?} is no name of a setting", in_short(key)));
             }
             Setting::Interrupt { name, .. }
@@ -205,5 +223,14 @@ mod tests {
         }
         assert_eq!(mtu("$(id>PWN)").check("1500"), Ok(()), "the kernel takes it");
         assert!(mtu("eth0").check("1500\nid").is_err());
+        let pause = |key: &str| {
+            Setting::Ethtool { interface: "eth0".into(), group: Group::Pause, key: key.into() }.check("off")
+        };
+        assert!(pause("rx").is_ok() && pause("loopback").is_err_and(|why| why.contains("rx, tx or autoneg")));
+        let rule = |text: &str| Setting::FlowRule { interface: "eth0".into(), location: 3 }.check(text);
+        assert!(rule("none").is_ok() && rule("udp4 dst-port 53 action 2").is_ok());
+        assert!(rule("udp4 dst-port 53 action -1").is_err(), "that drops");
+        let fields = |text: &str| Setting::HashFields { interface: "eth0".into(), flow: "udp4".into() }.check(text);
+        assert!(fields("sdfn").is_ok() && fields("sdfx").is_err());
     }
 }

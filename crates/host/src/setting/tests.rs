@@ -27,6 +27,10 @@ fn commands_people_can_type() {
     let coalesce = |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Coalesce, key: key.into() };
     let link = Setting::Link { interface: "eth0".into() };
     let table = Setting::RssTable { interface: "eth0".into() };
+    let switch = |group, key: &str| Setting::Ethtool { interface: "eth0".into(), group, key: key.into() };
+    let queue = |queue, key: &str| Setting::QueueCoalesce { interface: "eth0".into(), queue, key: key.into() };
+    let fields = Setting::HashFields { interface: "eth0".into(), flow: "udp4".into() };
+    let rule = Setting::FlowRule { interface: "eth0".into(), location: 15 };
     for (setting, value, command) in [
         (Setting::sysctl("net.core.netdev_budget"), "600", "sysctl -w net.core.netdev_budget=600"),
         (Setting::file("/proc/irq/40/smp_affinity_list"), "2", "echo 2 > /proc/irq/40/smp_affinity_list"),
@@ -41,6 +45,15 @@ fn commands_people_can_type() {
              /proc/interrupts)/smp_affinity_list",
         ),
         (Setting::Mtu { interface: "eth0".into() }, "9000", "ip link set dev eth0 mtu 9000"),
+        (switch(Group::Pause, "rx"), "off", "ethtool -A eth0 rx off"),
+        (switch(Group::HeaderSplit, "tcp-data-split"), "on", "ethtool -G eth0 tcp-data-split on"),
+        (queue(2, "rx-usecs"), "8", "ethtool --per-queue eth0 queue_mask 0x4 --coalesce rx-usecs 8"),
+        (queue(37, "adaptive-rx"), "0", "ethtool --per-queue eth0 queue_mask 0x2000000000 --coalesce adaptive-rx off"),
+        (fields.clone(), "sdfn", "ethtool -N eth0 rx-flow-hash udp4 sdfn"),
+        (fields, "-", "# eth0 hashed fields udp4: -"),
+        (Setting::RssKey { interface: "eth0".into() }, "6d5a56", "ethtool -X eth0 hkey 6d:5a:56"),
+        (rule.clone(), "udp4 dst-port 53 action 2", "ethtool -N eth0 flow-type udp4 dst-port 53 action 2 loc 15"),
+        (rule, "none", "ethtool -N eth0 delete 15"),
         (link.clone(), "100 half", "ethtool -s eth0 speed 100 duplex half autoneg off"),
         (link, "auto TP,100baseT/Half", "ethtool -s eth0 autoneg on advertise TP on 100baseT/Half on"),
         (

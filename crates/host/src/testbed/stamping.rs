@@ -6,10 +6,11 @@ use std::{
 };
 
 use crate::{
-    journal::{HostLock, Journal, JournalError},
+    journal::{HostLock, JournalError},
     nic::stamping::Stamping,
     rtnl::Rtnl,
     setting::Setting,
+    tune::apply::{Failed, Session},
 };
 
 /// How long a driver that opens the device anew may take until the link is back.
@@ -71,7 +72,7 @@ fn right(source: &io::Error) -> &'static str {
 /// Ports whose devices stamp every frame until this is dropped, or until the next start where the run is killed.
 #[derive(Debug)]
 pub struct StampedPorts {
-    journal: Option<Journal>,
+    session: Session,
 }
 
 impl StampedPorts {
@@ -80,16 +81,16 @@ impl StampedPorts {
     /// # Errors
     /// One of them cannot; all are then as they were.
     pub fn hold(lock: &HostLock, interfaces: &[&str]) -> Result<Self, StampingError> {
-        let mut held = Self { journal: None };
+        let mut held = Self { session: Session::new(lock) };
         for (at, interface) in interfaces.iter().enumerate() {
             if !interfaces[..at].contains(interface) {
-                held.add(lock, interface)?;
+                held.add(interface)?;
             }
         }
         Ok(held)
     }
 
-    fn add(&mut self, lock: &HostLock, name: &str) -> Result<(), StampingError> {
+    fn add(&mut self, name: &str) -> Result<(), StampingError> {
         let found =
             Stamping::of(name).map_err(|source| StampingError::Unread { interface: name.to_owned(), source })?;
         // A flag says what the clock's number means, and stays.
@@ -99,9 +100,12 @@ impl StampedPorts {
         }
         let setting = Setting::HardwareStamps { interface: name.to_owned() };
         let (old, new) = (found.to_string(), wanted.to_string());
-        Journal::record_setting(&mut self.journal, lock.state(), &setting, (&old, &new))?;
         let refused = |source| StampingError::Refused { interface: name.to_owned(), source };
-        wanted.set(name).map_err(refused)?;
+        self.session.change(&setting, &old, &new).map_err(|failed| match failed {
+            Failed::Journal(error) => error.into(),
+            Failed::Io(source) => refused(source),
+            Failed::Changed(is) => refused(io::Error::other(format!("it holds {is}"))),
+        })?;
         let stamps = Stamping::of(name).map_err(refused)?;
         if (stamps.transmit, stamps.receive) != (wanted.transmit, wanted.receive) {
             return Err(StampingError::Fewer { interface: name.to_owned(), stamps });

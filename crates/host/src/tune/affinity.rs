@@ -4,6 +4,7 @@
 //! them: the CPUs of the NIC's own node, and neither isolated nor offline ones.
 
 use crate::inspect::{Direction, Inspection, Irq, Port};
+use netcliff_core::queues::apart;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Design {
     /// Both on one CPU, one a core: packets that are forwarded stay in its caches (figure 6).
     Pairing,
-    /// Each interrupt on a CPU of its own as long as there are any: context switches are spread (figure 7).
+    /// A queue's reception and transmit completions on different CPUs, each interrupt on one of its own as long as there
+    /// are any: context switches are spread (figure 7).
     Spread,
     /// Reception on a core's first thread, transmit completions on its sibling (figure 8).
     Smt,
@@ -33,7 +35,7 @@ impl Design {
 impl netcliff_core::Choice for Design {
     const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
         (Self::Pairing, "pairing", "Both on one core, a core a queue"),
-        (Self::Spread, "spread", "On as many CPUs as there are"),
+        (Self::Spread, "spread", "On different CPUs, on as many as there are"),
         (Self::Smt, "smt", "On a core and its sibling"),
     ];
 }
@@ -113,15 +115,18 @@ pub fn plan(topology: &Topology, queues: Queues, design: Design) -> Assignment {
     let firsts: Vec<u32> = cores.iter().map(|core| core[0]).collect();
     let receive_on: &[u32] = if design == Design::Spread { &threads } else { &firsts };
     let receive: Vec<u32> = (0..queues.receive).map(|queue| turn(receive_on, queue)).collect();
-    let transmit = |queue: u32| match design {
-        Design::Pairing => turn(&firsts, queue),
-        Design::Smt => {
-            let core = &cores[queue as usize % cores.len()];
-            core.get(1).copied().unwrap_or(core[0])
-        }
-        Design::Spread => turn(&threads, queues.receive + queue),
+    let core_of = |cpu: u32| cores.iter().find(|core| core.contains(&cpu)).map_or(cpu, |core| core[0]);
+    let transmit: Vec<u32> = match design {
+        Design::Pairing => (0..queues.transmit).map(|queue| turn(&firsts, queue)).collect(),
+        Design::Smt => (0..queues.transmit)
+            .map(|queue| {
+                let core = &cores[queue as usize % cores.len()];
+                core.get(1).copied().unwrap_or(core[0])
+            })
+            .collect(),
+        Design::Spread => apart::completions(&threads, &receive, queues.transmit as usize, core_of),
     };
-    Assignment { receive, transmit: (0..queues.transmit).map(transmit).collect() }
+    Assignment { receive, transmit }
 }
 
 /// The CPU for each queue interrupt of a port. An interrupt for both directions goes where its queue receives.

@@ -6,7 +6,7 @@
 use super::{Plan, Step, Wish, at_risk, plan};
 use crate::{
     inspect::Inspection,
-    journal::{self, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
+    journal::{self, Change, HostLock, Journal, JournalError, ReplayReport, UndoOutcome},
     rtnl::Rtnl,
     setting::{self, Group, POLL_INTERVAL, Setting},
 };
@@ -121,7 +121,8 @@ fn told(undone: &[UndoOutcome]) -> String {
     }
 }
 
-/// Settings that have been made and are not yet to stay. Dropping it sets them back.
+/// Settings that have been made and are not yet to stay: the one owner of changes to devices. Dropping it sets them back, as the journal
+/// does.
 #[derive(Debug)]
 pub struct Session {
     /// None: nothing is made. A journal whose changes are undone has no file any more, so each start has its own.
@@ -240,7 +241,8 @@ impl Session {
                 .map_err(Failed::Journal)?;
             self.at_risk.insert(interface.to_owned());
         }
-        if let Setting::Ethtool { interface, group: Group::Coalesce, .. } = setting
+        if let Setting::Ethtool { interface, group: Group::Coalesce, .. } | Setting::QueueCoalesce { interface, .. } =
+            setting
             && self.coalescing_at_risk.insert(interface.clone())
         {
             let figures = at_risk::coalescing(interface)?;
@@ -252,6 +254,19 @@ impl Session {
         Ok(())
     }
 
+    /// Sets a value, after the one before it is in the journal, with what the change may move; of several changes of a setting the
+    /// first value counts. All changes of a device come through here.
+    pub(crate) fn change(&mut self, setting: &Setting, before: &str, new: &str) -> Result<(), Failed> {
+        let of_it =
+            |change: &Change| matches!(change, Change::SettingChanged { setting: changed, .. } if changed == setting);
+        if !self.journal.as_ref().is_some_and(|journal| journal.open_changes().any(of_it)) {
+            self.foresee(setting)?;
+            Journal::record_setting(&mut self.journal, self.lock.state(), setting, (before, new))
+                .map_err(Failed::Journal)?;
+        }
+        Ok(setting.write(new)?)
+    }
+
     fn make(&mut self, step: &Step) -> Result<Option<Applied>, Failed> {
         let (setting, new) = (&step.setting, &step.proposal.new);
         let before = setting.read()?;
@@ -261,10 +276,7 @@ impl Session {
         if !setting::same(&before, &step.proposal.old) {
             return Err(Failed::Changed(before));
         }
-        self.foresee(setting)?;
-        Journal::record_setting(&mut self.journal, self.lock.state(), setting, (&before, new))
-            .map_err(Failed::Journal)?;
-        setting.write(new)?;
+        self.change(setting, &before, new)?;
         let effective = setting.read()?;
         if setting::same(&effective, &before) {
             let reason = format!("the kernel took it without complaint and kept {before}");
@@ -274,12 +286,22 @@ impl Session {
         Ok(Some(Applied { setting: setting.clone(), name, before, requested, effective }))
     }
 
-    /// Sets everything back, and waits for the links.
-    pub fn set_back(&mut self) -> Vec<UndoOutcome> {
+    /// Sets everything back without waiting for the links.
+    pub(crate) fn undo(&mut self) -> Vec<UndoOutcome> {
         self.applied.clear();
         self.at_risk.clear();
         self.coalescing_at_risk.clear();
-        let undone = self.journal.take().map(|mut journal| journal.undo_all()).unwrap_or_default();
+        self.journal.take().map(|mut journal| journal.undo_all()).unwrap_or_default()
+    }
+
+    /// Whether nothing has been changed, or all is set back.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.journal.is_none()
+    }
+
+    /// Sets everything back, and waits for the links.
+    pub fn set_back(&mut self) -> Vec<UndoOutcome> {
+        let undone = self.undo();
         if let Some(interface) = self.missing_carrier() {
             tracing::warn!(interface, "no carrier although its settings are as they were");
         }
@@ -300,9 +322,13 @@ impl Session {
     }
 }
 
-enum Failed {
+/// Why a change was not made.
+pub(crate) enum Failed {
+    /// The kernel or the driver refused it.
     Io(io::Error),
+    /// It could not be written down.
     Journal(JournalError),
+    /// The setting has another value than the plan says.
     Changed(String),
 }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 use netcliff_core::{
     ParseError,
-    experiment::{Coalesce, Feature, Key},
+    experiment::{Coalesce, Feature, Key, Pause},
     units,
 };
 use std::{
@@ -39,19 +39,24 @@ pub enum DeviceKey {
     Feature(Feature),
     /// Slots of the receive ring.
     RxRing,
+    /// Flow control.
+    Pause(Pause),
     /// A setting of the NAPI instances.
     Napi(NapiKey),
 }
 
 impl DeviceKey {
     /// All of them. What an earlier one resets comes later: rings make queues anew, `adaptive-rx` chooses the figures of coalescing.
-    pub const ALL: [Self; 10] = {
+    pub const ALL: [Self; 13] = {
         let [adaptive, usecs, frames] = Coalesce::DIRECTIONS[0];
         [
             Self::RxRing,
             Self::Feature(Feature::RxChecksum),
             Self::Feature(Feature::Lro),
             Self::Feature(Feature::Gro),
+            Self::Pause(Pause::Autoneg),
+            Self::Pause(Pause::Receive),
+            Self::Pause(Pause::Transmit),
             Self::Coalesce(adaptive),
             Self::Coalesce(usecs),
             Self::Coalesce(frames),
@@ -67,6 +72,7 @@ impl DeviceKey {
             Self::Coalesce(what) => what.kernel_name(),
             Self::Feature(feature) => Key::Feature(feature).name(),
             Self::RxRing => "rx",
+            Self::Pause(what) => what.key(),
             Self::Napi(key) => napi::file_of(key).unwrap_or(key.name()),
         }
     }
@@ -88,7 +94,7 @@ impl DeviceKey {
                 netcliff_core::experiment::Setting::Coalesce(_, value) => value,
                 _ => return Err(bad("expected a number")),
             },
-            Self::Feature(_) | Self::Napi(NapiKey::Threaded) => match text {
+            Self::Feature(_) | Self::Pause(_) | Self::Napi(NapiKey::Threaded) => match text {
                 "on" => 1,
                 "off" => 0,
                 _ => return Err(bad("expected on or off")),
@@ -112,7 +118,7 @@ impl DeviceKey {
     fn is_switch(self) -> bool {
         match self {
             Self::Coalesce(what) => what.is_adaptive(),
-            Self::Feature(_) | Self::Napi(NapiKey::Threaded) => true,
+            Self::Feature(_) | Self::Pause(_) | Self::Napi(NapiKey::Threaded) => true,
             _ => false,
         }
     }
@@ -131,6 +137,7 @@ impl DeviceKey {
         let (group, key, topic) = match self {
             Self::Coalesce(what) => (Group::Coalesce, what.kernel_name(), "coalesce"),
             Self::RxRing => (Group::Rings, "rx", "rings"),
+            Self::Pause(what) => (Group::Pause, what.kernel_name(), "pause"),
             Self::Feature(feature) => (Group::Features, feature.kernel_names()[0], "features"),
             Self::Napi(key) => {
                 let all = napi::settings(nic, key);
@@ -164,14 +171,15 @@ impl Wanted {
     /// The value as the setting takes it.
     fn text(self) -> String {
         match (self.key, self.value) {
-            (DeviceKey::Feature(_), 0) => "off".to_owned(),
-            (DeviceKey::Feature(_), _) => "on".to_owned(),
+            (DeviceKey::Feature(_) | DeviceKey::Pause(_), 0) => "off".to_owned(),
+            (DeviceKey::Feature(_) | DeviceKey::Pause(_), _) => "on".to_owned(),
             (_, value) => value.to_string(),
         }
     }
 }
 
-/// What makes a device have these settings, in order. A figure of coalescing takes `adaptive-rx` off first, which would choose it.
+/// What makes a device have these settings, in order. A figure of coalescing takes `adaptive-rx` off first, which would choose it, and a
+/// direction of flow control its negotiation.
 ///
 /// # Errors
 /// Why the device cannot have one, as far as that shows before it is tried.
@@ -182,10 +190,18 @@ pub fn steps(nic: &Nic, wanted: &[Wanted]) -> Result<Vec<Step>, String> {
     let implied = figures.into_iter().any(|key| asked(key).is_some())
         && asked(adaptive).is_none()
         && nic.coalesce.get("adaptive-rx") == Some(&1);
-    let implied = implied.then_some(Wanted { key: adaptive, value: 0 });
+    let adaptive_off = implied.then_some(Wanted { key: adaptive, value: 0 });
+    // The negotiation would choose what is obeyed and sent.
+    let negotiation = DeviceKey::Pause(Pause::Autoneg);
+    let directions = [Pause::Receive, Pause::Transmit].map(DeviceKey::Pause);
+    let negotiated = directions.into_iter().any(|key| asked(key).is_some())
+        && asked(negotiation).is_none()
+        && nic.pause.get(Pause::Autoneg.kernel_name()) == Some(&true);
+    let fixed = negotiated.then_some(Wanted { key: negotiation, value: 0 });
+    let implied = |key: DeviceKey| [adaptive_off, fixed].into_iter().flatten().find(|one| one.key == key);
     let mut steps = Vec::new();
     for key in DeviceKey::ALL {
-        let Some(one) = asked(key).or(implied.filter(|one| one.key == key)) else { continue };
+        let Some(one) = asked(key).or_else(|| implied(key)) else { continue };
         let most = nic.rings.get("rx-max").filter(|most| key == DeviceKey::RxRing && one.value > **most);
         if let Some(most) = most {
             return Err(format!("{} has at most {most} slots of rx", nic.name));

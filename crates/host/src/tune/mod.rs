@@ -1,9 +1,10 @@
 //! Settings that serve an objective: what to set ([`plan()`]), where queues belong ([`affinity`]) and where their packets are worked on ([`work`]), setting it with undo
-//! ([`apply`]) or for good ([`permanent`]); settings of a device by name ([`device`]).
+//! ([`apply`]) or for good ([`permanent`]); settings of a device by name ([`device`], [`named`]).
 
 pub mod affinity;
 pub mod apply;
 pub mod device;
+pub mod named;
 pub mod permanent;
 pub mod plan;
 pub mod work;
@@ -15,12 +16,12 @@ mod at_risk {
     //! table and places interrupts as it likes, and queues that come new know nothing of RPS, XPS or their NAPI instance's settings.
 
     use crate::{
-        device::DeviceState,
         inspect::interrupts,
-        nic::{self, netdev::NapiKey},
+        nic::{self, Nic, netdev::NapiKey},
         setting::{Group, Setting, rss_table},
     };
-    use std::{io, path::Path};
+    use netcliff_core::experiment::Coalesce;
+    use std::{collections::BTreeMap, io, path::Path};
 
     /// Settings of an interface's queues, each with the value in force; what the driver does not report is left out.
     ///
@@ -49,6 +50,7 @@ mod at_risk {
             found
                 .extend(told.map(|(key, value)| (Setting::Napi { interface: owned(), place, key }, value.to_string())));
         }
+        found.extend(of_each_queue(&nic));
         Ok(found)
     }
 
@@ -62,7 +64,53 @@ mod at_risk {
             group: Group::Coalesce,
             key: key.to_owned(),
         };
-        let figures = DeviceState::of(&nic::read(interface, Path::new("/sys"))?).own_coalescing();
-        Ok(figures.into_iter().map(|(name, value)| (of(name), value.to_string())).collect())
+        let nic = nic::read(interface, Path::new("/sys"))?;
+        let figures = own_coalescing(&nic.coalesce).into_iter();
+        Ok(figures.map(|(name, value)| (of(name), value.to_string())).chain(of_each_queue(&nic)).collect())
+    }
+
+    /// Figures that single queues have: those of the device are set for all of them.
+    fn of_each_queue(nic: &Nic) -> Vec<(Setting, String)> {
+        let of =
+            |queue: u32, key: &str| Setting::QueueCoalesce { interface: nic.name.clone(), queue, key: key.to_owned() };
+        let figures = |(queue, figures): (u32, _)| {
+            let own = own_coalescing(figures).into_iter();
+            own.map(|(name, value)| (of(queue, name), value.to_string())).collect::<Vec<_>>()
+        };
+        (0..).zip(&nic.queue_coalesce).flat_map(figures).collect()
+    }
+
+    /// Figures of coalescing that the driver does not choose by itself.
+    pub(super) fn own_coalescing(figures: &BTreeMap<String, u32>) -> Vec<(&'static str, u32)> {
+        let is_off = |switch: Coalesce| figures.get(switch.kernel_name()).is_none_or(|on| *on == 0);
+        let own = Coalesce::DIRECTIONS.into_iter().filter(|[switch, ..]| is_off(*switch));
+        let names = own.flat_map(|[_, time, frames]| [time, frames]).map(Coalesce::kernel_name);
+        names.filter_map(|name| Some((name, *figures.get(name)?))).collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// What a switch may have moved is written down; what the driver chose before is its own.
+        #[test]
+        fn figures_that_a_driver_may_move_are_known() {
+            let own = |figures: &[(&str, u32)]| {
+                own_coalescing(&figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
+            };
+            let all =
+                [("adaptive-rx", 0), ("adaptive-tx", 1), ("rx-usecs", 8), ("tx-usecs", 9), ("rx-usecs-high", 100)];
+            assert_eq!(own(&all), [("rx-usecs", 8)]);
+            assert_eq!(own(&[("rx-usecs", 8), ("tx-frames", 2)]), [("rx-usecs", 8), ("tx-frames", 2)], "no switches");
+            assert_eq!(own(&[]), []);
+        }
+
+        #[test]
+        fn figures_of_single_queues_are_at_risk_with_those_of_the_device() {
+            let queue = |usecs| BTreeMap::from([("adaptive-rx".to_owned(), 0), ("rx-usecs".to_owned(), usecs)]);
+            let nic = Nic { name: "eth0".into(), queue_coalesce: vec![queue(8), queue(50)], ..Nic::default() };
+            let of = |queue| Setting::QueueCoalesce { interface: "eth0".into(), queue, key: "rx-usecs".into() };
+            assert_eq!(of_each_queue(&nic), [(of(0), "8".to_owned()), (of(1), "50".to_owned())]);
+        }
     }
 }

@@ -262,6 +262,8 @@ fn net_option(setting: &Setting, new: &str) -> Option<(&'static str, String)> {
         Group::Coalesce => ("coalesce", format!("{key} {new}")),
         Group::Rings => ("ring", format!("{key} {new}")),
         Group::Channels => ("channels", format!("{key} {new}")),
+        Group::Pause => ("pause", format!("{key} {new}")),
+        Group::HeaderSplit => return None,
         Group::Features => {
             let short = match key.as_str() {
                 "rx-lro" => "lro",

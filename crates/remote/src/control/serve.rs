@@ -224,8 +224,10 @@ impl Client<'_> {
 
     fn hello(&self) -> Hello {
         let of_kinds = self.agent.settings.kinds.iter().flat_map(|kind| kind.features()).copied();
+        let services = || self.agent.settings.services.iter();
+        let of_services = services().flat_map(|service| service.features()).copied();
         let features: BTreeSet<&str> =
-            of_kinds.chain(self.agent.settings.services.iter().map(|service| service.name())).collect();
+            of_kinds.chain(services().map(|service| service.name())).chain(of_services).collect();
         Hello {
             version: self.agent.settings.version.clone(),
             can: self.agent.settings.kinds.iter().map(|kind| kind.name().to_owned()).collect(),

@@ -1,5 +1,6 @@
 //! Replications of a shared core, and the results of the core and of each of its queues.
 
+use hdrhistogram::Histogram;
 use netcliff_core::{EngineFailure, Outcome, Point};
 
 use crate::clock::Clock;
@@ -15,6 +16,8 @@ use crate::tally::{Account, Counts, Pool};
 pub(crate) struct Joint {
     pub core: Simulation,
     pub queues: Vec<Outcome>,
+    /// Latencies of each queue (ns).
+    pub latencies_ns: Vec<Histogram<u64>>,
 }
 
 /// The replications of the core, and those of each queue.
@@ -45,7 +48,8 @@ pub(crate) fn simulate(engine: &SimEngine, points: &[(u64, &Point)]) -> Result<J
     let point = points[0].1;
     let outcome = |batch: &Batch| summary::outcome(point, batch, clock, engine.confidence);
     let queues = batches.queues.iter().map(outcome).collect();
-    Ok(Joint { queues, core: engine.simulation(point, &batches.core, clock) })
+    let latencies_ns = batches.queues.iter().map(|batch| engine.simulation(point, batch, clock).latency_ns).collect();
+    Ok(Joint { queues, latencies_ns, core: engine.simulation(point, &batches.core, clock) })
 }
 
 /// Doubles the length of the replications until they are long enough for their results and the core's results need no

@@ -145,3 +145,24 @@ fn any_number_of_threads_gives_the_same() {
         assert!(!one.contains("precision asked for was not reached"), "{one}");
     }
 }
+
+/// Interrupt spread on the cores that pairing has: nothing is counted twice, a light load passes whole, and with as many
+/// vectors a core the cliff is where pairing's is, but for the interrupts that completions have of their own.
+#[test]
+fn spread_over_the_cores_of_pairing() {
+    let engine = SimEngine::with_packets(5, 100_000);
+    let at = |queues: &str, pps: f64| engine.evaluate(&point(queues, "napi", pps)).unwrap();
+    let spread = |pps: f64| at("4:map=spread,on=0/1/2/3,transmit=4us", pps);
+    let light = spread(100e3);
+    assert!(value(light.loss_fraction) == 0.0, "{:?}", light.loss_fraction);
+    assert!((value(light.throughput_pps) / 100e3 - 1.0).abs() < 0.02, "{:?}", light.throughput_pps);
+    let cores: std::collections::BTreeSet<u32> = light.queues.iter().map(|queue| queue.core).collect();
+    assert_eq!((cores.len(), light.queues.len()), (4, 8));
+    let cpu = light.cpu.as_ref().unwrap();
+    assert!((busy(cpu) + value(cpu.available) - 1.0).abs() < 1e-9, "{cpu:?}");
+    // 100 kpps of 5.34 + 4 us on four cores, and the interrupts.
+    assert!((value(cpu.protocol) - 0.2335).abs() < 0.005, "{cpu:?}");
+    let most = |queues: &str| value(at(queues, 900e3).throughput_pps);
+    let (paired, apart) = (most("4:transmit=4us"), most("4:map=spread,on=0/1/2/3,transmit=4us"));
+    assert!(apart < 1.05 * paired && apart > 0.5 * paired, "{paired} {apart}");
+}

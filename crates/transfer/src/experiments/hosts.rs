@@ -52,6 +52,7 @@ impl Hosts {
         match setting {
             Setting::Feature(feature, _) => lacking(&|found| !names(*feature, found).is_empty()),
             Setting::Coalesce(what, _) => lacking(&|found| found.coalesce.contains_key(what.kernel_name())),
+            Setting::Pause(what, _) => lacking(&|found| found.pause.contains_key(what.kernel_name())),
             Setting::Mtu(mtu) if !MTU_BYTES.contains(mtu) => {
                 let (least, most) = (MTU_BYTES.start(), MTU_BYTES.end());
                 Some(format!("{key} {mtu}: on a host's device {least} to {most} bytes are set"))
@@ -117,6 +118,10 @@ impl Hosts {
                     let (what, switch) = (what.kernel_name(), what.adaptive().kernel_name());
                     let why = format!("{what} is not set where {switch} is on: the driver chooses it by itself then");
                     self.otherwise.insert(why);
+                }
+                Setting::Pause(what, asked) if stands.pause.get(what.kernel_name()) != Some(asked) => {
+                    let (key, state) = (setting.key(), if *asked { "on" } else { "off" });
+                    self.otherwise.insert(format!("{key} {state} did not come to be in every configuration at {name}"));
                 }
                 Setting::Coalesce(what, asked) => {
                     let kernel = what.kernel_name();

@@ -92,6 +92,9 @@ impl<'a> Link<'a> {
             Setting::Backlog(_) if !writable(BACKLOG) => {
                 Some(format!("{key}: {BACKLOG} is the whole host's; it needs root, which may write it"))
             }
+            Setting::Pause(..) => Some(format!(
+                "{key}: a veth has no line on which pause frames could be sent: it needs two hosts (--to or --ssh with --if)"
+            )),
             _ => None,
         }
     }

@@ -207,7 +207,8 @@ pub(super) fn options(config: &Config, place: &Place<'_>, times: &Times, provena
             | Setting::Feature(..)
             | Setting::Qdisc(..)
             | Setting::Backlog(_)
-            | Setting::Coalesce(..) => {}
+            | Setting::Coalesce(..)
+            | Setting::Pause(..) => {}
         }
     }
     place.pin(&mut options.template, method.direction());

@@ -1,4 +1,4 @@
-//! What of a device is varied: offloads and interrupt coalescing.
+//! What of a device is varied: offloads, interrupt coalescing and flow control.
 
 use serde::{Deserialize, Serialize};
 
@@ -86,5 +86,39 @@ impl Coalesce {
     pub fn in_order() -> impl Iterator<Item = Self> {
         let switches = Self::DIRECTIONS.into_iter().map(|[switch, ..]| switch);
         switches.chain(Self::DIRECTIONS.into_iter().flat_map(|[_, time, frames]| [time, frames]))
+    }
+}
+
+/// A switch of flow control (IEEE 802.3, annex 31B).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pause {
+    /// Flow control is as both ends negotiate.
+    Autoneg,
+    /// Pause frames that arrive are obeyed.
+    Receive,
+    /// Pause frames are sent while the device has no room.
+    Transmit,
+}
+
+impl Pause {
+    /// All of them, in the order in which they are set.
+    pub const ALL: [Self; 3] = [Self::Autoneg, Self::Receive, Self::Transmit];
+
+    /// The kernel's name for it, as `ethtool -A` has it.
+    pub fn kernel_name(self) -> &'static str {
+        match self {
+            Self::Autoneg => "autoneg",
+            Self::Receive => "rx",
+            Self::Transmit => "tx",
+        }
+    }
+
+    /// The name as a key, which has to say of what it is.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Autoneg => "pause-autoneg",
+            Self::Receive => "pause-rx",
+            Self::Transmit => "pause-tx",
+        }
     }
 }

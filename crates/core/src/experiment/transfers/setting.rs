@@ -1,6 +1,6 @@
 //! Settings of a transfer and of the device below it, by their keys in experiment files.
 
-use super::device::{Coalesce, Feature};
+use super::device::{Coalesce, Feature, Pause};
 use crate::error::ParseError;
 use crate::measure::Dimension;
 use crate::units;
@@ -46,13 +46,15 @@ pub enum Key {
     Backlog,
     /// Whether blocks begin on a page.
     Align,
+    /// Flow control of both ends.
+    Pause(Pause),
     /// Bytes of a write.
     Block,
 }
 
 impl Key {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 31] = {
+    pub const ALL: [Self; 34] = {
         let [[adaptive_rx, rx_usecs, rx_frames], [adaptive_tx, tx_usecs, tx_frames]] = Coalesce::DIRECTIONS;
         [
             Self::Method,
@@ -85,6 +87,9 @@ impl Key {
             Self::Qdisc,
             Self::Backlog,
             Self::Align,
+            Self::Pause(Pause::Autoneg),
+            Self::Pause(Pause::Receive),
+            Self::Pause(Pause::Transmit),
             Self::Block,
         ]
     };
@@ -117,6 +122,7 @@ impl Key {
             Self::Qdisc => "qdisc",
             Self::Backlog => "backlog",
             Self::Align => "align",
+            Self::Pause(what) => what.key(),
             Self::Block => "block",
         }
     }
@@ -148,7 +154,14 @@ impl Key {
     pub fn is_device(self) -> bool {
         matches!(
             self,
-            Self::Rate | Self::Duplex | Self::Mtu | Self::Feature(_) | Self::Coalesce(_) | Self::Qdisc | Self::Backlog
+            Self::Rate
+                | Self::Duplex
+                | Self::Mtu
+                | Self::Feature(_)
+                | Self::Coalesce(_)
+                | Self::Pause(_)
+                | Self::Qdisc
+                | Self::Backlog
         )
     }
 
@@ -201,6 +214,7 @@ impl Key {
                 _ => return Err(bad("expected 576 to 65535 (bytes)")),
             },
             Self::Feature(feature) => Setting::Feature(feature, on()?),
+            Self::Pause(what) => Setting::Pause(what, on()?),
             Self::Coalesce(what) if what.is_adaptive() => Setting::Coalesce(what, u32::from(on()?)),
             Self::Coalesce(what @ (Coalesce::RxFrames | Coalesce::TxFrames)) => {
                 Setting::Coalesce(what, number("expected a number of frames, such as \"8\"")?)
@@ -321,6 +335,8 @@ pub enum Setting {
     Backlog(u32),
     /// Blocks begin on a page.
     Align(bool),
+    /// Flow control, on or off.
+    Pause(Pause, bool),
     /// Bytes of a write.
     Block(u64),
 }
@@ -370,6 +386,7 @@ impl Setting {
             Self::Qdisc(..) => Key::Qdisc,
             Self::Backlog(_) => Key::Backlog,
             Self::Align(_) => Key::Align,
+            Self::Pause(what, _) => Key::Pause(*what),
             Self::Block(_) => Key::Block,
         }
     }
@@ -394,7 +411,9 @@ impl std::fmt::Display for Setting {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Method(name) | Self::Channel(name) | Self::Path(name) | Self::Congestion(name) => out.write_str(name),
-            Self::NoDelay(on) | Self::Feature(_, on) => out.write_str(if *on { "on" } else { "off" }),
+            Self::NoDelay(on) | Self::Feature(_, on) | Self::Pause(_, on) => {
+                out.write_str(if *on { "on" } else { "off" })
+            }
             Self::Ipv6(ipv6) => out.write_str(if *ipv6 { "6" } else { "4" }),
             Self::HalfDuplex(half) => out.write_str(if *half { "half" } else { "full" }),
             Self::Threads(None) => out.write_str("own"),

@@ -2,7 +2,7 @@
 
 use crate::{
     inspect::{counters::STATISTICS, interrupts, network::FILTERS},
-    inventory::kernel_configuration,
+    inventory::{disturbs, kernel_configuration},
     nic::{Nic, message_interrupts},
     procfs,
 };
@@ -115,8 +115,9 @@ impl<'a> Tree<'a> {
             self.write("sys/kernel/btf/vmlinux", "")?;
         }
         for file in matches(self.root, "proc/*/comm") {
-            if procfs::text(self.root.join(&file)).as_deref() == Some("irqbalance") {
-                self.write(&file, "irqbalance\n")?;
+            let name = procfs::text(self.root.join(&file)).unwrap_or_default();
+            if name == "irqbalance" || disturbs(&name).is_some() {
+                self.write(&file, &(name + "\n"))?;
             }
         }
         Ok(())
@@ -143,6 +144,7 @@ impl<'a> Tree<'a> {
         if let Ok(driver) = fs::read_link(device.join("driver"))
             && let Some(driver) = driver.file_name()
         {
+            self.copy(&format!("sys/module/{}/parameters/*", driver.to_string_lossy()))?;
             fs::create_dir_all(self.dir.join(&here).join("device"))?;
             symlink(Path::new("../drivers").join(driver), self.dir.join(&here).join("device/driver"))?;
             self.count += 1;

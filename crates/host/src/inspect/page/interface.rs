@@ -7,7 +7,7 @@ use crate::{
         rules::link::{Lane, lane},
         scheme::PortScheme,
     },
-    nic::{Rss, netdev::Queue},
+    nic::{Rss, classify::HashFields, netdev::Queue},
     procfs::{cpus_of_mask, list_of_cpus},
 };
 use netcliff_core::{tuning::describe_rss_table, units::print_bps};
@@ -26,9 +26,14 @@ pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
         ("pause", Some(switches(&nic.pause))),
         ("offloads", Some(offloads(port))),
         ("coalescing", Some(coalescing(port))),
+        ("of queues", of_queues(port)),
         ("rings", Some(sizes(&nic.rings))),
         ("channels", Some(sizes(&nic.channels))),
         ("RSS", rss(port)),
+        ("hashed", hashed(port)),
+        ("flow rules", flow_rules(port)),
+        ("placing", placing(port)),
+        ("module", module(port)),
         ("interrupts", Some(interrupts(port))),
         ("NAPI", Some(napi(port))),
         ("scheme", scheme.and_then(as_text)),
@@ -115,6 +120,75 @@ fn coalescing(port: &Port) -> String {
     let zero: Vec<&str> = zero.into_iter().map(|(name, _)| name.as_str()).collect();
     let zero = (!zero.is_empty()).then(|| format!("zero: {}", zero.join(" ")));
     [figures.join(", ")].into_iter().filter(|set| !set.is_empty()).chain(zero).collect::<Vec<_>>().join("; ")
+}
+
+/// Coalescing of single queues, where they differ from the first one or the device has none that is common to all.
+fn of_queues(port: &Port) -> Option<String> {
+    let each = &port.nic.queue_coalesce;
+    let first = each.first().filter(|first| each.iter().any(|other| other != *first))?;
+    let keys = first.keys().filter(|key| each.iter().any(|other| other.get(*key) != first.get(*key)));
+    let one = |key: &String| {
+        let values = each.iter().map(|queue| queue.get(key).map_or("-".to_owned(), u32::to_string));
+        format!("{key} {}", values.collect::<Vec<_>>().join(" / "))
+    };
+    Some(keys.map(one).collect::<Vec<_>>().join(", "))
+}
+
+/// `sdfn tcp4 tcp6; sd udp4 udp6`: which header fields choose the queue.
+fn hashed(port: &Port) -> Option<String> {
+    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    port.nic.hash_fields.iter().for_each(|(flow, fields)| kinds.entry(fields).or_default().push(flow));
+    let one = |(fields, flows): (&&str, &Vec<&str>)| {
+        let words = fields.parse::<HashFields>().map(HashFields::in_words).unwrap_or("unknown");
+        format!("{} by {words} ({fields})", flows.join(" "))
+    };
+    (!kinds.is_empty()).then(|| kinds.iter().map(one).collect::<Vec<_>>().join("; "))
+}
+
+/// Rules shown one by one.
+const MOST_RULES: usize = 6;
+
+fn flow_rules(port: &Port) -> Option<String> {
+    let rules = &port.nic.flow_rules;
+    let mut shown: Vec<String> =
+        rules.iter().take(MOST_RULES).map(|rule| format!("{}: {}", rule.location, rule.rule)).collect();
+    let more = rules.len().saturating_sub(MOST_RULES);
+    shown.extend((more > 0).then(|| format!("{more} more")));
+    (!shown.is_empty()).then(|| shown.join("; "))
+}
+
+/// Where a device puts packets besides its rings: headers apart, and hints to caches.
+fn placing(port: &Port) -> Option<String> {
+    let nic = &port.nic;
+    if !nic.is_physical() {
+        return None;
+    }
+    let switch = |on: bool| if on { "on" } else { "off" };
+    let split = nic.header_split.map(|on| format!("header split {}", switch(on)));
+    let hints = nic.tph.map(|on| format!("TPH {}", switch(on)));
+    // Of ixgbe and igb of Intel's own packages; the kernel's drivers have no such parameters.
+    let by_parameter = |prefix: &str, what: &str| {
+        let found = nic.module_parameters.iter().find(|(name, _)| name.starts_with(prefix));
+        found.map(|(name, value)| format!("{what} by {name}={value}"))
+    };
+    let (low_latency, direct) = (by_parameter("LLI", "low-latency interrupts"), by_parameter("DCA", "DCA"));
+    let said: Vec<String> = [split, hints, direct, low_latency].into_iter().flatten().collect();
+    Some(match said.is_empty() {
+        true => "no driver says: header split, TPH, DCA, low-latency interrupts".to_owned(),
+        false => said.join(", "),
+    })
+}
+
+/// Parameters of the driver's module shown.
+const MOST_PARAMETERS: usize = 8;
+
+fn module(port: &Port) -> Option<String> {
+    let parameters = &port.nic.module_parameters;
+    let mut shown: Vec<String> =
+        parameters.iter().take(MOST_PARAMETERS).map(|(name, value)| format!("{name}={value}")).collect();
+    let more = parameters.len().saturating_sub(MOST_PARAMETERS);
+    shown.extend((more > 0).then(|| format!("{more} more")));
+    (!shown.is_empty()).then(|| shown.join(" "))
 }
 
 /// `rx 512 of 4096`.

@@ -1,7 +1,7 @@
 //! CPUs that sleep deeply or run slowly.
 
 use super::{Aim, Look, Rule, Seen, seen};
-use crate::inspect::Inspection;
+use crate::{inspect::Inspection, inventory::disturbs};
 use netcliff_core::inspection::{Objective, Severity};
 
 /// Wake-up time from which an idle state is called deep (us): what one 64-byte packet costs a slow CPU of the theory
@@ -23,7 +23,27 @@ pub(super) const RULES: &[Rule] = &[
         source: "Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst",
         look: Look::Host(governor),
     },
+    Rule {
+        id: "services-disturb",
+        why: "what a service sets replaces what was tuned, and the time it takes is missing at the worst moment",
+        source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks (needless daemons, the X server)",
+        look: Look::Host(services),
+    },
 ];
+
+fn services(inspection: &Inspection, _: &Aim) -> Option<Seen> {
+    let running = &inspection.host.load.services;
+    let one = |(name, pid): (&String, &u32)| format!("{name} (pid {pid}) {}", disturbs(name).unwrap_or("runs"));
+    if running.is_empty() {
+        return None;
+    }
+    seen(
+        Severity::Note,
+        running.iter().map(one).collect::<Vec<_>>().join("; "),
+        ["# while measuring: systemctl stop the services of these processes (systemctl status PID names each)"
+            .to_owned()],
+    )
+}
 
 fn idle(inspection: &Inspection, aim: &Aim) -> Option<Seen> {
     let wished = aim.objective == Some(Objective::Latency);

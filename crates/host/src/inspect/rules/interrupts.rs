@@ -2,7 +2,7 @@
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::{
-    inspect::{Inspection, Irq, Port},
+    inspect::{Inspection, Irq, Port, ProgramMemory},
     procfs::list_of_cpus,
 };
 use netcliff_core::inspection::Severity;
@@ -34,21 +34,106 @@ pub(super) const RULES: &[Rule] = &[
         source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks; irqbalance(1), --banirq and --policyscript",
         look: Look::Port(balanced),
     },
+    Rule {
+        id: "irq-mask",
+        why: "the mask does not say which CPU works: what was placed by it is somewhere else, and so is its load",
+        source: "Documentation/core-api/irq/irq-affinity.rst; docs/inspect.md",
+        look: Look::Port(mask),
+    },
+    Rule {
+        id: "memory-remote-node",
+        why: "each packet is copied across the interconnect into the program's memory, and read from there",
+        source: "Gasparakis and Waskiewicz 2010, Modern Non-Uniform Memory Access computer architectures",
+        look: Look::Port(memory),
+    },
 ];
 
 /// Interrupts since boot from which on their counts show which CPU takes them, and the share of that CPU.
 const ENOUGH_COUNTS: u64 = 1000;
 const NEARLY_ALL: f64 = 0.99;
 
-/// The one CPU that takes an interrupt: by its mask, or by its counts where the mask allows several and the kernel chose (before Linux 4.15
-/// it does not tell which). `None` where several take it.
+/// The same while watching, which is seconds.
+const ENOUGH_GROWN: u64 = 100;
+/// Memory below which it does not matter where it is (bytes).
+const LITTLE_MEMORY: u64 = 16 << 20;
+
+/// The one CPU that takes an interrupt: by its counts while watching, else by its mask, else by its counts since boot where the mask
+/// allows several and the kernel chose (before Linux 4.15 it does not tell which). `None` where several take it.
 fn taken_by(irq: &Irq) -> Option<u32> {
+    if let Some(cpu) = nearly_all(&irq.grown, ENOUGH_GROWN) {
+        return Some(cpu);
+    }
     if let [cpu] = irq.cpus() {
         return Some(*cpu);
     }
-    let all: u64 = irq.counts.values().sum();
-    let (cpu, most) = irq.counts.iter().max_by_key(|(_, count)| **count)?;
-    (all >= ENOUGH_COUNTS && *most as f64 >= NEARLY_ALL * all as f64).then_some(*cpu)
+    nearly_all(&irq.counts, ENOUGH_COUNTS)
+}
+
+/// The CPU with nearly all counts; None: they are too few, or of several CPUs.
+fn nearly_all(counts: &BTreeMap<u32, u64>, enough: u64) -> Option<u32> {
+    let all: u64 = counts.values().sum();
+    let (cpu, most) = counts.iter().max_by_key(|(_, count)| **count)?;
+    (all >= enough && *most as f64 >= NEARLY_ALL * all as f64).then_some(*cpu)
+}
+
+/// Interrupts that were taken on other CPUs while watching than the kernel says.
+fn mask(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let seconds = inspection.growth.as_ref()?.seconds;
+    let astray = |irq: &&Irq| {
+        let all: u64 = irq.grown.values().sum();
+        let cpus = irq.cpus();
+        let outside: u64 = irq.grown.iter().filter(|(cpu, _)| !cpus.contains(cpu)).map(|(_, count)| count).sum();
+        all >= ENOUGH_GROWN && !cpus.is_empty() && outside as f64 > (1.0 - NEARLY_ALL) * all as f64
+    };
+    let found: Vec<&Irq> = port.queue_irqs().filter(astray).collect();
+    let first = found.first()?;
+    let took = first.grown.iter().map(|(cpu, count)| format!("CPU {cpu} {count}")).collect::<Vec<_>>().join(", ");
+    let more = match found.len() {
+        1 => String::new(),
+        n => format!("; {} more the same way", n - 1),
+    };
+    seen(
+        Severity::Warning,
+        format!(
+            "interrupt {} ({}) belongs on CPU {}, and in {seconds:.1} s {took} of it{more}",
+            first.number,
+            first.name,
+            list_of_cpus(first.cpus()),
+        ),
+        found.iter().map(|irq| {
+            format!("grep . /proc/irq/{0}/smp_affinity_list /proc/irq/{0}/effective_affinity_list", irq.number)
+        }),
+    )
+}
+
+/// Programs whose memory is mostly on other nodes, where all hardware of the page is on one.
+fn memory(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let node = port.nic.numa_node?;
+    if inspection.main_ports().iter().any(|other| other.nic.numa_node.is_some_and(|other| other != node)) {
+        return None;
+    }
+    let away = |program: &&ProgramMemory| {
+        program.away_from(node) >= LITTLE_MEMORY && 2 * program.away_from(node) > program.all_bytes()
+    };
+    let found: Vec<&ProgramMemory> = inspection.programs.iter().filter(away).collect();
+    let one = |program: &&ProgramMemory| {
+        let share = 100.0 * program.away_from(node) as f64 / program.all_bytes() as f64;
+        format!("{} (pid {}) has {share:.0} % of its {} MiB", program.name, program.pid, program.all_bytes() >> 20)
+    };
+    if found.is_empty() {
+        return None;
+    }
+    let others: Vec<String> =
+        inspection.host.cpu.numa_nodes.keys().filter(|other| **other != node).map(u32::to_string).collect();
+    let moved = found.iter().map(|program| format!("migratepages {} {} {node}", program.pid, others.join(",")));
+    seen(
+        Severity::Warning,
+        format!(
+            "{} on other nodes than {node}, where the device is",
+            found.iter().map(one).collect::<Vec<_>>().join("; ")
+        ),
+        moved.chain([format!("# and start each with numactl --cpunodebind={node} --membind={node}")]),
+    )
 }
 
 /// Each queue interrupt and the one CPU that takes it; those with several CPUs are left out.
@@ -83,10 +168,15 @@ fn one_cpu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
         return None;
     }
     let irqs: Vec<&Irq> = port.queue_irqs().collect();
+    let allowed: BTreeSet<u32> = receiving.iter().flat_map(|(irq, _)| irq.allowed.iter().copied()).collect();
+    let although = match allowed.len() {
+        0 | 1 => String::new(),
+        _ => format!(" by their counts, although their masks allow {}", list_of_cpus(&Vec::from_iter(allowed))),
+    };
     seen(
         Severity::Fault,
         format!(
-            "{} all on CPU {}; {} could share them",
+            "{} all on CPU {}{although}; {} could share them",
             count(receiving.len(), "queue interrupt"),
             list_of_cpus(&cpus.into_iter().collect::<Vec<_>>()),
             count(best.len(), "CPU"),

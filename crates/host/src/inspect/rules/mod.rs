@@ -12,7 +12,9 @@ mod queues;
 
 pub(crate) use drops::{Pressure, backlog_losses, squeezes};
 pub use queues::Burst;
-pub(crate) use queues::{SHORT_DELAY_US, is_skewed, most_queues, near_cores, near_cpus, ring_wanted};
+pub(crate) use queues::{
+    SHORT_DELAY_US, hashed_without_ports, is_skewed, most_queues, near_cores, near_cpus, ring_wanted,
+};
 
 use super::{Inspection, Port};
 use netcliff_core::inspection::{Objective, Remark, Severity};

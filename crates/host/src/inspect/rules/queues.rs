@@ -2,7 +2,7 @@
 
 use super::{Aim, Look, Rule, Seen, count, seen};
 use crate::inspect::{Inspection, Port};
-use crate::nic::moderation::Moderation;
+use crate::nic::{classify::HashFields, moderation::Moderation};
 use netcliff_core::inspection::{Objective, Severity};
 use netcliff_core::quote::shell;
 use std::collections::BTreeSet;
@@ -34,6 +34,13 @@ pub(super) const RULES: &[Rule] = &[
         why: "the queue with the most entries reaches its cliff first, and the host with it",
         source: "docs/theory/queues.md; Documentation/networking/scaling.rst, RSS",
         look: Look::Port(skew),
+    },
+    Rule {
+        id: "rss-ports",
+        why: "packets of one pair of hosts have one hash, so that one queue and its CPU work for all of them while others rest; \
+              fragments have no ports, and where ports are hashed they may come to another queue than the rest",
+        source: "Documentation/networking/scaling.rst, RSS; ethtool(8), rx-flow-hash",
+        look: Look::Port(ports_not_hashed),
     },
     Rule {
         id: "ring-small",
@@ -152,6 +159,36 @@ fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
             count(deal.unused, "queue"),
         ),
         [format!("ethtool -X {} equal {}", shell(&port.nic.name), deal.queues)],
+    )
+}
+
+/// Kinds of packets that are hashed without their ports on a device with several queues, and the fields that are.
+pub(crate) fn hashed_without_ports(port: &Port) -> Vec<(&str, HashFields)> {
+    if port.receive_queues().is_none_or(|queues| queues < 2) {
+        return Vec::new();
+    }
+    let known = port.nic.hash_fields.iter().filter_map(|(flow, fields)| Some((flow.as_str(), fields.parse().ok()?)));
+    // The device may know no others of SCTP.
+    known.filter(|(flow, fields): &(&str, HashFields)| !flow.starts_with("sctp") && !fields.has_ports()).collect()
+}
+
+fn ports_not_hashed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let found = hashed_without_ports(port);
+    let (_, first) = found.first()?;
+    let flows: Vec<&str> = found.iter().map(|(flow, _)| *flow).collect();
+    let udp = if flows.iter().any(|flow| flow.starts_with("udp")) { "UDP 4-tuple not hashed: " } else { "" };
+    let set = |(flow, fields): &(&str, HashFields)| {
+        format!("ethtool -N {} rx-flow-hash {flow} {}", shell(&port.nic.name), fields.with_ports())
+    };
+    seen(
+        Severity::Warning,
+        format!(
+            "{udp}the queue of {} is chosen by {} ({first}); {} are there",
+            flows.join(", "),
+            first.in_words(),
+            count(port.receive_queues()? as usize, "receive queue"),
+        ),
+        found.iter().map(set),
     )
 }
 

@@ -137,6 +137,28 @@ pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
     );
 }
 
+/// Ports hashed, too, unless fragments come: those have none, and would overtake the rest.
+pub(super) fn hash_fields(draft: &mut Draft<'_>, port: &Port) {
+    let found = rules::hashed_without_ports(port);
+    let fragments = draft.inspection.counters.ip.get("ReasmReqds").copied().unwrap_or(0);
+    if fragments > 0 && found.iter().any(|(flow, _)| flow.starts_with("udp")) {
+        draft.note(format!(
+            "{}: UDP is hashed without ports; not changed, since {fragments} fragments have come, which have none and could overtake \
+             the rest: `netcliff tune set hash-udp4=sdfn --if {0}` does it all the same",
+            port.nic.name
+        ));
+    }
+    for (flow, fields) in found.into_iter().filter(|(flow, _)| fragments == 0 || !flow.starts_with("udp")) {
+        draft.propose(
+            Setting::HashFields { interface: port.nic.name.clone(), flow: flow.to_owned() },
+            &fields.to_string(),
+            &fields.with_ports().to_string(),
+            "flows between the same two hosts come to several queues",
+            "docs/inspect.md, rss-ports; Documentation/networking/scaling.rst",
+        );
+    }
+}
+
 pub(super) fn offloads(draft: &mut Draft<'_>, port: &Port) {
     let limits = "docs/theory/limits.md (offloads)";
     if draft.inspection.routes() {

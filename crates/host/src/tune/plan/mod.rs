@@ -279,6 +279,7 @@ pub fn plan(inspection: &Inspection, wish: &Wish) -> Result<Plan, PlanError> {
         if !other_queues {
             interface::rss_table(&mut draft, port);
         }
+        interface::hash_fields(&mut draft, port);
         interface::offloads(&mut draft, port);
         interface::mtu(&mut draft, port);
         if !other_queues {

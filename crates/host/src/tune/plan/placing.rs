@@ -30,12 +30,20 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
         let Some(irq) = port.irqs.iter().find(|irq| irq.number == number) else { continue };
         let reason = match design {
             Design::Pairing => "a queue's reception and transmit completions on one core, a core a queue",
-            Design::Spread => "interrupts on as many CPUs as there are",
+            Design::Spread => "a queue's reception and transmit completions on different CPUs, on as many as there are",
             Design::Smt => "reception on a core, transmit completions on its second thread",
         };
         let source = "Gasparakis and Waskiewicz 2010, figures 6 to 8; docs/theory/queues.md";
         let setting = interrupt(port, irq);
         draft.propose(setting, &list_of_cpus(&irq.allowed), &cpu.to_string(), reason, source);
+    }
+    let serves_both = |irq: &crate::inspect::Irq| irq.direction == Some(Direction::Both);
+    if draft.wish.design == Some(Design::Spread) && port.queue_irqs().all(serves_both) {
+        draft.note(format!(
+            "{}: each interrupt serves reception and transmit completions of its queue, so spread cannot part them: it only uses \
+             second threads of cores, too",
+            port.nic.name
+        ));
     }
     if let Some(pid) = draft.inspection.host.load.irqbalance_pid {
         draft.note(format!(

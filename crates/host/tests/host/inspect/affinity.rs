@@ -1,8 +1,8 @@
 //! The affinity planner: the guide's example machines, and what holds for every machine.
 
-use crate::inspect::common::base;
+use crate::inspect::common::{base, captured};
 use netcliff_host::{
-    inspect::Inspection,
+    inspect::{Direction, Inspection},
     tune::affinity::{Assignment, Design, Queues, Topology, interrupts, plan},
 };
 use proptest::prelude::*;
@@ -29,6 +29,38 @@ fn figure_6_cache_coherency() {
 fn figure_7_interrupt_spread() {
     let assignment = plan(&flat(8), four_queues(), Design::Spread);
     assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![4, 5, 6, 7] });
+}
+
+/// With as many CPUs as queues a queue's two interrupts are on different ones, and each CPU has as many as with pairing.
+#[test]
+fn figure_7_on_as_many_cpus_as_queues() {
+    let assignment = plan(&flat(4), four_queues(), Design::Spread);
+    assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![1, 0, 3, 2] });
+    assert_ne!(assignment, plan(&flat(4), four_queues(), Design::Pairing));
+    // Second threads are used when all cores have work, and then not those of the queue's own core.
+    let cores = (0..4).map(|core| vec![core, core + 4]).collect();
+    let assignment = plan(&Topology { cores, ..flat(8) }, four_queues(), Design::Spread);
+    assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![5, 4, 7, 6] });
+}
+
+/// The captured igb has an interrupt for each of four receive and four transmit queues, and four CPUs.
+#[test]
+fn an_igb_is_spread_otherwise_than_paired() {
+    let igb = captured(include_str!("../../fixtures/igb.tree"), include_str!("../../fixtures/igb.netlink.json"));
+    let dir = igb.lay();
+    let host = Inspection::of_capture(dir.path()).unwrap();
+    for port in host.ports.iter().filter(|port| port.queue_irqs().count() > 1) {
+        let (paired, spread) = (interrupts(&host, port, Design::Pairing), interrupts(&host, port, Design::Spread));
+        assert_ne!(paired, spread, "{}", port.nic.name);
+        let on = |direction: Direction, queue: u32| {
+            let irq =
+                port.queue_irqs().find(|irq| irq.direction == Some(direction) && irq.queue == Some(queue)).unwrap();
+            spread.iter().find(|(number, _)| *number == irq.number).unwrap().1
+        };
+        for queue in 0..4 {
+            assert_ne!(on(Direction::Receive, queue), on(Direction::Transmit, queue), "{} {queue}", port.nic.name);
+        }
+    }
 }
 
 /// Figure 8: a quad-core whose physical cores are 0 to 3 and whose second threads 4 to 7; a queue's interrupts stay on the
@@ -133,6 +165,9 @@ proptest! {
         }
         let spread_out = plan(&machine, both, Design::Spread);
         let all: Vec<u32> = spread_out.receive.iter().chain(&spread_out.transmit).copied().collect();
+        let cpus: BTreeSet<u32> = plan(&machine, Queues { receive: 1000, ..both }, Design::Spread).receive.into_iter().collect();
+        let apart = spread_out.receive.iter().zip(&spread_out.transmit).all(|(receive, transmit)| receive != transmit);
+        prop_assert!(apart || cpus.len() < 2, "{spread_out:?}");
         prop_assert!(spread(&all) <= 1, "{all:?}");
         // A core gets a second interrupt only when every core that may be used has one.
         let cores: BTreeSet<_> = all.iter().map(|cpu| core_of(*cpu)).collect();

@@ -346,3 +346,24 @@ fn spared_cpus_get_no_work() {
     let error = plan_of(&base(), &nowhere).unwrap_err().to_string();
     assert_eq!(error, "CPU 77 is not online: 0-15 are");
 }
+
+/// UDP is hashed by its ports, too, unless fragments come, which have none.
+#[test]
+fn ports_are_hashed() {
+    let host = base().nic("eth0", "/hash_fields", json!({ "tcp4": "sdfn", "udp4": "sd", "udp6": "vsd" }));
+    let set = ["eth0 hashed fields udp4: sd -> sdfn", "eth0 hashed fields udp6: vsd -> vsdfn"];
+    assert_eq!(steps(&planned(&host, &wish(Objective::Throughput))), set);
+    let snmp = "Ip: ReasmReqds FragFails FragCreates\nIp: 7 0 0\n";
+    let plan = planned(&host.file("proc/net/snmp", snmp), &wish(Objective::Throughput));
+    assert_eq!(steps(&plan), [""; 0]);
+    let note = plan.notes.iter().find(|note| note.contains("7 fragments")).expect("a note");
+    assert!(note.contains("tune set hash-udp4=sdfn --if eth0"), "{note}");
+}
+
+/// Interrupts for both directions of a queue cannot be spread: the plan says so.
+#[test]
+fn what_spread_cannot_part_is_said() {
+    let spread = Wish { design: Some(Design::Spread), ..wish(Objective::Throughput) };
+    let plan = planned(&base(), &spread);
+    assert!(plan.notes.iter().any(|note| note.contains("spread cannot part them")), "{:?}", plan.notes);
+}

@@ -6,7 +6,7 @@
 use crate::inspect::common::{Overlay, base};
 use netcliff_core::inspection::{Objective, Remark, Severity};
 use netcliff_host::inspect::{
-    Inspection, page,
+    Inspection, ProgramMemory, page,
     rules::{self, Aim},
 };
 use serde_json::json;
@@ -128,8 +128,120 @@ fn irq_one_cpu_by_counts() {
     };
     let masks = (0..4).fold(base(), |base, queue| base.irq(40 + queue, "0-3"));
     let one = masks.file("proc/interrupts", &table(0));
-    triggers("irq-one-cpu", Severity::Fault, &one, Aim::default(), &["4 queue interrupts all on CPU 0"]);
+    let says = ["4 queue interrupts all on CPU 0 by their counts, although their masks allow 0-3"];
+    triggers("irq-one-cpu", Severity::Fault, &one, Aim::default(), &says);
     silent("irq-one-cpu", &masks.file("proc/interrupts", &table(4000)), Aim::default());
+    // Since boot they were shared; while watching all came to CPU 0.
+    let later = |first: u32| {
+        let row = |queue: u32| {
+            let rest = "0 ".repeat(14);
+            format!("{}: {} 4000 {rest} PCI-MSI eth0-TxRx-{queue}\n", 40 + queue, first + queue)
+        };
+        format!("{names}\n{}", (0..4).map(row).collect::<String>())
+    };
+    let shared = masks.file("proc/interrupts", &table(4000));
+    triggers(
+        "irq-one-cpu",
+        Severity::Fault,
+        &shared.file("later/proc/interrupts", &later(5900)),
+        Aim::default(),
+        &says,
+    );
+    silent("irq-one-cpu", &shared.file("later/proc/interrupts", &later(5020)), Aim::default());
+}
+
+/// A mask that has no effect: the interrupt belongs on CPU 2, and while watching CPU 0 takes it.
+#[test]
+fn irq_mask() {
+    let names = (0..16).map(|cpu| format!("CPU{cpu} ")).collect::<String>();
+    let table = |first: u32, third: u32| {
+        let rest = "0 ".repeat(13);
+        format!("{names}\n 42: {first} 0 {third} {rest} PCI-MSI eth0-TxRx-2\n")
+    };
+    let before = base().file("proc/interrupts", &table(9000, 100));
+    let astray = before.file("later/proc/interrupts", &table(9600, 103));
+    triggers(
+        "irq-mask",
+        Severity::Warning,
+        &astray,
+        Aim::default(),
+        &["interrupt 42 (eth0-TxRx-2) belongs on CPU 2", "CPU 0 600", "CPU 2 3", "/proc/irq/42/smp_affinity_list"],
+    );
+    // What came to CPU 0 before the mask was set is no contradiction, nor are a few interrupts.
+    silent("irq-mask", &before.file("later/proc/interrupts", &table(9000, 900)), Aim::default());
+    silent("irq-mask", &before.file("later/proc/interrupts", &table(9020, 103)), Aim::default());
+    silent("irq-mask", &before, Aim::default());
+}
+
+/// Programs of a host with two nodes; the device is on node 0.
+#[test]
+fn memory_remote_node() {
+    let dir = base().lay();
+    let mut host = Inspection::of_capture(dir.path()).unwrap();
+    let program = |pid, name: &str, bytes: &[(u32, u64)]| ProgramMemory {
+        pid,
+        name: name.to_owned(),
+        bytes: bytes.iter().copied().collect(),
+    };
+    let remarks = |host: &Inspection| -> Vec<Remark> {
+        rules::check(host, &Aim::default()).into_iter().filter(|remark| remark.rule == "memory-remote-node").collect()
+    };
+    host.programs = vec![
+        program(812, "memcached", &[(0, 256 << 20), (1, 768 << 20)]),
+        program(813, "near", &[(0, 768 << 20), (1, 256 << 20)]),
+        program(814, "small", &[(1, 8 << 20)]),
+    ];
+    let found = remarks(&host);
+    assert_eq!(found.len(), 2, "a remark an interface: {found:#?}");
+    assert_eq!((found[0].severity, found[0].interface.as_deref()), (Severity::Warning, Some("eth0")));
+    assert_eq!(
+        found[0].evidence,
+        "memcached (pid 812) has 75 % of its 1024 MiB on other nodes than 0, where the device is"
+    );
+    assert_eq!(found[0].commands[0], "migratepages 812 1 0");
+    host.programs.remove(0);
+    assert_eq!(remarks(&host), []);
+    // With devices on both nodes it is not known which one a program serves.
+    host.programs = vec![program(812, "memcached", &[(1, 768 << 20)])];
+    host.ports.iter_mut().find(|port| port.nic.name == "eth1").unwrap().nic.numa_node = Some(1);
+    assert_eq!(remarks(&host), []);
+}
+
+#[test]
+fn services_disturb() {
+    let running = base().file("proc/812/comm", "tuned\n").file("proc/813/comm", "gnome-shell\n");
+    let says = ["tuned (pid 812) sets governor", "gnome-shell (pid 813) draws", "systemctl stop"];
+    triggers("services-disturb", Severity::Note, &running, Aim::default(), &says);
+    silent("services-disturb", &base().file("proc/814/comm", "sshd\n"), Aim::default());
+}
+
+/// As igb comes up: TCP hashed with ports, UDP without.
+#[test]
+fn rss_ports() {
+    let fields = |udp: &str| {
+        base().nic(
+            "eth0",
+            "/hash_fields",
+            json!({ "tcp4": "sdfn", "udp4": udp, "tcp6": "sdfn", "udp6": udp, "sctp4": "sd" }),
+        )
+    };
+    triggers(
+        "rss-ports",
+        Severity::Warning,
+        &fields("sd"),
+        Aim::default(),
+        &[
+            "UDP 4-tuple not hashed: the queue of udp4, udp6 is chosen by addresses only (sd); 4 receive queues are there",
+            "ethtool -N eth0 rx-flow-hash udp4 sdfn",
+        ],
+    );
+    silent("rss-ports", &fields("sdfn"), Aim::default());
+    silent("rss-ports", &base(), Aim::default());
+    let one = fields("sd").nic("eth0", "/channels/combined", 1).equal_rss("eth0", 1);
+    silent("rss-ports", &one, Aim::default());
+    let host = Inspection::of_capture(fields("-").lay().path()).unwrap();
+    let sheet = serde_json::to_string(&page::sheet(&host, Vec::new())).unwrap();
+    assert!(sheet.contains("tcp4 tcp6 by addresses and ports (sdfn)") && sheet.contains("by nothing (-)"), "{sheet}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_core::experiment::{Coalesce, Feature, Key, Setting};
+use netcliff_core::experiment::{Coalesce, Feature, Key, Pause, Setting};
 use netcliff_host::device::DeviceState;
 use netcliff_host::nic::link::LinkMode;
 
@@ -32,6 +32,7 @@ pub(super) fn wanted(settings: &[Setting], found: &DeviceState) -> DeviceState {
         link: link(settings, found),
         features: features(settings, found),
         coalesce: coalesce(settings, found),
+        pause: pause(settings, found),
         ..DeviceState::default()
     }
 }
@@ -49,6 +50,22 @@ fn features(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool>
         }
     }
     wanted
+}
+
+/// If a direction is requested, flow control is not negotiated unless that is requested too: the negotiation would choose. What is not
+/// named is as it was found.
+fn pause(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool> {
+    let asked: BTreeMap<Pause, bool> = settings
+        .iter()
+        .filter_map(|s| if let Setting::Pause(what, on) = s { Some((*what, *on)) } else { None })
+        .collect();
+    let directions = asked.contains_key(&Pause::Receive) || asked.contains_key(&Pause::Transmit);
+    let value = |what: Pause| {
+        let was = *found.pause.get(what.kernel_name())?;
+        let implied = if what == Pause::Autoneg && directions { false } else { was };
+        Some((what.kernel_name().to_owned(), asked.get(&what).copied().unwrap_or(implied)))
+    };
+    Pause::ALL.into_iter().filter_map(value).collect()
 }
 
 /// If a figure of a direction is requested, its switch is off unless that is requested too; while a switch is on, the driver
@@ -122,6 +139,23 @@ mod tests {
             [("adaptive-rx", 0), ("rx-frames", 5), ("rx-usecs", 50)],
             "the other way is left alone"
         );
+    }
+
+    #[test]
+    fn a_direction_of_flow_control_is_not_negotiated() {
+        let state = |pause: &[(&str, bool)]| DeviceState {
+            pause: pause.iter().map(|(name, on)| ((*name).to_owned(), *on)).collect(),
+            ..found()
+        };
+        let negotiated = state(&[("autoneg", true), ("rx", true), ("tx", true)]);
+        let with = |asked: &[(Pause, bool)]| {
+            let settings: Vec<Setting> = asked.iter().map(|(what, on)| Setting::Pause(*what, *on)).collect();
+            wanted(&settings, &negotiated).pause
+        };
+        assert_eq!(with(&[]), negotiated.pause, "as it was found");
+        assert_eq!(with(&[(Pause::Receive, false)]), state(&[("autoneg", false), ("rx", false), ("tx", true)]).pause);
+        assert_eq!(with(&[(Pause::Autoneg, true), (Pause::Transmit, false)])["autoneg"], true);
+        assert_eq!(wanted(&[Setting::Pause(Pause::Receive, false)], &found()).pause, BTreeMap::new(), "it has none");
     }
 
     fn coalesced(state: &DeviceState) -> Vec<(&str, u32)> {
