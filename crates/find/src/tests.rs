@@ -1,6 +1,7 @@
 //! `find` on hosts whose cliffs are known.
 
 mod conclusions;
+mod effort;
 mod open;
 mod speed;
 pub(super) mod whole;
@@ -53,6 +54,11 @@ fn full() -> Goal {
 
 /// As `find` does it: the rough search, then the searches.
 pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) -> Cliffs {
+    measured_of(fake, goal, searches, seed, 1000)
+}
+
+/// The same with no search begun after so many trials.
+fn measured_of(fake: &mut Fake, goal: Goal, searches: u32, seed: u64, most_trials: u32) -> Cliffs {
     let base = spec(goal.final_trial_s, seed);
     let ceiling_pps = fake.ceiling(64).unwrap().pps[0];
     let range = stages::range(Highest::of_sender(ceiling_pps));
@@ -66,7 +72,7 @@ pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) ->
         near_pps: rough.cliff_pps,
         capacity_pps: rough.capacity_pps,
         searches,
-        most_trials: 1000,
+        most_trials,
         known: Vec::new(),
     };
     cliff::search(fake, &question).unwrap()
@@ -120,7 +126,7 @@ impl Coverage {
 }
 
 const CAPACITY_PPS: f64 = 300e3;
-const SEARCHES: u32 = 7;
+const SEARCHES: u32 = 6;
 
 fn host(seed: u64) -> Fake {
     Fake::new(CAPACITY_PPS, seed)
@@ -256,7 +262,7 @@ fn both_cliffs_share_their_trials_where_nothing_disturbs() {
     let mut fake = host(5);
     let cliffs = measured(&mut fake, quick(), SEARCHES, 5);
     assert_eq!(cliffs.own(), cliffs.experienced());
-    assert!(cliffs.trials.len() < 45, "{} trials", cliffs.trials.len());
+    assert!(cliffs.trials.len() <= 26, "{} trials", cliffs.trials.len());
 }
 
 fn observation(slots: &[Slot], sender_stalls: Vec<Span>, pauses: Vec<Span>) -> netcliff_trial::bench::Observation {
