@@ -17,6 +17,8 @@ use netcliff_trial::trial::TrialSpec;
 const TRIAL_OVERHEAD_S: f64 = 0.1;
 /// Loads that one search tries, repeats of void trials included: of a fake host 3.6 with --quick, 5 with pauses (see [`super::cliff`]'s `DITHER`).
 const SEARCH_LOADS: f64 = 5.0;
+/// Trials that a restless machine may take more than that.
+const RESTLESS: f64 = 1.2;
 /// Trials of a climb to the expected cliff ([`super::cliff::Climb`]), from a fifth of it in steps of a fifth, the last load twice.
 const CLIMB_TRIALS: f64 = 11.0;
 /// Share of the trials that may lose more than the target at the cliff.
@@ -96,7 +98,7 @@ impl Plan {
             trial_s,
             calibration_rounds,
             searches,
-            most_trials: one_search.ceil() as u32,
+            most_trials: (RESTLESS * one_search).ceil() as u32,
             goal,
             sim_packets: sim_packets(options),
             planned_s,
