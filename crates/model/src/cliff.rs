@@ -271,7 +271,7 @@ fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
 }
 
 /// Loads around the peak are apart by this share of it at the least, and the peak is found when no more than the second is to be gained.
-const PEAK_STEP: f64 = 0.005;
+const PEAK_STEP: f64 = 0.01;
 const PEAK_GAIN: f64 = 5e-7;
 /// Evaluations around the peak.
 const MOST_AROUND_PEAK: usize = 24;
