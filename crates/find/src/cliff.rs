@@ -1,7 +1,8 @@
 //! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff as experienced.
 //!
-//! Searches begin at dithered loads, so that they share no grid, about where the searches before ended. The two cliffs of a search share its trials: the second
-//! asks for the same loads first and takes what was measured there, and measures only where pauses made the two differ.
+//! Searches begin at dithered loads, so that they share no grid, about where the searches before ended. The two cliffs
+//! of a search share its trials: the second asks for the same loads first and takes what was measured there, and
+//! measures only where pauses made the two differ.
 
 mod climb;
 mod open;

@@ -47,9 +47,9 @@ mod plan;
 mod reading;
 mod recorder;
 mod replayed;
+mod spent;
 mod stages;
 mod suggest;
-mod spent;
 mod sureness;
 mod surroundings;
 #[cfg(test)]
@@ -511,7 +511,8 @@ mod rough {
         Ok(Rough { cliff_pps, capacity_pps: served.fold(cliff_pps, f64::max) })
     }
 
-    /// What a host carries that lost in a trial far above it: between what it delivered and the load that came, as in a livelock. None if nothing came.
+    /// What a host carries that lost in a trial far above it: between what it delivered and the load that came, as in a
+    /// livelock. None if nothing came.
     fn carried_pps(seen: &Observation) -> Option<f64> {
         let (sent_pps, share) = (seen.sent as f64 / seen.spec.seconds, 1.0 - seen.loss());
         Some(sent_pps * share.sqrt()).filter(|pps| *pps > 0.0)

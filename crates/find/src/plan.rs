@@ -15,7 +15,8 @@ use netcliff_trial::trial::TrialSpec;
 
 /// What a trial takes beyond its measured window and its warm-up: set-up, cool-down, drain (s).
 const TRIAL_OVERHEAD_S: f64 = 0.1;
-/// Loads that one search tries, repeats of void trials included: of a fake host 3.6 with --quick, 5 with pauses (see [`super::cliff`]'s `DITHER`).
+/// Loads that one search tries, repeats of void trials included: of a fake host 3.6 with --quick, 5 with pauses (see
+/// [`super::cliff`]'s `DITHER`).
 const SEARCH_LOADS: f64 = 5.0;
 /// Trials that a restless machine may take more than that.
 const RESTLESS: f64 = 1.2;

@@ -191,7 +191,8 @@ impl<E> State<'_, E> {
     /// throughput was known.
     fn carried(&self, upper_pps: f64, stage: &Goal) -> f64 {
         let Some(load) = self.loads.get(upper_pps).filter(|_| self.start_pps.is_some()) else { return f64::INFINITY };
-        let (sent, lost) = load.trials.iter().fold((0, 0), |(sent, lost), trial| (sent + trial.sent, lost + trial.lost));
+        let (sent, lost) =
+            load.trials.iter().fold((0, 0), |(sent, lost), trial| (sent + trial.sent, lost + trial.lost));
         let forwarded = 1.0 - lost.min(sent) as f64 / sent.max(1) as f64;
         upper_pps * forwarded.sqrt().max((1.0 - stage.width).powi(FARTHEST))
     }

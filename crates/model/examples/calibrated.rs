@@ -1,5 +1,5 @@
-//! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|guide|cliff|livelock [LOAD ...]`, CPU time of this process.
-//! `bench/model/run.sh` calls it.
+//! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|guide|cliff|livelock [LOAD ...]`,
+//! CPU time of this process. `bench/model/run.sh` calls it.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported};

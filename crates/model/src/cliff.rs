@@ -13,8 +13,8 @@ const NEAR_STEP: f64 = 1.05;
 const GUIDED_STEP: f64 = 0.9;
 /// Relative distance up to which the engine's cliff is where its loss at the guide's cliff says, if it rises as the guide's does.
 const GUIDED_RISE: f64 = 2e-4;
-/// The same up to which that needs no other evaluation, in widths: how steep two engines' losses are differs by some parts in a thousand, and a fifth would move the
-/// cliff by less than the width.
+/// The same up to which that needs no other evaluation, in widths: how steep two engines' losses are differs by some
+/// parts in a thousand, and a fifth would move the cliff by less than the width.
 const CERTAIN: f64 = 2.0;
 /// How much of the loss of an overloaded host the first step down takes off the load.
 const STEEPER: f64 = 0.65;
@@ -291,8 +291,8 @@ pub fn livelock_index(
         let outcome = engine.evaluate(&at(host, scheme, traffic, pps))?;
         outcome.throughput_pps.map(|figure| figure.value).ok_or_else(|| missing("throughput"))
     };
-    // A peak is flat: where a guide has it will do, and what it is there is the engine's. Far beyond, where the socket is never empty for long, the guide's throughput is the
-    // engine's but for some parts in 1e9.
+    // A peak is flat: where a guide has it will do, and what it is there is the engine's. Far beyond, where the socket
+    // is never empty for long, the guide's throughput is the engine's but for some parts in 1e9.
     let by_guide = |guide: &dyn Engine| {
         let beyond = throughput(guide, 2.0 * cliff_pps)?;
         let (pps, _) = peak(cliff_pps, beyond, &|pps| throughput(guide, pps))?;

@@ -91,8 +91,8 @@ impl SinkConfig {
 
 /// Time without a packet after which none is on the path from another host \[ns\].
 pub(crate) const QUIET_NS: u64 = 50_000_000;
-/// The same from a sender on this host, whose packets wait nowhere but in the backlog of the sink's own CPU: where that CPU was taken away, the sink did not run either, and
-/// looks once more.
+/// The same from a sender on this host, whose packets wait nowhere but in the backlog of the sink's own CPU: where that
+/// CPU was taken away, the sink did not run either, and looks once more.
 pub(crate) const QUIET_HERE_NS: u64 = 20_000_000;
 
 /// Counters and controls shared with a running sink.

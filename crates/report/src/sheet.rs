@@ -297,7 +297,9 @@ pub fn time_spent(finding: &Finding) -> Vec<(String, String)> {
     let row = |name: &str, measured_s: f64, waited_s: f64, computed_s: f64, trials: u32| {
         let trials = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
         let all_s = measured_s + waited_s + computed_s;
-        let of = format!("{all_s:.1} s: {measured_s:.1} measured in {trials}, {waited_s:.1} waited, {computed_s:.1} computed");
+        let of = format!(
+            "{all_s:.1} s: {measured_s:.1} measured in {trials}, {waited_s:.1} waited, {computed_s:.1} computed"
+        );
         (name.to_owned(), of)
     };
     let trials = spent.stages.iter().map(|stage| stage.trials).sum();

@@ -61,7 +61,8 @@ impl Engine for Counted<'_> {
     }
 }
 
-/// Loads that a search for a cliff and for the peak takes, those of the engine that guides it included, about; and what sensitivities add, four for each cost.
+/// Loads that a search for a cliff and for the peak takes, those of the engine that guides it included, about; and what
+/// sensitivities add, four for each cost.
 const OF_A_CLIFF: usize = 18;
 const OF_SENSITIVITIES: usize = 50;
 

@@ -81,7 +81,10 @@ fn searches_take_a_fifth_less_than_those_that_began_anywhere() {
 #[expect(clippy::print_stdout, reason = "its result")]
 fn table() {
     let pauses = |every_s, mean_s| Some(Random { every_s, mean_s });
-    println!("{:<34} {:>6} {:>7} {:>7} {:>8} {:>7} {:>6}", "host", "trials", "seconds", "width %", "covered", "stated", "worst");
+    println!(
+        "{:<34} {:>6} {:>7} {:>7} {:>8} {:>7} {:>6}",
+        "host", "trials", "seconds", "width %", "covered", "stated", "worst"
+    );
     for (name, goal) in [("quick", quick()), ("full", full())] {
         let rows: [(&str, Box<dyn Fn(u64) -> Fake>); 10] = [
             ("sharp", Box::new(host)),
@@ -91,14 +94,24 @@ fn table() {
             ("soft 5 %, livelock", Box::new(|seed| Fake { soft: 0.05, livelock: true, ..host(seed) })),
             ("soft 10 %", Box::new(|seed| Fake { soft: 0.1, ..host(seed) })),
             ("sender stalls", Box::new(move |seed| Fake { stalls: pauses(1.0, 5e-3), ..host(seed) })),
-            ("soft 3 %, sender stalls", Box::new(move |seed| Fake { soft: 0.03, stalls: pauses(1.0, 5e-3), ..host(seed) })),
+            (
+                "soft 3 %, sender stalls",
+                Box::new(move |seed| Fake { soft: 0.03, stalls: pauses(1.0, 5e-3), ..host(seed) }),
+            ),
             ("pauses each 0.5 s", Box::new(move |seed| Fake { pauses: pauses(0.5, 5e-3), ..host(seed) })),
-            ("soft 3 %, pauses each 0.5 s", Box::new(move |seed| Fake { soft: 0.03, pauses: pauses(0.5, 5e-3), ..host(seed) })),
+            (
+                "soft 3 %, pauses each 0.5 s",
+                Box::new(move |seed| Fake { soft: 0.03, pauses: pauses(0.5, 5e-3), ..host(seed) }),
+            ),
         ];
         for (kind, device) in rows {
-            let Effort { trials, seconds, width, covered, stated, worst } = Effort::of(goal, 200, device, truth_pps(goal));
+            let Effort { trials, seconds, width, covered, stated, worst } =
+                Effort::of(goal, 200, device, truth_pps(goal));
             let title = format!("{name}, {kind}");
-            println!("{title:<34} {trials:>6.0} {seconds:>7.1} {:>7.1} {covered:>8.3} {stated:>7.3} {worst:>6.3}", 100.0 * width);
+            println!(
+                "{title:<34} {trials:>6.0} {seconds:>7.1} {:>7.1} {covered:>8.3} {stated:>7.3} {worst:>6.3}",
+                100.0 * width
+            );
         }
     }
 }
