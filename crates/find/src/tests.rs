@@ -218,17 +218,17 @@ fn void_trials_bias_nothing() {
     }
 }
 
-/// A capacity that falls by 20 % over 100 trials: the interval holds capacities that the host had during the searches.
+/// A capacity that falls by 25 % over 100 trials: the interval holds capacities that the host had during the searches.
 #[test]
 fn drift_widens_the_interval() {
     let (mut steady, mut drifting, mut held) = (0.0, 0.0, 0);
     for seed in 0..100 {
         let width = |cliffs: &Cliffs| cliffs.own().unwrap().relative_half_width();
         steady += width(&measured(&mut host(seed), quick(), SEARCHES, seed));
-        let mut fake = Fake { drift: -0.2, ..host(seed) };
+        let mut fake = Fake { drift: -0.25, ..host(seed) };
         let cliffs = measured(&mut fake, quick(), SEARCHES, seed);
         drifting += width(&cliffs);
-        let half_way = 1.0 - 0.2 * f64::from(fake.trials) / 200.0;
+        let half_way = 1.0 - 0.25 * f64::from(fake.trials) / 200.0;
         held += u64::from(cliffs.own().unwrap().covers(half_way * truth_pps(quick())));
     }
     assert!(drifting > 1.3 * steady, "{drifting} and {steady}");

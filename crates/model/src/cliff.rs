@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    /// The same cliff and index with a guide as without one, in no more than two evaluations of the engine; what it returns is the cliff.
+    /// The same cliff and index with a guide as without one, in one evaluation of the engine or three; what it returns is the cliff.
     #[test]
     fn a_search_is_guided_to_the_exact_cliff() {
         struct Alone(ModelEngine);
@@ -454,7 +454,7 @@ mod tests {
             let found = cliff(&engine, &host, &scheme, &traffic, 1e-4).expect("a cliff");
             let searched = cliff(&alone, &host, &scheme, &traffic, 1e-4).expect("a cliff");
             assert!((found.pps / searched.pps - 1.0).abs() <= 2e-5, "{scheme:?}: {found:?} {searched:?}");
-            assert!(found.evaluations <= 2, "{scheme:?}: {found:?}");
+            assert!(found.evaluations <= 3, "{scheme:?}: {found:?}");
             let at = |pps: f64| loss_at(&engine, &host, &scheme, &traffic, pps);
             assert!(at(found.pps) <= 1e-4 && at(found.pps * (1.0 + CliffSearch::default().width)) > 1e-4, "{scheme:?}");
             let index =
