@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A host by its seed.
+type Device = Box<dyn Fn(u64) -> Fake>;
+
 /// Results of many runs on one kind of host: medians over the runs.
 #[derive(Debug)]
 struct Effort {
@@ -78,7 +81,6 @@ fn searches_take_a_fifth_less_than_those_that_began_anywhere() {
 /// `cargo test -p netcliff-find --lib effort -- --ignored --nocapture`: the table of docs/accuracy.md.
 #[test]
 #[ignore = "prints a table for bench/find"]
-#[expect(clippy::print_stdout, reason = "its result")]
 fn table() {
     let pauses = |every_s, mean_s| Some(Random { every_s, mean_s });
     println!(
@@ -86,7 +88,7 @@ fn table() {
         "host", "trials", "seconds", "width %", "covered", "stated", "worst"
     );
     for (name, goal) in [("quick", quick()), ("full", full())] {
-        let rows: [(&str, Box<dyn Fn(u64) -> Fake>); 10] = [
+        let rows: [(&str, Device); 10] = [
             ("sharp", Box::new(host)),
             ("livelock", Box::new(|seed| Fake { livelock: true, ..host(seed) })),
             ("soft 2 %", Box::new(|seed| Fake { soft: 0.02, ..host(seed) })),
