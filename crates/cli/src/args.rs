@@ -65,7 +65,7 @@ pub use watch::WatchArgs;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick  # this host's cliff in about 90 s
+  netcliff find --quick  # this host's cliff in about a minute
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
   netcliff run fig-7a    # a figure of the papers

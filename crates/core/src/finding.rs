@@ -7,6 +7,7 @@ mod disturbance;
 mod generator;
 mod missing;
 mod round_trips;
+mod spent;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,7 @@ pub use disturbance::{
 pub use generator::{GeneratorPart, GeneratorSummary};
 pub use missing::{EngineFigure, FigurePath, Missing, WholeFigure};
 pub use round_trips::RoundTripsAt;
+pub use spent::{StageTime, TimeSpent};
 
 /// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -466,6 +468,9 @@ pub struct Finding {
     /// How that changed over the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
+    /// Where the time of the run went; None in findings of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_spent: Option<TimeSpent>,
     /// Measured loads of the sweep that contradict the measured cliff, each with its cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
@@ -550,6 +555,7 @@ impl Finding {
             disturbance: None,
             speed: None,
             drift: None,
+            time_spent: None,
             contradictions: Vec::new(),
             peak_pps: ByEngine::default(),
             livelock: ByEngine::default(),

@@ -70,6 +70,10 @@ const ALL_DELIVERED: f64 = 0.9;
 const ALL_TAKEN: f64 = 0.95;
 /// Fewest trials with warm packets that tell the costs of these alone: two rounds of three loads.
 const FEWEST_WARM: usize = 6;
+/// Least length of its trials (s). Between two of them the machine changes more than a longer one would average out.
+pub const LEAST_TRIAL_S: f64 = 0.4;
+/// Packets that each is to have, as far as the length of the run's other trials allows.
+const PACKETS: f64 = 10e3;
 /// Trials of a round.
 pub const TRIALS_A_ROUND: usize = SHARES.len() + 3;
 
@@ -306,7 +310,13 @@ fn latency_s(counts: &Counts, service_s: f64, before_s: f64) -> Option<f64> {
     Some((started - 1.0) / lambda - before_s)
 }
 
+/// Length of each trial (s), of a host whose rough cliff is at `rough_pps`: at most `longest_s`.
+fn trial_s(rough_pps: f64, longest_s: f64) -> f64 {
+    (PACKETS / (SHARES[0] * rough_pps)).max(LEAST_TRIAL_S).min(longest_s)
+}
+
 fn observe(bench: &mut dyn Bench, base: &TrialSpec, plan: Plan) -> Result<Seen, TrialError> {
+    let base = &TrialSpec { seconds: trial_s(plan.rough_pps, base.seconds), ..base.clone() };
     let mut seen = Seen { backlog: plan.backlog, ..Seen::default() };
     let mut rough_pps = plan.rough_pps;
     for round in 0..plan.rounds {

@@ -1,7 +1,8 @@
 //! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff as experienced.
 //!
-//! Searches begin at dithered loads, so that they share no grid. The two cliffs of a search share its trials: the second
-//! asks for the same loads first and takes what was measured there, and measures only where pauses made the two differ.
+//! Searches begin at dithered loads, so that they share no grid, about where the searches before ended. The two cliffs
+//! of a search share its trials: the second asks for the same loads first and takes what was measured there, and
+//! measures only where pauses made the two differ.
 
 mod climb;
 mod open;
@@ -22,9 +23,9 @@ use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::trial::{TrialError, TrialSpec};
 use open::{end, open};
 
-/// Starts lie within this factor below and above the load where the cliff is expected: some steps of a search, so that each begins
-/// elsewhere, and little enough that all need few trials.
-const DITHER: f64 = 1.15;
+/// Starts lie within this number of widths below and above the load where the cliff is expected, so that each search begins elsewhere, and
+/// needs few trials: `cargo test -p netcliff-find --lib effort -- --ignored --nocapture` prints what they need, and what they cover.
+const DITHER: f64 = 2.0;
 /// Fractional part of the golden ratio: multiples of it modulo 1 are spread evenly, however many there are.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Reference trials at a time: with the fewest searches there are eight, of which five are enough.
@@ -131,7 +132,7 @@ fn refer(bench: &mut dyn Bench, question: &Question, number: u32) -> Result<(), 
 }
 
 fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cliffs) -> Result<(), TrialError> {
-    let start_pps = start_pps(question, number);
+    let start_pps = start_pps(question, number, cliffs.centre_pps().unwrap_or(question.near_pps));
     let mlr = Mlr {
         goals: vec![question.goal],
         range: question.range,
@@ -170,12 +171,12 @@ fn one(bench: &mut dyn Bench, question: &Question, number: u32, cliffs: &mut Cli
     Ok(())
 }
 
-/// Where a search begins (pps).
-fn start_pps(question: &Question, number: u32) -> f64 {
+/// Where a search begins (pps), about `centre_pps`.
+fn start_pps(question: &Question, number: u32, centre_pps: f64) -> f64 {
     // The seed moves all starts alike.
     let offset = (question.base.seed as f64 * GOLDEN).fract();
     let place = (offset + f64::from(number + 1) * GOLDEN).fract();
-    question.near_pps * DITHER.powf(2.0 * place - 1.0)
+    centre_pps * (1.0 - question.goal.width).powf(DITHER * (2.0 * place - 1.0))
 }
 
 /// By which readings are remembered: length and load.
@@ -233,6 +234,12 @@ impl Cliffs {
     /// The cliff as experienced, likewise.
     pub fn experienced(&self) -> Result<Figure, String> {
         figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
+    }
+
+    /// Median of the middles of the searches for the host's own cliff so far (pps); None before one has both bounds.
+    fn centre_pps(&self) -> Option<f64> {
+        let middle = |search: &Search| Some((bracket(&search.searched).0? * bracket(&search.searched).1?).sqrt());
+        Some(stats::median(&self.own.iter().filter_map(middle).collect::<Vec<f64>>())?.value)
     }
 
     /// Share of the slots of all trials that the host's own cliff leaves out.

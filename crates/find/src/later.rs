@@ -56,12 +56,12 @@ impl Later<'_, '_> {
         let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
         let mut bench = WireBench::new(rig, self.options.cpu, Box::new(watch));
         self.switch.follow(bench.host_heartbeat())?;
-        work(self, &mut Recorder::new(&mut bench), rig)
+        work(self, &mut Recorder::new(&mut bench).by(&progress.borrow().clock), rig)
     }
 
     /// Reports the next stage.
     pub fn stage(&self, name: &str) {
-        self.progress.borrow_mut().observer.stage(name);
+        self.progress.borrow_mut().stage(name);
     }
 
     /// True if the user stopped the run, which is then partial.

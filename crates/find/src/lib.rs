@@ -47,6 +47,7 @@ mod plan;
 mod reading;
 mod recorder;
 mod replayed;
+mod spent;
 mod stages;
 mod suggest;
 mod sureness;
@@ -92,7 +93,7 @@ pub use scheme::of_kernel as kernel_scheme;
 /// Options of `find`.
 #[derive(Debug, Clone)]
 pub struct FindOptions {
-    /// About 90 s on two cores.
+    /// Less than 60 s on two cores.
     pub quick: bool,
     /// Loss fraction that defines the cliff.
     pub loss: f64,
@@ -257,11 +258,12 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         idle = Idle::AsConfigured;
     }
     finding.idle = Some(IdleModes { mode: idle.name().to_owned(), this: None, other: None });
+    let clock = progress.borrow().clock.clone();
     let mut run = stages::Run {
         options,
         idle: Some((&mut switch, idle)),
         plan: &plan,
-        bench: Recorder::new(&mut bench),
+        bench: Recorder::new(&mut bench).by(&clock),
         left_out: 0.0,
         timing: Default::default(),
         behind_nic: rig.between().is_some_and(|between| !between.is_backlog()),
@@ -288,6 +290,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         left: Vec::new(),
     });
     later::all(later, options.try_suggestions, &mut finding);
+    finding.time_spent = clock.spent();
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
 }
@@ -454,7 +457,7 @@ mod rough {
     use netcliff_mlrsearch::Goal;
     use netcliff_mlrsearch::mlr::{self, Mlr};
     use netcliff_mlrsearch::trial::{Answer, Range, Trial};
-    use netcliff_trial::bench::Bench;
+    use netcliff_trial::bench::{Bench, Observation};
     use netcliff_trial::trial::{TrialError, TrialSpec};
 
     /// One short trial judges a load, and what it loses is far past any noise.
@@ -483,7 +486,8 @@ mod rough {
 
     /// Searches these loads.
     pub fn search(bench: &mut dyn Bench, base: &TrialSpec, range: Range) -> Result<Rough, TrialError> {
-        bench.observe(&TrialSpec { seconds: WARM_UP_S, rate_pps: range.max_pps, ..base.clone() }, false)?;
+        let warm_up = TrialSpec { seconds: WARM_UP_S, rate_pps: range.max_pps, ..base.clone() };
+        let start_pps = carried_pps(&bench.observe(&warm_up, false)?);
         let mut number = 0;
         let mut ask = |seconds: f64, rate_pps: f64| -> Result<Answer, TrialError> {
             number += 1;
@@ -495,7 +499,7 @@ mod rough {
             let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
             Ok(Answer::of(trial, too_slow.as_ref()))
         };
-        let mlr = Mlr { goals: vec![GOAL], range, start_pps: None, at_most_s: Some(AT_MOST_S) };
+        let mlr = Mlr { goals: vec![GOAL], range, start_pps, at_most_s: Some(AT_MOST_S) };
         let searched = mlr::search(&mlr, &mut ask)?;
         let (lower, upper) = searched.found.first().map_or((None, None), |found| (found.lower_pps, found.upper_pps));
         let cliff_pps = match (lower, upper) {
@@ -505,6 +509,13 @@ mod rough {
         };
         let served = searched.trials.iter().map(|trial| trial.forwarding_pps());
         Ok(Rough { cliff_pps, capacity_pps: served.fold(cliff_pps, f64::max) })
+    }
+
+    /// What a host carries that lost in a trial far above it: between what it delivered and the load that came, as in a
+    /// livelock. None if nothing came.
+    fn carried_pps(seen: &Observation) -> Option<f64> {
+        let (sent_pps, share) = (seen.sent as f64 / seen.spec.seconds, 1.0 - seen.loss());
+        Some(sent_pps * share.sqrt()).filter(|pps| *pps > 0.0)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use netcliff_core::Finding;
 
 use super::cliff::Question;
+use super::spent::Clock;
 use super::{FindOptions, Observer};
 use crate::calibrate;
 use netcliff_mlrsearch::Goal;
@@ -12,18 +13,21 @@ use netcliff_mlrsearch::trial::Range;
 use netcliff_trial::bench::Highest;
 use netcliff_trial::trial::TrialSpec;
 
-/// What a trial takes beyond its measured window: set-up, warm-up, drain (s); seen here: 0.25 to 0.35.
-const TRIAL_OVERHEAD_S: f64 = 0.3;
-/// Loads that one search tries: of a fake host 4.2 with --quick, 5.9 with pauses (`cargo test -p netcliff-lab find::tests`).
+/// What a trial takes beyond its measured window and its warm-up: set-up, cool-down, drain (s).
+const TRIAL_OVERHEAD_S: f64 = 0.1;
+/// Loads that one search tries, repeats of void trials included: of a fake host 3.6 with --quick, 5 with pauses (see
+/// [`super::cliff`]'s `DITHER`).
 const SEARCH_LOADS: f64 = 5.0;
+/// Trials that a restless machine may take more than that.
+const RESTLESS: f64 = 1.2;
 /// Trials of a climb to the expected cliff ([`super::cliff::Climb`]), from a fifth of it in steps of a fifth, the last load twice.
 const CLIMB_TRIALS: f64 = 11.0;
 /// Share of the trials that may lose more than the target at the cliff.
 const EXCEED: f64 = 0.5;
 /// Model, simulation and suggestions (s).
-const COMPUTING_S: f64 = 20.0;
+const COMPUTING_S: f64 = 6.0;
 /// Everything before calibration: the sender's ceiling, the warm-up and the rough search (s).
-const BEFORE_S: f64 = 8.0 + super::rough::WARM_UP_S;
+const BEFORE_S: f64 = 4.0 + super::rough::WARM_UP_S;
 
 /// Share of the sender's ceiling above which it cannot pace.
 pub const PACED_SHARE: f64 = 0.95;
@@ -68,12 +72,13 @@ impl Plan {
     pub fn new(options: &FindOptions) -> Self {
         let repeats = options.repeats.unwrap_or(if options.quick { 1 } else { 5 });
         let trial_s = options.trial_s.unwrap_or(if options.quick { 0.4 } else { 1.0 });
-        // The interval over 7 searches has 98 % confidence, over 5, if the trials run out, 94 %.
-        let searches = options.searches.unwrap_or(7);
+        // The interval over 6 searches has 97 % confidence, over 5, if the trials run out, 94 %.
+        let searches = options.searches.unwrap_or(6);
         let goal = goal(options, trial_s);
         let calibration_rounds = if options.quick { 4 } else { repeats.max(5) };
-        let each_s = trial_s + TRIAL_OVERHEAD_S;
+        let each_s = 1.1 * trial_s + TRIAL_OVERHEAD_S;
         let calibration = f64::from(calibration_rounds) * calibrate::TRIALS_A_ROUND as f64 + 2.0;
+        let calibration_s = calibration * (1.1 * trial_s.min(calibrate::LEAST_TRIAL_S) + TRIAL_OVERHEAD_S);
         let sweep = f64::from(repeats) * MULTIPLES.len() as f64;
         // A trial that agrees with the first of a load ends it early.
         let of_a_load = 1.0 + 0.5 * (goal.duration_sum_s / goal.final_trial_s - 1.0);
@@ -88,13 +93,13 @@ impl Plan {
             if options.try_suggestions { 2.0 * f64::from(rounds) * SEARCH_LOADS * of_a_load * each_s } else { 0.0 };
         let trips_s = if between { trips_s } else { 0.0 };
         let planned_s =
-            BEFORE_S + (calibration + climb + sweep + one_search) * each_s + trips_s + COMPUTING_S + checks + tries;
+            BEFORE_S + calibration_s + (climb + sweep + one_search) * each_s + trips_s + COMPUTING_S + checks + tries;
         Self {
             repeats,
             trial_s,
             calibration_rounds,
             searches,
-            most_trials: one_search.ceil() as u32,
+            most_trials: (RESTLESS * one_search).ceil() as u32,
             goal,
             sim_packets: sim_packets(options),
             planned_s,
@@ -141,6 +146,8 @@ fn goal(options: &FindOptions, trial_s: f64) -> Goal {
 pub struct Progress<'a> {
     started: Instant,
     planned_s: f64,
+    /// Where the seconds go.
+    pub clock: Clock,
     /// Receives the progress.
     pub observer: &'a mut dyn Observer,
 }
@@ -148,12 +155,18 @@ pub struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// A run that starts now.
     pub fn new(plan: &Plan, observer: &'a mut dyn Observer) -> Self {
-        Self { started: Instant::now(), planned_s: plan.planned_s, observer }
+        Self { started: Instant::now(), planned_s: plan.planned_s, clock: Clock::default(), observer }
     }
 
     /// Time since the start (s).
     pub fn elapsed_s(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
+    }
+
+    /// A stage begins.
+    pub fn stage(&mut self, name: &str) {
+        self.clock.enter(name);
+        self.observer.stage(name);
     }
 
     /// A trial at this load is under way.

@@ -8,6 +8,7 @@ use netcliff_core::ledger::Ledger;
 
 use super::experienced::Measured;
 use super::fluid::Away;
+use super::spent::Clock;
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, Outside, RoundTrips, SenderCeiling, Span, Visit};
 use netcliff_trial::trial::{TrialError, TrialSpec};
@@ -47,6 +48,7 @@ impl Stage {
 pub struct Recorder<'a> {
     bench: &'a mut dyn Bench,
     began: Instant,
+    clock: Clock,
     stage: Stage,
     /// Costs, with the trial that they were calibrated for.
     calibrated: Option<(Costs, TrialSpec)>,
@@ -75,7 +77,14 @@ struct Seen {
 impl<'a> Recorder<'a> {
     /// A recorder without trials.
     pub fn new(bench: &'a mut dyn Bench) -> Self {
-        Self { bench, began: Instant::now(), stage: Stage::Rough, calibrated: None, seen: Vec::new() }
+        let (began, clock) = (Instant::now(), Clock::default());
+        Self { bench, began, clock, stage: Stage::Rough, calibrated: None, seen: Vec::new() }
+    }
+
+    /// Books the seconds of its trials by this clock.
+    #[must_use]
+    pub fn by(self, clock: &Clock) -> Self {
+        Self { clock: clock.clone(), ..self }
     }
 
     /// Sets the costs that trials like `base` are expected to have.
@@ -227,25 +236,26 @@ fn lengths_s<'a>(spans: impl Iterator<Item = &'a Span>) -> Vec<f64> {
 
 impl Bench for Recorder<'_> {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
-        let observation = self.bench.observe(spec, metered)?;
+        let observation = self.clock.trial(spec.seconds, || self.bench.observe(spec, metered))?;
         self.keep(&observation);
         Ok(observation)
     }
 
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        self.bench.ceiling(frame_bytes)
+        // Flat out it measures the whole time.
+        self.clock.trial(f64::INFINITY, || self.bench.ceiling(frame_bytes))
     }
 
     fn socket_capacity(&mut self, spec: &TrialSpec) -> Result<Option<f64>, TrialError> {
-        self.bench.socket_capacity(spec)
+        self.clock.trial(f64::INFINITY, || self.bench.socket_capacity(spec))
     }
 
     fn ledger(&mut self, spec: &TrialSpec) -> Result<Option<Ledger>, TrialError> {
-        self.bench.ledger(spec)
+        self.clock.trial(spec.seconds, || self.bench.ledger(spec))
     }
 
     fn round_trips(&mut self, spec: &TrialSpec) -> Result<Option<RoundTrips>, TrialError> {
-        self.bench.round_trips(spec)
+        self.clock.trial(spec.seconds, || self.bench.round_trips(spec))
     }
 
     fn ring_slots(&self) -> Option<u64> {

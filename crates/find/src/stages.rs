@@ -96,7 +96,7 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn stage(&self, name: &str) {
-        self.progress.borrow_mut().observer.stage(name);
+        self.progress.borrow_mut().stage(name);
     }
 
     fn stages(&mut self) -> Result<Option<Basis>, Halt> {

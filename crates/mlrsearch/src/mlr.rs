@@ -1,10 +1,10 @@
 //! MLRsearch (RFC 9971): several goals in one search, each trial used for all of them.
 //!
-//! Which loads are tried, the part that the specification leaves open: two short trials from the highest load down
-//! along the forwarding rate; then, goal by goal, `aimed` where one full trial upholds a load, as for RFC 2544's goal; for
-//! other goals, and where that leads nowhere, stages of growing trials ([`Goal`]'s), each of which first confirms
-//! the bounds of the stage before, moves outwards by doubling steps where one does not hold, and halves the interval
-//! (by ratio) once both hold. A load is tried until it is classified and no longer.
+//! Which loads are tried, the part that the specification leaves open: where nothing is known of the device, two short trials
+//! from the highest load down along the forwarding rate; where a load near its throughput is known, that load. Then, goal by goal,
+//! `aimed` where one full trial upholds a load, as for RFC 2544's goal; for other goals, and where that leads nowhere, stages of
+//! growing trials ([`Goal`]'s), each of which first confirms the bounds of the stage before, moves outwards by doubling steps where
+//! one does not hold, and halves the interval (by ratio) once both hold. A load is tried until it is classified and no longer.
 
 mod aimed;
 mod belief;
@@ -23,7 +23,7 @@ pub struct Mlr {
     pub goals: Vec<Goal>,
     /// Loads that may be tried.
     pub range: Range,
-    /// The first load (pps), where the device's is known to a factor; None: the highest of the range.
+    /// The first load (pps), where the throughput is known to some widths; None: the highest of the range.
     pub start_pps: Option<f64>,
     /// Trial time after which the search ends with what it has (s).
     pub at_most_s: Option<f64>,
@@ -51,8 +51,12 @@ impl Mlr {
 /// # Errors
 /// Those of `ask`.
 pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Result<Searched, E> {
-    let mut state = State { tester: Tester::new(mlr.range, ask), loads: Loads::default(), at_most_s: mlr.at_most_s };
-    state.descend(&mlr.goals, mlr.start_pps)?;
+    let start_pps = mlr.start_pps.map(|pps| pps.clamp(mlr.range.min_pps, mlr.range.max_pps));
+    let tester = Tester::new(mlr.range, ask);
+    let mut state = State { tester, loads: Loads::default(), start_pps, at_most_s: mlr.at_most_s };
+    if start_pps.is_none() {
+        state.descend(&mlr.goals)?;
+    }
     let mut ends = vec![End::OutOfTime; mlr.goals.len()];
     // Trials for a later goal may move the bounds of an earlier one, which is then pursued again.
     for _ in 0..ROUNDS {
@@ -71,13 +75,18 @@ pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) 
 struct State<'a, E> {
     tester: Tester<'a, E>,
     loads: Loads,
+    /// See [`Mlr::start_pps`].
+    start_pps: Option<f64>,
     at_most_s: Option<f64>,
 }
 
 /// Most passes over all goals.
 const ROUNDS: u32 = 4;
-/// Most steps down along the forwarding rate from the first load of the start.
+/// Most steps down along the forwarding rate from the highest load.
 const DESCENTS: u32 = 2;
+/// A trial that loses near a known throughput moves the search down by this number of widths or more where it lost that much, and by no
+/// more: a single disturbed trial may lose most of its frames.
+const FARTHEST: i32 = 8;
 
 impl<E> State<'_, E> {
     fn trial(&mut self, duration_s: f64, load_pps: f64) -> Result<Option<f64>, E> {
@@ -86,13 +95,11 @@ impl<E> State<'_, E> {
         Ok(Some(trial.forwarding_pps()))
     }
 
-    /// Short trials from the highest load, or the one to start at, down along the forwarding rate: for most devices it is near the
-    /// throughput.
-    fn descend(&mut self, goals: &[Goal], start_pps: Option<f64>) -> Result<(), E> {
+    /// Short trials from the highest load down along the forwarding rate: for most devices it is near the throughput.
+    fn descend(&mut self, goals: &[Goal]) -> Result<(), E> {
         let shortest_s = goals.iter().map(|goal| goal.initial_trial_s).fold(f64::INFINITY, f64::min);
         let loss_ratio = goals.iter().map(|goal| goal.loss_ratio).fold(f64::INFINITY, f64::min);
-        let Range { min_pps, max_pps } = self.tester.range;
-        let mut load = start_pps.map_or(max_pps, |start| start.clamp(min_pps, max_pps));
+        let mut load = self.tester.range.max_pps;
         for _ in 0..=DESCENTS {
             let Some(forwarded) = self.trial(shortest_s, load)? else {
                 load = load.min(self.tester.range.max_pps);
@@ -143,6 +150,8 @@ impl<E> State<'_, E> {
     /// Narrows the bounds of one stage to its width.
     fn narrow(&mut self, stage: &Goal, before: Option<&Goal>) -> Result<End, E> {
         let (mut steps_down, mut steps_up) = (0, 0);
+        // Steps double where the throughput is near, and quadruple else.
+        let growth = if self.start_pps.is_some() { 1 } else { 2 };
         loop {
             if self.is_out_of_time() {
                 return Ok(End::OutOfTime);
@@ -159,21 +168,33 @@ impl<E> State<'_, E> {
                 (Some(lower), Some(upper)) => self.between(lower, upper, hint),
                 (None, Some(upper)) => {
                     let stepped = upper * (1.0 - stage.width).powi(1 << steps_down.min(12));
-                    steps_down += 2;
+                    let stepped = stepped.min(self.carried(upper, stage));
+                    steps_down += growth;
                     hint.0.filter(|low| *low < upper).unwrap_or(0.0).max(stepped).max(min_pps)
                 }
                 (Some(lower), None) => {
                     let stepped = lower / (1.0 - stage.width).powi(1 << steps_up.min(12));
-                    steps_up += 2;
+                    steps_up += growth;
                     hint.1.filter(|high| *high > lower).unwrap_or(f64::INFINITY).min(stepped).min(max_pps)
                 }
                 (None, None) => match hint {
                     (Some(bound), _) | (None, Some(bound)) => bound,
-                    (None, None) => max_pps,
+                    (None, None) => self.start_pps.unwrap_or(max_pps),
                 },
             };
             self.classify(load.min(max_pps), stage)?;
         }
+    }
+
+    /// What a device carries whose load `upper_pps` failed the goal, at most [`FARTHEST`] widths below: the geometric middle of load and
+    /// forwarding rate, since a device past its throughput forwards between all of it and its square over the load. Infinite where no
+    /// throughput was known.
+    fn carried(&self, upper_pps: f64, stage: &Goal) -> f64 {
+        let Some(load) = self.loads.get(upper_pps).filter(|_| self.start_pps.is_some()) else { return f64::INFINITY };
+        let (sent, lost) =
+            load.trials.iter().fold((0, 0), |(sent, lost), trial| (sent + trial.sent, lost + trial.lost));
+        let forwarded = 1.0 - lost.min(sent) as f64 / sent.max(1) as f64;
+        upper_pps * forwarded.sqrt().max((1.0 - stage.width).powi(FARTHEST))
     }
 
     /// Where to look between two bounds: at a bound of the stage before, which costs no more and ends the stage if it

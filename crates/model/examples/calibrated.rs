@@ -1,5 +1,5 @@
-//! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|cliff|livelock [LOAD ...]`, CPU time of this process.
-//! `bench/model/run.sh` calls it.
+//! What answers for a calibrated host take: `calibrated HOST.toml SCHEME loads|sweep|guide|cliff|livelock [LOAD ...]`,
+//! CPU time of this process. `bench/model/run.sh` calls it.
 
 use netcliff_core::note::Note;
 use netcliff_core::{Engine, EngineFailure, EngineKind, Fidelity, Host, Outcome, Point, Scheme, Traffic, Unsupported};
@@ -14,8 +14,14 @@ fn cpu_s() -> f64 {
         .map_or(f64::NAN, |all| all * 1e-9)
 }
 
-/// The model, which prints the loads that it is asked for.
-struct Traced(ModelEngine);
+/// The model, which prints the loads that it is asked for, and what guides its searches.
+struct Traced(ModelEngine, Option<Box<Traced>>);
+
+impl Traced {
+    fn of(engine: ModelEngine) -> Self {
+        Self(engine, Some(Box::new(Self(ModelEngine { roughly: true, ..engine }, None))))
+    }
+}
 
 impl Engine for Traced {
     fn kind(&self) -> EngineKind {
@@ -23,7 +29,7 @@ impl Engine for Traced {
     }
 
     fn guide(&self, host: &Host) -> Option<&dyn Engine> {
-        self.0.guide(host)
+        self.0.guide(host).and(self.1.as_deref()).map(|guide| guide as &dyn Engine)
     }
 
     fn supports(&self, point: &Point) -> Result<(), Unsupported> {
@@ -37,7 +43,8 @@ impl Engine for Traced {
         let value = |figure: Option<netcliff_core::Figure>| figure.map_or(f64::NAN, |figure| figure.value);
         let (pps, loss, read_pps) =
             (point.traffic.rate_pps(), value(outcome.loss_fraction), value(outcome.throughput_pps));
-        println!("  {pps:.1?} pps: loss {loss:.4e} read {read_pps:.1} in {:.4} s", cpu_s() - start);
+        let whose = if self.1.is_none() { "guide" } else { "exact" };
+        println!("  {whose} {pps:.1?} pps: loss {loss:.9e} read {read_pps:.6} in {:.4} s", cpu_s() - start);
         Ok(outcome)
     }
 }
@@ -51,7 +58,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::from_toml(path, &std::fs::read_to_string(path)?)?;
     let scheme: Scheme = scheme.parse()?;
     let engine = ModelEngine::new(Fidelity::Exact);
-    let traced = Traced(engine.without_quantiles());
+    let traced = Traced::of(engine.without_quantiles());
+    // By what guides searches.
+    let engine = if what == "guide" { ModelEngine { roughly: true, ..engine } } else { engine };
     let point = |pps: f64| Point { host: host.clone(), scheme: scheme.clone(), traffic: Traffic::poisson(pps) };
     let start = cpu_s();
     match what.as_str() {

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::error::WireError;
 use crate::generator::{GeneratorConfig, SenderFailure, SenderReport, Span, Window};
 use crate::latency::Latency;
-use crate::sink::{Application, Sink, SinkConfig, SinkFailure, SinkReport};
+use crate::sink::{Application, QUIET_HERE_NS, QUIET_NS, Sink, SinkConfig, SinkFailure, SinkReport};
 use crate::source::{LocalSource, Part, Source};
 
 /// Time from the order to send to the first frame \[ns\]. Waking the generator's thread takes less.
@@ -212,7 +212,8 @@ pub fn run_to(
         (source.finish(), window)
     });
     let drain_s = if outcome.is_ok() { timing.drain_s } else { 0.0 };
-    let received = finish(sinks, drain_s).map(|report| by_clock_of(source, report));
+    let quiet_ns = if source.shares_clock() { QUIET_HERE_NS } else { QUIET_NS };
+    let received = finish(sinks, drain_s, quiet_ns).map(|report| by_clock_of(source, report));
     let (sent, window) = match outcome {
         Ok(outcome) => outcome,
         Err(reason) => return Err(failure(Err(reason.into()), received)),
@@ -226,13 +227,13 @@ pub fn run_to(
     }
 }
 
-/// Lets all sinks drain and adds up their reports. `drain_s` bounds the total time.
-fn finish(sinks: Vec<Sink>, drain_s: f64) -> Result<SinkReport, SinkFailure> {
+/// Lets all sinks drain, until no packet came for `quiet_ns`, and adds up their reports. `drain_s` bounds the total time.
+fn finish(sinks: Vec<Sink>, drain_s: f64, quiet_ns: u64) -> Result<SinkReport, SinkFailure> {
     let began = Instant::now();
     let left_s = || (drain_s - began.elapsed().as_secs_f64()).max(0.0);
     let mut whole: Option<SinkReport> = None;
     let mut failed = None;
-    for outcome in sinks.into_iter().map(|sink| sink.finish(left_s())) {
+    for outcome in sinks.into_iter().map(|sink| sink.finish_after(left_s(), quiet_ns)) {
         let report = match outcome {
             Ok(report) => report,
             Err(SinkFailure { reason, measured }) => {

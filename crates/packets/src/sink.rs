@@ -89,6 +89,12 @@ impl SinkConfig {
     }
 }
 
+/// Time without a packet after which none is on the path from another host \[ns\].
+pub(crate) const QUIET_NS: u64 = 50_000_000;
+/// The same from a sender on this host, whose packets wait nowhere but in the backlog of the sink's own CPU: where that
+/// CPU was taken away, the sink did not run either, and looks once more.
+pub(crate) const QUIET_HERE_NS: u64 = 20_000_000;
+
 /// Counters and controls shared with a running sink.
 #[derive(Debug, Default)]
 pub struct SinkProgress {
@@ -96,6 +102,8 @@ pub struct SinkProgress {
     pub delivered: AtomicU64,
     /// Time at which to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 if not set.
     drain_until_ns: AtomicU64,
+    /// Time without a packet after which no more come \[ns\], as whoever ends the run sets it.
+    quiet_ns: AtomicU64,
     /// The measured window by each generator's clock; set once.
     windows: OnceLock<Vec<Window>>,
 }
@@ -201,6 +209,12 @@ impl Sink {
     /// # Errors
     /// The thread failed or panicked; the error contains what it had measured.
     pub fn finish(self, drain_s: f64) -> Result<SinkReport, SinkFailure> {
+        self.finish_after(drain_s, QUIET_NS)
+    }
+
+    /// The same when no packet came for `quiet_ns` \[ns\].
+    pub(crate) fn finish_after(self, drain_s: f64, quiet_ns: u64) -> Result<SinkReport, SinkFailure> {
+        self.progress.quiet_ns.store(quiet_ns, Ordering::Relaxed);
         let drain_ns = clock::ns_from_s(drain_s).unwrap_or_default();
         let until = clock::monotonic_ns() + drain_ns;
         self.progress.drain_until_ns.store(until, Ordering::Relaxed);
@@ -239,8 +253,8 @@ mod socket {
     use super::SinkConfig;
     use crate::error::WireError;
 
-    /// Time that a blocking read waits before it checks the stop flag \[ns\].
-    pub(super) const TIMEOUT_NS: u64 = 50_000_000;
+    /// Time that a blocking read waits before it checks whether the run is over \[ns\].
+    pub(super) const TIMEOUT_NS: u64 = 10_000_000;
 
     /// Binds the socket and sets the options that the configuration requests.
     pub(super) fn open(config: &SinkConfig) -> Result<UdpSocket, WireError> {

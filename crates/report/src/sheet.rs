@@ -291,6 +291,23 @@ fn traffic(finding: &Finding) -> String {
     }
 }
 
+/// The stages of a run and where the seconds of each went; empty for findings of versions that did not say.
+pub fn time_spent(finding: &Finding) -> Vec<(String, String)> {
+    let Some(spent) = &finding.time_spent else { return Vec::new() };
+    let row = |name: &str, measured_s: f64, waited_s: f64, computed_s: f64, trials: u32| {
+        let trials = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
+        let all_s = measured_s + waited_s + computed_s;
+        let of = format!(
+            "{all_s:.1} s: {measured_s:.1} measured in {trials}, {waited_s:.1} waited, {computed_s:.1} computed"
+        );
+        (name.to_owned(), of)
+    };
+    let trials = spent.stages.iter().map(|stage| stage.trials).sum();
+    let whole = row("all", spent.measured_s, spent.waited_s, spent.computed_s, trials);
+    let each = spent.stages.iter().map(|at| row(&at.stage, at.measured_s, at.waited_s, at.computed_s, at.trials));
+    std::iter::once(whole).chain(each).collect()
+}
+
 /// The configuration of the host, a sentence each.
 pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
     use netcliff_core::units::{print_bytes, print_time_s};

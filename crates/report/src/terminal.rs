@@ -136,6 +136,13 @@ fn host(page: &mut Page, finding: &Finding) {
     for (name, fact) in sheet::generator(finding) {
         page.fact(name, &fact);
     }
+    let spent = sheet::time_spent(finding);
+    if !spent.is_empty() {
+        page.heading("TIME");
+    }
+    for (stage, seconds) in spent {
+        page.paragraph(2, Tone::Plain, &format!("{stage}: {seconds}"));
+    }
 }
 
 fn costs(page: &mut Page, finding: &Finding) {

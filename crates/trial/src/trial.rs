@@ -158,6 +158,8 @@ const LEAST_TURNS: u64 = 3000;
 
 /// Most starts of a trial whose sender had no CPU when it was to start.
 const STARTS: u32 = 4;
+/// Time from the order to send to the first frame at the first start \[ns\]. A sender that had no CPU by then is given more.
+const FIRST_LEAD_NS: u64 = 15_000_000;
 
 /// Offers the load and measures. `watch` gets the packets offered and delivered so far.
 ///
@@ -170,7 +172,8 @@ pub fn trial(
     heartbeats: &Heartbeats,
     mut watch: impl FnMut(u64, u64),
 ) -> Result<Trial, TrialError> {
-    until_started(|| once(rig, spec, meter.as_deref_mut(), heartbeats, &mut watch))
+    let mut lead_ns = Some(FIRST_LEAD_NS);
+    until_started(|| once(rig, spec, meter.as_deref_mut(), heartbeats, lead_ns.take(), &mut watch))
 }
 
 /// Result of `attempt`. A sender that was kept from starting has measured nothing: it begins anew, a few times.
@@ -196,6 +199,7 @@ fn once(
     spec: &TrialSpec,
     mut meter: Option<&mut Meter>,
     heartbeats: &Heartbeats,
+    lead_ns: Option<u64>,
     watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Trial, TrialError> {
     let timing = Timing::measured(spec.seconds);
@@ -233,7 +237,12 @@ fn once(
                 Some(replay) => Box::new(Arc::clone(replay).times(spec.rate_pps)),
                 None => Box::new(Schedule::new(spec.arrivals, spec.rate_pps, spec.seed, 0).map_err(failed)?),
             };
-            run(&mut LocalSource::new(GeneratorConfig { heartbeat: heartbeats.sender.clone(), ..*generator }, schedule))
+            let heartbeat = heartbeats.sender.clone();
+            let source = LocalSource::new(GeneratorConfig { heartbeat, ..*generator }, schedule);
+            run(&mut match lead_ns {
+                Some(lead_ns) => source.after(lead_ns),
+                None => source,
+            })
         }
         Sending::There(between, requests) => {
             let mut carriers = between.carriers();

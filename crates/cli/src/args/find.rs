@@ -18,7 +18,7 @@ use netcliff_trial::rig::{MOST_QUEUES, Place};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick  # about 90 s on two cores
+  netcliff find --quick  # about a minute on two cores
   netcliff find --json >cliff.json  # everything as one record
   # other frames, an application that works 2 us a packet
   netcliff find --size 512B --work 2us
@@ -40,7 +40,7 @@ A run that was killed is cleaned up by the next one. Ctrl-C stops cleanly and ke
 measured."
 )]
 pub struct FindArgs {
-    /// About 90 s instead of five minutes: shorter and fewer measurements
+    /// About a minute instead of three: shorter and fewer measurements
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff

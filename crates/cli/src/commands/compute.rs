@@ -25,6 +25,7 @@ use crate::progress::Loads;
 
 /// By the model.
 pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    netcliff_remote::control::agent::hold_freed();
     let engine = ModelEngine::new(args.fidelity);
     let settings = [("fidelity".to_owned(), args.fidelity.to_string())].into();
     if args.cliff || args.sensitivities {
@@ -33,10 +34,11 @@ pub fn predict(args: &PredictArgs, store: &StoreArgs) -> anyhow::Result<ExitCode
     answer(&engine, "predict", &args.compute, &provenance(None, settings), store)
 }
 
-/// An engine that shows how many loads it has answered.
+/// An engine that shows how many loads it has answered, those of its guide included.
 struct Counted<'a> {
     engine: &'a dyn Engine,
-    loads: Mutex<Loads>,
+    guide: Option<Box<Counted<'a>>>,
+    loads: &'a Mutex<Loads>,
 }
 
 impl Engine for Counted<'_> {
@@ -49,7 +51,7 @@ impl Engine for Counted<'_> {
     }
 
     fn guide(&self, host: &Host) -> Option<&dyn Engine> {
-        self.engine.guide(host)
+        self.engine.guide(host).and(self.guide.as_deref()).map(|guide| guide as &dyn Engine)
     }
 
     fn answer(&self, point: &Point) -> Result<Outcome, EngineFailure> {
@@ -59,8 +61,9 @@ impl Engine for Counted<'_> {
     }
 }
 
-/// Loads that a search for a cliff and for the peak takes besides those of the engine that guides it, about; and what sensitivities add, four for each cost.
-const OF_A_CLIFF: usize = 5;
+/// Loads that a search for a cliff and for the peak takes, those of the engine that guides it included, about; and what
+/// sensitivities add, four for each cost.
+const OF_A_CLIFF: usize = 18;
 const OF_SENSITIVITIES: usize = 50;
 
 /// A record with the analysis around it, as one object.
@@ -85,10 +88,13 @@ fn analyse(
     let Point { host, scheme, traffic } = &point;
     let loads = OF_A_CLIFF + if args.sensitivities { OF_SENSITIVITIES } else { 0 };
     let loads = Mutex::new(Loads::new("searching the cliff", loads));
-    let counted = Counted { engine: &engine.without_quantiles(), loads };
+    let engine_alone = engine.without_quantiles();
+    let guide = engine_alone.guide(host).map(|engine| Box::new(Counted { engine, guide: None, loads: &loads }));
+    let counted = Counted { engine: &engine_alone, guide, loads: &loads };
     let (point, analysis) =
         netcliff_model::analyse(&counted, host, scheme, traffic, args.compute.rate, question).map_err(explain)?;
     drop(counted);
+    drop(loads);
     let asked = origin.run().map(|found| otherwise(&point, &found.finding, args)).unwrap_or_default();
     let records = recorded(engine, "predict", vec![point], &args.compute, provenance, store, false)?;
     if args.compute.json {

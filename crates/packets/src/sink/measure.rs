@@ -128,7 +128,8 @@ impl Measurement {
                 progress.delivered.store(self.report.delivered, Ordering::Relaxed);
             }
             let drain_until = progress.drain_until_ns.load(Ordering::Relaxed);
-            let drained = received == 0 && now - last_packet_ns >= socket::TIMEOUT_NS;
+            let quiet_ns = progress.quiet_ns.load(Ordering::Relaxed);
+            let drained = received == 0 && now - last_packet_ns >= quiet_ns;
             if stop.load(Ordering::Relaxed) || (drain_until != 0 && (drained || now >= drain_until)) {
                 break;
             }

@@ -14,7 +14,7 @@ use super::connections::ConnectionTable;
 use super::far::{Kind, Service};
 use super::key::Key;
 use super::memory::Memory;
-pub use super::memory::give_back_to_the_kernel;
+pub use super::memory::{give_back_to_the_kernel, hold_freed};
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake, peer, serve};
 
