@@ -10,6 +10,8 @@ use netcliff_host::perf::{Event, Every, Fields, Record, Sampler, tracepoint};
 
 /// Samples below which no mean is given.
 const FEWEST: usize = 50;
+/// Times the median from which an interrupt is left out: a hypervisor paused the CPU during it.
+const PAUSED: f64 = 10.0;
 
 /// The two tracepoints, being recorded.
 #[derive(Debug)]
@@ -68,7 +70,10 @@ fn mean_s(
         let lost = entries.get(entries.partition_point(|next| *next <= time)).is_some_and(|next| *next < exit);
         (!lost).then(|| (exit - entry) as f64 * 1e-9)
     };
-    let lengths: Vec<f64> = samples.iter().filter_map(length).collect();
+    let mut lengths: Vec<f64> = samples.iter().filter_map(length).collect();
+    lengths.sort_by(f64::total_cmp);
+    let usual_s = *lengths.get(lengths.len() / 2)?;
+    lengths.retain(|length_s| *length_s < PAUSED * usual_s);
     (lengths.len() >= FEWEST).then(|| lengths.iter().sum::<f64>() / lengths.len() as f64)
 }
 

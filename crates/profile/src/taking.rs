@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use netcliff_core::Provenance;
-use netcliff_core::finding::{HostSummary, Missing};
+use netcliff_core::finding::{FigurePath, HostSummary, Missing};
 use netcliff_core::profile::{Folded, Profile, ProfileMeter, ProfilePackets, Sampled, Stage};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Preference, Watch};
@@ -15,6 +15,7 @@ use netcliff_host::fingerprint;
 use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::perf::{Event, Every, Fields, Mode, Record, Sampler, now_ns};
 use netcliff_host::serving::{Counted, Devices, Program, own_cpu_s};
+use netcliff_host::softnet::softnet_stats;
 
 use crate::account::{self, Slice, Stack, Window};
 use crate::cost::Timers;
@@ -27,6 +28,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Slices of a window, and the shortest.
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
+/// Samples a second on each CPU: no divisor or multiple of what timers count in, so that samples do not keep step with them.
+const RATE_HZ: u32 = 999;
+/// Share of a CPU that samples may take where no rate is given: their reader has what is left of the 1 % that is promised for both.
+const BUDGET: f64 = 0.007;
+/// Fewest samples a second that a budget leaves.
+const LEAST_HZ: f64 = 99.0;
 /// Time before the window in which the cost of a sample is measured.
 const COST: Duration = Duration::from_millis(400);
 /// Distinct places that are kept; later ones are lost. Each takes some 500 bytes.
@@ -45,7 +52,7 @@ const SENDS: f64 = 0.1;
 /// What to profile.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Interfaces whose packets are counted; empty: the main ones, or the busiest if these are idle.
+    /// Interfaces whose packets are counted; empty: the main ones, or all packets that enter the stack if these are a tenth of them at most.
     pub interfaces: Vec<String>,
     /// CPUs that are sampled; empty: all.
     pub cpus: Vec<usize>,
@@ -55,8 +62,8 @@ pub struct Options {
     pub length: Duration,
     /// True: the end of a load ends it, at whatever time, and it is whole then.
     pub until_stopped: bool,
-    /// Samples a second on each CPU.
-    pub rate_hz: u32,
+    /// Samples a second on each CPU; `None`: `RATE_HZ`, or fewer if these would cost too much.
+    pub rate_hz: Option<u32>,
     /// Whether contention of locks is watched.
     pub locks: bool,
     /// Meter to hold the samples against; `None`: none.
@@ -114,8 +121,10 @@ pub fn profile(
         return Err(failed(format!("stages cannot be named: {limit}")));
     }
     let mut taking = Taking::open(options, &host, cpus)?;
-    taking.measure_cost(stop);
+    taking.measure_cost(stop)?;
     taking.run(stop, progress)?;
+    // Programs and modules may have come since.
+    let symbols = Symbols::read().map(|now| symbols.and(now)).map_err(failed)?;
     Ok(taking.conclude(&symbols, &host))
 }
 
@@ -162,7 +171,8 @@ struct Taking<'a> {
     clock: Sampler,
     cycles: Option<Sampler>,
     waits: Option<Waits>,
-    devices: Vec<(String, Devices, Counted)>,
+    devices: Vec<Device>,
+    rate_hz: u32,
     meter: Option<Box<dyn CpuMeter>>,
     split: Vec<CpuSplit>,
     heap: Heap,
@@ -182,18 +192,15 @@ struct Taking<'a> {
 }
 
 fn lacks(missing: &mut Vec<Missing>, figure: &str, why: String) {
-    missing.push(Missing { figure: figure.to_owned(), why });
+    missing.push(Missing { figure: FigurePath::Named(figure.to_owned()), why });
 }
 
 impl<'a> Taking<'a> {
     fn open(options: &'a Options, host: &Inspection, cpus: Vec<usize>) -> Result<Self, ProfileError> {
         let (mut missing, mut cautions) = (Vec::new(), Vec::new());
-        let fields = Fields { stack: true, ..Fields::default() };
-        let period_ns = 1e9 / f64::from(options.rate_hz);
-        let clock = Sampler::open(Event::CpuClock, Every::Events(period_ns as u64), &cpus, fields).map_err(|error| refused(&error))?;
-        // PERF_COUNT_HW_CPU_CYCLES
-        let with_period = Fields { period: true, ..fields };
-        let cycles = Sampler::open(Event::Hardware(0), Every::Hertz(u64::from(options.rate_hz)), &cpus, with_period);
+        let rate_hz = options.rate_hz.unwrap_or(RATE_HZ);
+        let clock = clock(rate_hz, &cpus)?;
+        let cycles = cycles(rate_hz, &cpus);
         if let Err(error) = &cycles {
             lacks(&mut missing, "cycles", format!("This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it."));
         }
@@ -201,13 +208,14 @@ impl<'a> Taking<'a> {
             lacks(&mut missing, "locks", format!("The kernel's tracepoints lock:contention_begin and lock:contention_end (Linux 5.19) cannot be recorded: {error}."));
             None
         });
-        let devices = devices(host, &options.interfaces, &mut cautions);
+        let devices = devices(host, &options.interfaces, &cpus, &mut cautions);
         Ok(Self {
             options,
             clock,
             cycles: cycles.ok(),
             waits,
             devices,
+            rate_hz,
             meter: None,
             split: Vec::new(),
             heap: Heap::default(),
@@ -227,7 +235,7 @@ impl<'a> Taking<'a> {
     }
 
     /// Samples for a moment with the timer's interrupts recorded. These samples are not part of the window.
-    fn measure_cost(&mut self, stop: &AtomicBool) {
+    fn measure_cost(&mut self, stop: &AtomicBool) -> Result<(), ProfileError> {
         let mut why = "the samples of that moment were too few".to_owned();
         match Timers::start(&self.cpus).and_then(|timers| self.clock.start().map(|()| timers)) {
             Ok(timers) => {
@@ -245,9 +253,17 @@ impl<'a> Taking<'a> {
             }
             Err(error) => why = error.to_string(),
         }
+        let affordable = self.sample_s.map(|sample_s| (BUDGET / sample_s).max(LEAST_HZ));
+        if let Some(affordable) = affordable.filter(|most| self.options.rate_hz.is_none() && *most < f64::from(self.rate_hz)) {
+            // Odd, for the reason of `RATE_HZ`.
+            self.rate_hz = affordable as u32 - 1 | 1;
+            self.clock = clock(self.rate_hz, &self.cpus)?;
+            self.cycles = self.cycles.take().and_then(|_| cycles(self.rate_hz, &self.cpus).ok());
+        }
         if self.sample_s.is_none() {
             lacks(&mut self.missing, "sample_s", format!("What a sample costs was not measured by the tracepoints irq_vectors:local_timer_entry and local_timer_exit: {why}."));
         }
+        Ok(())
     }
 
     fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<(), ProfileError> {
@@ -266,15 +282,14 @@ impl<'a> Taking<'a> {
         if let Some(meter) = &mut self.meter {
             meter.mark().map_err(failed)?;
         }
-        for (_, devices, before) in &mut self.devices {
-            *before = devices.read().unwrap_or_default();
-        }
+        self.devices.iter_mut().for_each(Device::mark);
         let began = Instant::now();
         // What was sampled before it is not of the window.
         self.bounds.push(now_ns());
         let end = began + self.options.length;
         let mut next = began + slice;
         let mut told = began;
+        progress(&Progress::default());
         loop {
             let until = next.min(end).min(Instant::now() + LOOK);
             wait(until, stop);
@@ -315,13 +330,7 @@ impl<'a> Taking<'a> {
     /// Ends a slice.
     fn count(&mut self) {
         self.bounds.push(now_ns());
-        let counted = self.devices.iter_mut().map(|(_, devices, before)| {
-            let now = devices.read().unwrap_or(*before);
-            let grown = now.since(before);
-            *before = now;
-            grown
-        });
-        self.counted.push(counted.collect());
+        self.counted.push(self.devices.iter_mut().map(Device::grown).collect());
     }
 
     /// Joins slices two by two: a profile whose end is not known has no more of them than others.
@@ -350,7 +359,7 @@ impl<'a> Taking<'a> {
 
     /// Takes what the rings hold.
     fn drain(&mut self) {
-        let period_ns = (1e9 / f64::from(self.options.rate_hz)).floor();
+        let period_ns = (1e9 / f64::from(self.rate_hz)).floor();
         let (heap, names, bounds) = (&mut self.heap, &mut self.names, &self.bounds);
         let own = std::process::id();
         let mut take = |source: Source, cpu: usize, record: Record| match record {
@@ -405,7 +414,7 @@ impl<'a> Taking<'a> {
             seconds: self.seconds,
             slices: window.slices.len() as u64,
             event: if by_cycles { "cycles" } else { "cpu-clock" }.to_owned(),
-            rate_hz: f64::from(self.options.rate_hz),
+            rate_hz: f64::from(self.rate_hz),
             samples,
             lost,
             sample_s: self.sample_s,
@@ -495,7 +504,7 @@ impl<'a> Taking<'a> {
         };
         let totals: Vec<(u64, u64)> = (0..self.devices.len()).map(total).collect();
         let at = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
-            (0..self.devices.len()).filter(|at| wanted(&self.devices[*at].0)).collect()
+            (0..self.devices.len()).filter(|at| wanted(&self.devices[*at].name)).collect()
         };
         let main: Vec<&str> = host.main_ports().iter().map(|port: &&Port| port.nic.name.as_str()).collect();
         let mut chosen = match &self.options.interfaces[..] {
@@ -503,26 +512,26 @@ impl<'a> Taking<'a> {
             named => at(&|name| named.iter().any(|wanted| wanted == name)),
         };
         let all = |places: &[usize]| places.iter().map(|at| totals[*at].0 + totals[*at].1).sum::<u64>();
-        let busiest = (0..totals.len()).max_by_key(|at| totals[*at].0 + totals[*at].1);
-        if let (true, Some(busiest)) = (self.options.interfaces.is_empty(), busiest)
-            && all(&chosen) as f64 <= OTHERS * all(&[busiest]) as f64
-        {
-            chosen = vec![busiest];
+        let stack = at(&|name| name == SOFTNET);
+        // Traffic of containers and of loopback is not that of the main interfaces.
+        if self.options.interfaces.is_empty() && (all(&chosen) as f64) < OTHERS * all(&stack) as f64 {
+            chosen = stack;
         }
         let received = chosen.iter().map(|at| totals[*at].0).sum::<u64>();
         let sent = chosen.iter().map(|at| totals[*at].1).sum::<u64>();
         let by_sent = (received as f64) < SENDS * sent as f64;
         let divided = if by_sent { sent } else { received };
         let packets = ProfilePackets {
-            interfaces: chosen.iter().map(|at| self.devices[*at].0.clone()).collect(),
+            interfaces: chosen.iter().map(|at| self.devices[*at].name.clone()).collect(),
             received,
             sent,
             divisor: if by_sent { "sent" } else { "received" }.to_owned(),
             per_s: divided as f64 / self.seconds.max(1e-9),
         };
         let others: Vec<String> = (0..totals.len())
-            .filter(|at| !chosen.contains(at) && totals[*at].0 as f64 > OTHERS * divided as f64 && totals[*at].0 >= FEW_PACKETS)
-            .map(|at| format!("{} ({})", self.devices[at].0, totals[at].0))
+            .filter(|at| !chosen.contains(at) && self.devices[*at].name != SOFTNET && chosen.iter().all(|at| self.devices[*at].name != SOFTNET))
+            .filter(|at| totals[*at].0 as f64 > OTHERS * divided as f64 && totals[*at].0 >= FEW_PACKETS)
+            .map(|at| format!("{} ({})", self.devices[at].name, totals[at].0))
             .collect();
         if !others.is_empty() {
             self.cautions.push(format!(
@@ -574,8 +583,53 @@ impl<'a> Taking<'a> {
     }
 }
 
-/// The counters of all interfaces of this network namespace, those named in front.
-fn devices(host: &Inspection, named: &[String], cautions: &mut Vec<String>) -> Vec<(String, Devices, Counted)> {
+fn clock(rate_hz: u32, cpus: &[usize]) -> Result<Sampler, ProfileError> {
+    let fields = Fields { stack: true, ..Fields::default() };
+    let period_ns = (1e9 / f64::from(rate_hz)) as u64;
+    Sampler::open(Event::CpuClock, Every::Events(period_ns), cpus, fields).map_err(|error| refused(&error))
+}
+
+/// PERF_COUNT_HW_CPU_CYCLES.
+fn cycles(rate_hz: u32, cpus: &[usize]) -> std::io::Result<Sampler> {
+    let fields = Fields { stack: true, period: true, ..Fields::default() };
+    Sampler::open(Event::Hardware(0), Every::Hertz(u64::from(rate_hz)), cpus, fields)
+}
+
+/// Name of the packets that entered the stack of a CPU, whatever the network namespace.
+pub const SOFTNET: &str = "softnet_stat";
+
+/// What counts packets.
+struct Device {
+    name: String,
+    /// An interface; `None`: softnet_stat of these CPUs.
+    devices: Option<Devices>,
+    cpus: Vec<usize>,
+    before: Counted,
+}
+
+impl Device {
+    fn read(&self) -> Option<Counted> {
+        let Some(devices) = &self.devices else {
+            let stats = softnet_stats().ok()?;
+            let own = stats.iter().filter(|stat| self.cpus.contains(&(stat.cpu as usize)));
+            return Some(Counted { rx_packets: own.map(|stat| u64::from(stat.processed)).sum(), ..Counted::default() });
+        };
+        devices.read().ok()
+    }
+
+    fn mark(&mut self) {
+        self.before = self.read().unwrap_or_default();
+    }
+
+    /// What was counted since the last call; nothing of an interface that is gone, or where a counter of 32 bits began again.
+    fn grown(&mut self) -> Counted {
+        let now = self.read().unwrap_or(self.before);
+        now.since(&std::mem::replace(&mut self.before, now))
+    }
+}
+
+/// The counters of all interfaces of this network namespace, those named in front, and of the stack.
+fn devices(host: &Inspection, named: &[String], cpus: &[usize], cautions: &mut Vec<String>) -> Vec<Device> {
     /// Interfaces that are counted: a host of containers may have thousands.
     const MOST: usize = 64;
     let main = host.main_ports();
@@ -587,13 +641,14 @@ fn devices(host: &Inspection, named: &[String], cautions: &mut Vec<String>) -> V
     names.retain(|name| seen.insert(name.clone(), ()).is_none());
     let open = |name: String| {
         let devices = Devices::open(std::slice::from_ref(&name)).ok()?;
-        devices.read().is_ok().then(|| (name, devices, Counted::default()))
+        devices.read().is_ok().then(|| Device { name, devices: Some(devices), cpus: Vec::new(), before: Counted::default() })
     };
-    let devices: Vec<_> = names.into_iter().filter_map(open).collect();
+    let devices: Vec<Device> = names.into_iter().filter_map(open).collect();
     if devices.len() > MOST {
         cautions.push(format!("Packets of {MOST} of {} interfaces are counted; --if names others.", devices.len()));
     }
-    devices.into_iter().take(MOST).collect()
+    let stack = Device { name: SOFTNET.to_owned(), devices: None, cpus: cpus.to_vec(), before: Counted::default() };
+    devices.into_iter().take(MOST).chain([stack]).collect()
 }
 
 /// Waits in steps, so that a stop ends it.

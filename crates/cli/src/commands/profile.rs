@@ -1,6 +1,10 @@
 //! `netcliff profile`.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use netcliff_core::Profile;
 use netcliff_core::profile::Folded;
@@ -74,6 +78,76 @@ fn write_stacks(args: &ProfileArgs, profile: &Profile, folded: &[Folded]) -> any
         write_told("folded stacks", path, &netcliff_profile::folded(folded))?;
     }
     Ok(())
+}
+
+/// A profile of this host while another command puts a load on it.
+pub struct Beside {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(Profile, Vec<Folded>), ProfileError>>,
+}
+
+impl Beside {
+    /// Begins to sample, if that is asked for; netcliff's own work is part of the account.
+    ///
+    /// # Errors
+    /// The kernel does not let this process sample.
+    pub fn start(asked: bool) -> anyhow::Result<Option<Self>> {
+        if !asked {
+            return Ok(None);
+        }
+        let options = Options {
+            interfaces: Vec::new(),
+            cpus: Vec::new(),
+            pid: None,
+            length: Duration::from_secs(3600),
+            until_stopped: true,
+            rate_hz: None,
+            locks: false,
+            meter: None,
+            own: true,
+            command: command_line(),
+        };
+        let stop = Arc::<AtomicBool>::default();
+        let theirs = Arc::clone(&stop);
+        let (tell, begun) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            netcliff_profile::profile(&options, &theirs, &mut |_| {
+                let _ = tell.send(());
+            })
+        });
+        let beside = Self { stop, thread };
+        // The thread ends without a word where it is refused.
+        if begun.recv().is_err() {
+            return beside.end().map(|_| None);
+        }
+        Ok(Some(beside))
+    }
+
+    fn end(self) -> anyhow::Result<(Profile, Vec<Folded>)> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.join().map_err(|_| anyhow::anyhow!("the thread that samples has panicked"))?;
+        ended.map_err(|error| anyhow::anyhow!("--profile: {error}"))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// A counter of the kernel could not be read.
+    pub fn finish(beside: Option<Self>) -> anyhow::Result<Option<Profile>> {
+        Ok(beside.map(Self::end).transpose()?.map(|(profile, _)| profile))
+    }
+}
+
+/// Shows the profile of another command's load: a page below its own, or one more line of JSON.
+///
+/// # Errors
+/// Whoever reads has stopped.
+pub fn show(profile: Option<&Profile>, json: bool) -> anyhow::Result<()> {
+    match profile {
+        None => Ok(()),
+        Some(profile) if json => output::json_line(profile),
+        Some(profile) => output::page(&format!("\nPROFILE\n{}", report::terminal::profile(profile, output::style()))),
+    }
 }
 
 /// An error of a profile, with its exit code.

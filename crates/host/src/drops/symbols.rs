@@ -48,6 +48,17 @@ impl Symbols {
         Symbols { functions, modules }
     }
 
+    /// With the functions of another reading too: programs and modules come and go.
+    #[must_use]
+    pub fn and(mut self, other: Symbols) -> Symbols {
+        for (own, others) in [(&mut self.functions, other.functions), (&mut self.modules, other.modules)] {
+            own.extend(others);
+            own.sort();
+            own.dedup();
+        }
+        self
+    }
+
     /// The function alone, with its module where it is of one: `veth_poll [veth]`.
     pub fn frame(&self, address: u64) -> Option<String> {
         let (start, name) = self.find(address)?;

@@ -79,7 +79,8 @@ fn answer(profile: &Profile) -> String {
 fn basis(profile: &Profile) -> String {
     let (sampled, packets) = (&profile.sampled, &profile.packets);
     let cpus: Vec<String> = sampled.cpus.iter().map(u32::to_string).collect();
-    let of = if packets.interfaces.is_empty() { String::new() } else { format!(" of {}", packets.interfaces.join(", ")) };
+    let stack = packets.interfaces == ["softnet_stat"];
+    let of = if stack { " (all that entered the network stack, by softnet_stat)".to_owned() } else if packets.interfaces.is_empty() { String::new() } else { format!(" of {}", packets.interfaces.join(", ")) };
     let event = if sampled.event == "cycles" {
         "of hardware cycles, with times by the CPU clock"
     } else {
@@ -93,14 +94,18 @@ fn basis(profile: &Profile) -> String {
         ),
         _ => format!("Reading samples took {} of a CPU", format::share(sampled.own_cpu)),
     };
+    let counted = if stack {
+        format!("{} packets", packets.received)
+    } else {
+        format!("{} received and {} sent packets", packets.received, packets.sent)
+    };
     let lost = if sampled.lost > 0 { format!(", {} lost", sampled.lost) } else { String::new() };
     format!(
-        "{} samples {event} in {} on CPU {}{lost}; {} received and {} sent packets{of}, {}. {cost}. Nothing was sent.",
+        "{} samples {event} in {} on CPU {}, {:.0} a second on each{lost}; {counted}{of}, {}. {cost}.",
         sampled.samples,
         format::quantity(sampled.seconds, Unit::Seconds),
         cpus.join(","),
-        packets.received,
-        packets.sent,
+        sampled.rate_hz,
         format::quantity(packets.per_s, Unit::Pps),
     )
 }
