@@ -44,6 +44,14 @@ impl Sampler {
     }
 
     /// See Linux's.
+    ///
+    /// # Errors
+    /// Never called.
+    pub fn set_period(&self, _: u64) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// See Linux's.
     pub fn drain(&mut self, _: impl FnMut(usize, Record)) {
         match self.0 {}
     }

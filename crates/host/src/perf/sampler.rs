@@ -21,6 +21,8 @@ const PAGES: [usize; 4] = [512, 128, 32, 8];
 /// `PERF_EVENT_IOC_ENABLE`, `_DISABLE`.
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
+/// `PERF_EVENT_IOC_PERIOD`, where the size of its argument is in bits 16 to 29.
+const PERIOD: libc::c_ulong = 0x4008_2404;
 
 /// How often a sample is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,18 @@ impl Sampler {
     /// The kernel's.
     pub fn stop(&self) -> io::Result<()> {
         self.rings.iter().try_for_each(|ring| ring.control(DISABLE))
+    }
+
+    /// Changes the number of events from one sample to the next.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_period(&self, events: u64) -> io::Result<()> {
+        self.rings.iter().try_for_each(|ring| {
+            // SAFETY: the argument is a 64-bit number that outlives the call, on a descriptor that is open.
+            let done = unsafe { libc::ioctl(ring.event.as_raw_fd(), PERIOD as _, &raw const events) };
+            if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        })
     }
 
     /// Takes what was sampled since the last call, CPU by CPU, each in the order of time.
