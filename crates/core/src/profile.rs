@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// The stage of a key; `None`: there is none.
+    /// The stage of a key; `None` if no stage has it.
     pub fn of_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.key() == key)
     }
@@ -319,7 +319,7 @@ pub struct LockContention {
     pub lost: u64,
 }
 
-/// What `netcliff profile` found.
+/// The result of `netcliff profile`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profile {
@@ -392,13 +392,8 @@ mod tests {
 
     #[test]
     fn sampling_costs_its_interrupts_and_its_reader() {
-        let sampled = Sampled {
-            cpus: vec![0, 1],
-            rate_hz: 1000.0,
-            sample_s: Some(3e-6),
-            own_cpu: 0.004,
-            ..Sampled::default()
-        };
+        let sampled =
+            Sampled { cpus: vec![0, 1], rate_hz: 1000.0, sample_s: Some(3e-6), own_cpu: 0.004, ..Sampled::default() };
         assert!((sampled.overhead().unwrap() - 0.005).abs() < 1e-12);
         assert_eq!(Sampled { sample_s: None, ..sampled }.overhead(), None);
     }

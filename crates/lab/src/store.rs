@@ -75,8 +75,20 @@ pub enum StoreError {
 
 /// Kinds of runs, by the same names everywhere: in the list, its filter, its JSON and file names. An experiment of `run` is `run` where it
 /// has points, `forwarding` or `transfer` where its file says so.
-pub const KINDS: [&str; 12] =
-    ["find", "service", "learn", "profile", "predict", "simulate", "run", "forwarding", "transfer", "stream", "rr", "rfc2544"];
+pub const KINDS: [&str; 12] = [
+    "find",
+    "service",
+    "learn",
+    "profile",
+    "predict",
+    "simulate",
+    "run",
+    "forwarding",
+    "transfer",
+    "stream",
+    "rr",
+    "rfc2544",
+];
 
 /// Whether runs of this kind consist of records; the others have one result each.
 pub fn has_records(kind: &str) -> bool {

@@ -106,7 +106,9 @@ pub fn stage_of(table: &Table, frames: &[String]) -> (Stage, bool) {
             None => unknown = true,
             Some(Kind::Caller(_)) if unknown => return (Stage::Unknown, false),
             Some(Kind::Caller(stage)) => return (stage, false),
-            Some(Kind::Work(Stage::Xdp)) if is_tracer_s_program(table, &frames[at..]) => return (Stage::Tracing, unknown),
+            Some(Kind::Work(Stage::Xdp)) if is_tracer_s_program(table, &frames[at..]) => {
+                return (Stage::Tracing, unknown);
+            }
             Some(Kind::Work(stage)) => return (stage, unknown),
         }
     }
@@ -287,7 +289,8 @@ pub fn folded(stacks: &[Folded]) -> String {
     let mut lines = BTreeMap::<String, u64>::new();
     for one in stacks {
         // A space ends the stack, a semicolon a frame.
-        let frames: Vec<String> = one.stack.iter().map(|frame| frame.replace(';', ",").replace(char::is_whitespace, "_")).collect();
+        let frames: Vec<String> =
+            one.stack.iter().map(|frame| frame.replace(';', ",").replace(char::is_whitespace, "_")).collect();
         *lines.entry(frames.join(";")).or_default() += one.samples;
     }
     lines.iter().map(|(stack, samples)| format!("{stack} {samples}\n")).collect()

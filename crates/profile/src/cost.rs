@@ -85,7 +85,10 @@ mod tests {
     fn interrupts_with_a_sample_are_its_cost() {
         // Every millisecond an interrupt of 3 us, those with a sample 5 us; the exit of one of these is lost.
         let mut entries: Vec<u64> = (0..200u64).map(|at| at * 1_000_000).collect();
-        let exits: Vec<u64> = (0..200u64).filter(|at| *at != 4).map(|at| at * 1_000_000 + if at % 2 == 0 { 5000 } else { 3000 }).collect();
+        let exits: Vec<u64> = (0..200u64)
+            .filter(|at| *at != 4)
+            .map(|at| at * 1_000_000 + if at % 2 == 0 { 5000 } else { 3000 })
+            .collect();
         let samples: Vec<(usize, u64)> = (0..100u64).map(|at| (3, at * 2_000_000 + 1000)).collect();
         let on = |times: &[u64]| BTreeMap::from([(3, times.to_vec())]);
         let mean = mean_s(&on(&entries), &on(&exits), &samples).expect("enough");

@@ -100,7 +100,10 @@ impl Waits {
                 // Common fields of 8 bytes, the address, and the flags of a begin or the result of an end.
                 Record::Sample(sample) => {
                     let word = |at: usize| Some(u64::from_ne_bytes(sample.raw.get(at..at + 8)?.try_into().ok()?));
-                    let flags = sample.raw.get(16..20).map_or(0, |bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+                    let flags = sample
+                        .raw
+                        .get(16..20)
+                        .map_or(0, |bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                     let Some(address) = word(8) else { return };
                     let begin = begins.then_some((flags, sample.stack));
                     turns.push(Turn { time_ns: sample.time_ns, pid: sample.pid, tid: sample.tid, address, begin });

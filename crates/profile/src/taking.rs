@@ -6,8 +6,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use netcliff_core::Provenance;
-use netcliff_core::math::SplitMix64;
 use netcliff_core::finding::{FigurePath, HostSummary, Missing};
+use netcliff_core::math::SplitMix64;
 use netcliff_core::profile::{Folded, Profile, ProfileMeter, ProfilePackets, Sampled, Stage};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Preference, Watch};
@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// would keep step with equal periods (a fixed one of 1.001 ms saw a loop behind a sender of 1 ms 21 % too long).
 const REDRAWN: u32 = 2;
 const JITTER: f64 = 0.3;
-/// Periods that a sample may stand for: a longer gap is no sample's.
-const LONGEST_GAP: f64 = 4.0;
+/// Longest time that a sample stands for (ns): what ran when the timer came late has the time, but not that of a CPU that was offline.
+const LONGEST_GAP_NS: f64 = 1e8;
 /// Slices of a window, and the shortest.
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
@@ -141,7 +141,10 @@ fn cpus(named: &[usize]) -> Result<Vec<usize>, ProfileError> {
         netcliff_host::inventory::online_cpus(std::path::Path::new("/")).into_iter().map(|cpu| cpu as usize).collect();
     if let Some(cpu) = named.iter().find(|cpu| !online.contains(cpu)) {
         let online: Vec<String> = online.iter().map(usize::to_string).collect();
-        return Err(ProfileError::Usage(format!("--cpu {cpu}: no such CPU is online; online are {}", online.join(","))));
+        return Err(ProfileError::Usage(format!(
+            "--cpu {cpu}: no such CPU is online; online are {}",
+            online.join(",")
+        )));
     }
     let mut cpus = if named.is_empty() { online } else { named.to_vec() };
     cpus.sort_unstable();
@@ -152,7 +155,8 @@ fn cpus(named: &[usize]) -> Result<Vec<usize>, ProfileError> {
 fn refuse_interfaces(named: &[String], host: &Inspection) -> Result<(), ProfileError> {
     let Some(name) = named.iter().find(|name| host.port(name).is_none()) else { return Ok(()) };
     let names: Vec<&str> = host.ports.iter().map(|port| port.nic.name.as_str()).collect();
-    let there = if names.is_empty() { "it has no interface".to_owned() } else { format!("there are {}", names.join(", ")) };
+    let there =
+        if names.is_empty() { "it has no interface".to_owned() } else { format!("there are {}", names.join(", ")) };
     Err(ProfileError::Usage(format!("--if {name}: there is no such interface in this network namespace; {there}")))
 }
 
@@ -212,7 +216,13 @@ impl<'a> Taking<'a> {
         let clock = clock(rate_hz, &cpus)?;
         let cycles = cycles(rate_hz, &cpus);
         if let Err(error) = &cycles {
-            lacks(&mut missing, "cycles", format!("This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it."));
+            lacks(
+                &mut missing,
+                "cycles",
+                format!(
+                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it."
+                ),
+            );
         }
         let waits = options.locks.then(|| Waits::start(&cpus)).transpose().unwrap_or_else(|error| {
             lacks(&mut missing, "locks", format!("The kernel's tracepoints lock:contention_begin and lock:contention_end (Linux 5.19) cannot be recorded: {error}."));
@@ -266,14 +276,22 @@ impl<'a> Taking<'a> {
             Err(error) => why = error.to_string(),
         }
         let affordable = self.sample_s.map(|sample_s| (BUDGET / sample_s).max(LEAST_HZ));
-        if let Some(affordable) = affordable.filter(|most| self.options.rate_hz.is_none() && *most < f64::from(self.rate_hz)) {
+        if let Some(affordable) =
+            affordable.filter(|most| self.options.rate_hz.is_none() && *most < f64::from(self.rate_hz))
+        {
             // Odd, for the reason of `RATE_HZ`.
             self.rate_hz = affordable as u32 - 1 | 1;
             self.clock = clock(self.rate_hz, &self.cpus)?;
             self.cycles = self.cycles.take().and_then(|_| cycles(self.rate_hz, &self.cpus).ok());
         }
         if self.sample_s.is_none() {
-            lacks(&mut self.missing, "sample_s", format!("What a sample costs was not measured by the tracepoints irq_vectors:local_timer_entry and local_timer_exit: {why}."));
+            lacks(
+                &mut self.missing,
+                "sample_s",
+                format!(
+                    "What a sample costs was not measured by the tracepoints irq_vectors:local_timer_entry and local_timer_exit: {why}."
+                ),
+            );
         }
         Ok(())
     }
@@ -300,7 +318,7 @@ impl<'a> Taking<'a> {
         self.bounds.push(now_ns());
         let end = began + self.options.length;
         let mut next = began + slice;
-        let mut told = began;
+        let mut reported = began;
         let mut looks = 0;
         progress(&Progress::default());
         loop {
@@ -324,8 +342,8 @@ impl<'a> Taking<'a> {
                 let period_ns = 1e9 / f64::from(self.rate_hz) * (1.0 + JITTER * (2.0 * self.chance.uniform() - 1.0));
                 self.clock.set_period(period_ns as u64).map_err(failed)?;
             }
-            if told.elapsed() >= Duration::from_secs(1) {
-                told = Instant::now();
+            if reported.elapsed() >= Duration::from_secs(1) {
+                reported = Instant::now();
                 progress(&Progress { elapsed_s: began.elapsed().as_secs_f64(), samples: self.heap.samples });
             }
         }
@@ -361,12 +379,14 @@ impl<'a> Taking<'a> {
         }
         self.bounds = bounds;
         let pair = |pair: &[Vec<Counted>]| {
-            let add = |at: usize| pair.iter().fold(Counted::default(), |sum, slice| Counted {
-                rx_packets: sum.rx_packets + slice[at].rx_packets,
-                rx_bytes: sum.rx_bytes + slice[at].rx_bytes,
-                rx_dropped: sum.rx_dropped + slice[at].rx_dropped,
-                tx_packets: sum.tx_packets + slice[at].tx_packets,
-            });
+            let add = |at: usize| {
+                pair.iter().fold(Counted::default(), |sum, slice| Counted {
+                    rx_packets: sum.rx_packets + slice[at].rx_packets,
+                    rx_bytes: sum.rx_bytes + slice[at].rx_bytes,
+                    rx_dropped: sum.rx_dropped + slice[at].rx_dropped,
+                    tx_packets: sum.tx_packets + slice[at].tx_packets,
+                })
+            };
             (0..self.devices.len()).map(add).collect()
         };
         self.counted = self.counted.chunks(2).map(pair).collect();
@@ -377,18 +397,19 @@ impl<'a> Taking<'a> {
 
     /// Takes what the rings hold.
     fn drain(&mut self) {
-        let longest_ns = LONGEST_GAP * 1e9 / f64::from(self.rate_hz);
         let (heap, names, bounds, last_ns) = (&mut self.heap, &mut self.names, &self.bounds, &mut self.last_ns);
         let own = std::process::id();
         let mut take = |source: Source, cpu: usize, record: Record| match record {
             Record::Lost(samples) => heap.lost += samples,
             Record::Sample(sample) => {
-                let Some(slice) = bounds.partition_point(|bound| *bound <= sample.time_ns).checked_sub(1) else { return };
+                let Some(slice) = bounds.partition_point(|bound| *bound <= sample.time_ns).checked_sub(1) else {
+                    return;
+                };
                 names.entry(sample.pid).or_insert_with(|| name(sample.pid, own));
                 // A sample of the clock stands for the time since the one before.
                 let events = if source == Source::Clock {
                     let last = last_ns.insert(cpu, sample.time_ns).unwrap_or(bounds[0]);
-                    (sample.time_ns.saturating_sub(last) as f64).min(longest_ns)
+                    (sample.time_ns.saturating_sub(last) as f64).min(LONGEST_GAP_NS)
                 } else {
                     sample.period as f64
                 };
@@ -455,13 +476,19 @@ impl<'a> Taking<'a> {
         };
         let locks = self.waits.as_ref().map(|waits| {
             let names = &self.names;
-            let named = |pid: u32| if pid == 0 { "idle task".to_owned() } else { names.get(&pid).cloned().unwrap_or_else(|| name(pid, 0)) };
+            let named = |pid: u32| {
+                if pid == 0 { "idle task".to_owned() } else { names.get(&pid).cloned().unwrap_or_else(|| name(pid, 0)) }
+            };
             waits.contention(named, |stack| namer.wants(stack, &table))
         });
         let mut profile = Profile {
             kind: "profile".to_owned(),
             host: HostSummary {
-                cpu: format!("{} x {}", inventory.cpu.online.len(), inventory.cpu.model.as_deref().unwrap_or("unknown CPU")),
+                cpu: format!(
+                    "{} x {}",
+                    inventory.cpu.online.len(),
+                    inventory.cpu.model.as_deref().unwrap_or("unknown CPU")
+                ),
                 kernel: format!("Linux {}", inventory.kernel.release.as_deref().unwrap_or("of unknown release")),
                 testbed: "none: sampled at work".to_owned(),
                 driver: packets.interfaces.iter().filter_map(driver).collect::<Vec<_>>().join(", "),
@@ -522,9 +549,9 @@ impl<'a> Taking<'a> {
     /// The devices by whose packets time is divided, by their places in the list, and what they counted.
     fn packets(&mut self, host: &Inspection) -> (Vec<usize>, ProfilePackets) {
         let total = |at: usize| {
-            self.counted.iter().fold((0, 0), |(received, sent), slice| {
-                (received + slice[at].rx_packets, sent + slice[at].tx_packets)
-            })
+            self.counted
+                .iter()
+                .fold((0, 0), |(received, sent), slice| (received + slice[at].rx_packets, sent + slice[at].tx_packets))
         };
         let totals: Vec<(u64, u64)> = (0..self.devices.len()).map(total).collect();
         let at = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
@@ -553,7 +580,11 @@ impl<'a> Taking<'a> {
             per_s: divided as f64 / self.seconds.max(1e-9),
         };
         let others: Vec<String> = (0..totals.len())
-            .filter(|at| !chosen.contains(at) && self.devices[*at].name != SOFTNET && chosen.iter().all(|at| self.devices[*at].name != SOFTNET))
+            .filter(|at| {
+                !chosen.contains(at)
+                    && self.devices[*at].name != SOFTNET
+                    && chosen.iter().all(|at| self.devices[*at].name != SOFTNET)
+            })
             .filter(|at| totals[*at].0 as f64 > OTHERS * divided as f64 && totals[*at].0 >= FEW_PACKETS)
             .map(|at| format!("{} ({})", self.devices[at].name, totals[at].0))
             .collect();
@@ -579,7 +610,7 @@ impl<'a> Taking<'a> {
         let short = 1.0 - profile.sampled.samples as f64 / expected.max(1.0);
         if short > MISSING {
             profile.cautions.push(format!(
-                "{} of the expected samples are missing: the kernel throttled them (kernel.perf_event_max_sample_rate), a CPU went offline, or a hypervisor took the CPU. Shares hold, times a packet are too low.",
+                "{} of the expected samples are missing: a hypervisor took the CPU, or the kernel throttled them (kernel.perf_event_max_sample_rate). The sample after a gap stands for its time.",
                 percent(short)
             ));
         }
@@ -588,7 +619,8 @@ impl<'a> Taking<'a> {
         }
         if profile.unknown() > UNKNOWN {
             let row = profile.stage(Stage::Unknown);
-            let most: Vec<&str> = row.iter().flat_map(|row| &row.functions).take(4).map(|one| one.function.as_str()).collect();
+            let most: Vec<&str> =
+                row.iter().flat_map(|row| &row.functions).take(4).map(|one| one.function.as_str()).collect();
             profile.cautions.push(format!(
                 "The table of stages does not know functions with {} of the time: {}.",
                 percent(profile.unknown()),
@@ -665,7 +697,12 @@ fn devices(host: &Inspection, named: &[String], cpus: &[usize], cautions: &mut V
     names.retain(|name| seen.insert(name.clone(), ()).is_none());
     let open = |name: String| {
         let devices = Devices::open(std::slice::from_ref(&name)).ok()?;
-        devices.read().is_ok().then(|| Device { name, devices: Some(devices), cpus: Vec::new(), before: Counted::default() })
+        devices.read().is_ok().then(|| Device {
+            name,
+            devices: Some(devices),
+            cpus: Vec::new(),
+            before: Counted::default(),
+        })
     };
     let devices: Vec<Device> = names.into_iter().filter_map(open).collect();
     if devices.len() > MOST {
@@ -720,7 +757,8 @@ impl Namer<'_> {
     fn wants(&self, stack: &[u64], table: &Table) -> String {
         let frames = self.frames(stack);
         let is_lock = |frame: &str| {
-            matches!(table.find(frame), Some(table::Kind::Helper | table::Kind::Work(Stage::Locks))) || table.traces(frame)
+            matches!(table.find(frame), Some(table::Kind::Helper | table::Kind::Work(Stage::Locks)))
+                || table.traces(frame)
         };
         let wanted = frames.iter().find(|frame| !is_lock(frame) && !frame.starts_with("trace_contention"));
         wanted.or(frames.last()).cloned().unwrap_or_else(|| "(no stack)".to_owned())

@@ -55,7 +55,8 @@ pub fn series(slices: &[Slice]) -> String {
 
 /// The stages of a profile, one row each, in seconds a packet and as shares of the account.
 pub fn profile(profile: &Profile) -> String {
-    let names = "stage,per_packet_s,per_packet_low_s,per_packet_high_s,share,share_low,share_high,cpu,samples,by_caller\n";
+    let names =
+        "stage,per_packet_s,per_packet_low_s,per_packet_high_s,share,share_low,share_high,cpu,samples,by_caller\n";
     let rows = profile.stages.iter().map(|row| {
         let figure = |figure: Option<Figure>| {
             let ends = figure.and_then(|figure| figure.interval);

@@ -1,7 +1,7 @@
 //! Means with Student intervals, and least squares: the small statistics that measurements need.
 
-use netcliff_core::{Figure, Interval};
 use netcliff_core::math::two_sided_t;
+use netcliff_core::{Figure, Interval};
 use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF as _, DiscreteCDF};
 
 pub mod chance;
@@ -150,7 +150,8 @@ pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
 /// The ratio of two sums over slices of time, with the Student interval of its delete-one jackknife; fewer than three slices that count: no
 /// interval. `None` if the divisors sum to nothing.
 pub fn ratio(over: &[f64], under: &[f64]) -> Option<Figure> {
-    let slices: Vec<(f64, f64)> = over.iter().copied().zip(under.iter().copied()).filter(|(x, n)| *x > 0.0 || *n > 0.0).collect();
+    let slices: Vec<(f64, f64)> =
+        over.iter().copied().zip(under.iter().copied()).filter(|(x, n)| *x > 0.0 || *n > 0.0).collect();
     let (x, n) = slices.iter().fold((0.0, 0.0), |(x, n), slice| (x + slice.0, n + slice.1));
     if n <= 0.0 {
         return None;

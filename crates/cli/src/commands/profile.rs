@@ -59,7 +59,9 @@ pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     write_stacks(args, &profile, &folded)?;
     if let Some(run) = run {
-        output::say(format!("netcliff: kept as run {run}; `netcliff compare {run} last` holds the next profile against it"));
+        output::say(format!(
+            "netcliff: kept as run {run}; `netcliff compare {run} last` holds the next profile against it"
+        ));
     }
     Ok(ExitCode::from(u8::from(profile.stages.is_empty())))
 }
@@ -81,18 +83,18 @@ fn write_stacks(args: &ProfileArgs, profile: &Profile, folded: &[Folded]) -> any
 }
 
 /// A profile of this host while another command puts a load on it.
-pub struct Beside {
+pub struct Sampling {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<(Profile, Vec<Folded>), ProfileError>>,
 }
 
-impl Beside {
-    /// Begins to sample, if that is asked for; netcliff's own work is part of the account.
+impl Sampling {
+    /// Begins to sample, if `wanted`; netcliff's own work is part of the account.
     ///
     /// # Errors
     /// The kernel does not let this process sample.
-    pub fn start(asked: bool) -> anyhow::Result<Option<Self>> {
-        if !asked {
+    pub fn start(wanted: bool) -> anyhow::Result<Option<Self>> {
+        if !wanted {
             return Ok(None);
         }
         let options = Options {
@@ -115,12 +117,12 @@ impl Beside {
                 let _ = tell.send(());
             })
         });
-        let beside = Self { stop, thread };
+        let sampling = Self { stop, thread };
         // The thread ends without a word where it is refused.
         if begun.recv().is_err() {
-            return beside.end().map(|_| None);
+            return sampling.end().map(|_| None);
         }
-        Ok(Some(beside))
+        Ok(Some(sampling))
     }
 
     fn end(self) -> anyhow::Result<(Profile, Vec<Folded>)> {
@@ -133,8 +135,8 @@ impl Beside {
     ///
     /// # Errors
     /// A counter of the kernel could not be read.
-    pub fn finish(beside: Option<Self>) -> anyhow::Result<Option<Profile>> {
-        Ok(beside.map(Self::end).transpose()?.map(|(profile, _)| profile))
+    pub fn finish(sampling: Option<Self>) -> anyhow::Result<Option<Profile>> {
+        Ok(sampling.map(Self::end).transpose()?.map(|(profile, _)| profile))
     }
 }
 

@@ -62,7 +62,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     let mut options = options(args, Arc::clone(&stop))?;
     options.check().map_err(|error| refused::explained(error, refused::STREAM))?;
     // A testbed has the lock itself.
-    let (lock, waited) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
+    let (lock, beside) = if args.testbed.is_none() { args.wait.hold()? } else { (None, Vec::new()) };
     let mut agents = agents(args)?;
     let one = args.far.is_asked() && agents.is_empty();
     let mut agent = if one { Some(FarSession::open(&args.far)?) } else { None };
@@ -94,12 +94,12 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     };
     let lines = lines(args, &mut options)?;
     let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
-    let beside = super::profile::Beside::start(args.profile)?;
+    let sampling = super::profile::Sampling::start(args.profile)?;
     let found = match &rig {
         Some(rig) => stream::in_testbed(&options, rig, &mut said),
         None => stream::run_with(&options, &mut far, &mut said),
     };
-    let profile = super::profile::Beside::finish(beside);
+    let profile = super::profile::Sampling::finish(sampling);
     agent.map_or(Ok(()), FarSession::close)?;
     drop(agents);
     // The sender of reports must be dropped first.
@@ -114,7 +114,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         let _ = store.remove(&[run]);
     }
     let mut found = found.map_err(|error| refused::explained(error, refused::STREAM))?;
-    found.warnings.extend(own_namespace.into_iter().chain(waited));
+    found.warnings.extend(own_namespace.into_iter().chain(beside));
     // A failure of one must not lose the other.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;

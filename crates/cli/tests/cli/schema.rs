@@ -45,7 +45,10 @@ const PRINTED: [(&str, &[&str]); 22] = [
     ("rfc2544", &["rfc2544"]),
     ("compare", &["compare"]),
     ("results list", &["results"]),
-    ("results show", &["record", "find", "service", "learn", "profile", "stream", "rr", "rfc2544", "forwarding", "transfer"]),
+    (
+        "results show",
+        &["record", "find", "service", "learn", "profile", "stream", "rr", "rfc2544", "forwarding", "transfer"],
+    ),
     ("results trend", &["trend"]),
 ];
 

@@ -20,7 +20,8 @@ impl Witness {
     /// # Errors
     /// Why it cannot, in words.
     pub(super) fn start() -> Result<Self, String> {
-        let number = tracepoint::number("skb/kfree_skb").map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
+        let number = tracepoint::number("skb/kfree_skb")
+            .map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
         let threads = threads().map_err(|why| format!("the threads of process 1 are not known: {why}"))?;
         let open = |thread: u32| Counter::open(Event::Tracepoint(number), Of::Another(thread));
         let all: io::Result<Vec<Counter>> = threads.into_iter().map(open).collect();

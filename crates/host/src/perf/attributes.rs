@@ -53,14 +53,7 @@ impl Attributes {
         let group: libc::c_int = -1;
         // SAFETY: the attributes are of the size they state and outlive the call.
         let fd = unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                std::ptr::from_ref(self),
-                thread,
-                cpu,
-                group,
-                PERF_FLAG_FD_CLOEXEC,
-            )
+            libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), thread, cpu, group, PERF_FLAG_FD_CLOEXEC)
         };
         if fd < 0 {
             return Err(io::Error::last_os_error());

@@ -92,7 +92,8 @@ pub(super) fn read(kind: u32, misc: u16, body: &[u8], fields: Fields) -> Option<
                 let entries = at.u64()?.min(1024);
                 stack = (0..entries).map_while(|_| at.u64()).filter(|address| *address < MARKS).collect();
             }
-            let raw = if fields.raw { at.u32().and_then(|length| at.take(length as usize))?.to_vec() } else { Vec::new() };
+            let raw =
+                if fields.raw { at.u32().and_then(|length| at.take(length as usize))?.to_vec() } else { Vec::new() };
             // PERF_RECORD_MISC_CPUMODE_MASK: kernel 1, user 2, hypervisor 3, kernel and user of a guest 4 and 5.
             let mode = match misc & 7 {
                 2 => Mode::User,

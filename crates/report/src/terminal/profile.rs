@@ -80,12 +80,15 @@ fn basis(profile: &Profile) -> String {
     let (sampled, packets) = (&profile.sampled, &profile.packets);
     let cpus: Vec<String> = sampled.cpus.iter().map(u32::to_string).collect();
     let stack = packets.interfaces == ["softnet_stat"];
-    let of = if stack { " (all that entered the network stack, by softnet_stat)".to_owned() } else if packets.interfaces.is_empty() { String::new() } else { format!(" of {}", packets.interfaces.join(", ")) };
-    let event = if sampled.event == "cycles" {
-        "of hardware cycles, with times by the CPU clock"
+    let of = if stack {
+        " (all that entered the network stack, by softnet_stat)".to_owned()
+    } else if packets.interfaces.is_empty() {
+        String::new()
     } else {
-        "of the CPU clock"
+        format!(" of {}", packets.interfaces.join(", "))
     };
+    let event =
+        if sampled.event == "cycles" { "of hardware cycles, with times by the CPU clock" } else { "of the CPU clock" };
     let cost = match (sampled.sample_s, sampled.overhead()) {
         (Some(sample_s), Some(overhead)) => format!(
             "Sampling took {} of the CPUs ({} a sample)",
@@ -128,12 +131,16 @@ fn stages(profile: &Profile) -> String {
     let sum = [
         "sum".to_owned(),
         profile.per_packet_s.map_or("-".to_owned(), |figure| format::value(&figure, Unit::Seconds)),
-        profile.per_packet_s.and_then(|figure| format::interval(&figure, Unit::Seconds, " to ")).unwrap_or("-".to_owned()),
+        profile
+            .per_packet_s
+            .and_then(|figure| format::interval(&figure, Unit::Seconds, " to "))
+            .unwrap_or("-".to_owned()),
         "100 %".to_owned(),
         String::new(),
         format::share(total),
     ];
-    let heads = ["STAGE", if per_packet { "a packet" } else { "" }, "95 % interval", "share", "95 % interval", "of a CPU"];
+    let heads =
+        ["STAGE", if per_packet { "a packet" } else { "" }, "95 % interval", "share", "95 % interval", "of a CPU"];
     columns([heads.map(str::to_owned)].into_iter().chain(profile.stages.iter().map(row)).chain([sum]))
 }
 

@@ -77,7 +77,8 @@ mod tests {
     fn a_stage_that_became_dearer_is_worse_and_the_others_stay() {
         let found = compare(&profile_of(100.0), &profile_of(140.0), None).expect("one kind");
         let verdict = |point: &str| {
-            let row = found.rows.iter().find(|row| row.point == point).unwrap_or_else(|| panic!("{point}: {:?}", found.rows));
+            let row =
+                found.rows.iter().find(|row| row.point == point).unwrap_or_else(|| panic!("{point}: {:?}", found.rows));
             row.verdict
         };
         assert_eq!((verdict("copy"), verdict("a packet, all stages")), (Verdict::Worse, Verdict::Worse));
