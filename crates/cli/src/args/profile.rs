@@ -13,19 +13,20 @@ use clap::Args;
     after_long_help = "Examples:
   netcliff profile                     # ten seconds of the traffic that runs
   netcliff profile --if eth0 --cpu 2,3 --for 1m
-  netcliff profile --pid 4711 --locks  # this program is the application; who waits for which lock
+  netcliff profile --pid 4711 --locks  # of one program; who waits for locks
   netcliff profile --svg flame.svg --folded stacks.txt
   netcliff profile --name before; sysctl -w ...; netcliff profile --name after
   netcliff compare before after        # by stage, with significance
 
-It sends nothing. The kernel's stack is sampled on each CPU, a table of kernel functions gives each sample its stage,
-and the stage's time is divided by the packets that the interface counted. --if says whose packets are
-counted, --cpu which CPUs are sampled, --pid which process is the application: without it, every program that spends
-1 % of its time in the network. Interrupts and softirqs are in the account whatever they hit.
+It sends nothing. The kernel's stack is sampled on each CPU, a table of kernel functions gives
+each sample its stage, and the stage's time is divided by the packets that the interface counted.
+--if says whose packets are counted, --cpu which CPUs are sampled, --pid which process is the
+application: without it, every program that spends 1 % of its time in the network. Interrupts and
+softirqs are in the account whatever they hit.
 It needs root, or CAP_PERFMON and CAP_SYSLOG. docs/how-to/profile.md explains the page."
 )]
 pub struct ProfileArgs {
-    /// Interface whose packets are counted (repeatable) [default: hardware that is up, else the busiest]
+    /// Interface whose packets are counted (repeatable) [default: hardware that is up, or all that enters the network stack]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
     /// CPUs that are sampled, such as 2 or 0,4-7 [default: all]

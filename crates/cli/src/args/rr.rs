@@ -112,7 +112,7 @@ pub struct RrArgs {
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
     /// Also sample where the CPU time of packets goes on this host, by stage (docs/how-to/profile.md); with --json one more line
-    #[arg(long, conflicts_with = "live", help_heading = "Output")]
+    #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
     /// One JSON object a line as things happen, the result last; to stderr with --json
     ///

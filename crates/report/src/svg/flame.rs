@@ -139,7 +139,7 @@ mod tests {
             ],
         );
         assert!(text.contains("a &lt;title&gt;") && !text.contains("<title>a"), "{text}");
-        assert!(text.contains("<title>_copy_to_iter: 750 ms, 75 % (copy)</title>"), "{text}");
+        assert!(text.contains("<title>_copy_to_iter: 750 ms, 75.0 % (copy)</title>"), "{text}");
         assert!(text.contains("width=\"900.00\""), "{text}");
         assert!(text.contains("<title>iperf3: 1 s, 100 % (copy)</title>") || text.contains("iperf3: 1.00 s"), "{text}");
         assert!(flame("none", &[]).ends_with("</svg>\n"));
