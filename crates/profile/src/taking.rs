@@ -38,7 +38,7 @@ const SHORTEST_SLICE: Duration = Duration::from_millis(200);
 /// Samples a second on each CPU: no divisor or multiple of what timers count in, so that samples do not keep step with them.
 const RATE_HZ: u32 = 999;
 /// Share of a CPU that samples may take where no rate is given: their reader has what is left of the 1 % that is promised for both.
-const BUDGET: f64 = 0.007;
+const BUDGET: f64 = 0.006;
 /// Fewest samples a second that a budget leaves.
 const LEAST_HZ: f64 = 99.0;
 /// Time before the window in which the cost of a sample is measured.
