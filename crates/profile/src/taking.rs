@@ -280,7 +280,7 @@ impl<'a> Taking<'a> {
             affordable.filter(|most| self.options.rate_hz.is_none() && *most < f64::from(self.rate_hz))
         {
             // Odd, for the reason of `RATE_HZ`.
-            self.rate_hz = affordable as u32 - 1 | 1;
+            self.rate_hz = (affordable as u32 - 1) | 1;
             self.clock = clock(self.rate_hz, &self.cpus)?;
             self.cycles = self.cycles.take().and_then(|_| cycles(self.rate_hz, &self.cpus).ok());
         }
