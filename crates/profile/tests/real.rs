@@ -5,8 +5,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -37,13 +37,18 @@ fn ip(words: &str) {
     assert!(status.is_ok_and(|status| status.success()), "ip {words}");
 }
 
+/// One load at a time.
+static TURN: Mutex<()> = Mutex::new(());
+static PAIRS: AtomicU32 = AtomicU32::new(0);
+
 /// Two namespaces joined by a veth pair, gone with this.
-struct Pair(String);
+struct Pair(String, MutexGuard<'static, ()>);
 
 impl Pair {
     fn new() -> Self {
-        let name = format!("ncp{}", std::process::id());
-        let pair = Self(name.clone());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("ncp{}x{}", std::process::id(), PAIRS.fetch_add(1, Ordering::Relaxed));
+        let pair = Self(name.clone(), turn);
         ip(&format!("netns add {name}a"));
         ip(&format!("netns add {name}b"));
         ip(&format!("link add v0 netns {name}a type veth peer name v1 netns {name}b"));
