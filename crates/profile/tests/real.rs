@@ -42,7 +42,7 @@ static TURN: Mutex<()> = Mutex::new(());
 static PAIRS: AtomicU32 = AtomicU32::new(0);
 
 /// Two namespaces joined by a veth pair, gone with this.
-struct Pair(String, MutexGuard<'static, ()>);
+struct Pair(String, #[expect(dead_code, reason = "held until the pair is gone")] MutexGuard<'static, ()>);
 
 impl Pair {
     fn new() -> Self {
