@@ -26,11 +26,12 @@ declare -A may_use=(
     [netcliff-care]="netcliff-core netcliff-stats netcliff-model netcliff-sim netcliff-host netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab"
     [netcliff-service]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-trial netcliff-transfer"
     [netcliff-learn]="netcliff-core netcliff-stats netcliff-model netcliff-host netcliff-trial netcliff-find"
+    [netcliff-profile]="netcliff-core netcliff-stats netcliff-host"
     [netcliff-report]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-rfc2544 netcliff-transfer netcliff-lab"
     [netcliff-testkit]=""
     [netcliff-wasm]="netcliff-core netcliff-model netcliff-sim"
     [netcliff-python]="netcliff-core netcliff-model netcliff-sim netcliff-lab"
-    [netcliff]="netcliff-bsd netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab netcliff-care netcliff-service netcliff-learn netcliff-report"
+    [netcliff]="netcliff-bsd netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab netcliff-care netcliff-service netcliff-learn netcliff-profile netcliff-report"
 )
 
 # arrows EDGE_KINDS: prints "user used" for each direct use of one workspace crate by another, and "crate -" for

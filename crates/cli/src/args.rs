@@ -13,6 +13,7 @@ mod inspect;
 mod learn;
 mod limits;
 mod numbers;
+mod profile;
 mod rfc2544;
 mod rr;
 mod run;
@@ -46,6 +47,7 @@ pub use learn::LearnArgs;
 pub use limits::LimitsArgs;
 pub use metrics::MetricsArgs;
 pub use numbers::{Cpus, Since, run_name};
+pub use profile::ProfileArgs;
 pub use repeats::RepeatArgs;
 pub use rfc2544::{Frames, Rfc2544Args, Test};
 pub use rr::{BusyPoll, RrArgs};
@@ -119,6 +121,8 @@ pub enum Command {
     Headroom(HeadroomArgs),
     /// Where the cliff of this host at work is and how near, from its own traffic: watches, sends nothing
     Learn(LearnArgs),
+    /// Where the CPU time of a packet goes, by stage of its path, from samples of live traffic: sends nothing
+    Profile(ProfileArgs),
     /// Settings for an objective: proposed, applied, undone, tried
     Tune(TuneArgs),
     /// Upper bounds by link, bus, memory and CPU at each frame size

@@ -12,6 +12,7 @@ pub mod learn;
 pub mod limits;
 pub mod linux_only;
 pub mod metrics;
+pub mod profile;
 pub mod refused;
 pub mod results;
 pub mod rfc2544;

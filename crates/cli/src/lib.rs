@@ -79,6 +79,7 @@ fn done(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => commands::watch::run(args, &cli.store),
         Command::Headroom(args) => commands::headroom::run(args, &cli.store),
         Command::Learn(args) => commands::learn::run(args, &cli.store),
+        Command::Profile(args) => commands::profile::run(args, &cli.store),
         Command::Tune(args) => commands::tune::run(args, &cli.store),
         Command::Limits(args) => commands::limits::run(args, &cli.store),
         Command::Rr(args) => commands::rr::run(args, &cli.store),

@@ -23,6 +23,7 @@
 //! | [`finding`] | [`Finding`]: the one page of `netcliff find` |
 //! | [`drops`], [`filter`] | what `netcliff drops` shows of an interval; which packets are meant |
 //! | [`learned`] | [`Learned`]: what watching a host at work found |
+//! | [`profile`] | [`Profile`]: where a packet's time goes, by stage |
 //! | [`ledger`] | [`ledger::Ledger`]: where the packets of a trial went |
 //! | [`mod@watch`] | what `netcliff watch` shows of a moment, and its bottleneck |
 //! | [`note`], [`warning`] | what the reader of an outcome must know; what works but is probably a mistake |
@@ -88,6 +89,7 @@ pub mod outcome;
 pub mod params;
 pub mod parts;
 pub mod precision;
+pub mod profile;
 pub mod queues;
 pub mod quote;
 pub mod record;
@@ -121,6 +123,7 @@ pub use objective::{Constraint, Goal};
 pub use outcome::{ApplicationOutcome, CpuShares, Figure, Interval, Latency, Loss, Outcome, Transmitted, Unsound};
 pub use parts::{Bus, Offload};
 pub use precision::{Aims, Precision};
+pub use profile::Profile;
 pub use queues::{Flows, QueueOutcome, Queues};
 pub use record::{Fingerprint, Provenance, Record};
 pub use roofline::Roofline;

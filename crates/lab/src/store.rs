@@ -75,8 +75,20 @@ pub enum StoreError {
 
 /// Kinds of runs, by the same names everywhere: in the list, its filter, its JSON and file names. An experiment of `run` is `run` where it
 /// has points, `forwarding` or `transfer` where its file says so.
-pub const KINDS: [&str; 11] =
-    ["find", "service", "learn", "predict", "simulate", "run", "forwarding", "transfer", "stream", "rr", "rfc2544"];
+pub const KINDS: [&str; 12] = [
+    "find",
+    "service",
+    "learn",
+    "profile",
+    "predict",
+    "simulate",
+    "run",
+    "forwarding",
+    "transfer",
+    "stream",
+    "rr",
+    "rfc2544",
+];
 
 /// Whether runs of this kind consist of records; the others have one result each.
 pub fn has_records(kind: &str) -> bool {
@@ -89,7 +101,7 @@ pub fn has_records(kind: &str) -> bool {
 pub struct RunSummary {
     /// Number of the run.
     pub id: i64,
-    /// `find`, `service`, `learn`, `predict`, `simulate`, `run`, `forwarding`, `transfer`, `stream`, `rr` or `rfc2544`.
+    /// `find`, `service`, `learn`, `profile`, `predict`, `simulate`, `run`, `forwarding`, `transfer`, `stream`, `rr` or `rfc2544`.
     pub kind: String,
     /// `running` (or killed while it ran), `partial`, `interrupted`, `failed` or `done`.
     pub state: String,

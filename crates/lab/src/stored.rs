@@ -1,7 +1,7 @@
 //! [`Stored`]: what a run keeps, whatever its kind, and the JSON in which it travels from store to store.
 
 use netcliff_core::stream::StreamReport;
-use netcliff_core::{Finding, Learned, Provenance, Record, ServiceFinding};
+use netcliff_core::{Finding, Learned, Profile, Provenance, Record, ServiceFinding};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +33,8 @@ pub enum Stored {
     Rr(RrRun),
     /// Of `learn`.
     Learned(Box<Learned>),
+    /// Of `profile`.
+    Profile(Box<Profile>),
 }
 
 /// What the store knows of a run beside its result, and an exported file keeps.
@@ -184,6 +186,7 @@ impl Stored {
             Self::Transfers(report) => vec![serde_json::to_string(report)?],
             Self::Stream(report) => vec![serde_json::to_string(report)?],
             Self::Learned(learned) => vec![serde_json::to_string(learned)?],
+            Self::Profile(profile) => vec![serde_json::to_string(profile)?],
             Self::Rr(run) => run.rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?,
         };
         Ok(lines.into_iter().map(|line| line + "\n").collect())
@@ -201,6 +204,7 @@ impl Stored {
             Self::Stream(_) => "stream",
             Self::Rr(_) => "rr",
             Self::Learned(_) => "learn",
+            Self::Profile(_) => "profile",
         }
     }
 
@@ -215,6 +219,7 @@ impl Stored {
             Self::Transfers(report) => &report.provenance,
             Self::Stream(report) => &report.provenance,
             Self::Learned(learned) => &learned.provenance,
+            Self::Profile(profile) => &profile.provenance,
             Self::Rr(run) => &run.rows.first()?.provenance,
         })
     }
@@ -230,6 +235,7 @@ impl Stored {
             Self::Stream(report) => report.partial,
             Self::Rr(run) => run.partial,
             Self::Learned(learned) => learned.partial,
+            Self::Profile(profile) => profile.partial,
         }
     }
 
@@ -257,6 +263,7 @@ impl Stored {
             Self::Stream(report) => store.finish_document(run, partial, report)?,
             Self::Rr(rr) => store.finish_document(run, partial, rr)?,
             Self::Learned(learned) => store.finish_document(run, partial, learned)?,
+            Self::Profile(profile) => store.finish_document(run, partial, profile)?,
         }
         Ok(run)
     }
@@ -275,6 +282,7 @@ enum Kind {
     Finding,
     Service,
     Learned,
+    Profile,
 }
 
 impl Kind {
@@ -292,6 +300,7 @@ impl Kind {
             Some("forwarding") => Some(Self::Forwarding),
             Some("transfer") => Some(Self::Transfers),
             Some("learn") => Some(Self::Learned),
+            Some("profile") => Some(Self::Profile),
             _ if has(&["clock", "rows", "asked"]) => Some(Self::Stream),
             _ if has(&["cliff_pps", "sweep"]) => Some(Self::Finding),
             _ => None,
@@ -321,6 +330,7 @@ fn read(values: Vec<Value>) -> Result<Stored, Unfit> {
         Kind::Finding => Stored::Finding(single(values)?),
         Kind::Service => Stored::Service(single(values)?),
         Kind::Learned => Stored::Learned(single(values)?),
+        Kind::Profile => Stored::Profile(single(values)?),
     })
 }
 

@@ -4,7 +4,7 @@ mod rfc2544;
 
 use netcliff_core::experiment::{Curve, Dot, TransferMeasure};
 use netcliff_core::roofline::{PARTS, Roofline};
-use netcliff_core::{Record, Slice, measure};
+use netcliff_core::{Figure, Profile, Record, Slice, measure};
 use netcliff_rfc2544::forwarding::{Bound, ForwardingReport};
 use netcliff_transfer::experiments::TransferReport;
 
@@ -48,6 +48,24 @@ pub fn series(slices: &[Slice]) -> String {
         fields.extend(counts.map(|count| count.to_string()));
         fields.extend([number(Some(slice.ring_mean)), slice.ring_max.to_string()]);
         fields.extend(shares.map(|share| number(share.map(|figure| figure.value))));
+        line(&fields)
+    });
+    [names.to_owned()].into_iter().chain(rows).collect()
+}
+
+/// The stages of a profile, one row each, in seconds a packet and as shares of the account.
+pub fn profile(profile: &Profile) -> String {
+    let names =
+        "stage,per_packet_s,per_packet_low_s,per_packet_high_s,share,share_low,share_high,cpu,samples,by_caller\n";
+    let rows = profile.stages.iter().map(|row| {
+        let figure = |figure: Option<Figure>| {
+            let ends = figure.and_then(|figure| figure.interval);
+            [figure.map(|figure| figure.value), ends.map(|ends| ends.low), ends.map(|ends| ends.high)].map(number)
+        };
+        let mut fields = vec![row.stage.key().to_owned()];
+        fields.extend(figure(row.per_packet_s));
+        fields.extend(figure(Some(row.share)));
+        fields.extend([number(Some(row.cpu)), row.samples.to_string(), number(Some(row.by_caller))]);
         line(&fields)
     });
     [names.to_owned()].into_iter().chain(rows).collect()

@@ -10,6 +10,7 @@ mod cpu;
 mod effects;
 pub(crate) mod experiment;
 mod finding;
+mod flame;
 mod traffic;
 
 use netcliff_core::Finding;
@@ -22,6 +23,7 @@ pub use delivered::delivered;
 pub use effects::effects;
 pub(crate) use effects::is_significant;
 pub use experiment::experiment;
+pub use flame::flame;
 pub use latency::latency;
 pub use loss::loss;
 pub use pauses::pauses;

@@ -1,8 +1,8 @@
 //! Means with Student intervals, and least squares: the small statistics that measurements need.
 
-use netcliff_core::Figure;
 use netcliff_core::math::two_sided_t;
-use statrs::distribution::{Binomial, DiscreteCDF};
+use netcliff_core::{Figure, Interval};
+use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF as _, DiscreteCDF};
 
 pub mod chance;
 pub mod contrast;
@@ -146,6 +146,37 @@ pub fn bracketed(brackets: &[(Option<f64>, Option<f64>)]) -> Option<Bracketed> {
         high: known(upper[n - 1 - inward]),
         confidence: coverage,
     })
+}
+
+/// The ratio of two sums over slices of time, with the Student interval of its delete-one jackknife; fewer than three slices that count: no
+/// interval. `None` if the divisors sum to nothing.
+pub fn ratio(over: &[f64], under: &[f64]) -> Option<Figure> {
+    let slices: Vec<(f64, f64)> =
+        over.iter().copied().zip(under.iter().copied()).filter(|(x, n)| *x > 0.0 || *n > 0.0).collect();
+    let (x, n) = slices.iter().fold((0.0, 0.0), |(x, n), slice| (x + slice.0, n + slice.1));
+    if n <= 0.0 {
+        return None;
+    }
+    let without: Vec<f64> =
+        slices.iter().filter(|slice| n - slice.1 > 0.0).map(|slice| (x - slice.0) / (n - slice.1)).collect();
+    let count = without.len();
+    if count < 3 {
+        return Some(Figure::exact(x / n));
+    }
+    let mean = without.iter().sum::<f64>() / count as f64;
+    let spread: f64 = without.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = ((count - 1) as f64 / count as f64 * spread).sqrt();
+    Some(Figure::sampled(x / n, student(count - 1) * error, CONFIDENCE))
+}
+
+/// The interval that covers the mean of a Poisson count at [`CONFIDENCE`]. Source: Garwood 1936, by quantiles of chi squared.
+pub fn poisson(count: u64) -> Interval {
+    let outside = (1.0 - CONFIDENCE) / 2.0;
+    let quantile = |degrees: u64, p: f64| {
+        ChiSquared::new(degrees as f64).map_or(f64::NAN, |chi_squared| chi_squared.inverse_cdf(p) / 2.0)
+    };
+    let low = if count == 0 { 0.0 } else { quantile(2 * count, outside) };
+    Interval { low, high: quantile(2 * count + 2, 1.0 - outside), confidence: CONFIDENCE }
 }
 
 #[cfg(test)]

@@ -47,3 +47,29 @@ fn quantiles_of_values_are_covered() {
     // Four standard deviations of a share of 2000.
     assert!(stated >= CONFIDENCE && (covered - stated).abs() < 0.02, "{covered} of {stated}");
 }
+
+/// The jackknife's interval of a ratio covers the true one as often as it says, also where divisors differ by slice.
+#[test]
+fn ratios_of_sums_are_covered() {
+    let mut chance = crate::chance::Chance::new(5);
+    let covered = (0..2000).filter(|_| {
+        let under: Vec<f64> = (0..20).map(|_| 50.0 + 100.0 * chance.uniform()).collect();
+        let over: Vec<f64> = under.iter().map(|n| 3.0 * n + 5.0 * chance.normal()).collect();
+        ratio(&over, &under).unwrap().covers(3.0)
+    });
+    let covered = covered.count() as f64 / 2000.0;
+    // Four standard deviations of a share of 2000.
+    assert!((covered - CONFIDENCE).abs() < 0.02, "{covered}");
+    assert_eq!(ratio(&[1.0, 2.0], &[2.0, 4.0]), Some(Figure::exact(0.5)));
+    assert_eq!(ratio(&[1.0, 2.0], &[0.0, 0.0]), None);
+    assert_eq!(ratio(&[], &[]), None);
+}
+
+/// Garwood's table at 95 %.
+#[test]
+fn counts_have_the_interval_of_their_mean() {
+    for (count, low, high) in [(0, 0.0, 3.689), (1, 0.0253, 5.572), (10, 4.795, 18.390), (100, 81.36, 121.63)] {
+        let interval = poisson(count);
+        assert!((interval.low - low).abs() < 0.01 && (interval.high - high).abs() < 0.01, "{count} {interval:?}");
+    }
+}

@@ -82,6 +82,17 @@ pub fn cpus_or_any(text: &str) -> Result<(Cpus, Cpus), String> {
     Ok((end(sender)?, end(receiver)?))
 }
 
+/// Several CPUs of this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuSet(pub Vec<usize>);
+
+/// `2`, `0,4-7`.
+pub fn cpu_set(text: &str) -> Result<CpuSet, String> {
+    let lists: Option<Vec<Vec<usize>>> = text.split(',').map(cpu_list).collect();
+    let cpus: Option<Vec<usize>> = lists.map(|lists| lists.concat()).filter(|cpus| cpus.len() <= MOST_CPUS);
+    cpus.map(CpuSet).ok_or_else(|| "expected numbers of CPUs, such as 2 or 0,4-7".to_owned())
+}
+
 /// `0`, `0-3`, `0+2`.
 fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu <= MOST_CPUS);

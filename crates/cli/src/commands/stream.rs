@@ -94,10 +94,12 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     };
     let lines = lines(args, &mut options)?;
     let mut said = |stage: &str| output::say(format!("netcliff: {stage}"));
+    let sampling = super::profile::Sampling::start(args.profile)?;
     let found = match &rig {
         Some(rig) => stream::in_testbed(&options, rig, &mut said),
         None => stream::run_with(&options, &mut far, &mut said),
     };
+    let profile = super::profile::Sampling::finish(sampling);
     agent.map_or(Ok(()), FarSession::close)?;
     drop(agents);
     // The sender of reports must be dropped first.
@@ -121,6 +123,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         Ok(())
     });
     show(args, &found)?;
+    super::profile::show(profile?.as_ref(), args.json)?;
     kept?;
     Ok(ExitCode::from(u8::from(found.partial)))
 }

@@ -34,18 +34,22 @@ const PRINTED: [(&str, &[&str]); 23] = [
     ("drops", &["drops", "drops-trace"]),
     ("headroom", &["headroom"]),
     ("learn", &["learn"]),
+    ("profile", &["profile"]),
     ("tune plan", &["plan"]),
     ("tune apply", &["applied"]),
     ("tune set", &["applied"]),
     ("tune undo", &["undone"]),
     ("tune try", &["tried"]),
     ("limits", &["limits"]),
-    ("rr", &["rr"]),
-    ("stream", &["stream"]),
+    ("rr", &["rr", "profile"]),
+    ("stream", &["stream", "profile"]),
     ("rfc2544", &["rfc2544"]),
     ("compare", &["compare"]),
     ("results list", &["results"]),
-    ("results show", &["record", "find", "service", "learn", "stream", "rr", "rfc2544", "forwarding", "transfer"]),
+    (
+        "results show",
+        &["record", "find", "service", "learn", "profile", "stream", "rr", "rfc2544", "forwarding", "transfer"],
+    ),
     ("results trend", &["trend"]),
 ];
 
@@ -118,6 +122,7 @@ fn told_by(object: &Value) -> Option<&'static str> {
         Some("transfer") => Some("transfer"),
         Some("service") => Some("service"),
         Some("learn") => Some("learn"),
+        Some("profile") => Some("profile"),
         _ if object.get("steps").is_some() && object.get("ended").is_some() => Some("drops-trace"),
         _ => TELLING.iter().find(|(key, _)| object.get(key).is_some()).map(|(_, name)| *name),
     }

@@ -8,6 +8,8 @@ use std::{fs, io};
 pub struct Symbols {
     /// Ascending.
     functions: Vec<(u64, Box<str>)>,
+    /// Modules of functions that are of one, by address, ascending.
+    modules: Vec<(u64, Box<str>)>,
 }
 
 impl Symbols {
@@ -36,7 +38,41 @@ impl Symbols {
         };
         let mut functions: Vec<(u64, Box<str>)> = text.lines().filter_map(line).collect();
         functions.sort_by_key(|(address, _)| *address);
-        Symbols { functions }
+        let module = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            Some((address, words.nth(2)?.trim_matches(['[', ']']).into()))
+        };
+        let mut modules: Vec<(u64, Box<str>)> = text.lines().filter_map(module).collect();
+        modules.sort_by_key(|(address, _)| *address);
+        Symbols { functions, modules }
+    }
+
+    /// With the functions of another reading too: programs and modules come and go.
+    #[must_use]
+    pub fn and(mut self, other: Symbols) -> Symbols {
+        for (own, others) in [(&mut self.functions, other.functions), (&mut self.modules, other.modules)] {
+            own.extend(others);
+            own.sort();
+            own.dedup();
+        }
+        self
+    }
+
+    /// The function alone, with its module where it is of one: `veth_poll [veth]`.
+    pub fn frame(&self, address: u64) -> Option<String> {
+        let (start, name) = self.find(address)?;
+        let module = self.modules.binary_search_by_key(&start, |(address, _)| *address);
+        Some(match module.ok().map(|at| &self.modules[at].1) {
+            Some(module) => format!("{name} [{module}]"),
+            None => name.to_owned(),
+        })
+    }
+
+    /// How many of these names are functions of the kernel.
+    pub fn have(&self, names: impl IntoIterator<Item = &'static str>) -> usize {
+        let own: std::collections::HashSet<&str> = self.functions.iter().map(|(_, name)| &**name).collect();
+        names.into_iter().filter(|name| own.contains(name)).count()
     }
 
     /// The function at an address, and how far into it: `ip_rcv_core+0x1a2`; the address where it is in none that is known.

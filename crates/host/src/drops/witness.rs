@@ -5,19 +5,10 @@
 //! it. Only that time is counted: a count of all drops costs each of them most of a microsecond, this one next to
 //! nothing: perf's probe returns where no event of this CPU is active (include/trace/perf.h, `hlist_empty(head)`).
 
-#[cfg_attr(not(target_os = "linux"), path = "../not_linux/tracefs.rs")]
-mod tracefs;
-
-use crate::perf::{Counter, Event, Of};
+use crate::perf::{Counter, Event, Of, tracepoint};
 use crate::process::other_pid_namespace;
 use crate::procfs;
-use std::fs;
 use std::io;
-use std::os::fd::AsRawFd as _;
-
-/// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
-const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-const NUMBER: &str = "events/skb/kfree_skb/id";
 
 /// Counts the drops of each thread of process 1.
 #[derive(Debug)]
@@ -29,7 +20,8 @@ impl Witness {
     /// # Errors
     /// Why it cannot, in words.
     pub(super) fn start() -> Result<Self, String> {
-        let number = number().map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
+        let number = tracepoint::number("skb/kfree_skb")
+            .map_err(|error| format!("tracefs does not tell the number of skb:kfree_skb: {error}"))?;
         let threads = threads().map_err(|why| format!("the threads of process 1 are not known: {why}"))?;
         let open = |thread: u32| Counter::open(Event::Tracepoint(number), Of::Another(thread));
         let all: io::Result<Vec<Counter>> = threads.into_iter().map(open).collect();
@@ -49,16 +41,4 @@ fn threads() -> Result<Vec<u32>, String> {
     }
     let threads: Vec<u32> = procfs::numbered("/proc/1/task", "").into_iter().map(|(number, _)| number).collect();
     if threads.is_empty() { Err("/proc/1/task cannot be read".to_owned()) } else { Ok(threads) }
-}
-
-fn number() -> io::Result<u64> {
-    let read = |root: &str| fs::read_to_string(format!("{root}/{NUMBER}"));
-    let text = match MOUNTED.iter().find_map(|root| read(root).ok()) {
-        Some(text) => text,
-        None => {
-            let mount = tracefs::unseen_mount()?;
-            read(&format!("/proc/thread-self/fd/{}", mount.as_raw_fd()))?
-        }
-    };
-    text.trim().parse().map_err(|_| io::Error::other(format!("{NUMBER} is {:?}, not a number", text.trim())))
 }

@@ -1,6 +1,7 @@
 //! Each kind of run as points with figures.
 
 mod forwarding;
+mod profile;
 mod service;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use netcliff_transfer::experiments::TransferReport;
 use netcliff_transfer::rr::{Arrivals, Receive, Report, RrRecord, RrRun, RrSample, Settings, Transport};
 
 pub use forwarding::{forwarding, rfc2544};
+pub use profile::profile;
 pub use service::service;
 
 /// `netcliff stream`.

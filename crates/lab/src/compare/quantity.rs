@@ -94,6 +94,10 @@ pub const HOST_US: Quantity = cost("host_us_per_transaction", Dimension::Number)
 pub const CLIFF: Quantity = speed("cliff_pps", Dimension::Pps, Better::More);
 /// Highest load that keeps a service's promise (requests/s).
 pub const CLIFF_RPS: Quantity = speed("cliff_rps", Dimension::PerSecond, Better::More);
+/// CPU time a packet (s).
+pub const PER_PACKET: Quantity = cost("per_packet_s", Dimension::Seconds);
+/// Of the CPU time of packets.
+pub const SHARE: Quantity = cost("share", Dimension::Share);
 /// CPU time of a service's host a request (us).
 pub const REQUEST_US: Quantity = cost("request_us", Dimension::Number);
 /// Highest delivered load (pps).

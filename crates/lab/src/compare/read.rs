@@ -197,6 +197,7 @@ fn of_stored(
             return Err(ReadError::NotOurs { path: name, what: NOTHING.to_owned() });
         }
         Stored::Rr(run) => kinds::rr(name, run),
+        Stored::Profile(profile) => kinds::profile(name, *profile),
         Stored::Learned(_) => return Err(ReadError::NotOurs { path: name, what: LEARNT.to_owned() }),
     })
 }

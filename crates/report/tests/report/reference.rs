@@ -25,6 +25,7 @@ const JSON: &[(&str, &[&str])] = &[
     ("`drops`, and the ledger of a trial", &["core/src/drops.rs", "core/src/ledger.rs"]),
     ("`headroom`", &["core/src/headroom.rs"]),
     ("`learn`", &["core/src/learned.rs"]),
+    ("`profile`", &["core/src/profile.rs"]),
     ("`tune`", &["core/src/tuning.rs", "host/src/tune", "care/src/tuning.rs"]),
     (
         "`rr`",

@@ -41,6 +41,7 @@ fn text(run: &RunSummary, stored: &Stored, verbose: bool, style: Style) -> Strin
         Stored::Rr(found) if verbose => terminal::rr(found, style),
         Stored::Rr(found) => terminal::rr_brief(found, style),
         Stored::Learned(found) => terminal::learned(found, style),
+        Stored::Profile(found) => terminal::profile(found, style),
     }
 }
 
@@ -69,6 +70,7 @@ pub(super) fn rows(stored: &Stored) -> anyhow::Result<String> {
         Stored::Stream(found) => csv::flat(&serde_json::to_value(found)?),
         Stored::Rr(found) => csv::flat(&serde_json::to_value(found)?),
         Stored::Learned(found) => csv::flat(&serde_json::to_value(found)?),
+        Stored::Profile(found) => csv::profile(found),
     })
 }
 
@@ -80,7 +82,7 @@ pub fn page(run: &RunSummary, stored: &Stored) -> String {
         Stored::Forwarding(found) => html::forwarding(found, &Drawing::of_forwarding(found)),
         Stored::Transfers(found) => html::transfers(found, &Drawing::of_transfers(found)),
         Stored::Records(records) => html::experiment(&Drawing::of_records(&title(run), records, run.state != "done")),
-        Stored::Service(_) | Stored::Stream(_) | Stored::Rr(_) | Stored::Learned(_) => {
+        Stored::Service(_) | Stored::Stream(_) | Stored::Rr(_) | Stored::Learned(_) | Stored::Profile(_) => {
             let style = Style { width: PAGE_COLUMNS, ..Style::default() };
             let provenance = stored.provenance().cloned().unwrap_or_default();
             let drawing = of_answers(run, stored);
@@ -108,7 +110,7 @@ pub(super) fn figure(run: &RunSummary, stored: &Stored) -> anyhow::Result<String
         Stored::Transfers(found) => drawn(Drawing::of_transfers(found)),
         Stored::Records(records) => drawn(Drawing::of_records(&title(run), records, run.state != "done")),
         Stored::Rr(_) => of_answers(run, stored).and_then(drawn),
-        Stored::Service(_) | Stored::Stream(_) | Stored::Learned(_) => None,
+        Stored::Service(_) | Stored::Stream(_) | Stored::Learned(_) | Stored::Profile(_) => None,
     };
     let kind = &run.kind;
     figure.ok_or_else(|| {

@@ -143,6 +143,7 @@ pub fn made() -> BTreeMap<&'static str, Value> {
     made.printed::<Path>("drops-trace", "netcliff drops --trace --json: a packet a line");
     made.printed::<Headroom>("headroom", "netcliff headroom --json");
     made.printed::<netcliff_core::Learned>("learn", "netcliff learn --json");
+    made.printed::<netcliff_core::Profile>("profile", "netcliff profile --json");
     made.printed::<RrRecord>("rr", "netcliff rr --json: a configuration a line");
     made.printed::<StreamReport>("stream", "netcliff stream --json");
     made.printed::<TransferReport>("transfer", "netcliff run --json of an experiment of transfers");

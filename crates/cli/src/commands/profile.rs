@@ -1,0 +1,161 @@
+//! `netcliff profile`.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use netcliff_core::Profile;
+use netcliff_core::profile::Folded;
+use netcliff_lab::stored::Stored;
+use netcliff_profile::{Options, ProfileError};
+use netcliff_report as report;
+
+use super::{open_store, refuse_name, refuse_unwritable_files, stop_on_signal, write_told};
+use crate::args::{ProfileArgs, StoreArgs};
+use crate::output::{self, command_line};
+
+/// Time between lines on how far a profile is (s).
+const TELL_EVERY_S: f64 = 30.0;
+
+/// Samples this host, and shows where a packet's time went.
+pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
+    refuse_name(store, !args.no_save, "leave out --no-save")?;
+    refuse_unwritable_files([args.svg.as_deref(), args.folded.as_deref(), output::csv_file(&args.csv)])?;
+    let kept = (!args.no_save).then(|| open_store(store)).transpose()?;
+    let options = Options {
+        interfaces: args.interfaces.clone(),
+        cpus: args.cpu.as_ref().map(|cpus| cpus.0.clone()).unwrap_or_default(),
+        pid: args.pid,
+        length: args.length,
+        until_stopped: false,
+        rate_hz: args.rate,
+        locks: args.locks,
+        meter: args.meter.map(crate::args::Meter::preference),
+        own: false,
+        command: command_line(),
+    };
+    let stop = stop_on_signal()?;
+    let mut next_s = TELL_EVERY_S;
+    let (profile, folded) = netcliff_profile::profile(&options, &stop, &mut |progress| {
+        if progress.elapsed_s >= next_s {
+            next_s += TELL_EVERY_S;
+            output::say(format!(
+                "netcliff: {:.0} of {:.0} s sampled, {} samples",
+                progress.elapsed_s,
+                args.length.as_secs_f64(),
+                progress.samples
+            ));
+        }
+    })
+    .map_err(refused)?;
+    let run = kept.map(|store| Stored::Profile(Box::new(profile.clone())).keep(&store, None)).transpose()?;
+    output::csv(&args.csv, || Ok(report::csv::profile(&profile)))?;
+    match (args.json, output::to_stdout(&args.csv)) {
+        (true, _) => output::json_line(&profile)?,
+        (_, true) => output::data(&report::csv::profile(&profile))?,
+        _ => output::page(&report::terminal::profile(&profile, output::style()))?,
+    }
+    write_stacks(args, &profile, &folded)?;
+    if let Some(run) = run {
+        output::say(format!(
+            "netcliff: kept as run {run}; `netcliff compare {run} last` holds the next profile against it"
+        ));
+    }
+    Ok(ExitCode::from(u8::from(profile.stages.is_empty())))
+}
+
+fn write_stacks(args: &ProfileArgs, profile: &Profile, folded: &[Folded]) -> anyhow::Result<()> {
+    if let Some(path) = &args.svg {
+        let title = format!(
+            "{}: CPU time by stack, {:.1} s on CPU {}, idle time left out",
+            profile.host.kernel,
+            profile.sampled.seconds,
+            profile.sampled.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+        );
+        write_told("flame graph", path, &report::svg::flame(&title, folded))?;
+    }
+    if let Some(path) = &args.folded {
+        write_told("folded stacks", path, &netcliff_profile::folded(folded))?;
+    }
+    Ok(())
+}
+
+/// A profile of this host while another command puts a load on it.
+pub struct Sampling {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(Profile, Vec<Folded>), ProfileError>>,
+}
+
+impl Sampling {
+    /// Begins to sample, if `wanted`; netcliff's own work is part of the account.
+    ///
+    /// # Errors
+    /// The kernel does not let this process sample.
+    pub fn start(wanted: bool) -> anyhow::Result<Option<Self>> {
+        if !wanted {
+            return Ok(None);
+        }
+        let options = Options {
+            interfaces: Vec::new(),
+            cpus: Vec::new(),
+            pid: None,
+            length: Duration::from_secs(3600),
+            until_stopped: true,
+            rate_hz: None,
+            locks: false,
+            meter: None,
+            own: true,
+            command: command_line(),
+        };
+        let stop = Arc::<AtomicBool>::default();
+        let theirs = Arc::clone(&stop);
+        let (tell, begun) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            netcliff_profile::profile(&options, &theirs, &mut |_| {
+                let _ = tell.send(());
+            })
+        });
+        let sampling = Self { stop, thread };
+        // The thread ends without a word where it is refused.
+        if begun.recv().is_err() {
+            return sampling.end().map(|_| None);
+        }
+        Ok(Some(sampling))
+    }
+
+    fn end(self) -> anyhow::Result<(Profile, Vec<Folded>)> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.join().map_err(|_| anyhow::anyhow!("the thread that samples has panicked"))?;
+        ended.map_err(|error| anyhow::anyhow!("--profile: {error}"))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// A counter of the kernel could not be read.
+    pub fn finish(sampling: Option<Self>) -> anyhow::Result<Option<Profile>> {
+        Ok(sampling.map(Self::end).transpose()?.map(|(profile, _)| profile))
+    }
+}
+
+/// Shows the profile of another command's load: a page below its own, or one more line of JSON.
+///
+/// # Errors
+/// Whoever reads has stopped.
+pub fn show(profile: Option<&Profile>, json: bool) -> anyhow::Result<()> {
+    match profile {
+        None => Ok(()),
+        Some(profile) if json => output::json_line(profile),
+        Some(profile) => output::page(&format!("\nPROFILE\n{}", report::terminal::profile(profile, output::style()))),
+    }
+}
+
+/// An error of a profile, with its exit code.
+fn refused(error: ProfileError) -> anyhow::Error {
+    match error {
+        ProfileError::Usage(why) => output::usage(why),
+        ProfileError::Failed(why) => anyhow::Error::msg(why),
+    }
+}

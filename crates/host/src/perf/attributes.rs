@@ -1,0 +1,64 @@
+//! perf_event_open(2).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::FromRawFd as _;
+
+use super::{Event, Of};
+
+/// `perf_event_attr` as far as PERF_ATTR_SIZE_VER3 goes (96 bytes, Linux 4.1).
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    /// Events from one sample to the next, or samples a second with `FREQUENCY`.
+    pub period: u64,
+    pub sample_type: u64,
+    read_format: u64,
+    pub flags: u64,
+    wakeup_events: u32,
+    breakpoint_kind: u32,
+    config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    pub clock: i32,
+}
+
+/// Closed by exec.
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+
+impl Attributes {
+    pub(super) fn of(event: Event) -> Self {
+        // PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE (PERF_COUNT_SW_CPU_CLOCK is 0), PERF_TYPE_TRACEPOINT
+        let (kind, config) = match event {
+            Event::Hardware(config) => (0, config),
+            Event::CpuClock => (1, 0),
+            Event::Tracepoint(config) => (2, config),
+        };
+        Self { kind, config, size: size_of::<Self>() as u32, ..Self::default() }
+    }
+
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn open(&self, of: Of) -> io::Result<File> {
+        let (thread, cpu) = match of {
+            Of::Thread => (0, -1),
+            Of::Another(number) => (number as libc::pid_t, -1),
+            Of::Cpu(cpu) => (-1, cpu as libc::c_int),
+        };
+        let group: libc::c_int = -1;
+        // SAFETY: the attributes are of the size they state and outlive the call.
+        let fd = unsafe {
+            libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), thread, cpu, group, PERF_FLAG_FD_CLOEXEC)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor the kernel has just given to us alone.
+        Ok(unsafe { File::from_raw_fd(fd as libc::c_int) })
+    }
+}

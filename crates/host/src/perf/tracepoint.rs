@@ -1,0 +1,28 @@
+//! Tracepoints by name: their numbers for perf_event_open(2), from tracefs, mounted or not.
+
+#[cfg_attr(not(target_os = "linux"), path = "../not_linux/tracefs.rs")]
+mod tracefs;
+
+use std::os::fd::AsRawFd as _;
+use std::{fs, io};
+
+/// Where tracefs may be mounted. Sources: Documentation/trace/ftrace.rst.
+const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The number of a tracepoint, named `group/event`.
+///
+/// # Errors
+/// tracefs cannot be read, or the kernel has no such tracepoint.
+pub fn number(name: &str) -> io::Result<u64> {
+    let file = format!("events/{name}/id");
+    let text = read(&file)?;
+    text.trim().parse().map_err(|_| io::Error::other(format!("{file} is {:?}, not a number", text.trim())))
+}
+
+fn read(file: &str) -> io::Result<String> {
+    if let Some(text) = MOUNTED.iter().find_map(|root| fs::read_to_string(format!("{root}/{file}")).ok()) {
+        return Ok(text);
+    }
+    let mount = tracefs::unseen_mount()?;
+    fs::read_to_string(format!("/proc/thread-self/fd/{}/{file}", mount.as_raw_fd()))
+}

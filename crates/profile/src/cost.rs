@@ -1,0 +1,100 @@
+//! What a sample costs: [`Timers`] watches the kernel's timer interrupts for a moment and takes those that held a sample.
+//!
+//! The tracepoints irq_vectors:local_timer_entry and local_timer_exit stand inside the interrupt: the CPU's own entry and exit, in a guest most of
+//! a microsecond, are not in the figure, and their own cost (some hundred nanoseconds) is.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use netcliff_host::perf::{Event, Every, Fields, Record, Sampler, tracepoint};
+
+/// Samples below which no mean is given.
+const FEWEST: usize = 50;
+/// Times the median from which an interrupt is left out: a hypervisor paused the CPU during it.
+const PAUSED: f64 = 10.0;
+
+/// The two tracepoints, being recorded.
+#[derive(Debug)]
+pub struct Timers {
+    entries: Sampler,
+    exits: Sampler,
+}
+
+impl Timers {
+    /// Records on these CPUs from now on.
+    ///
+    /// # Errors
+    /// The kernel has no such tracepoints (they are x86's), or the right is missing.
+    pub fn start(cpus: &[usize]) -> io::Result<Self> {
+        let open = |name: &str| {
+            let number = tracepoint::number(&format!("irq_vectors/local_timer_{name}"))?;
+            Sampler::open(Event::Tracepoint(number), Every::Events(1), cpus, Fields::default())
+        };
+        let timers = Self { entries: open("entry")?, exits: open("exit")? };
+        timers.entries.start()?;
+        timers.exits.start()?;
+        Ok(timers)
+    }
+
+    /// Ends it: mean length (s) of the interrupts in which one of `samples` was taken, each a CPU and a time (ns); `None`: too few.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn finish(mut self, samples: &[(usize, u64)]) -> io::Result<Option<f64>> {
+        self.entries.stop()?;
+        self.exits.stop()?;
+        let times = |sampler: &mut Sampler| {
+            let mut times = BTreeMap::<usize, Vec<u64>>::new();
+            sampler.drain(|cpu, record| {
+                if let Record::Sample(sample) = record {
+                    times.entry(cpu).or_default().push(sample.time_ns);
+                }
+            });
+            times
+        };
+        Ok(mean_s(&times(&mut self.entries), &times(&mut self.exits), samples))
+    }
+}
+
+/// Mean length (s) of the intervals from an entry to the next exit of its CPU that hold a sample.
+fn mean_s(
+    entries: &BTreeMap<usize, Vec<u64>>,
+    exits: &BTreeMap<usize, Vec<u64>>,
+    samples: &[(usize, u64)],
+) -> Option<f64> {
+    let length = |&(cpu, time): &(usize, u64)| {
+        let (entries, exits) = (entries.get(&cpu)?, exits.get(&cpu)?);
+        let entry = *entries.get(entries.partition_point(|entry| *entry <= time).checked_sub(1)?)?;
+        let exit = *exits.get(exits.partition_point(|exit| *exit < time))?;
+        // With another entry between the two, one of them was lost.
+        let lost = entries.get(entries.partition_point(|next| *next <= time)).is_some_and(|next| *next < exit);
+        (!lost).then(|| (exit - entry) as f64 * 1e-9)
+    };
+    let mut lengths: Vec<f64> = samples.iter().filter_map(length).collect();
+    lengths.sort_by(f64::total_cmp);
+    let usual_s = *lengths.get(lengths.len() / 2)?;
+    lengths.retain(|length_s| *length_s < PAUSED * usual_s);
+    (lengths.len() >= FEWEST).then(|| lengths.iter().sum::<f64>() / lengths.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_with_a_sample_are_its_cost() {
+        // Every millisecond an interrupt of 3 us, those with a sample 5 us; the exit of one of these is lost.
+        let mut entries: Vec<u64> = (0..200u64).map(|at| at * 1_000_000).collect();
+        let exits: Vec<u64> = (0..200u64)
+            .filter(|at| *at != 4)
+            .map(|at| at * 1_000_000 + if at % 2 == 0 { 5000 } else { 3000 })
+            .collect();
+        let samples: Vec<(usize, u64)> = (0..100u64).map(|at| (3, at * 2_000_000 + 1000)).collect();
+        let on = |times: &[u64]| BTreeMap::from([(3, times.to_vec())]);
+        let mean = mean_s(&on(&entries), &on(&exits), &samples).expect("enough");
+        assert!((mean - 5e-6).abs() < 1e-9, "{mean}");
+        assert_eq!(mean_s(&on(&entries), &on(&exits), &samples[..10]), None);
+        entries.clear();
+        assert_eq!(mean_s(&on(&entries), &on(&exits), &samples), None);
+    }
+}

@@ -1,0 +1,790 @@
+//! Takes samples and counters from this host: [`profile`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use netcliff_core::Provenance;
+use netcliff_core::finding::{FigurePath, HostSummary, Missing};
+use netcliff_core::math::SplitMix64;
+use netcliff_core::profile::{Folded, Profile, ProfileMeter, ProfilePackets, Sampled, Stage};
+use netcliff_host::cpu::system::SystemStamp;
+use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Preference, Watch};
+use netcliff_host::drops::symbols::Symbols;
+use netcliff_host::fingerprint;
+use netcliff_host::inspect::{Inspection, Port};
+use netcliff_host::perf::{Event, Every, Fields, Mode, Record, Sampler, now_ns};
+use netcliff_host::serving::{Counted, Devices, Program, own_cpu_s};
+use netcliff_host::softnet::softnet_stats;
+
+use crate::account::{self, Slice, Stack, Window};
+use crate::cost::Timers;
+use crate::locks::Waits;
+use crate::table::{self, Table};
+use crate::weights::{Heap, Key, Source, Timed, in_ns};
+
+/// Time between looks at the rings: at 999 samples a second of 40 frames a CPU's ring of 2 MiB holds six seconds, the smallest of 32 KiB a tenth.
+const LOOK: Duration = Duration::from_millis(50);
+/// Looks after which the clock's period is drawn anew, and how far from its mean, as a share: a load by a timer of its own, as most generators have it,
+/// would keep step with equal periods (a fixed one of 1.001 ms saw a loop behind a sender of 1 ms 21 % too long).
+const REDRAWN: u32 = 2;
+const JITTER: f64 = 0.3;
+/// Longest time that a sample stands for (ns): what ran when the timer came late has the time, but not that of a CPU that was offline.
+const LONGEST_GAP_NS: f64 = 1e8;
+/// Slices of a window, and the shortest.
+const SLICES: u32 = 20;
+const SHORTEST_SLICE: Duration = Duration::from_millis(200);
+/// Samples a second on each CPU: no divisor or multiple of what timers count in, so that samples do not keep step with them.
+const RATE_HZ: u32 = 999;
+/// Share of a CPU that samples may take where no rate is given: their reader has what is left of the 1 % that is promised for both.
+const BUDGET: f64 = 0.006;
+/// Fewest samples a second that a budget leaves.
+const LEAST_HZ: f64 = 99.0;
+/// Time before the window in which the cost of a sample is measured.
+const COST: Duration = Duration::from_millis(400);
+/// Distinct places that are kept; later ones are lost. Each takes some 500 bytes.
+const MOST_PLACES: usize = 400_000;
+/// Share of packets of other interfaces, of steal, of samples that are missing, and of unknown time, from which the reader is warned.
+const OTHERS: f64 = 0.1;
+const STOLEN: f64 = 0.005;
+const MISSING: f64 = 0.03;
+const UNKNOWN: f64 = 0.05;
+/// Samples of the account, and packets, below which the reader is warned.
+const FEW_SAMPLES: u64 = 400;
+const FEW_PACKETS: u64 = 1000;
+/// Received packets over sent ones below which time is divided by those sent.
+const SENDS: f64 = 0.1;
+
+/// What to profile.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Interfaces whose packets are counted; empty: the main ones, or all packets that enter the stack if these are a tenth of them at most.
+    pub interfaces: Vec<String>,
+    /// CPUs that are sampled; empty: all.
+    pub cpus: Vec<usize>,
+    /// Process that is the application; `None`: programs that work for the network.
+    pub pid: Option<u32>,
+    /// How long.
+    pub length: Duration,
+    /// True: the end of a load ends it, at whatever time, and it is whole then.
+    pub until_stopped: bool,
+    /// Samples a second on each CPU; `None`: `RATE_HZ`, or fewer if these would cost too much.
+    pub rate_hz: Option<u32>,
+    /// Whether contention of locks is watched.
+    pub locks: bool,
+    /// Meter to hold the samples against; `None`: none.
+    pub meter: Option<Preference>,
+    /// Whether netcliff's own work is part of the account: it is the application.
+    pub own: bool,
+    /// The command line.
+    pub command: String,
+}
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// What was named is not there.
+    #[error("{0}")]
+    Usage(String),
+    /// The kernel does not let it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Progress {
+    /// Time so far (s).
+    pub elapsed_s: f64,
+    /// Samples so far.
+    pub samples: u64,
+}
+
+fn failed(error: impl std::fmt::Display) -> ProfileError {
+    ProfileError::Failed(error.to_string())
+}
+
+/// Samples this host for a while, and accounts for its packets. Setting `stop` ends it early, and the result is partial.
+///
+/// # Errors
+/// What was named is not there, or the kernel does not let this process sample: a sentence.
+pub fn profile(
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(Profile, Vec<Folded>), ProfileError> {
+    let cpus = cpus(&options.cpus)?;
+    if let Some(pid) = options.pid.filter(|pid| Program::of(*pid).is_none()) {
+        return Err(ProfileError::Usage(format!(
+            "--pid {pid}: there is no process of that number; `pgrep NAME` finds one"
+        )));
+    }
+    let host = Inspection::of_this_host(Duration::ZERO)
+        .map_err(|error| failed(format!("cannot ask the kernel for its interfaces: {error}")))?;
+    refuse_interfaces(&options.interfaces, &host)?;
+    let symbols = Symbols::read().map_err(|error| failed(format!("cannot read /proc/kallsyms: {error}")))?;
+    if let Some(limit) = symbols.limit() {
+        return Err(failed(format!("stages cannot be named: {limit}")));
+    }
+    let mut taking = Taking::open(options, &host, cpus)?;
+    taking.measure_cost(stop)?;
+    taking.run(stop, progress)?;
+    // Programs and modules may have come since.
+    let symbols = Symbols::read().map(|now| symbols.and(now)).map_err(failed)?;
+    Ok(taking.conclude(&symbols, &host))
+}
+
+/// The CPUs that are sampled.
+fn cpus(named: &[usize]) -> Result<Vec<usize>, ProfileError> {
+    let online: Vec<usize> =
+        netcliff_host::inventory::online_cpus(std::path::Path::new("/")).into_iter().map(|cpu| cpu as usize).collect();
+    if let Some(cpu) = named.iter().find(|cpu| !online.contains(cpu)) {
+        let online: Vec<String> = online.iter().map(usize::to_string).collect();
+        return Err(ProfileError::Usage(format!(
+            "--cpu {cpu}: no such CPU is online; online are {}",
+            online.join(",")
+        )));
+    }
+    let mut cpus = if named.is_empty() { online } else { named.to_vec() };
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+fn refuse_interfaces(named: &[String], host: &Inspection) -> Result<(), ProfileError> {
+    let Some(name) = named.iter().find(|name| host.port(name).is_none()) else { return Ok(()) };
+    let names: Vec<&str> = host.ports.iter().map(|port| port.nic.name.as_str()).collect();
+    let there =
+        if names.is_empty() { "it has no interface".to_owned() } else { format!("there are {}", names.join(", ")) };
+    Err(ProfileError::Usage(format!("--if {name}: there is no such interface in this network namespace; {there}")))
+}
+
+/// Why perf_event_open(2) was refused, with what to do.
+fn refused(error: &std::io::Error) -> ProfileError {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let paranoid = paranoid.trim();
+    failed(match error.raw_os_error() {
+        Some(libc_number) if libc_number == 13 || libc_number == 1 => format!(
+            "the kernel refuses samples of its CPUs ({error}): run as root or with CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or less \
+             (it is {paranoid}); a container's seccomp filter has to allow perf_event_open, too"
+        ),
+        Some(38) => "this kernel has no perf_event_open (CONFIG_PERF_EVENTS): nothing can be sampled".to_owned(),
+        Some(24) => format!("too few file descriptors for an event a CPU ({error}): raise `ulimit -n`"),
+        _ => format!("perf_event_open failed: {error}"),
+    })
+}
+
+/// The state of a profile.
+struct Taking<'a> {
+    options: &'a Options,
+    cpus: Vec<usize>,
+    clock: Sampler,
+    cycles: Option<Sampler>,
+    waits: Option<Waits>,
+    devices: Vec<Device>,
+    rate_hz: u32,
+    chance: SplitMix64,
+    /// Time of the last sample of the clock by CPU (ns).
+    last_ns: HashMap<usize, u64>,
+    meter: Option<Box<dyn CpuMeter>>,
+    split: Vec<CpuSplit>,
+    heap: Heap,
+    names: HashMap<u32, String>,
+    /// Ends of slices (ns of CLOCK_MONOTONIC); the first is the start.
+    bounds: Vec<u64>,
+    /// Packets of each device by slice.
+    counted: Vec<Vec<Counted>>,
+    sample_s: Option<f64>,
+    stolen: f64,
+    own_s: f64,
+    seconds: f64,
+    started_unix_s: f64,
+    partial: bool,
+    missing: Vec<Missing>,
+    cautions: Vec<String>,
+}
+
+fn lacks(missing: &mut Vec<Missing>, figure: &str, why: String) {
+    missing.push(Missing { figure: FigurePath::Named(figure.to_owned()), why });
+}
+
+impl<'a> Taking<'a> {
+    fn open(options: &'a Options, host: &Inspection, cpus: Vec<usize>) -> Result<Self, ProfileError> {
+        let (mut missing, mut cautions) = (Vec::new(), Vec::new());
+        let rate_hz = options.rate_hz.unwrap_or(RATE_HZ);
+        let clock = clock(rate_hz, &cpus)?;
+        let cycles = cycles(rate_hz, &cpus);
+        if let Err(error) = &cycles {
+            lacks(
+                &mut missing,
+                "cycles",
+                format!(
+                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it."
+                ),
+            );
+        }
+        let waits = options.locks.then(|| Waits::start(&cpus)).transpose().unwrap_or_else(|error| {
+            lacks(&mut missing, "locks", format!("The kernel's tracepoints lock:contention_begin and lock:contention_end (Linux 5.19) cannot be recorded: {error}."));
+            None
+        });
+        let devices = devices(host, &options.interfaces, &cpus, &mut cautions);
+        Ok(Self {
+            options,
+            clock,
+            cycles: cycles.ok(),
+            waits,
+            devices,
+            rate_hz,
+            chance: SplitMix64(now_ns()),
+            last_ns: HashMap::new(),
+            meter: None,
+            split: Vec::new(),
+            heap: Heap::default(),
+            names: HashMap::new(),
+            bounds: Vec::new(),
+            counted: Vec::new(),
+            sample_s: None,
+            stolen: 0.0,
+            own_s: 0.0,
+            seconds: 0.0,
+            started_unix_s: 0.0,
+            partial: false,
+            missing,
+            cautions,
+            cpus,
+        })
+    }
+
+    /// Samples for a moment with the timer's interrupts recorded. These samples are not part of the window.
+    fn measure_cost(&mut self, stop: &AtomicBool) -> Result<(), ProfileError> {
+        let mut why = "the samples of that moment were too few".to_owned();
+        match Timers::start(&self.cpus).and_then(|timers| self.clock.start().map(|()| timers)) {
+            Ok(timers) => {
+                wait(Instant::now() + COST, stop);
+                let mut samples = Vec::new();
+                self.clock.drain(|cpu, record| {
+                    if let Record::Sample(sample) = record {
+                        samples.push((cpu, sample.time_ns));
+                    }
+                });
+                match timers.finish(&samples) {
+                    Ok(mean_s) => self.sample_s = mean_s,
+                    Err(error) => why = error.to_string(),
+                }
+            }
+            Err(error) => why = error.to_string(),
+        }
+        let affordable = self.sample_s.map(|sample_s| (BUDGET / sample_s).max(LEAST_HZ));
+        if let Some(affordable) =
+            affordable.filter(|most| self.options.rate_hz.is_none() && *most < f64::from(self.rate_hz))
+        {
+            // Odd, for the reason of `RATE_HZ`.
+            self.rate_hz = (affordable as u32 - 1) | 1;
+            self.clock = clock(self.rate_hz, &self.cpus)?;
+            self.cycles = self.cycles.take().and_then(|_| cycles(self.rate_hz, &self.cpus).ok());
+        }
+        if self.sample_s.is_none() {
+            lacks(
+                &mut self.missing,
+                "sample_s",
+                format!(
+                    "What a sample costs was not measured by the tracepoints irq_vectors:local_timer_entry and local_timer_exit: {why}."
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Result<(), ProfileError> {
+        let shortest = if self.options.until_stopped { Duration::ZERO } else { self.options.length / SLICES };
+        let mut slice = shortest.max(SHORTEST_SLICE);
+        if let Some(preference) = self.options.meter {
+            let watch = self.options.pid.map(Watch::Process).into_iter().collect();
+            let spec = MeterSpec { cpus: self.cpus.clone(), watch };
+            self.meter = Some(cpu::choose(preference, &spec).map_err(failed)?.meter);
+        }
+        self.clock.start().map_err(|error| refused(&error))?;
+        self.cycles.as_ref().map_or(Ok(()), Sampler::start).map_err(|error| refused(&error))?;
+        self.started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let system = SystemStamp::now().map_err(failed)?;
+        let own_s = own_cpu_s();
+        if let Some(meter) = &mut self.meter {
+            meter.mark().map_err(failed)?;
+        }
+        self.devices.iter_mut().for_each(Device::mark);
+        let began = Instant::now();
+        // What was sampled before it is not of the window.
+        self.bounds.push(now_ns());
+        let end = began + self.options.length;
+        let mut next = began + slice;
+        let mut reported = began;
+        let mut looks = 0;
+        progress(&Progress::default());
+        loop {
+            let until = next.min(end).min(Instant::now() + LOOK);
+            wait(until, stop);
+            let ended = stop.load(Ordering::Relaxed) || Instant::now() >= end;
+            if ended || Instant::now() >= next {
+                self.count();
+                next += slice;
+                if self.bounds.len() > 2 * SLICES as usize {
+                    self.halve();
+                    slice *= 2;
+                }
+            }
+            if ended {
+                break;
+            }
+            self.drain();
+            looks += 1;
+            if looks % REDRAWN == 0 {
+                let period_ns = 1e9 / f64::from(self.rate_hz) * (1.0 + JITTER * (2.0 * self.chance.uniform() - 1.0));
+                self.clock.set_period(period_ns as u64).map_err(failed)?;
+            }
+            if reported.elapsed() >= Duration::from_secs(1) {
+                reported = Instant::now();
+                progress(&Progress { elapsed_s: began.elapsed().as_secs_f64(), samples: self.heap.samples });
+            }
+        }
+        self.seconds = began.elapsed().as_secs_f64();
+        if let Some(meter) = &mut self.meter {
+            self.split = meter.read().map_err(failed)?;
+        }
+        self.clock.stop().and_then(|()| self.cycles.as_ref().map_or(Ok(()), Sampler::stop)).map_err(failed)?;
+        if let Some(waits) = &self.waits {
+            waits.stop().map_err(failed)?;
+        }
+        self.own_s = own_cpu_s() - own_s;
+        self.drain();
+        self.partial = !self.options.until_stopped && self.seconds < 0.99 * self.options.length.as_secs_f64();
+        let shares = system.until(&SystemStamp::now().map_err(failed)?);
+        self.stolen = shares.iter().filter(|share| self.cpus.contains(&share.cpu)).map(|share| share.steal).sum();
+        Ok(())
+    }
+
+    /// Ends a slice.
+    fn count(&mut self) {
+        self.bounds.push(now_ns());
+        self.counted.push(self.devices.iter_mut().map(Device::grown).collect());
+    }
+
+    /// Joins slices two by two: a profile whose end is not known has no more of them than others.
+    fn halve(&mut self) {
+        self.drain();
+        let slices = self.counted.len();
+        let mut bounds: Vec<u64> = self.bounds.iter().copied().step_by(2).collect();
+        if slices % 2 == 1 {
+            bounds.extend(self.bounds.last());
+        }
+        self.bounds = bounds;
+        let pair = |pair: &[Vec<Counted>]| {
+            let add = |at: usize| {
+                pair.iter().fold(Counted::default(), |sum, slice| Counted {
+                    rx_packets: sum.rx_packets + slice[at].rx_packets,
+                    rx_bytes: sum.rx_bytes + slice[at].rx_bytes,
+                    rx_dropped: sum.rx_dropped + slice[at].rx_dropped,
+                    tx_packets: sum.tx_packets + slice[at].tx_packets,
+                })
+            };
+            (0..self.devices.len()).map(add).collect()
+        };
+        self.counted = self.counted.chunks(2).map(pair).collect();
+        for (_, by_slice) in self.heap.places.values_mut() {
+            *by_slice = by_slice.chunks(2).map(|pair| pair.iter().sum()).collect();
+        }
+    }
+
+    /// Takes what the rings hold.
+    fn drain(&mut self) {
+        let (heap, names, bounds, last_ns) = (&mut self.heap, &mut self.names, &self.bounds, &mut self.last_ns);
+        let own = std::process::id();
+        let mut take = |source: Source, cpu: usize, record: Record| match record {
+            Record::Lost(samples) => heap.lost += samples,
+            Record::Sample(sample) => {
+                let Some(slice) = bounds.partition_point(|bound| *bound <= sample.time_ns).checked_sub(1) else {
+                    return;
+                };
+                names.entry(sample.pid).or_insert_with(|| name(sample.pid, own));
+                // A sample of the clock stands for the time since the one before.
+                let events = if source == Source::Clock {
+                    let last = last_ns.insert(cpu, sample.time_ns).unwrap_or(bounds[0]);
+                    (sample.time_ns.saturating_sub(last) as f64).min(LONGEST_GAP_NS)
+                } else {
+                    sample.period as f64
+                };
+                if heap.places.len() >= MOST_PLACES {
+                    heap.lost += 1;
+                } else {
+                    heap.add(source, cpu, slice, sample, events);
+                }
+            }
+        };
+        self.clock.drain(|cpu, record| take(Source::Clock, cpu, record));
+        if let Some(cycles) = &mut self.cycles {
+            cycles.drain(|cpu, record| take(Source::Cycles, cpu, record));
+        }
+        if let Some(waits) = &mut self.waits {
+            waits.take();
+        }
+    }
+
+    fn conclude(mut self, symbols: &Symbols, host: &Inspection) -> (Profile, Vec<Folded>) {
+        let release = host.host.kernel.release.clone().unwrap_or_default();
+        let drivers: Vec<String> = host.ports.iter().filter_map(|port| port.nic.driver.clone()).collect();
+        let table = Table::new(table::kernel(&release), &drivers);
+        let namer = Namer { symbols, known: HashMap::new() };
+        let heap = std::mem::take(&mut self.heap);
+        let (lost, samples) = (heap.lost, heap.samples);
+        let (stacks, by_cycles, namer) = self.stacks(heap, &table, namer);
+        let (chosen, packets) = self.packets(host);
+        let slices = self.bounds.windows(2).zip(&self.counted).map(|(bounds, counted)| {
+            let sum = |of: fn(&Counted) -> u64| chosen.iter().map(|at| of(&counted[*at])).sum::<u64>() as f64;
+            let sent = packets.divisor == "sent";
+            Slice {
+                seconds: (bounds[1] - bounds[0]) as f64 * 1e-9,
+                packets: if sent { sum(|one| one.tx_packets) } else { sum(|one| one.rx_packets) },
+            }
+        });
+        let window = Window {
+            slices: slices.collect(),
+            stacks,
+            own: (!self.options.own).then(std::process::id),
+            watched: self.options.pid,
+        };
+        let account = account::account(&table, &window);
+        let known = symbols.have(table.names()) as u64;
+        let sampled = Sampled {
+            cpus: self.cpus.iter().map(|cpu| *cpu as u32).collect(),
+            seconds: self.seconds,
+            slices: window.slices.len() as u64,
+            event: if by_cycles { "cycles" } else { "cpu-clock" }.to_owned(),
+            rate_hz: f64::from(self.rate_hz),
+            samples,
+            lost,
+            sample_s: self.sample_s,
+            own_cpu: if self.options.own { 0.0 } else { self.own_s / self.seconds.max(1e-9) },
+            names_known: known,
+            names: table.names().count() as u64,
+        };
+        let inventory = &host.host;
+        let fingerprint =
+            fingerprint::of_host(inventory, &host.ports.iter().map(|port| port.nic.clone()).collect::<Vec<_>>());
+        let driver = |name: &String| {
+            let nic = &host.port(name)?.nic;
+            Some(format!("{name}: {}", nic.driver.as_ref().or(nic.kind.as_ref())?))
+        };
+        let locks = self.waits.as_ref().map(|waits| {
+            let names = &self.names;
+            let named = |pid: u32| {
+                if pid == 0 { "idle task".to_owned() } else { names.get(&pid).cloned().unwrap_or_else(|| name(pid, 0)) }
+            };
+            waits.contention(named, |stack| namer.wants(stack, &table))
+        });
+        let mut profile = Profile {
+            kind: "profile".to_owned(),
+            host: HostSummary {
+                cpu: format!(
+                    "{} x {}",
+                    inventory.cpu.online.len(),
+                    inventory.cpu.model.as_deref().unwrap_or("unknown CPU")
+                ),
+                kernel: format!("Linux {}", inventory.kernel.release.as_deref().unwrap_or("of unknown release")),
+                testbed: "none: sampled at work".to_owned(),
+                driver: packets.interfaces.iter().filter_map(driver).collect::<Vec<_>>().join(", "),
+                limits: Vec::new(),
+                at: None,
+            },
+            meter: meter(&self.split, &account.classes),
+            sampled,
+            packets,
+            per_packet_s: account.per_packet_s,
+            stages: account.stages,
+            classes: account.classes,
+            programs: account.programs,
+            locks,
+            missing: std::mem::take(&mut self.missing),
+            cautions: std::mem::take(&mut self.cautions),
+            provenance: Provenance {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                command: self.options.command.clone(),
+                started_unix_s: self.started_unix_s,
+                elapsed_s: Some(self.seconds),
+                fingerprint_id: Some(fingerprint.id()),
+                ..Provenance::default()
+            },
+            fingerprint,
+            partial: self.partial,
+        };
+        self.doubt(&mut profile, account.samples, &chosen);
+        (profile, account.folded)
+    }
+
+    /// The samples as stacks of names.
+    fn stacks<'s>(&self, heap: Heap, table: &Table, mut namer: Namer<'s>) -> (Vec<Stack>, bool, Namer<'s>) {
+        heap.places.keys().for_each(|key| namer.learn(&key.stack));
+        let idles = |key: &Key| {
+            let frames = namer.frames(&key.stack);
+            key.mode == Mode::Kernel
+                && key.pid == 0
+                && !frames.iter().any(|frame| table.interrupts(frame))
+                && (frames.is_empty() || frames.iter().any(|frame| table.idles(frame)))
+        };
+        let (timed, by_cycles) = in_ns(heap, self.counted.len(), idles);
+        let stack = |timed: Timed| {
+            let title = self.names.get(&timed.pid).cloned().unwrap_or_default();
+            let named = self.options.pid == Some(timed.pid);
+            Stack {
+                pid: timed.pid,
+                program: if named { format!("{title} (pid {})", timed.pid) } else { title },
+                mode: timed.mode,
+                frames: namer.frames(&timed.stack),
+                ns: timed.ns,
+                samples: timed.samples,
+            }
+        };
+        (timed.into_iter().map(stack).collect(), by_cycles, namer)
+    }
+
+    /// The devices by whose packets time is divided, by their places in the list, and what they counted.
+    fn packets(&mut self, host: &Inspection) -> (Vec<usize>, ProfilePackets) {
+        let total = |at: usize| {
+            self.counted
+                .iter()
+                .fold((0, 0), |(received, sent), slice| (received + slice[at].rx_packets, sent + slice[at].tx_packets))
+        };
+        let totals: Vec<(u64, u64)> = (0..self.devices.len()).map(total).collect();
+        let at = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            (0..self.devices.len()).filter(|at| wanted(&self.devices[*at].name)).collect()
+        };
+        let main: Vec<&str> = host.main_ports().iter().map(|port: &&Port| port.nic.name.as_str()).collect();
+        let mut chosen = match &self.options.interfaces[..] {
+            [] => at(&|name| main.contains(&name)),
+            named => at(&|name| named.iter().any(|wanted| wanted == name)),
+        };
+        let all = |places: &[usize]| places.iter().map(|at| totals[*at].0 + totals[*at].1).sum::<u64>();
+        let stack = at(&|name| name == SOFTNET);
+        // Traffic of containers and of loopback is not that of the main interfaces.
+        if self.options.interfaces.is_empty() && (all(&chosen) as f64) < OTHERS * all(&stack) as f64 {
+            chosen = stack;
+        }
+        let received = chosen.iter().map(|at| totals[*at].0).sum::<u64>();
+        let sent = chosen.iter().map(|at| totals[*at].1).sum::<u64>();
+        let by_sent = (received as f64) < SENDS * sent as f64;
+        let divided = if by_sent { sent } else { received };
+        let packets = ProfilePackets {
+            interfaces: chosen.iter().map(|at| self.devices[*at].name.clone()).collect(),
+            received,
+            sent,
+            divisor: if by_sent { "sent" } else { "received" }.to_owned(),
+            per_s: divided as f64 / self.seconds.max(1e-9),
+        };
+        let others: Vec<String> = (0..totals.len())
+            .filter(|at| {
+                !chosen.contains(at)
+                    && self.devices[*at].name != SOFTNET
+                    && chosen.iter().all(|at| self.devices[*at].name != SOFTNET)
+            })
+            .filter(|at| totals[*at].0 as f64 > OTHERS * divided as f64 && totals[*at].0 >= FEW_PACKETS)
+            .map(|at| format!("{} ({})", self.devices[at].name, totals[at].0))
+            .collect();
+        if !others.is_empty() {
+            self.cautions.push(format!(
+                "Other interfaces received packets too, and their time is in the account: {}. --cpu limits it to CPUs that do not serve them.",
+                others.join(", ")
+            ));
+        }
+        (chosen, packets)
+    }
+
+    /// Adds what speaks against relying on a profile.
+    fn doubt(&self, profile: &mut Profile, samples: u64, chosen: &[usize]) {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let packets = if profile.packets.divisor == "sent" { profile.packets.sent } else { profile.packets.received };
+        if chosen.is_empty() || packets == 0 {
+            lacks(&mut profile.missing, "per_packet_s", "No packet was counted, so that there is no time a packet: shares of time are shown. Profile while the host has traffic, and name its interface with --if.".to_owned());
+        } else if packets < FEW_PACKETS {
+            profile.cautions.push(format!("Only {packets} packets were counted: most of the time is not theirs."));
+        }
+        let expected = profile.sampled.seconds * profile.sampled.rate_hz * profile.sampled.cpus.len() as f64;
+        let short = 1.0 - profile.sampled.samples as f64 / expected.max(1.0);
+        if short > MISSING {
+            profile.cautions.push(format!(
+                "{} of the expected samples are missing: a hypervisor took the CPU, or the kernel throttled them (kernel.perf_event_max_sample_rate). The sample after a gap stands for its time.",
+                percent(short)
+            ));
+        }
+        if samples < FEW_SAMPLES {
+            profile.cautions.push(format!("The account has {samples} samples only: profile for longer."));
+        }
+        if profile.unknown() > UNKNOWN {
+            let row = profile.stage(Stage::Unknown);
+            let most: Vec<&str> =
+                row.iter().flat_map(|row| &row.functions).take(4).map(|one| one.function.as_str()).collect();
+            profile.cautions.push(format!(
+                "The table of stages does not know functions with {} of the time: {}.",
+                percent(profile.unknown()),
+                most.join(", ")
+            ));
+        }
+        if self.stolen > STOLEN {
+            profile.cautions.push(format!(
+                "The hypervisor took {} of a CPU: that time is in whatever ran then.",
+                percent(self.stolen)
+            ));
+        }
+        if profile.sampled.overhead().is_some_and(|overhead| overhead > 0.01) {
+            profile.cautions.push("Sampling took more than 1 % of the CPUs: lower --rate.".to_owned());
+        }
+    }
+}
+
+fn clock(rate_hz: u32, cpus: &[usize]) -> Result<Sampler, ProfileError> {
+    let fields = Fields { stack: true, ..Fields::default() };
+    let period_ns = (1e9 / f64::from(rate_hz)) as u64;
+    Sampler::open(Event::CpuClock, Every::Events(period_ns), cpus, fields).map_err(|error| refused(&error))
+}
+
+/// PERF_COUNT_HW_CPU_CYCLES.
+fn cycles(rate_hz: u32, cpus: &[usize]) -> std::io::Result<Sampler> {
+    let fields = Fields { stack: true, period: true, ..Fields::default() };
+    Sampler::open(Event::Hardware(0), Every::Hertz(u64::from(rate_hz)), cpus, fields)
+}
+
+/// Name of the packets that entered the stack of a CPU, whatever the network namespace.
+pub const SOFTNET: &str = "softnet_stat";
+
+/// What counts packets.
+struct Device {
+    name: String,
+    /// An interface; `None`: softnet_stat of these CPUs.
+    devices: Option<Devices>,
+    cpus: Vec<usize>,
+    before: Counted,
+}
+
+impl Device {
+    fn read(&self) -> Option<Counted> {
+        let Some(devices) = &self.devices else {
+            let stats = softnet_stats().ok()?;
+            let own = stats.iter().filter(|stat| self.cpus.contains(&(stat.cpu as usize)));
+            return Some(Counted { rx_packets: own.map(|stat| u64::from(stat.processed)).sum(), ..Counted::default() });
+        };
+        devices.read().ok()
+    }
+
+    fn mark(&mut self) {
+        self.before = self.read().unwrap_or_default();
+    }
+
+    /// What was counted since the last call; nothing of an interface that is gone, or where a counter of 32 bits began again.
+    fn grown(&mut self) -> Counted {
+        let now = self.read().unwrap_or(self.before);
+        now.since(&std::mem::replace(&mut self.before, now))
+    }
+}
+
+/// The counters of all interfaces of this network namespace, those named in front, and of the stack.
+fn devices(host: &Inspection, named: &[String], cpus: &[usize], cautions: &mut Vec<String>) -> Vec<Device> {
+    /// Interfaces that are counted: a host of containers may have thousands.
+    const MOST: usize = 64;
+    let main = host.main_ports();
+    let mut names: Vec<String> = named.to_vec();
+    names.extend(main.iter().map(|port| port.nic.name.clone()));
+    names.push("lo".to_owned());
+    names.extend(host.ports.iter().map(|port| port.nic.name.clone()));
+    let mut seen = BTreeMap::new();
+    names.retain(|name| seen.insert(name.clone(), ()).is_none());
+    let open = |name: String| {
+        let devices = Devices::open(std::slice::from_ref(&name)).ok()?;
+        devices.read().is_ok().then(|| Device {
+            name,
+            devices: Some(devices),
+            cpus: Vec::new(),
+            before: Counted::default(),
+        })
+    };
+    let devices: Vec<Device> = names.into_iter().filter_map(open).collect();
+    if devices.len() > MOST {
+        cautions.push(format!("Packets of {MOST} of {} interfaces are counted; --if names others.", devices.len()));
+    }
+    let stack = Device { name: SOFTNET.to_owned(), devices: None, cpus: cpus.to_vec(), before: Counted::default() };
+    devices.into_iter().take(MOST).chain([stack]).collect()
+}
+
+/// Waits in steps, so that a stop ends it.
+fn wait(until: Instant, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(LOOK));
+    }
+}
+
+/// The name of a process; kernel threads that work for everybody have one.
+fn name(pid: u32, own: u32) -> String {
+    let name = match Program::of(pid) {
+        _ if pid == 0 => return "idle task".to_owned(),
+        _ if pid == own => return "netcliff (this run)".to_owned(),
+        Some(program) => program.name,
+        None => return "(ended programs)".to_owned(),
+    };
+    if name.starts_with("kworker/") { "kworker".to_owned() } else { name }
+}
+
+/// Names of the kernel's functions by address, each looked up once.
+struct Namer<'a> {
+    symbols: &'a Symbols,
+    known: HashMap<u64, String>,
+}
+
+impl Namer<'_> {
+    fn learn(&mut self, stack: &[u64]) {
+        let symbols = self.symbols;
+        for address in sites(stack) {
+            self.known.entry(address).or_insert_with(|| named(symbols, address));
+        }
+    }
+
+    fn frames(&self, stack: &[u64]) -> Vec<String> {
+        let name = |address| self.known.get(&address).cloned().unwrap_or_else(|| named(self.symbols, address));
+        sites(stack).map(name).collect()
+    }
+
+    /// The function that wants a lock: the innermost that is neither the lock's nor a helper.
+    fn wants(&self, stack: &[u64], table: &Table) -> String {
+        let frames = self.frames(stack);
+        let is_lock = |frame: &str| {
+            matches!(table.find(frame), Some(table::Kind::Helper | table::Kind::Work(Stage::Locks)))
+                || table.traces(frame)
+        };
+        let wanted = frames.iter().find(|frame| !is_lock(frame) && !frame.starts_with("trace_contention"));
+        wanted.or(frames.last()).cloned().unwrap_or_else(|| "(no stack)".to_owned())
+    }
+}
+
+/// Addresses within the functions of a stack: all but the innermost are return addresses, behind a call that may be the last instruction of its
+/// function.
+fn sites(stack: &[u64]) -> impl Iterator<Item = u64> {
+    stack.iter().enumerate().map(|(at, address)| if at == 0 { *address } else { address - 1 })
+}
+
+fn named(symbols: &Symbols, address: u64) -> String {
+    symbols.frame(address).unwrap_or_else(|| "(unnamed)".to_owned())
+}
+
+/// The meter's sums over the CPUs.
+fn meter(split: &[CpuSplit], classes: &netcliff_core::profile::ProfileClasses) -> Option<ProfileMeter> {
+    let method = split.first()?.method;
+    let sum = |of: &dyn Fn(&CpuSplit) -> [Option<f64>; 4]| split.iter().flat_map(of).flatten().sum::<f64>();
+    let softirq = sum(&|one| {
+        let shares = one.shares;
+        [shares.interrupt, shares.protocol, shares.transmit, shares.softirq_other]
+    });
+    let tasks = sum(&|one| [one.shares.application, one.shares.ksoftirqd, one.shares.other, one.shares.unaccounted]);
+    let samples = classes.softirq + classes.application + classes.others + classes.own;
+    let difference = samples / (softirq + tasks).max(1e-9) - 1.0;
+    Some(ProfileMeter { method: method.to_string(), softirq, tasks, difference })
+}

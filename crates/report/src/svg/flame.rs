@@ -1,0 +1,147 @@
+//! [`flame`]: stacks as a flame graph. A box is a function, as wide as the CPU time with it in the stack, above the function that called it; its
+//! colour is the stage of that time. The tip of each box has its name, time and share, so that the file needs no script.
+
+use std::collections::BTreeMap;
+
+use netcliff_core::profile::{Folded, Stage};
+
+use crate::format;
+
+/// Width of the picture, height of a box, width of a letter, and the narrowest box that is drawn.
+const WIDTH: f64 = 1200.0;
+const HEIGHT: f64 = 17.0;
+const LETTER: f64 = 6.6;
+const NARROWEST: f64 = 0.3;
+/// Room above for the title and the legend.
+const TOP: f64 = 64.0;
+
+/// A function below its caller.
+#[derive(Default)]
+struct Node {
+    seconds: f64,
+    by_stage: BTreeMap<Stage, f64>,
+    called: BTreeMap<String, Node>,
+}
+
+impl Node {
+    fn add(&mut self, frames: &[String], one: &Folded) {
+        self.seconds += one.seconds;
+        *self.by_stage.entry(one.stage).or_default() += one.seconds;
+        if let [first, rest @ ..] = frames {
+            self.called.entry(first.clone()).or_default().add(rest, one);
+        }
+    }
+
+    fn depth(&self, least_s: f64) -> usize {
+        let called = self.called.values().filter(|node| node.seconds >= least_s);
+        called.map(|node| 1 + node.depth(least_s)).max().unwrap_or(0)
+    }
+
+    /// The stage that has most of it.
+    fn stage(&self) -> Stage {
+        self.by_stage.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(Stage::Unknown, |(stage, _)| *stage)
+    }
+}
+
+/// Hue, saturation and lightness of a stage: neighbours on the path differ.
+fn colour(stage: Stage) -> String {
+    let at = Stage::ALL.iter().position(|one| *one == stage).unwrap_or(0);
+    match stage {
+        Stage::Unknown => "hsl(0,0%,62%)".to_owned(),
+        Stage::Other => "hsl(0,0%,80%)".to_owned(),
+        _ => format!("hsl({},65%,{}%)", at * 137 % 360, if at % 2 == 0 { 72 } else { 62 }),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    format::printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The flame graph of stacks.
+pub fn flame(title: &str, stacks: &[Folded]) -> String {
+    let mut root = Node::default();
+    for one in stacks {
+        root.add(&one.stack, one);
+    }
+    let least_s = NARROWEST / WIDTH * root.seconds;
+    let height = TOP + HEIGHT * (root.depth(least_s) + 1) as f64;
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"monospace\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"8\" y=\"18\" \
+         font-size=\"14\">{}</text>\n",
+        escaped(title)
+    );
+    let (mut x, mut y) = (8.0, 26.0);
+    for stage in root.by_stage.keys() {
+        let wide = 18.0 + LETTER * stage.title().len() as f64 + 10.0;
+        if x + wide > WIDTH {
+            (x, y) = (8.0, y + 16.0);
+        }
+        text.push_str(&format!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+            colour(*stage),
+            x + 16.0,
+            y + 10.0,
+            stage.title()
+        ));
+        x += wide;
+    }
+    if root.seconds > 0.0 {
+        draw(&mut text, "all", &root, 0.0, height - HEIGHT, root.seconds, least_s);
+    }
+    text.push_str("</svg>\n");
+    text
+}
+
+fn draw(text: &mut String, name: &str, node: &Node, x: f64, y: f64, all_s: f64, least_s: f64) {
+    let width = node.seconds / all_s * WIDTH;
+    let letters = ((width - 4.0) / LETTER) as usize;
+    let shown: String = if letters >= 3 { name.chars().take(letters).collect() } else { String::new() };
+    text.push_str(&format!(
+        "<g><title>{}: {}, {} ({})</title><rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{:.1}\" fill=\"{}\" \
+         stroke=\"#fff\" stroke-width=\"0.4\"/>",
+        escaped(name),
+        format::quantity(node.seconds, format::Unit::Seconds),
+        format::share(node.seconds / all_s),
+        node.stage().title(),
+        HEIGHT - 1.0,
+        colour(node.stage())
+    ));
+    if !shown.is_empty() {
+        text.push_str(&format!("<text x=\"{:.2}\" y=\"{:.1}\">{}</text>", x + 2.0, y + 12.0, escaped(&shown)));
+    }
+    text.push_str("</g>\n");
+    let mut at = x;
+    for (name, called) in &node.called {
+        if called.seconds >= least_s {
+            draw(text, name, called, at, y - HEIGHT, all_s, least_s);
+        }
+        at += called.seconds / all_s * WIDTH;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(stack: &[&str], stage: Stage, seconds: f64) -> Folded {
+        let stack = stack.iter().map(|frame| (*frame).to_owned()).collect();
+        Folded { stack, stage, counted: true, samples: 1, seconds }
+    }
+
+    #[test]
+    fn a_box_is_as_wide_as_its_time_and_tells_its_stage() {
+        let text = flame(
+            "a <title>",
+            &[
+                folded(&["iperf3", "tcp_recvmsg", "_copy_to_iter"], Stage::Copy, 0.75),
+                folded(&["iperf3", "tcp_recvmsg"], Stage::Transport, 0.25),
+            ],
+        );
+        assert!(text.contains("a &lt;title&gt;") && !text.contains("<title>a <"), "{text}");
+        assert!(text.contains("<title>_copy_to_iter: 750 ms, 75.0 % (copy)</title>"), "{text}");
+        assert!(text.contains("width=\"900.00\""), "{text}");
+        assert!(text.contains("<title>iperf3: 1.00 s, 100 % (copy)</title>"), "{text}");
+        assert!(flame("none", &[]).ends_with("</svg>\n"));
+    }
+}

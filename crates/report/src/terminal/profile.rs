@@ -1,0 +1,291 @@
+//! [`profile`]: what `netcliff profile` prints.
+
+use netcliff_core::profile::{LockContention, Profile, ProgramRow, Stage, StageRow};
+
+use super::Style;
+use super::headroom::columns;
+use super::page::{Page, Tone};
+use crate::format::{self, Unit};
+
+/// Stages that the answer names.
+const NAMED: usize = 3;
+/// Functions that a stage's row names.
+const FUNCTIONS: usize = 3;
+/// Programs that are shown, and the share of a CPU from which one is.
+const PROGRAMS: usize = 8;
+const LEAST_PROGRAM: f64 = 0.002;
+/// Locks that are shown.
+const LOCKS: usize = 8;
+/// Share of unknown time from which the page warns.
+const UNKNOWN: f64 = 0.05;
+
+/// The answer first, then the stages, whose CPU time it was, and what is not known.
+pub fn profile(profile: &Profile, style: Style) -> String {
+    let mut page = Page::new(style);
+    page.paragraph(0, Tone::Strong, &answer(profile));
+    page.paragraph(0, Tone::Faint, &basis(profile));
+    if profile.partial {
+        page.paragraph(0, Tone::Alarm, "PARTIAL: the profile ended before its time.");
+    }
+    if !profile.stages.is_empty() {
+        page.block(&stages(profile));
+        let known = format!(
+            "Unknown to the table of stages: {} of the time. By the caller of functions that it does not know: {}. This kernel has {} of the \
+             table's {} names.",
+            format::share(profile.unknown()),
+            format::share(profile.by_caller()),
+            profile.sampled.names_known,
+            profile.sampled.names
+        );
+        let tone = if profile.unknown() > UNKNOWN { Tone::Alarm } else { Tone::Faint };
+        page.paragraph(0, tone, &known);
+        page.list("FUNCTIONS", &profile.stages.iter().map(functions).collect::<Vec<_>>());
+    }
+    page.list("CPU TIME", &classes(profile));
+    let programs = profile.programs.iter().filter(|program| program.cpu >= LEAST_PROGRAM).take(PROGRAMS);
+    page.list("PROGRAMS", &programs.map(program).collect::<Vec<_>>());
+    if let Some(locks) = &profile.locks {
+        page.list("WAITING FOR LOCKS", &contention(locks));
+    }
+    page.list("NOT MEASURED", &profile.missing.iter().map(|one| one.why.clone()).collect::<Vec<_>>());
+    page.list("CAUTION", &profile.cautions);
+    page.finish()
+}
+
+/// `A received packet takes 2.31 us of CPU time (2.25-2.37 us, 95 % confidence): copy 26 %, ...`
+fn answer(profile: &Profile) -> String {
+    let mut rows: Vec<&StageRow> = profile.stages.iter().collect();
+    rows.sort_by(|a, b| b.share.value.total_cmp(&a.share.value));
+    let most: Vec<String> = rows
+        .iter()
+        .take(NAMED)
+        .map(|row| format!("{} {}", row.stage.title(), format::share_short(row.share.value)))
+        .collect();
+    let what = if profile.packets.divisor == "sent" { "A sent packet" } else { "A received packet" };
+    match profile.per_packet_s {
+        Some(figure) => {
+            let ends = format::interval(&figure, Unit::Seconds, " to ").unwrap_or_default();
+            format!(
+                "{what} takes {} of CPU time here ({ends}, 95 % confidence): {}.",
+                format::value(&figure, Unit::Seconds),
+                most.join(", ")
+            )
+        }
+        None if most.is_empty() => "No CPU time went to packets: no sample was in the network.".to_owned(),
+        None => format!("No packet was counted; CPU time went to {}.", most.join(", ")),
+    }
+}
+
+fn basis(profile: &Profile) -> String {
+    let (sampled, packets) = (&profile.sampled, &profile.packets);
+    let cpus: Vec<String> = sampled.cpus.iter().map(u32::to_string).collect();
+    let stack = packets.interfaces == ["softnet_stat"];
+    let of = if stack {
+        " (all that entered the network stack, by softnet_stat)".to_owned()
+    } else if packets.interfaces.is_empty() {
+        String::new()
+    } else {
+        format!(" of {}", packets.interfaces.join(", "))
+    };
+    let event =
+        if sampled.event == "cycles" { "of hardware cycles, with times by the CPU clock" } else { "of the CPU clock" };
+    let cost = match (sampled.sample_s, sampled.overhead()) {
+        (Some(sample_s), Some(overhead)) => format!(
+            "Sampling took {} of the CPUs ({} a sample)",
+            format::share(overhead),
+            format::quantity(sample_s, Unit::Seconds)
+        ),
+        _ => format!("Reading samples took {} of a CPU", format::share(sampled.own_cpu)),
+    };
+    let counted = if stack {
+        format!("{} packets", packets.received)
+    } else {
+        format!("{} received and {} sent packets", packets.received, packets.sent)
+    };
+    let lost = if sampled.lost > 0 { format!(", {} lost", sampled.lost) } else { String::new() };
+    format!(
+        "{} samples {event} in {} on CPU {}, {:.0} a second on each{lost}; {counted}{of}, {}. {cost}.",
+        sampled.samples,
+        format::quantity(sampled.seconds, Unit::Seconds),
+        cpus.join(","),
+        sampled.rate_hz,
+        format::quantity(packets.per_s, Unit::Pps),
+    )
+}
+
+fn stages(profile: &Profile) -> String {
+    let per_packet = profile.per_packet_s.is_some();
+    let row = |row: &StageRow| {
+        [
+            row.stage.title().to_owned(),
+            row.per_packet_s.map_or("-".to_owned(), |figure| format::value(&figure, Unit::Seconds)),
+            row.per_packet_s
+                .and_then(|figure| format::interval(&figure, Unit::Seconds, " to "))
+                .unwrap_or_else(|| "-".to_owned()),
+            format::share(row.share.value),
+            format::interval(&row.share, Unit::Share, " to ").unwrap_or_else(|| "-".to_owned()),
+            format::share(row.cpu),
+        ]
+    };
+    let total: f64 = profile.stages.iter().map(|row| row.cpu).sum();
+    let sum = [
+        "sum".to_owned(),
+        profile.per_packet_s.map_or("-".to_owned(), |figure| format::value(&figure, Unit::Seconds)),
+        profile
+            .per_packet_s
+            .and_then(|figure| format::interval(&figure, Unit::Seconds, " to "))
+            .unwrap_or("-".to_owned()),
+        "100 %".to_owned(),
+        String::new(),
+        format::share(total),
+    ];
+    let heads =
+        ["STAGE", if per_packet { "a packet" } else { "" }, "95 % interval", "share", "95 % interval", "of a CPU"];
+    columns([heads.map(str::to_owned)].into_iter().chain(profile.stages.iter().map(row)).chain([sum]))
+}
+
+fn functions(row: &StageRow) -> String {
+    let names: Vec<String> = row
+        .functions
+        .iter()
+        .take(FUNCTIONS)
+        .map(|one| format!("{} {}", one.function, format::share_short(one.share)))
+        .collect();
+    let tail = match row.stage {
+        Stage::Application => " (programs, in their own code)",
+        _ => "",
+    };
+    format!("{}: {}{tail}", row.stage.title(), names.join(", "))
+}
+
+fn classes(profile: &Profile) -> Vec<String> {
+    let classes = &profile.classes;
+    let mut lines = vec![format!(
+        "in the account: interrupts and softirqs {}, the application {} of a CPU",
+        format::share(classes.softirq),
+        format::share(classes.application)
+    )];
+    let own = if classes.own > 0.0 { format!(", this run {}", format::share(classes.own)) } else { String::new() };
+    lines.push(format!(
+        "not in it: other programs {}{own}, idle {} of {} CPUs",
+        format::share(classes.others),
+        format::share(classes.idle),
+        profile.sampled.cpus.len()
+    ));
+    if let Some(meter) = &profile.meter {
+        lines.push(format!(
+            "by the meter ({}) over the same time: interrupts and softirqs {}, tasks {}; the samples are {} of it",
+            meter.method,
+            format::share(meter.softirq),
+            format::share(meter.tasks),
+            format::share(1.0 + meter.difference)
+        ));
+    }
+    lines
+}
+
+fn program(program: &ProgramRow) -> String {
+    let what = if program.counted { "in the account" } else { "not in the account" };
+    format!(
+        "{}: {} of a CPU, {} of it in its own code; {what}",
+        program.name,
+        format::share(program.cpu),
+        format::share_short(program.user)
+    )
+}
+
+fn contention(locks: &LockContention) -> Vec<String> {
+    if locks.waits == 0 {
+        return vec!["nobody waited for a lock".to_owned()];
+    }
+    let seconds = |value| format::quantity(value, Unit::Seconds);
+    let lost = if locks.lost > 0 { format!("; {} events lost", locks.lost) } else { String::new() };
+    let mut lines = vec![format!("{} in all{lost}", waits(locks.waits, locks.total_s))];
+    lines.extend(locks.rows.iter().take(LOCKS).map(|row| {
+        format!(
+            "{} in {} ({}): {}, longest {}; {}",
+            row.kind,
+            row.function,
+            row.address,
+            waits(row.waits, row.total_s),
+            seconds(row.longest_s),
+            row.waiters.join(", ")
+        )
+    }));
+    lines
+}
+
+fn waits(count: u64, total_s: f64) -> String {
+    format!("{}, {} together", format::counted(count, "wait"), format::quantity(total_s, Unit::Seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use netcliff_core::Figure;
+    use netcliff_core::profile::{FunctionShare, LockRow, ProfileClasses, ProfileMeter, ProfilePackets, Sampled};
+
+    use super::*;
+
+    pub(crate) fn example() -> Profile {
+        let row = |stage, ns: f64, share: f64, function: &str| StageRow {
+            stage,
+            per_packet_s: Some(Figure::between(ns * 1e-9, 0.9 * ns * 1e-9, 1.1 * ns * 1e-9, 0.95)),
+            share: Figure::between(share, 0.9 * share, 1.1 * share, 0.95),
+            cpu: 0.5 * share,
+            samples: 500,
+            by_caller: 0.04,
+            by_slice_s: vec![ns * 1e-9; 3],
+            functions: vec![FunctionShare { function: function.to_owned(), share: 0.61 }],
+        };
+        let json = serde_json::json!({
+            "kind": "profile", "host": {"cpu": "2 x AMD EPYC", "kernel": "Linux 6.18.44", "testbed": "none: sampled at work", "driver": "eth0: virtio_net", "limits": []},
+            "sampled": Sampled { cpus: vec![0, 1], seconds: 10.0, slices: 20, event: "cpu-clock".into(), rate_hz: 999.0, samples: 19_980, lost: 0,
+                sample_s: Some(2.9e-6), own_cpu: 0.004, names_known: 800, names: 1000 },
+            "packets": ProfilePackets { interfaces: vec!["eth0".into()], received: 2_000_000, sent: 1000, divisor: "received".into(), per_s: 200e3 },
+            "stages": [], "classes": ProfileClasses { softirq: 0.3, application: 0.2, others: 0.1, own: 0.004, idle: 1.396 },
+            "programs": [], "fingerprint": {}, "provenance": {"version": "0.1.0", "command": "netcliff profile", "started_unix_s": 0.0}, "partial": false
+        });
+        let blank: Profile = serde_json::from_value(json).expect("a profile");
+        Profile {
+            per_packet_s: Some(Figure::between(2.5e-6, 2.4e-6, 2.6e-6, 0.95)),
+            stages: vec![
+                row(Stage::Interrupt, 650.0, 0.26, "process_backlog"),
+                row(Stage::Copy, 850.0, 0.34, "_copy_to_iter"),
+                row(Stage::Release, 500.0, 0.2, "kfree_skbmem"),
+                row(Stage::Unknown, 500.0, 0.2, "new_function"),
+            ],
+            programs: vec![ProgramRow { name: "nsd".into(), cpu: 0.2, user: 0.4, counted: true }],
+            meter: Some(ProfileMeter { method: "ebpf".into(), softirq: 0.297, tasks: 0.305, difference: 0.003 }),
+            locks: Some(LockContention {
+                waits: 12,
+                total_s: 3.4e-4,
+                lost: 0,
+                rows: vec![LockRow {
+                    kind: "spinlock".into(),
+                    function: "sch_direct_xmit".into(),
+                    address: "0xffff888100000000".into(),
+                    waiters: vec!["nsd".into()],
+                    waits: 12,
+                    total_s: 3.4e-4,
+                    longest_s: 9e-5,
+                }],
+            }),
+            ..blank
+        }
+    }
+
+    #[test]
+    fn the_page_begins_with_the_answer() {
+        let text = profile(&example(), Style { colour: false, width: 120, unicode: false });
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn without_packets_there_is_no_time_a_packet() {
+        let none = Profile { per_packet_s: None, ..example() };
+        let text = profile(&none, Style { colour: false, width: 120, unicode: false });
+        assert!(text.starts_with("No packet was counted; CPU time went to copy 34 %"), "{text}");
+        let empty = Profile { stages: Vec::new(), ..none };
+        assert!(profile(&empty, Style { colour: false, width: 120, unicode: false }).starts_with("No CPU time"));
+    }
+}
