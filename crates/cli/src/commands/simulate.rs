@@ -38,7 +38,7 @@ pub fn simulate(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<ExitCo
     answer(&engine, "simulate", &args.compute, &provenance, store)
 }
 
-/// Effort of the simulation, and the same for the provenance.
+/// Effort of the simulation, for the engine and for the provenance.
 fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
     let Some(share) = args.precision else {
         return (Effort::Packets(args.packets), [("packets".to_owned(), args.packets.to_string())].into());
@@ -58,7 +58,7 @@ fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
     point(&args.compute, args.compute.rate, store)
 }
 
-/// The simulator, which also keeps details beside the outcome.
+/// The simulator, which also stores details of the outcome.
 struct Watched {
     engine: SimEngine,
     wanted: Wanted,
@@ -117,7 +117,7 @@ fn in_detail(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Two schemes on the same packets.
+/// Two schemes on one sequence of packets.
 #[derive(serde::Serialize)]
 struct Compared<'a> {
     first: &'a Point,

@@ -73,7 +73,7 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     };
     let heads: Vec<Vec<_>> = measures.iter().map(|measure| textwrap::wrap(measure.label(), FIGURE - 2)).collect();
     let height = heads.iter().map(Vec::len).max().unwrap_or(0);
-    // The last lines of the names stand beside one another, above their figures.
+    // The last lines of the names stand next to each other, above their figures.
     let head = |at: usize| {
         let part = |name: &Vec<Cow<'_, str>>| {
             (at + name.len()).checked_sub(height).map_or("".into(), |at| name[at].to_string())
@@ -90,7 +90,7 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     known(page, report);
 }
 
-/// The same where the settings need more than a line: the first configuration in full, of the others only what differs from it.
+/// Configurations whose settings need more than a line: the first in full, of the others only what differs from it.
 fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
     let Some(first) = report.rows.first() else { return };
     let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();
