@@ -52,7 +52,7 @@ pub fn run(bytes: &[u8]) {
         return;
     }
     let Ok(token) = Token::new() else { return };
-    let context = Context { local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), token };
+    let context = Context { local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)), token, settings: true };
     if let Ok(mut far) = kind.start(&order, &context) {
         assert!(counted > 0, "{order} was begun and not counted");
         assert!(!sends, "{order} was begun by an interface that may not be used");

@@ -5,6 +5,7 @@ mod cpu;
 mod device;
 mod disturbance;
 mod generator;
+mod missing;
 mod round_trips;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ pub use disturbance::{
     Buffer, ClockJump, Disturbance, Drift, LengthBin, MOST_TASKS, PauseBudget, Pauses, Speed, SpeedAt, TaskTime,
 };
 pub use generator::{GeneratorPart, GeneratorSummary};
+pub use missing::{EngineFigure, FigurePath, Missing, WholeFigure};
 pub use round_trips::RoundTripsAt;
 
 /// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
@@ -204,16 +206,6 @@ pub struct Tried {
     pub with_pps: Figure,
     /// With over without, less 1: mean over the rounds of the logarithm, with its Student interval.
     pub gain: Figure,
-}
-
-/// A figure that could not be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Missing {
-    /// Which figure: `cliff_pps.wire`.
-    pub figure: String,
-    /// Why, as a sentence.
-    pub why: String,
 }
 
 /// One engine at one load of the sweep.

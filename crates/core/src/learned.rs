@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Calibration, Cost, Finding, HostSummary, Missing, Setup};
+use crate::engine::EngineKind;
+use crate::finding::{Calibration, Cost, EngineFigure, Finding, HostSummary, Missing, Setup};
 use crate::outcome::{CpuShares, Figure};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
@@ -213,7 +214,7 @@ impl Learned {
             quick: true,
         };
         let why = "it follows from live traffic by the model, and nothing was sent";
-        let unmeasured = Missing { figure: "cliff_pps.wire".to_owned(), why: why.to_owned() };
+        let unmeasured = Missing { figure: EngineFigure::Cliff.by(EngineKind::Wire), why: why.to_owned() };
         let mut finding = Finding {
             host: self.host.clone(),
             calibration: Some(calibration),
@@ -320,7 +321,10 @@ mod tests {
         let learned = example();
         let finding = learned.finding().expect("it has costs");
         assert_eq!(finding.cliff_pps.model.map(|cliff| cliff.value), Some(400e3));
-        assert!(finding.cliff_pps.wire.is_none() && finding.missing.iter().any(|one| one.figure == "cliff_pps.wire"));
+        assert!(
+            finding.cliff_pps.wire.is_none()
+                && finding.missing.iter().any(|one| one.figure == EngineFigure::Cliff.by(EngineKind::Wire))
+        );
         let protocol = finding.cpu_at_cliff.model.and_then(|shares| shares.protocol).expect("of the CPU");
         assert!((protocol.value - 0.8).abs() < 1e-12);
         assert!(Learned { calibration: None, ..learned.clone() }.finding().is_none());

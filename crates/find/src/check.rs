@@ -10,6 +10,7 @@ mod tests;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::{ByEngine, CheckedSetting, SetupCheck};
+use netcliff_core::finding::{EngineFigure, FigurePath};
 use netcliff_core::{EngineKind, Figure, Finding, Outcome};
 use netcliff_host::nic::Nic;
 use netcliff_host::tune::device::Made;
@@ -47,11 +48,15 @@ pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
         match checked {
             Ok((check, unpredicted)) => {
                 for (engine, why) in unpredicted {
-                    missing(finding, &format!("checks.{}.cliff_pps.{engine}", setup.name()), why);
+                    missing(
+                        finding,
+                        FigurePath::Check(setup.name().to_string(), Some((EngineFigure::Cliff, engine))),
+                        why,
+                    );
                 }
                 finding.checks.push(check);
             }
-            Err(why) => missing(finding, &format!("checks.{}", setup.name()), why),
+            Err(why) => missing(finding, FigurePath::Check(setup.name().to_string(), None), why),
         }
         if later.is_stopped(finding) {
             return;

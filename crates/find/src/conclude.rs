@@ -1,5 +1,6 @@
 //! From the sweep to the figures of the page: peak, livelock, splits, losses, bottleneck.
 
+use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::note::Note;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome, binding};
@@ -137,25 +138,25 @@ fn unreached(finding: &mut Finding) {
     };
     let mut told = Vec::new();
     for at in finding.latency.iter().filter(|at| at.latency_s.wire.is_none() && !tried(at.load_pps)) {
-        told.push(("latency.wire", why(&format!("{:.0} % of the cliff", 100.0 * at.share))));
+        told.push((EngineFigure::Latency, why(&format!("{:.0} % of the cliff", 100.0 * at.share))));
     }
     if finding.cpu_at_cliff.wire.is_none() {
         match finding.cliff_pps.wire {
-            None => told.push(("cpu_at_cliff.wire", "no cliff was measured".to_owned())),
-            Some(cliff) if !tried(cliff.value) => told.push(("cpu_at_cliff.wire", why("the cliff"))),
+            None => told.push((EngineFigure::CpuAtCliff, "no cliff was measured".to_owned())),
+            Some(cliff) if !tried(cliff.value) => told.push((EngineFigure::CpuAtCliff, why("the cliff"))),
             Some(_) => {}
         }
     }
     let at_twice = [
-        ("livelock.wire", finding.livelock.wire.is_none()),
-        ("cpu_at_twice.wire", finding.cpu_at_twice.wire.is_none()),
-        ("loss_at_twice.wire", finding.loss_at_twice.wire.is_none()),
+        (EngineFigure::Livelock, finding.livelock.wire.is_none()),
+        (EngineFigure::CpuAtTwice, finding.cpu_at_twice.wire.is_none()),
+        (EngineFigure::LossAtTwice, finding.loss_at_twice.wire.is_none()),
     ];
     let tried_twice = finding.cliff_pps.wire.is_some_and(|cliff| tried(2.0 * cliff.value));
     for (figure, _) in at_twice.into_iter().filter(|(_, lacks)| *lacks && !tried_twice) {
         told.push((figure, why("twice the cliff")));
     }
     for (figure, why) in told {
-        missing(finding, figure, why);
+        missing(finding, figure.by(EngineKind::Wire), why);
     }
 }

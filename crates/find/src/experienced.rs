@@ -7,9 +7,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::{ByEngine, PauseBudget};
 use netcliff_core::host::PauseTimes;
-use netcliff_core::{EngineFailure, Figure, Host};
+use netcliff_core::{EngineFailure, EngineKind, Figure, Host};
 use netcliff_model::pauses;
 use netcliff_sim::SimEngine;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
@@ -328,7 +329,8 @@ impl Run<'_, '_> {
         capacity_pps: f64,
     ) -> Result<(), Halt> {
         let Some(measured) = measured else {
-            for figure in ["cliff_experienced_pps.model", "cliff_experienced_pps.sim"] {
+            for engine in [EngineKind::Model, EngineKind::Sim] {
+                let figure = EngineFigure::CliffExperienced.by(engine);
                 missing(self.finding, figure, "the pauses of the host's CPU were not measured");
             }
             return Ok(());
@@ -344,7 +346,7 @@ impl Run<'_, '_> {
             wire: self.finding.cliff_experienced_pps.wire,
         };
         if let Some(failure) = failure {
-            missing(self.finding, "cliff_experienced_pps.sim", failure.to_string());
+            missing(self.finding, EngineFigure::CliffExperienced.by(EngineKind::Sim), failure.to_string());
         }
         if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
     }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use netcliff_core::{Finding, Fingerprint, Record, quote};
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::transmit;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
@@ -212,7 +213,7 @@ impl Kind for FindKind {
         MEMORY_BYTES
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: FindRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{FIND}: {e}"))?;
         let interface = self.interface(&request.sender, context.local)?;
         let desk = Arc::<OrderQueue>::default();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netcliff_core::Finding;
+use netcliff_core::finding::{FigurePath, WholeFigure};
 
 use super::idle::HostIdle;
 use super::plan::{Plan, Progress};
@@ -94,6 +95,6 @@ pub fn all(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
 
 fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
     if tries {
-        missing(finding, "suggestions.tried", why);
+        missing(finding, FigurePath::Whole(WholeFigure::SuggestionTried), why);
     }
 }

@@ -61,6 +61,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_core::finding::FigurePath;
 use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Load, Provenance, Record, Traffic};
@@ -437,8 +438,8 @@ impl From<TrialError> for Halt {
     }
 }
 
-fn missing(finding: &mut Finding, figure: &str, why: impl Into<String>) {
-    let missing = Missing { figure: figure.to_owned(), why: why.into() };
+fn missing(finding: &mut Finding, figure: FigurePath, why: impl Into<String>) {
+    let missing = Missing { figure, why: why.into() };
     // Each load of a sweep says the same.
     if !finding.missing.contains(&missing) {
         finding.missing.push(missing);
@@ -512,6 +513,8 @@ mod round_trips {
 
     use netcliff_core::finding::RoundTripsAt;
 
+    use netcliff_core::finding::{FigurePath, WholeFigure};
+
     use super::plan::{ROUND_TRIP_S, ROUND_TRIP_SHARES};
     use super::stages::Run;
     use super::{Halt, base, missing};
@@ -537,12 +540,12 @@ mod round_trips {
                         Some(told) => self.finding.round_trips.push(told),
                         None => {
                             let why = "no answer of the application came, or a clock was set during the trial";
-                            missing(self.finding, "round_trips", why);
+                            missing(self.finding, FigurePath::Whole(WholeFigure::RoundTrips), why);
                         }
                     },
                     Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
                     Err(error) => {
-                        missing(self.finding, "round_trips", error.to_string());
+                        missing(self.finding, FigurePath::Whole(WholeFigure::RoundTrips), error.to_string());
                         break;
                     }
                 }

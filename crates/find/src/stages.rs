@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::finding::{LatencyAt, SweepPoint};
 use netcliff_core::ledger::TrialLedger;
 use netcliff_core::verdict;
@@ -22,6 +23,13 @@ use crate::calibrate::{self, Calibrated};
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Bench, Highest, Observation};
 use netcliff_trial::trial::{TrialError, TrialSpec};
+
+/// Figures that need a calibration.
+const UNCALIBRATED: [FigurePath; 3] = [
+    FigurePath::Whole(WholeFigure::Calibration),
+    FigurePath::Of(EngineFigure::Cliff, Some(EngineKind::Model), None),
+    FigurePath::Of(EngineFigure::Cliff, Some(EngineKind::Sim), None),
+];
 
 /// The computed cliff says where to search if it is within this factor of the rough one.
 const NEAR: f64 = 1.5;
@@ -79,7 +87,7 @@ impl Run<'_, '_> {
                 // Whatever ended it, its stages are not all there.
                 self.finding.partial = true;
                 if let Halt::Failed(why) | Halt::Changed(why) = halt {
-                    missing(self.finding, "wire", why);
+                    missing(self.finding, FigurePath::Engine(EngineKind::Wire), why);
                 }
                 conclude::all(self.finding);
                 Ok(None)
@@ -199,7 +207,7 @@ impl Run<'_, '_> {
         let queues = self.options.rig.between.as_ref().map_or(1, |between| between.sending.queues);
         if queues > 1 {
             let why = format!("--queues {queues}: costs are those of one queue on one CPU; several are measured only");
-            for figure in ["calibration", "cliff_pps.model", "cliff_pps.sim"] {
+            for figure in UNCALIBRATED {
                 missing(self.finding, figure, why.clone());
             }
             return Ok(None);
@@ -217,7 +225,7 @@ impl Run<'_, '_> {
                 Err(error.into())
             }
             Err(error) => {
-                for figure in ["calibration", "cliff_pps.model", "cliff_pps.sim"] {
+                for figure in UNCALIBRATED {
                     missing(self.finding, figure, error.to_string());
                 }
                 Ok(None)
@@ -231,7 +239,7 @@ impl Run<'_, '_> {
         for (engine, cliff) in [(EngineKind::Model, model), (EngineKind::Sim, sim)] {
             match cliff.unless(self.stop).ok_or(Halt::Stopped)? {
                 Ok(figure) => self.finding.cliff_pps.set(engine, figure),
-                Err(error) => missing(self.finding, &format!("cliff_pps.{engine}"), error.to_string()),
+                Err(error) => missing(self.finding, EngineFigure::Cliff.by(engine), error.to_string()),
             }
         }
         Ok(())
@@ -246,13 +254,13 @@ impl Run<'_, '_> {
             question = Climb::of(&mut self.bench, &question)?.narrowed(question);
         }
         let cliffs = cliff::search(&mut self.bench, &question)?;
-        for (figure, found) in [("cliff_pps.wire", cliffs.own()), ("cliff_experienced_pps.wire", cliffs.experienced())]
-        {
-            match (found, figure) {
-                (Ok(found), "cliff_pps.wire") => self.finding.cliff_pps.wire = Some(found),
-                (Ok(found), _) => self.finding.cliff_experienced_pps.wire = Some(found),
-                (Err(why), figure) => missing(self.finding, figure, why),
-            }
+        match cliffs.own() {
+            Ok(found) => self.finding.cliff_pps.wire = Some(found),
+            Err(why) => missing(self.finding, EngineFigure::Cliff.by(EngineKind::Wire), why),
+        }
+        match cliffs.experienced() {
+            Ok(found) => self.finding.cliff_experienced_pps.wire = Some(found),
+            Err(why) => missing(self.finding, EngineFigure::CliffExperienced.by(EngineKind::Wire), why),
         }
         self.finding.searches = cliffs.summary();
         self.left_out = cliffs.left_out();
@@ -292,7 +300,7 @@ impl Run<'_, '_> {
                 None if *load_pps > highest.pps() => {
                     let (what, highest_pps) = (highest.in_words(), highest.pps());
                     let why = format!("{load_pps:.0} pps is above {what} of {highest_pps:.0} pps");
-                    missing(self.finding, "sweep.wire", why);
+                    missing(self.finding, EngineFigure::Sweep.by(EngineKind::Wire), why);
                 }
                 None => {}
             }
@@ -310,7 +318,7 @@ impl Run<'_, '_> {
         match self.bench.ledger(&spec) {
             Ok(ledger) => self.finding.ledger = ledger.map(|ledger| TrialLedger { load_pps: rate_pps, ledger }),
             Err(error @ (TrialError::Stopped | TrialError::Changed { .. })) => return Err(error.into()),
-            Err(error) => missing(self.finding, "ledger", error.to_string()),
+            Err(error) => missing(self.finding, FigurePath::Whole(WholeFigure::Ledger), error.to_string()),
         }
         Ok(())
     }
@@ -372,7 +380,7 @@ impl Run<'_, '_> {
                         let point = SweepPoint { engine, load_pps, repeats: 1, sender_kept_up: true, outcome };
                         self.finding.sweep.push(point);
                     }
-                    Err(error) => missing(self.finding, &format!("sweep.{engine}"), error.to_string()),
+                    Err(error) => missing(self.finding, EngineFigure::Sweep.by(engine), error.to_string()),
                 }
             }
         }

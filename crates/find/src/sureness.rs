@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::{ByEngine, CliffSensitivity};
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::{EngineFailure, Figure, Host};
 use netcliff_model::sensitivity::{COSTS, Cost, cliff_slopes};
 
@@ -114,11 +115,13 @@ impl Run<'_, '_> {
                 self.finding.sensitivity = sure.sensitivity;
             }
             Assessed::Stopped => return Err(Halt::Stopped),
-            Assessed::Failed(error) => missing(self.finding, "sensitivity", error.to_string()),
+            Assessed::Failed(error) => {
+                missing(self.finding, FigurePath::Whole(WholeFigure::Sensitivity), error.to_string())
+            }
             Assessed::NoCliff => {}
             Assessed::NoDraws => {
                 let why = "draws of the calibration's trials did not determine the costs: lengthen the run";
-                missing(self.finding, "sensitivity", why);
+                missing(self.finding, FigurePath::Whole(WholeFigure::Sensitivity), why);
             }
         }
         Ok(())

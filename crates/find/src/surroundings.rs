@@ -1,6 +1,7 @@
 //! Conditions of a run: what disturbed it, and the speed that the prediction is for.
 
 use netcliff_core::finding::ByEngine;
+use netcliff_core::finding::{FigurePath, WholeFigure};
 
 use super::delivery::Timing;
 use super::engines::Predictor;
@@ -18,7 +19,7 @@ impl Run<'_, '_> {
         if self.finding.disturbance.as_ref().is_some_and(|told| told.host.is_none()) {
             missing(
                 self.finding,
-                "disturbance.host",
+                FigurePath::Whole(WholeFigure::HostPauses),
                 "a CPU that halts and is given back late cannot be distinguished from an idle one: --idle awake measures its pauses",
             );
         }

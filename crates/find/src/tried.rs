@@ -1,6 +1,7 @@
 //! The most promising suggestion that can be measured here: searches for the cliff with it and without it, in turn.
 
 use netcliff_core::finding::{Change, Tried};
+use netcliff_core::finding::{FigurePath, WholeFigure};
 use netcliff_core::{Figure, Finding};
 
 use super::cliff::{self, Question};
@@ -29,7 +30,7 @@ pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
     };
     match outcome {
         Ok((place, tried)) => finding.suggestions[place].tried = Some(tried),
-        Err(why) => missing(finding, "suggestions.tried", why),
+        Err(why) => missing(finding, FigurePath::Whole(WholeFigure::SuggestionTried), why),
     }
     later.is_stopped(finding);
 }

@@ -1,6 +1,6 @@
 //! What was seen as a [`Learned`]: [`learned`].
 
-use netcliff_core::finding::{Calibration, Cost, HostSummary, Missing};
+use netcliff_core::finding::{Calibration, Cost, FigurePath, HostSummary, Missing};
 use netcliff_core::learned::{Learned, LearnedPart, LearnedTraffic, PartKind, Watched};
 use netcliff_core::units::{print_pps, three_digits};
 use netcliff_core::{Figure, FrameSizes, Host, Load, Napi, Provenance, Scheme, Traffic};
@@ -351,8 +351,9 @@ fn rate(slices: &[(&CpuSlice, bool)], of: fn(&CpuSlice) -> f64) -> f64 {
 
 impl Conclusions {
     fn lacks(&mut self, figure: &str, why: String) {
-        if !self.missing.iter().any(|one| one.figure == figure && one.why == why) {
-            self.missing.push(Missing { figure: figure.to_owned(), why });
+        let missing = Missing { figure: FigurePath::Named(figure.to_owned()), why };
+        if !self.missing.contains(&missing) {
+            self.missing.push(missing);
         }
     }
 

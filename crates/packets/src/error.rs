@@ -5,8 +5,69 @@ mod control;
 use std::io;
 
 use netcliff_core::quote::shell;
+use serde::{Deserialize, Serialize};
 
 pub use control::{ControlError, PROTOCOL};
+
+/// Why another end refuses or fails. In JSON a sentence, or `{what, value, accepted}` for a client that offers [`SETTINGS`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(untagged)]
+pub enum Refusal {
+    /// A setting has a value that cannot be used.
+    #[error("{what} is {value}: expected {accepted}")]
+    Setting {
+        /// The setting, by its field name.
+        what: String,
+        /// The value given.
+        value: String,
+        /// The accepted form.
+        accepted: String,
+    },
+    /// A sentence on something else, or of an end that sends no settings.
+    #[error("{0}")]
+    Sentence(String),
+}
+
+/// Feature of a client: refusals name the setting.
+pub const SETTINGS: &str = "refused-settings";
+
+impl Refusal {
+    /// The refusal for a client that offers [`SETTINGS`], or else as a sentence.
+    #[must_use]
+    pub fn for_client(self, settings: bool) -> Self {
+        if settings { self } else { Self::Sentence(self.to_string()) }
+    }
+
+    /// The refusal with more at its end.
+    #[must_use]
+    pub fn and(self, more: &str) -> Self {
+        match self {
+            Self::Setting { what, value, accepted } => Self::Setting { what, value, accepted: accepted + more },
+            Self::Sentence(sentence) => Self::Sentence(sentence + more),
+        }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(sentence: String) -> Self {
+        Self::Sentence(sentence)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(sentence: &str) -> Self {
+        Self::Sentence(sentence.to_owned())
+    }
+}
+
+impl From<WireError> for Refusal {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Setting { what, value, accepted } => Self::Setting { what: what.to_owned(), value, accepted },
+            other => Self::Sentence(other.to_string()),
+        }
+    }
+}
 
 /// A failure of the generator or the sink.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +151,7 @@ pub enum WireError {
     },
     /// The far end of a test failed, with its message.
     #[error("the far end: {0}")]
-    Far(String),
+    Far(Refusal),
     /// The conditions of a measurement changed while it ran; a complete sentence.
     #[error("{0}")]
     Changed(String),

@@ -125,7 +125,7 @@ impl FarDevice {
                 "{}, and start the agent there, as root, with --allow-settings IF to let its device be changed",
                 session.lacks(DEVICE_SETTINGS)
             );
-            return Err(ControlError::Refused { peer: session.peer().to_owned(), message });
+            return Err(ControlError::Refused { peer: session.peer().to_owned(), message: message.into() });
         }
         let Answer { interface, state, problems } = asked(session, &Request::Find)?;
         Ok(Self { interface, found: state, left_over: problems })

@@ -15,6 +15,7 @@ use std::net::SocketAddrV4;
 use netcliff_host::nic::neighbour::Neighbour;
 use serde::{Deserialize, Serialize};
 
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_packets::frame::Ports;
 use netcliff_packets::generator::{Ceiling, SenderReport, Window};
@@ -166,6 +167,6 @@ pub struct LoadReport {
 }
 
 /// Wraps the message of a failed far end.
-fn far_failure(why: impl Into<String>) -> WireError {
+fn far_failure(why: impl Into<Refusal>) -> WireError {
     WireError::Far(why.into())
 }

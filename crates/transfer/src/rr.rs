@@ -245,7 +245,7 @@ fn there_together(
     // On one host the meter here sees both ends.
     let wants_meter = !same_host && meter.allows(Method::Ebpf);
     if !settings.server_cpus.is_empty() && !session.offers(RR_CPU_LISTS) {
-        return Err(WireError::Far(session.lacks(RR_CPU_LISTS)).into());
+        return Err(WireError::Far(session.lacks(RR_CPU_LISTS).into()).into());
     }
     let can_meter = session.offers(CPU_METER);
     let settings = &Settings { far_meter: wants_meter && can_meter, ..settings.clone() };

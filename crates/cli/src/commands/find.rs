@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use netcliff_core::{Capture, Finding};
+use netcliff_core::finding::FigurePath;
+use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
 use netcliff_find::{Elsewhere, FindError, FindOptions, check, find, mean_bytes, replayable};
 use netcliff_host::files;
@@ -68,7 +69,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         output::say(format!("netcliff: {why}\nnetcliff: the whole finding is in {}", place.display()));
         return Ok(ExitCode::from(1));
     }
-    let failed = finding.missing.iter().any(|missing| missing.figure == "wire");
+    let failed = finding.missing.iter().any(|missing| missing.figure == FigurePath::Engine(EngineKind::Wire));
     if let Some(why) = report::sheet::no_cliff(&finding).filter(|_| !finding.partial || failed) {
         output::say(format!("netcliff: {why}"));
     }

@@ -3,6 +3,7 @@
 use netcliff_core::units;
 use netcliff_packets::WireError;
 use netcliff_packets::error::ControlError;
+use netcliff_packets::error::Refusal;
 
 use crate::output;
 
@@ -69,25 +70,28 @@ pub fn explained(error: WireError, names: Names<'_>) -> anyhow::Error {
             Some(told) => output::usage(told),
             None => output::usage(WireError::Setting { what, value, accepted }),
         },
-        WireError::Far(said) => WireError::Far(translated(said, names)).into(),
+        WireError::Far(refusal) => WireError::Far(renamed(refusal, names)).into(),
         WireError::Control(error) => WireError::Control(Box::new(by_agent(*error, names))).into(),
         other => other.into(),
     }
 }
 
-/// An agent's refusal, with settings named likewise: it knows only its own names. It is not a mistake that could be found here, such as
+/// An agent's refusal, with settings named as the user named them: it knows only its own names. It is not a mistake that could be found here, such as
 /// a CPU that the far host does not have.
 pub fn by_agent(error: ControlError, names: Names<'_>) -> ControlError {
     match error {
-        ControlError::Refused { peer, message } => ControlError::Refused { peer, message: translated(message, names) },
+        ControlError::Refused { peer, message } => ControlError::Refused { peer, message: renamed(message, names) },
         other => other,
     }
 }
 
-/// A sentence such as `cpu is 99: expected ...` ([`WireError::Setting`]), where the setting has an option.
-fn translated(said: String, names: Names<'_>) -> String {
-    let parts = said.split_once(" is ").and_then(|(what, rest)| Some((what, rest.split_once(": expected ")?)));
-    parts.and_then(|(what, (value, accepted))| named(what, value, accepted, names)).unwrap_or(said)
+/// The refusal of a setting that has an option, under the option's name.
+fn renamed(refusal: Refusal, names: Names<'_>) -> Refusal {
+    let renamed = match &refusal {
+        Refusal::Setting { what, value, accepted } => named(what, value, accepted, names),
+        Refusal::Sentence(_) => None,
+    };
+    renamed.map_or(refusal, Refusal::Sentence)
 }
 
 /// Settings with the options that set them.
@@ -129,19 +133,26 @@ mod tests {
 
     #[test]
     fn what_an_agent_refuses_is_named_as_it_was_typed() {
-        let refused = |said: &str| {
-            let error = ControlError::Refused { peer: "db1".into(), message: said.into() };
-            explained(WireError::Control(Box::new(error)), STREAM).to_string()
+        let setting = |what: &str, value: &str, accepted: &str| Refusal::Setting {
+            what: what.into(),
+            value: value.into(),
+            accepted: accepted.into(),
         };
-        assert_eq!(refused("cpu is 99: expected an online one"), "db1: --cpu 99: expected an online one");
-        assert_eq!(refused("time_s is 7200: expected at most 60 s"), "db1: --time 7200s: expected at most 60 s");
-        assert_eq!(refused("memory for buffers is 5: expected 4"), "db1: memory for buffers is 5: expected 4");
-        let told = "this is what: cpu is 99: expected nothing";
-        assert_eq!(refused(told), format!("db1: {told}"));
-        let far = WireError::Far("congestion is reno2: expected one that this kernel has".into());
-        let told = "the far end: --congestion reno2: expected one that this kernel has";
-        assert_eq!(explained(far, STREAM).to_string(), told);
-        let request = ControlError::Refused { peer: "db1".into(), message: "request is 1: expected 8".into() };
-        assert_eq!(by_agent(request, RR).to_string(), "db1: --request 1B: expected 8");
+        let by_db1 = |message: Refusal| ControlError::Refused { peer: "db1".into(), message };
+        let refused = |message: Refusal| explained(WireError::Control(Box::new(by_db1(message))), STREAM).to_string();
+        assert_eq!(refused(setting("cpu", "99", "an online one")), "db1: --cpu 99: expected an online one");
+        assert_eq!(refused(setting("time_s", "7200", "at most 60 s")), "db1: --time 7200s: expected at most 60 s");
+        let unnamed = setting("memory for buffers", "5", "4");
+        assert_eq!(refused(unnamed), "db1: memory for buffers is 5: expected 4");
+        // A file of this name would have been taken for a setting in a sentence.
+        let file = setting("file", "/tmp/a is 1: expected b", "one that exists");
+        assert_eq!(refused(file), "db1: --file /tmp/a is 1: expected b: expected one that exists");
+        // An agent of an older version sends sentences.
+        let older = "cpu is 99: expected an online one";
+        assert_eq!(refused(older.into()), format!("db1: {older}"));
+        let far = WireError::Far(setting("congestion", "reno2", "one that this kernel has"));
+        let said = "the far end: --congestion reno2: expected one that this kernel has";
+        assert_eq!(explained(far, STREAM).to_string(), said);
+        assert_eq!(by_agent(by_db1(setting("request", "1", "8")), RR).to_string(), "db1: --request 1B: expected 8");
     }
 }

@@ -33,7 +33,7 @@ fn find(void: u32) -> Finding {
     let why = VoidTrials { why: "the sender fell behind".into(), trials: void };
     finding.searches = Some(CliffSearches { own: bounds.clone(), experienced: bounds, trials: 20, void: vec![why] });
     if void > 0 {
-        finding.missing.push(Missing { figure: "cliff_pps.wire".into(), why: WHY.into() });
+        finding.missing.push(Missing { figure: "cliff_pps.wire".to_owned().into(), why: WHY.into() });
     } else {
         finding.cliff_pps.wire = Some(Figure::between(150e3, 148e3, 152e3, 0.95));
         let outcome = Outcome {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::Setup;
+use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Finding, Record, Scheme, Traffic};
 use netcliff_host::cpu::Preference;
 use netcliff_host::inventory::Inventory;
@@ -103,7 +104,13 @@ fn a_run_measures_the_cliff_and_does_not_contradict_itself() {
     assert_eq!(finding.cliff_experienced_pps.wire, Some(cliff));
     assert_eq!(finding.contradictions, []);
     assert!(finding.livelock.wire.is_some_and(|share| share.value < 0.6), "{:?}", finding.livelock.wire);
-    assert!(finding.missing.iter().any(|missing| missing.figure == "calibration" && missing.why.contains("no CPU")));
+    assert!(
+        finding
+            .missing
+            .iter()
+            .any(|missing| missing.figure == FigurePath::Whole(WholeFigure::Calibration)
+                && missing.why.contains("no CPU"))
+    );
     assert!(!finding.partial);
 }
 
@@ -127,7 +134,11 @@ fn a_run_whose_trials_fail_in_the_middle_is_partial_and_says_why() {
 fn a_sender_that_is_too_slow_gives_a_bound_and_no_cliff() {
     let (finding, _) = run(&mut Fake { ceiling_pps: 150e3, ..host(7) }, &options());
     assert_eq!(finding.cliff_pps.wire, None);
-    let missing = finding.missing.iter().find(|missing| missing.figure == "cliff_pps.wire").expect("a reason");
+    let missing = finding
+        .missing
+        .iter()
+        .find(|missing| missing.figure == EngineFigure::Cliff.by(EngineKind::Wire))
+        .expect("a reason");
     assert!(missing.why.contains(">="), "{}", missing.why);
     assert!(finding.searches.unwrap().own.lower_pps.is_some_and(|low| low > 100e3));
 }
@@ -170,7 +181,7 @@ fn a_run_without_pauses_says_that_there_were_none() {
     assert_eq!(told.sender, None);
     let (blind, _) = run(&mut Fake { tells_pauses: false, ..host(3) }, &options());
     assert_eq!(blind.disturbance.unwrap().host, None);
-    assert!(blind.missing.iter().any(|missing| missing.figure == "disturbance.host"));
+    assert!(blind.missing.iter().any(|missing| missing.figure == FigurePath::Whole(WholeFigure::HostPauses)));
 }
 
 /// The fake loses 10 % of its speed in 100 trials, and trials take next to no time: the line is over their order only as far as they are

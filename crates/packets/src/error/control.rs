@@ -1,5 +1,6 @@
 //! What can fail between this host and an agent.
 
+use super::Refusal;
 use std::io;
 
 /// Version of the control protocol; ends of different versions refuse each other, since a test that both interpret
@@ -108,7 +109,7 @@ pub enum ControlError {
         /// The other end.
         peer: String,
         /// Its reason.
-        message: String,
+        message: Refusal,
     },
     /// A message above the limit.
     #[error("{peer} sent a message of {bytes} bytes: at most {most} are taken")]

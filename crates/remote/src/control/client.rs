@@ -1,5 +1,6 @@
 //! The near end: connects to an agent; starts, queries and stops a test there.
 
+use netcliff_packets::error::SETTINGS;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -77,7 +78,7 @@ impl Session {
         let ours = Hello {
             version: version.to_owned(),
             can: Vec::new(),
-            features: Vec::new(),
+            features: vec![SETTINGS.to_owned()],
             clock: ClockId::of_this_process(),
         };
         sender.send(&ToAgent::Hello(ours))?;
@@ -245,7 +246,7 @@ impl Session {
     fn unexpected(&self, said: FromAgent, expected: &'static str) -> ControlError {
         let peer = self.peer.clone();
         match said {
-            FromAgent::Final(Final { partial: Some(why), .. }) => ControlError::Refused { peer, message: why },
+            FromAgent::Final(Final { partial: Some(why), .. }) => ControlError::Refused { peer, message: why.into() },
             other => ControlError::OutOfTurn { peer, said: other.name().to_owned(), expected },
         }
     }

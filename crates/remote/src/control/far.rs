@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::key::Token;
+use netcliff_packets::error::Refusal;
 
 /// A kind of test, such as `rr`. One value serves all clients.
 pub trait Kind: Send + Sync {
@@ -25,9 +26,8 @@ pub trait Kind: Send + Sync {
     /// Starts the far end of a test, in threads of its own. Returns once it can accept data connections.
     ///
     /// # Errors
-    /// The settings cannot be used or the kernel refuses something. A message for the client's user, with the offending
-    /// value.
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String>;
+    /// The settings cannot be used or the kernel refuses something.
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal>;
 
     /// Summarises a last report in a few words for the agent's log, because a client that is gone cannot show it.
     /// `None` if the kind has no summary.
@@ -65,6 +65,8 @@ pub struct Context {
     pub local: Option<IpAddr>,
     /// The token that each data connection must prove first.
     pub token: Token,
+    /// Whether the client offers [`crate::error::SETTINGS`].
+    pub settings: bool,
 }
 
 /// The far end of a running test. Dropping it ends its threads.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::key::Token;
+use netcliff_packets::error::Refusal;
 
 /// The identity and the capabilities of one end, sent first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,8 +81,8 @@ pub enum FromAgent {
     Final(Final),
     /// The answer of a service, in the service's own form.
     Answer(Value),
-    /// The request is refused, or the test failed; a complete sentence.
-    Error(String),
+    /// The request is refused, or the test failed.
+    Error(Refusal),
     /// Heartbeat.
     Alive,
 }

@@ -16,6 +16,7 @@ use super::memory::{Memory, Share};
 use super::message::{ClockId, Final, FromAgent, Hello, Ready, ToAgent};
 use super::stream::Stream;
 use super::{ControlError, Limits, handshake};
+use netcliff_packets::error::{Refusal, SETTINGS};
 
 /// The parts of an agent that serving one client needs.
 #[derive(Clone, Copy)]
@@ -34,13 +35,14 @@ pub(super) fn serve(
 ) -> Result<(), ControlError> {
     let limits = agent.settings.limits;
     let (sender, mut receiver) = handshake::answer(stream, agent.settings.key.as_ref(), limits)?;
-    greeted(&mut receiver, &limits)?;
+    let settings = greeted(&mut receiver, &limits)?.features.iter().any(|feature| feature == SETTINGS);
     authenticated();
     let peer = receiver.peer().to_owned();
     let mut client = Client {
         sender,
         peer,
         local,
+        settings,
         agent,
         test: None,
         opened: BTreeMap::new(),
@@ -58,9 +60,9 @@ pub(super) fn serve(
 }
 
 /// Waits for the client's hello, within the time of a handshake. The hello proves the peer's key.
-fn greeted(receiver: &mut Receiver<ToAgent>, limits: &Limits) -> Result<(), ControlError> {
+fn greeted(receiver: &mut Receiver<ToAgent>, limits: &Limits) -> Result<Hello, ControlError> {
     match receiver.receive(Duration::from_secs_f64(limits.handshake_s))? {
-        Some(ToAgent::Hello(_)) => Ok(()),
+        Some(ToAgent::Hello(hello)) => Ok(hello),
         Some(other) => Err(out_of_turn(receiver.peer(), &other, "hello")),
         None => Err(ControlError::Slow {
             peer: receiver.peer().to_owned(),
@@ -87,6 +89,8 @@ struct Client<'a> {
     sender: Sender<FromAgent>,
     peer: String,
     local: Option<IpAddr>,
+    /// Whether the client takes refusals of settings.
+    settings: bool,
     agent: AgentContext<'a>,
     test: Option<Running>,
     /// Services that this client has opened. They undo their changes when the client leaves.
@@ -156,11 +160,11 @@ impl Client<'_> {
             (ToAgent::Ask { service, request }, None) => self.ask(&service, request),
             (ToAgent::Ask { service, .. }, Some(_)) => {
                 let refused = format!("a test is running: {service} can be asked between tests");
-                self.sender.send(&FromAgent::Error(refused))
+                self.sender.send(&FromAgent::Error(refused.into()))
             }
             (said @ (ToAgent::Start { .. } | ToAgent::Hello(_)), _) => {
                 let error = out_of_turn(&self.peer, &said, "report, stop or alive");
-                self.sender.send(&FromAgent::Error(error.to_string()))?;
+                self.sender.send(&FromAgent::Error(error.to_string().into()))?;
                 Err(error)
             }
         }
@@ -169,13 +173,14 @@ impl Client<'_> {
     fn start(&mut self, name: &str, settings: &Value) -> Result<(), ControlError> {
         let Some(kind) = self.agent.settings.kinds.iter().find(|kind| kind.name() == name) else {
             let can = self.hello().can.join(", ");
-            return self.sender.send(&FromAgent::Error(format!("no test `{name}` here; there is {can}")));
+            return self.sender.send(&FromAgent::Error(format!("no test `{name}` here; there is {can}").into()));
         };
-        let context = Context { local: self.local, token: Token::new()? };
+        let context = Context { local: self.local, token: Token::new()?, settings: self.settings };
         let started = Memory::take(self.agent.memory, kind.memory_bytes(settings))
+            .map_err(Refusal::from)
             .and_then(|share| Ok((share, kind.start(settings, &context)?)));
         match started {
-            Err(why) => self.sender.send(&FromAgent::Error(why)),
+            Err(why) => self.sender.send(&FromAgent::Error(why.for_client(self.settings))),
             Ok((share, far)) => {
                 let ready = Ready { ports: far.ports(), token: context.token, info: far.info() };
                 self.test = Some(Running { kind: Arc::clone(kind), far, since: Instant::now(), share });
@@ -189,7 +194,7 @@ impl Client<'_> {
         let answer = self.asked(name, request);
         // The request may have taken long, and the client's heartbeats were not read during that time.
         (self.heard, self.used) = (Instant::now(), Instant::now());
-        self.sender.send(&answer.map_or_else(FromAgent::Error, FromAgent::Answer))
+        self.sender.send(&answer.map_or_else(|why| FromAgent::Error(why.into()), FromAgent::Answer))
     }
 
     fn asked(&mut self, name: &str, request: Value) -> Result<Value, String> {

@@ -18,6 +18,7 @@ use super::far::{Context, FarEnd, Kind, Opened, Service};
 use super::key::Key;
 use super::stream::{self, Stream};
 use super::*;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::sockopt;
 
 mod faults;
@@ -46,7 +47,7 @@ impl Kind for Counting {
         settings["memory"].as_u64().unwrap_or(0)
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         if settings["impossible"] == true {
             return Err("impossible is true: leave it out".into());
         }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{LOAD, Load, LoadReady, LoadReport, LoadRequest, Route, UNHEARD_S};
 use crate::control::far::{Context, FarEnd, Kind};
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_packets::frame::{Checksum, FrameSpec};
 use netcliff_packets::generator::{Ceiling, GeneratorConfig, Lease, RateLimits, RateShare, SenderFailure, ceiling};
@@ -60,9 +61,9 @@ impl Kind for LoadKind {
         MEMORY_BYTES
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: LoadRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{LOAD}: {e}"))?;
-        let far = FarLoad::start(self, &request, context.local).map_err(|error| error.to_string())?;
+        let far = FarLoad::start(self, &request, context.local)?;
         Ok(Box::new(far))
     }
 

@@ -272,7 +272,7 @@ impl OrderHandler {
             GeneratorCommand::Begin(request) => {
                 let started = serde_json::to_value(request)
                     .map_err(|e| e.to_string())
-                    .and_then(|settings| self.kind.start(&settings, &self.context()?));
+                    .and_then(|settings| self.kind.start(&settings, &self.context()?).map_err(|why| why.to_string()));
                 match started
                     .and_then(|load| Ok((serde_json::from_value(load.info()).map_err(|e| e.to_string())?, load)))
                 {
@@ -290,7 +290,7 @@ impl OrderHandler {
     }
 
     fn context(&self) -> Result<Context, String> {
-        Ok(Context { local: self.control, token: Token::new().map_err(|e| e.to_string())? })
+        Ok(Context { local: self.control, token: Token::new().map_err(|e| e.to_string())?, settings: false })
     }
 
     /// Checks on the running generator. Returns the chunks to send to the agent. Call it many times a second.

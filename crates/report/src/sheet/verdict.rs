@@ -1,5 +1,6 @@
 //! The first lines of a page: the cliff, what limits it, and whether the figure can be relied on.
 
+use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Figure, Finding};
 
 use super::story::error_of;
@@ -25,18 +26,26 @@ pub fn verdict(finding: &Finding) -> String {
     format!("Cliff {}{}{predicted}", value(&cliff), ends(&cliff, count(finding)))
 }
 
-/// Why there is no measured cliff, in the words that the run recorded, which have the bound that there is; None: there is one. The only wording
-/// of it: pages and messages print this.
+/// A sentence on why there is no measured cliff. `None` if there is one. Pages and messages print this.
 pub fn no_cliff(finding: &Finding) -> Option<String> {
+    why_no_cliff(finding).map(|why| format!("No cliff was measured: {why}"))
+}
+
+/// The reason in the words that the run recorded, which have the bound that there is.
+fn why_no_cliff(finding: &Finding) -> Option<&str> {
     if finding.cliff_pps.wire.is_some() {
         return None;
     }
-    let of = |figure: &str| finding.missing.iter().find(|missing| missing.figure == figure);
-    let why = of("cliff_pps.wire").or_else(|| of("wire")).or_else(|| of("everything measured"));
+    let figures = [
+        EngineFigure::Cliff.by(EngineKind::Wire),
+        FigurePath::Engine(EngineKind::Wire),
+        FigurePath::Whole(WholeFigure::Measured),
+    ];
+    let why = figures.iter().find_map(|figure| finding.missing.iter().find(|missing| missing.figure == *figure));
     Some(match (why, finding.partial) {
-        (Some(missing), _) => format!("No cliff was measured: {}", missing.why),
-        (None, true) => "No cliff was measured: the run was stopped before".to_owned(),
-        (None, false) => "No cliff was measured: no reason was recorded".to_owned(),
+        (Some(missing), _) => &missing.why,
+        (None, true) => "the run was stopped before",
+        (None, false) => "no reason was recorded",
     })
 }
 
@@ -52,7 +61,7 @@ pub(super) fn certainty(confidence: f64, searches: usize) -> String {
 /// A sentence for what is computed from a run that was disturbed; None: nothing speaks against it. `of`: `find run 3`.
 pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     let partial = finding.partial.then(|| "it was stopped early".to_owned());
-    let none = no_cliff(finding).map(|said| said.replacen('N', "n", 1));
+    let none = why_no_cliff(finding).map(|why| format!("no cliff was measured: {why}"));
     let said: Vec<String> = partial.into_iter().chain(none).chain(doubts(finding)).collect();
     (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }

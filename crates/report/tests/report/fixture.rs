@@ -300,8 +300,8 @@ pub fn no_wire() -> Finding {
     finding.generator = GeneratorSummary::default();
     finding.sweep.retain(|point| point.engine != EngineKind::Wire);
     let why = "network namespaces are forbidden here (EPERM): run as root, or allow user namespaces";
-    finding.missing.push(Missing { figure: "wire".to_owned(), why: why.to_owned() });
-    finding.missing.push(Missing { figure: "generator.ceiling_pps".to_owned(), why: why.to_owned() });
+    finding.missing.push(Missing { figure: "wire".to_owned().into(), why: why.to_owned() });
+    finding.missing.push(Missing { figure: "generator.ceiling_pps".to_owned().into(), why: why.to_owned() });
     finding
 }
 
@@ -317,7 +317,7 @@ pub fn partial() -> Finding {
     finding.cpu_at_twice.wire = None;
     finding.loss_at_twice.wire = None;
     finding.missing.push(Missing {
-        figure: "cliff_pps.wire".to_owned(),
+        figure: "cliff_pps.wire".to_owned().into(),
         why: "stopped before a load with loss was measured".to_owned(),
     });
     finding
@@ -374,7 +374,7 @@ pub fn hostile() -> Finding {
     for suggestion in &mut finding.suggestions {
         (suggestion.setting, suggestion.why) = (text(), text());
     }
-    finding.missing.push(Missing { figure: text(), why: text() });
+    finding.missing.push(Missing { figure: text().into(), why: text() });
     finding.fingerprint.facts.insert(text(), text());
     finding.provenance.command = text();
     finding.provenance.version = text();

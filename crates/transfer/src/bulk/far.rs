@@ -22,6 +22,7 @@ use super::join;
 use super::many::StartNotice;
 use super::open::{Opener, Recipe};
 use super::{Channel, Settings, Spans, StartTime, Watch};
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_remote::control::COMMON_START;
 use netcliff_remote::control::CPU_LISTS;
@@ -91,13 +92,14 @@ impl Kind for TransferKind {
         order.map_or(0, |order| order.memory_bytes())
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let order: FarEndRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("transfer: {e}"))?;
-        order.check().map_err(|e| e.to_string())?;
+        order.check()?;
         self.congestion.check(order.options.congestion.as_deref())?;
         let address = context.local.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
-        let far = FarTransfer::listen(order.settings(address), address, context.token);
-        Ok(Box::new(far.map_err(|e| e.to_string())?))
+        let mut far = FarTransfer::listen(order.settings(address), address, context.token)?;
+        far.settings = context.settings;
+        Ok(Box::new(far))
     }
 
     fn summary(&self, report: &Value) -> Option<String> {
@@ -116,7 +118,7 @@ pub(super) struct FarReport {
     /// Results of its ends, in the order of the flows. `None` while the transfer runs, or if it failed.
     pub played: Option<Played>,
     /// Why there are no results. `None` if there are.
-    pub failed: Option<String>,
+    pub failed: Option<Refusal>,
     /// CPU use of its host over its windows, by the kernel's ticks.
     pub ticks: Vec<SystemShares>,
     /// CPU use of its host by the exact meter. `None` if not requested.
@@ -147,6 +149,8 @@ struct FarTransfer {
     /// The common start time. `None` if the ends start at once.
     start: Option<Arc<StartTime>>,
     work: Option<JoinHandle<FarReport>>,
+    /// Whether the client takes refusals of settings.
+    settings: bool,
 }
 
 /// The sockets at which the near end's flows arrive.
@@ -169,17 +173,18 @@ impl FarTransfer {
             thread::Builder::new().name("far end".into()).spawn(work)
         };
         let work = Some(work.map_err(|e| WireError::system("start a thread for the far end", e))?);
-        Ok(Self { ports, stop, refused, start, work })
+        Ok(Self { ports, stop, refused, start, work, settings: false })
     }
 
     fn end(&mut self) -> FarReport {
         self.stop.store(true, Ordering::Relaxed);
         let Some(work) = self.work.take() else { return FarReport::default() };
         let report = work.join().unwrap_or_else(|panic| FarReport {
-            failed: Some(WireError::died("far end", &*panic).to_string()),
+            failed: Some(WireError::died("far end", &*panic).into()),
             ..FarReport::default()
         });
-        FarReport { refused: self.refused.load(Ordering::Relaxed), ..report }
+        let failed = report.failed.map(|why| why.for_client(self.settings));
+        FarReport { failed, refused: self.refused.load(Ordering::Relaxed), ..report }
     }
 }
 
@@ -282,7 +287,7 @@ fn work(
             fingerprint: Some(fingerprint()),
             ..FarReport::default()
         },
-        Err(error) => FarReport { failed: Some(error.to_string()), ..FarReport::default() },
+        Err(error) => FarReport { failed: Some(error.into()), ..FarReport::default() },
     }
 }
 

@@ -19,6 +19,7 @@ use super::near::{last_report, parts, together};
 use super::start::StartTime;
 use super::{Interval, Settings, Transfer, Watch};
 use netcliff_packets::clock;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_remote::common_clock::{self, ClockOffset};
 use netcliff_remote::control::COMMON_START;
@@ -98,7 +99,7 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
     let gone: Vec<Arc<AtomicBool>> = agents.iter().map(|agent| agent.session.gone()).collect();
     let mut all_parts = Vec::new();
     for (number, (agent, asked)) in agents.iter().zip(&asked).enumerate() {
-        let named = |error: WireError| WireError::Far(format!("{}: {error}", agent.name));
+        let named = |error: WireError| WireError::Far(format!("{}: {error}", agent.name).into());
         all_parts.extend(parts(&near, settings, spans, agent.address, (&asked.ready, number * flows)).map_err(named)?);
     }
     let (lost, over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -122,7 +123,7 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
         Ok(played) => played,
         Err(error) => {
             let reported = stop_all(agents);
-            return Err(reported.map_or(error, WireError::Far));
+            return Err(reported.map_or(error, |why| WireError::Far(why.into())));
         }
     };
     Ok(gathered(settings, agents, played, (start_ns, &offsets, all)))
@@ -144,7 +145,7 @@ fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<StartedAgent
                 }
                 let differ =
                     differ.map_or(String::new(), |versions| format!("; the agents are of versions {versions}"));
-                return Err(WireError::Far(format!("{name}: {why}{differ}")));
+                return Err(WireError::Far(format!("{name}: {why}{differ}").into()));
             }
         }
     }
@@ -174,7 +175,8 @@ fn stop_all(agents: &mut [Agent]) -> Option<String> {
     for agent in agents {
         match agent.session.stop() {
             Ok(last) => {
-                let failed = last.report.get("failed").and_then(|failed| failed.as_str().map(str::to_owned));
+                let failed =
+                    last.report.get("failed").and_then(|failed| Option::<Refusal>::deserialize(failed).ok()?);
                 why = why.or(failed.map(|failed| format!("{}: {failed}", agent.name)));
             }
             Err(error) => why = Some(format!("{}: {error}", agent.name)),

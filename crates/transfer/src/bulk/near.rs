@@ -14,6 +14,7 @@ use super::far_end_request::FarEndRequest;
 use super::open::{Opener, Recipe};
 use super::{Channel, End, Settings, Spans, Transfer, Watch, join, local};
 use netcliff_packets::error::ControlError;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_remote::control::CPU_LISTS;
 use netcliff_remote::control::CPU_METER;
@@ -69,7 +70,7 @@ pub fn run_with(
         (settings.far_rx.is_some(), RX_CPU),
     ] {
         if asked && !session.offers(feature) {
-            return Err(WireError::Far(session.lacks(feature)));
+            return Err(WireError::Far(session.lacks(feature).into()));
         }
     }
     let can_meter = session.offers(CPU_METER);
@@ -88,7 +89,7 @@ pub fn run_with(
     let (played, reported) = match (played, reported) {
         // If the far end failed too, its failure is the cause.
         (Err(ours), Ok(FarReport { failed: Some(why), .. })) => {
-            return Err(WireError::Far(format!("{why}; this end: {ours}")));
+            return Err(WireError::Far(why.and(&format!("; this end: {ours}"))));
         }
         (Err(ours), _) => return Err(ours),
         (Ok(played), reported) => (played, reported),
@@ -110,7 +111,7 @@ pub(super) fn last_report(session: &mut Session, settings: &Settings, whole: boo
     };
     let malformed = |e: serde_json::Error| ControlError::Malformed { peer: "the agent".into(), why: e.to_string() };
     let report: FarReport = serde_json::from_value(last.report).map_err(malformed)?;
-    Ok(FarReport { failed: report.failed.or(last.partial), ..report })
+    Ok(FarReport { failed: report.failed.or(last.partial.map(Refusal::from)), ..report })
 }
 
 /// The near ends of one agent's flows. `base` is the number of its first flow among all flows; `one` is the settings
@@ -128,7 +129,9 @@ pub(super) fn parts<'a>(
     let deadline = Instant::now() + join::patience(spans.stall_ns);
     let flows = one.flow_directions();
     if ready.ports.len() != if udp { flows.len() } else { 1 } {
-        return Err(WireError::Far(format!("it listens on {} ports for {} flows", ready.ports.len(), flows.len())));
+        return Err(WireError::Far(
+            format!("it listens on {} ports for {} flows", ready.ports.len(), flows.len()).into(),
+        ));
     }
     let ports = ready.ports.iter().cycle();
     let part = |(flow, (forward, port)): (usize, (bool, &u16))| {
@@ -155,7 +158,7 @@ pub(super) fn together(settings: &Settings, near: Played, reported: Result<FarRe
             let host = FarHost { ticks, cpu, devices, refused, fingerprint };
             (report.played, report.failed, Some(host))
         }
-        Err(error) => (None, Some(error.to_string()), None),
+        Err(error) => (None, Some(error.to_string().into()), None),
     };
     // If the far end reports another number of flows than requested, its counts are not used.
     let far = far.filter(|far| far.sides.len() == flows.len());
@@ -164,7 +167,7 @@ pub(super) fn together(settings: &Settings, near: Played, reported: Result<FarRe
     let cut_short = near
         .stopped
         .clone()
-        .or(far_failed.as_deref().map(|why| format!("the far end: {why}")))
+        .or(far_failed.map(|why| format!("the far end: {why}")))
         .or(near_reason)
         .or(far_reason.map(|why| format!("the far end {why}")));
     let lost = || EndResult {

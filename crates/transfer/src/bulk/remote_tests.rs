@@ -11,6 +11,7 @@ use super::far_end_request::FarEndRequest;
 use super::tests::Raise;
 use super::*;
 use netcliff_packets::error::ControlError;
+use netcliff_packets::error::Refusal;
 use netcliff_remote::FarCpu;
 use netcliff_remote::control::Limits;
 use netcliff_remote::control::agent::{Agent as Listener, Event, Settings as AgentSettings};
@@ -113,7 +114,7 @@ impl Kind for Older {
         TransferKind::NAME
     }
 
-    fn start(&self, settings: &serde_json::Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &serde_json::Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let unknown = ["meter", "devices", "cpus", "threads"].iter().find(|key| settings.get(key).is_some());
         assert_eq!(unknown, None, "it would refuse a key it does not know: {settings}");
         TransferKind::default().start(settings, context)
@@ -315,7 +316,9 @@ fn a_near_end_that_never_comes_is_given_up_in_its_time() {
     let last = session.last(Duration::from_secs(10)).expect("it is there").expect("it ends by itself");
     assert!(begin.elapsed() < Duration::from_secs(3));
     let report: far::FarReport = serde_json::from_value(last.report).expect("a report");
-    assert!(report.failed.is_some_and(|why| why.contains("flow 1") && why.contains("in time")));
+    assert!(
+        report.failed.map(|why| why.to_string()).is_some_and(|why| why.contains("flow 1") && why.contains("in time"))
+    );
 }
 
 #[test]

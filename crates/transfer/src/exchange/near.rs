@@ -128,7 +128,7 @@ pub fn run(
         ready.iter().take(threads.len()).collect::<Result<(), _>>()?;
         let begins_ns = match near.others {
             None => clock::monotonic_ns() + LEAD_NS,
-            Some(others) => others.arrive().ok_or_else(|| WireError::Far(OTHER_GAVE_UP.to_owned()))?,
+            Some(others) => others.arrive().ok_or_else(|| WireError::Far(OTHER_GAVE_UP.into()))?,
         };
         let opens_ns = begins_ns + clock::ns_from_s(settings.warm_up_s).unwrap_or(0);
         let closes_ns = opens_ns + clock::ns_from_s(settings.time_s).unwrap_or(0);

@@ -18,6 +18,7 @@ use super::report::ServerCount;
 use super::settings::{Settings, Transport};
 use crate::bulk::hardware::{Counters, Hardware};
 use netcliff_packets::clock;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::error::WireError;
 use netcliff_packets::thread::{self as place, Placement};
 use netcliff_remote::control::CPU_METER;
@@ -327,12 +328,12 @@ impl Kind for RrKind {
         settings.filter(|settings| settings.check().is_ok()).map_or(0, |settings| serve::memory_bytes(&settings))
     }
 
-    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, String> {
+    fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let settings: Settings = serde_json::from_value(settings.clone()).map_err(|e| format!("rr: {e}"))?;
         let any = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
         let placement = Placement { cpu: settings.server_cpu, ..Placement::default() };
         let server = Server::listen(&settings, context.local.unwrap_or(any), context.token, &placement);
-        let mut server = server.map_err(|e| e.to_string())?;
+        let mut server = server?;
         server.exact = settings.far_meter.then(FarMeter::start);
         Ok(Box::new(server))
     }

@@ -61,7 +61,7 @@ pub fn several(
         }
     }
     if let Some((name, _, why)) = failed {
-        return Err(WireError::Far(format!("{name}: {why}")).into());
+        return Err(WireError::Far(format!("{name}: {why}").into()).into());
     }
     combined(&reports).ok_or_else(|| WireError::Far("there is no agent".into()).into())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use netcliff_core::finding::FigurePath;
 use netcliff_core::measure::{self, Measure};
 use netcliff_core::{Advice, EngineKind, Figure, Finding, Moderation, Napi, Outcome, Scheme, units};
 use netcliff_find::of::find_of;
@@ -151,8 +152,8 @@ pub fn of(advice: &Advice, args: &AdviseArgs, model: Model) -> anyhow::Result<Tr
         simulated: sides(&finding, EngineKind::Sim, &setting, measure),
         measured: sides(&finding, EngineKind::Wire, &setting, measure),
     });
-    let missing =
-        finding.missing.iter().filter(|missing| missing.figure.starts_with("checks.") || missing.figure == "wire");
+    let concerns = |figure: &FigurePath| matches!(figure, FigurePath::Check(..) | FigurePath::Engine(EngineKind::Wire));
+    let missing = finding.missing.iter().filter(|missing| concerns(&missing.figure));
     Ok(Trial {
         testbed,
         load_pps,

@@ -1,9 +1,10 @@
 //! Points of a real driver: a guest is calibrated, then loaded in each setting, and model and simulator compute these loads.
 
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
+use netcliff_core::finding::{EngineFigure, FigurePath};
 use netcliff_core::finding::{SetupCheck, SweepPoint};
 use netcliff_core::note::Note;
-use netcliff_core::{Finding, Host, Load, Point, Provenance, Record, Traffic};
+use netcliff_core::{EngineKind, Finding, Host, Load, Point, Provenance, Record, Traffic};
 use netcliff_find::of::find_of;
 use netcliff_find::{CheckSetup, Observer};
 use netcliff_host::testbed::vm::VmOptions;
@@ -145,7 +146,8 @@ fn record(
 /// Why a point is missing, as far as the finding says.
 fn why(finding: &Finding, task: &Task, setting: &str) -> String {
     let engine = task.answerer.engine;
-    let names = [format!("checks.{setting}.cliff_pps.{engine}"), format!("checks.{setting}"), "wire".to_owned()];
-    let said = names.iter().find_map(|name| finding.missing.iter().find(|missing| missing.figure == *name));
+    let of = |figure| FigurePath::Check(setting.to_owned(), figure);
+    let figures = [of(Some((EngineFigure::Cliff, engine))), of(None), FigurePath::Engine(EngineKind::Wire)];
+    let said = figures.iter().find_map(|figure| finding.missing.iter().find(|missing| missing.figure == *figure));
     said.map_or_else(|| "the sender never kept up with this load".to_owned(), |missing| missing.why.clone())
 }

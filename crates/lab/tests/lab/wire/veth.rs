@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::wire::common::{Pair, pair_or_skip};
 use netcliff_packets::WireError;
+use netcliff_packets::error::Refusal;
 use netcliff_packets::frame::Header;
 use netcliff_packets::generator::{Generator, RateLimits};
 use netcliff_packets::run::{Timing, WireRun, run, run_with};
@@ -262,7 +263,7 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
             load,
         };
         let settings = serde_json::to_value(&request).expect("plain data");
-        kind.start(&settings, &Context { local: None, token: Token::new().expect("random bytes") })
+        kind.start(&settings, &Context { local: None, token: Token::new().expect("random bytes"), settings: true })
     };
     let paced = |rate_pps: f64| {
         start(Load::Paced { arrivals: Arrivals::Poisson, rate_pps, seed: 1, timing: Timing::measured(SECONDS) })
@@ -282,8 +283,8 @@ fn all_clients_of_an_agent_keep_its_rate_together() {
         let sent: u64 = loads.into_iter().map(|load| load.stop()["sent"].as_u64().expect("a count")).sum();
         (pair.received() - before, sent)
     };
-    let refused_after = |first: Vec<Result<Box<dyn FarEnd>, String>>, next: Result<Box<dyn FarEnd>, String>| {
-        let refused = next.err().expect("all is in use");
+    let refused_after = |first: Vec<Result<Box<dyn FarEnd>, Refusal>>, next: Result<Box<dyn FarEnd>, Refusal>| {
+        let refused = next.err().expect("all is in use").to_string();
         assert!(refused.contains("0pps is left of the 20kpps") && refused.contains("--max-rate"), "{refused}");
         first.into_iter().map(|load| load.expect("it fits")).collect::<Vec<_>>()
     };

@@ -1,5 +1,6 @@
 //! Doubts about a measured cliff, or the reason why it is absent.
 
+use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::{
     CliffBounds, CliffSearches, Contradiction, Disturbance, LatencyAt, Missing, Pauses, SearchBounds, TaskTime,
     VoidTrials,
@@ -96,7 +97,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
 fn a_missing_cliff_is_worded_in_one_way() {
     let mut finding = finding(3, 11);
     let why = "it is >= 117kpps: in 3 of 3 searches all trials at higher loads were void: the sender fell behind";
-    finding.missing.push(Missing { figure: "cliff_pps.wire".into(), why: why.into() });
+    finding.missing.push(Missing { figure: EngineFigure::Cliff.by(EngineKind::Wire), why: why.into() });
     let said = no_cliff(&finding).unwrap();
     assert_eq!(said, format!("No cliff was measured: {why}"));
     assert_eq!(verdict(&finding), said);
@@ -184,7 +185,11 @@ fn the_ledgers_trial_goes_before_the_simulation() {
     );
     // The row next to the sentence has the same share, of results of earlier versions too; so has JSON of a run of this one.
     assert_eq!(at_twice(&one)[0].cells[2].as_ref().unwrap().value, "21.7 %");
-    assert!(!not_had(&one).iter().any(|group| group.figures.iter().any(|figure| figure == "livelock.wire")));
+    assert!(
+        !not_had(&one)
+            .iter()
+            .any(|group| group.figures.iter().any(|figure| *figure == EngineFigure::Livelock.by(EngineKind::Wire)))
+    );
     one.livelock.wire = one.delivered_in_ledger();
     one.livelock_by_ledger = true;
     assert_eq!(livelock(&one).unwrap().text, said);

@@ -1,0 +1,253 @@
+//! [`Missing`]: a figure that could not be measured, and why.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::engine::EngineKind;
+
+/// A figure that could not be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Missing {
+    /// Which figure: `cliff_pps.wire`.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub figure: FigurePath,
+    /// Why, as a sentence.
+    pub why: String,
+}
+
+/// A figure that each engine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "BY_ENGINE has their keys and words")]
+pub enum EngineFigure {
+    Cliff,
+    CliffExperienced,
+    Peak,
+    Livelock,
+    Latency,
+    CpuAtCliff,
+    CpuAtTwice,
+    LossAtTwice,
+    Sweep,
+    DeliveredAtOneAndAHalf,
+    DeliveredAtTwice,
+}
+
+/// Keys in JSON, and what they are where pages have words for them.
+const BY_ENGINE: [(EngineFigure, &str, Option<&str>); 11] = [
+    (EngineFigure::Cliff, "cliff_pps", Some("cliff")),
+    (EngineFigure::CliffExperienced, "cliff_experienced_pps", Some("cliff with outside pauses")),
+    (EngineFigure::Peak, "peak_pps", Some("peak")),
+    (EngineFigure::Livelock, "livelock", Some("delivered at twice the cliff")),
+    (EngineFigure::Latency, "latency", Some("latency")),
+    (EngineFigure::CpuAtCliff, "cpu_at_cliff", Some("CPU at the cliff")),
+    (EngineFigure::CpuAtTwice, "cpu_at_twice", Some("CPU at twice the cliff")),
+    (EngineFigure::LossAtTwice, "loss_at_twice", Some("loss at twice the cliff")),
+    (EngineFigure::Sweep, "sweep", None),
+    (EngineFigure::DeliveredAtOneAndAHalf, "delivered_at_1_5_pps", None),
+    (EngineFigure::DeliveredAtTwice, "delivered_at_2_pps", None),
+];
+
+impl EngineFigure {
+    /// The figure of an engine.
+    pub fn by(self, engine: EngineKind) -> FigurePath {
+        FigurePath::Of(self, Some(engine), None)
+    }
+
+    fn row(self) -> (&'static str, Option<&'static str>) {
+        BY_ENGINE.iter().find(|(figure, ..)| *figure == self).map_or(("", None), |(_, key, words)| (key, *words))
+    }
+}
+
+/// Which figure of a finding: its path in JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FigurePath {
+    /// One that each engine has: `cliff_pps.wire`, all of them: `cliff_pps`, a part of one: `latency.wire.p999`.
+    Of(EngineFigure, Option<EngineKind>, Option<String>),
+    /// A check by its name, or one figure of it: `checks.rx-usecs=10.cliff_pps.sim`.
+    Check(String, Option<(EngineFigure, EngineKind)>),
+    /// All figures of an engine: `wire`.
+    Engine(EngineKind),
+    /// One of the finding as a whole.
+    Whole(WholeFigure),
+    /// A part that `learn` names (`CPU 0`), or the path of another version.
+    Named(String),
+}
+
+/// A figure of the finding as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "WHOLE has their paths")]
+pub enum WholeFigure {
+    Ceiling,
+    Calibration,
+    Sensitivity,
+    Ledger,
+    RoundTrips,
+    Binding,
+    HostPauses,
+    SuggestionTried,
+    Measured,
+}
+
+const WHOLE: [(WholeFigure, &str); 9] = [
+    (WholeFigure::Ceiling, "generator.ceiling_pps"),
+    (WholeFigure::Calibration, "calibration"),
+    (WholeFigure::Sensitivity, "sensitivity"),
+    (WholeFigure::Ledger, "ledger"),
+    (WholeFigure::RoundTrips, "round_trips"),
+    (WholeFigure::Binding, "binding"),
+    (WholeFigure::HostPauses, "disturbance.host"),
+    (WholeFigure::SuggestionTried, "suggestions.tried"),
+    (WholeFigure::Measured, "everything measured"),
+];
+
+impl FigurePath {
+    fn engine(&self) -> Option<EngineKind> {
+        match self {
+            Self::Of(_, engine, _) => *engine,
+            Self::Check(_, Some((_, engine))) | Self::Engine(engine) => Some(*engine),
+            Self::Check(_, None) | Self::Whole(_) | Self::Named(_) => None,
+        }
+    }
+
+    /// Whether a reason filed under this path explains `other`: one for `cliff_pps.wire` may be filed under that path, under
+    /// `cliff_pps`, or under the engine. One for a part is one for the whole.
+    pub fn explains(&self, other: &Self) -> bool {
+        fn meet<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+            one.is_none() || other.is_none() || one == other
+        }
+        match (self, other) {
+            (Self::Engine(engine), _) => other.engine() == Some(*engine),
+            (Self::Of(one, by, part), Self::Of(other, by_other, part_other)) => {
+                one == other && meet(by, by_other) && meet(part, part_other)
+            }
+            (Self::Check(one, figure), Self::Check(other, figure_other)) => one == other && meet(figure, figure_other),
+            _ => self == other,
+        }
+    }
+
+    /// What the figure is, in words: `delivered at twice the cliff (measured)`. Its path if it has none.
+    pub fn in_words(&self) -> String {
+        let Self::Of(figure, Some(engine), part) = self else { return self.to_string() };
+        let Some(words) = figure.row().1 else { return self.to_string() };
+        let by = match engine {
+            EngineKind::Model => "predicted",
+            EngineKind::Sim => "simulated",
+            EngineKind::Wire => "measured",
+        };
+        let part = part.as_ref().map_or(String::new(), |part| format!(" {part}"));
+        format!("{words}{part} ({by})")
+    }
+}
+
+impl fmt::Display for FigurePath {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(figure, engine, part) => {
+                out.write_str(figure.row().0)?;
+                engine.map_or(Ok(()), |engine| write!(out, ".{engine}"))?;
+                part.as_ref().map_or(Ok(()), |part| write!(out, ".{part}"))
+            }
+            Self::Check(name, None) => write!(out, "checks.{name}"),
+            Self::Check(name, Some((figure, engine))) => write!(out, "checks.{name}.{}.{engine}", figure.row().0),
+            Self::Engine(engine) => write!(out, "{engine}"),
+            Self::Whole(whole) => {
+                out.write_str(WHOLE.iter().find(|(figure, _)| figure == whole).map_or("", |(_, path)| path))
+            }
+            Self::Named(path) => out.write_str(path),
+        }
+    }
+}
+
+impl From<String> for FigurePath {
+    fn from(path: String) -> Self {
+        let keyed = |key: &str| BY_ENGINE.iter().find(|(_, of, _)| *of == key).map(|(figure, ..)| *figure);
+        let figure = |key: &str, engine: &str| Some((keyed(key)?, engine.parse().ok()?));
+        let known = || {
+            if let Some((whole, _)) = WHOLE.iter().find(|(_, of)| *of == path) {
+                return Some(Self::Whole(*whole));
+            }
+            if let Some(check) = path.strip_prefix("checks.") {
+                let mut parts = check.rsplitn(3, '.');
+                let (engine, key, name) = (parts.next()?, parts.next(), parts.next());
+                let of = key.zip(name).and_then(|(key, name)| Some((name, figure(key, engine)?)));
+                return Some(
+                    of.map_or(Self::Check(check.to_owned(), None), |(name, of)| Self::Check(name.to_owned(), Some(of))),
+                );
+            }
+            let mut parts = path.splitn(3, '.');
+            let (key, engine, part) = (parts.next()?, parts.next(), parts.next());
+            match engine {
+                None => key.parse().ok().map(Self::Engine).or_else(|| Some(Self::Of(keyed(key)?, None, None))),
+                Some(engine) => {
+                    let (figure, engine) = figure(key, engine)?;
+                    Some(Self::Of(figure, Some(engine), part.map(str::to_owned)))
+                }
+            }
+        };
+        known().unwrap_or(Self::Named(path))
+    }
+}
+
+impl Serialize for FigurePath {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for FigurePath {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_read_and_written_as_it_is() {
+        use EngineKind::{Sim, Wire};
+        let check = |of| FigurePath::Check("rx-usecs=0.5+gro=on".to_owned(), of);
+        for (path, figure) in [
+            ("cliff_pps.wire", EngineFigure::Cliff.by(Wire)),
+            ("cliff_pps", FigurePath::Of(EngineFigure::Cliff, None, None)),
+            ("latency.sim.p99.9", FigurePath::Of(EngineFigure::Latency, Some(Sim), Some("p99.9".to_owned()))),
+            ("wire", FigurePath::Engine(Wire)),
+            ("checks.rx-usecs=0.5+gro=on", check(None)),
+            ("checks.rx-usecs=0.5+gro=on.cliff_pps.sim", check(Some((EngineFigure::Cliff, Sim)))),
+            ("suggestions.tried", FigurePath::Whole(WholeFigure::SuggestionTried)),
+            ("cliff_pps.abacus", FigurePath::Named("cliff_pps.abacus".to_owned())),
+            ("", FigurePath::Named(String::new())),
+        ] {
+            assert_eq!(FigurePath::from(path.to_owned()), figure, "{path}");
+            assert_eq!(figure.to_string(), path);
+        }
+        for (figure, key, _) in BY_ENGINE {
+            assert_eq!(FigurePath::from(format!("{key}.model")), figure.by(EngineKind::Model));
+        }
+        for (whole, path) in WHOLE {
+            assert_eq!(FigurePath::from(path.to_owned()), FigurePath::Whole(whole));
+        }
+    }
+
+    #[test]
+    fn a_reason_explains_the_figures_of_its_engine_and_the_parts_of_its_figure() {
+        let of = |path: &str| FigurePath::from(path.to_owned());
+        for (reason, figure, explains) in [
+            ("wire", "latency.wire.p50", true),
+            ("wire", "checks.gro=on.cliff_pps.wire", true),
+            ("wire", "calibration", false),
+            ("cliff_pps", "cliff_pps.sim", true),
+            ("latency.wire.p999", "latency.wire", true),
+            ("latency.wire.p999", "latency.wire.p50", false),
+            ("checks.gro=on", "checks.gro=on.cliff_pps.sim", true),
+            ("checks.gro=on", "checks.gro=on2.cliff_pps.sim", false),
+        ] {
+            assert_eq!(of(reason).explains(&of(figure)), explains, "{reason}, {figure}");
+        }
+        assert_eq!(of("latency.wire.p50").in_words(), "latency p50 (measured)");
+        assert_eq!(of("checks.gro=on.cliff_pps.wire").in_words(), "checks.gro=on.cliff_pps.wire");
+    }
+}
