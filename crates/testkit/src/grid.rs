@@ -14,6 +14,7 @@ const DAYS: u64 = 4;
 /// The part of the grids that a run of the tests takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grid {
+    /// Every point.
     Whole,
     /// The part of a day, in days since 1970.
     Day(u64),
