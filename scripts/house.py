@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""house.py: the shape of the sources: files, lines by crate, small files, and the circles of modules within each crate (from `use` and paths in code;
-tests left out). A module is a file; an arrow is a name that one file takes from another. Prints a table; --circles lists the files of each circle.
+"""house.py: the shape of the sources, and the bars it is held to: tracked files, lines by crate, files below 60 lines, arrows backwards and
+circles of modules within each crate (from `use` and paths in code; tests left out). A module is a file; an arrow is a name that one file takes from
+another. Arrows backwards are the fewest whose removal leaves no circle; between crates there are none (cargo, scripts/checks/arrows.sh).
+Prints a table and the bars; --circles also lists the files of each circle and its arrows backwards, --small the small files.
 --check prints circles of more than three modules only, and fails where there are some."""
 
+import itertools
 import pathlib
 import re
 import subprocess
@@ -11,6 +14,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SMALL = 60
 LARGEST_CIRCLE = 3
+MOST_FILES = 1700
+# Circles up to this size are ordered exactly: 5040 orders.
+EXACT = 7
 
 
 def tracked():
@@ -117,27 +123,64 @@ def check():
     return wrong
 
 
+def backwards(graph, part):
+    """The fewest arrows of a circle that run back in some order of its modules; in a large circle, those of the order by arrows out."""
+    inside = {(one, other) for one in part for other in graph[one] if other in part}
+    orders = itertools.permutations(part) if len(part) <= EXACT else [sorted(part, key=lambda module: -len(graph[module] & set(part)))]
+    return min(([(one, other) for one, other in inside if order.index(one) > order.index(other)] for order in orders), key=len)
+
+
+def is_test(path):
+    return "tests" in path.parts or "tests" in path.stem
+
+
+def is_door(path):
+    return path.stem in ("lib", "main", "mod", "build") or (ROOT / path).with_suffix("").is_dir()
+
+
 def main():
     sys.setrecursionlimit(10_000)
     if "--check" in sys.argv:
         sys.exit(check())
     files = tracked()
-    print(f"files {len(files)}")
-    print(f"{'crate':10} {'files':>5} {'lines':>7} {'tests':>7} {'<' + str(SMALL):>5} {'largest circle':>15} {'circles > 3':>12}")
+    row = "{:10} {:>5} {:>7} {:>7} {:>5} {:>5} {:>15} {:>12}"
+    print(row.format("crate", "files", "lines", "tests", f"<{SMALL}", "back", "largest circle", "circles > 3"))
+    totals = [0] * 7
     for crate in sorted(path for path in (ROOT / "crates").iterdir() if (path / "src").exists()):
         rust = [path for path in files if path.suffix == ".rs" and crate.relative_to(ROOT) in path.parents]
         lines = {path: len((ROOT / path).read_text().splitlines()) for path in rust}
-        tests = {path for path in rust if "tests" in path.parts or "tests" in path.stem}
-        doors = {path for path in rust if path.stem in ("lib", "main", "mod", "build") or (ROOT / path).with_suffix("").is_dir()}
-        small = [path for path in rust if lines[path] < SMALL and path not in doors]
-        found = circles(arrows(crate / "src"))
-        print(
-            f"{crate.name:10} {len(rust):5} {sum(n for p, n in lines.items() if p not in tests):7} {sum(lines[p] for p in tests):7} {len(small):5} "
-            f"{len(found[0]) if found else 0:15} {sum(len(part) > 3 for part in found):12}"
-        )
+        small = [path for path in rust if lines[path] < SMALL and not is_door(path)]
+        graph = arrows(crate / "src")
+        found = circles(graph)
+        back = [backwards(graph, part) for part in found]
+        counts = [
+            len(rust),
+            sum(n for path, n in lines.items() if not is_test(path)),
+            sum(n for path, n in lines.items() if is_test(path)),
+            len(small),
+            sum(map(len, back)),
+            max(map(len, found), default=0),
+            sum(len(part) > LARGEST_CIRCLE for part in found),
+        ]
+        print(row.format(crate.name, *counts))
+        totals = [max(a, b) if i == 5 else a + b for i, (a, b) in enumerate(zip(totals, counts))]
         if "--circles" in sys.argv:
-            for part in found:
+            for part, wrong in zip(found, back):
                 print("   ", len(part), " ".join("::".join(module) for module in part))
+                for one, other in sorted(wrong):
+                    print("      back:", "::".join(one), "->", "::".join(other))
+        if "--small" in sys.argv:
+            for path in small:
+                print("   ", lines[path], path)
+    print(row.format("all", *totals))
+    print()
+    for name, seen, bar in [
+        ("tracked files", len(files), f"below {MOST_FILES}"),
+        ("circles of more than three modules", totals[6], "0"),
+        ("arrows backwards between modules", totals[4], ""),
+        (f"Rust files below {SMALL} lines that are no module's door", totals[3], ""),
+    ]:
+        print(f"{name}: {seen}" + (f" (bar: {bar})" if bar else ""))
 
 
 main()

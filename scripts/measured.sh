@@ -1,13 +1,29 @@
 #!/usr/bin/env bash
-# measured.sh [--record]: whether what measures is what `make measure` last passed with: exit 0 where it is, else 1. The hash of these parts of the
-# tree stands in scripts/measured.txt; --record writes it (make measure does, when all of it passed).
+# measured.sh wire|web [--record]: exit 0 where a part of the tree, as it lies there, is what its slow tests last passed with, else 1.
+#   wire  what measures: where it changed, `make test` runs all paced tests (make measure records it, when all of it passed)
+#   web   the page and what answers it: where it changed, `make test` runs the explorer in browsers (which records it, when that passed)
+# The hashes stand in scripts/measured.txt, which is committed; --record writes one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-parts=(crates/packets crates/remote crates/trial crates/find crates/mlrsearch crates/rfc2544 crates/transfer crates/host/src/cpu crates/host/src/testbed crates/host/bpf
-    crates/cli/tests/cli/find.rs crates/cli/tests/cli/rfc2544.rs)
-hash="$(git ls-files -s -- "${parts[@]}" | sha256sum | cut -d' ' -f1)"
-if [[ "${1:-}" == --record ]]; then
-    echo "$hash" >scripts/measured.txt
+case "${1:-}" in
+wire)
+    parts=(crates/packets crates/remote crates/trial crates/find crates/mlrsearch crates/rfc2544 crates/transfer crates/host/src/cpu
+        crates/host/src/testbed crates/host/bpf crates/cli/tests/cli/find.rs crates/cli/tests/cli/rfc2544.rs)
+    ;;
+web) parts=(web crates/wasm crates/core crates/model crates/sim crates/report) ;;
+*)
+    echo "measured.sh: '${1:-}' is no part; expected wire or web" >&2
+    exit 2
+    ;;
+esac
+# Files as they lie there, also those that are not committed yet.
+hash="$(git ls-files -z --cached --others --exclude-standard -- "${parts[@]}" | sort -zu | while IFS= read -r -d '' file; do
+    [[ ! -f "$file" ]] || sha256sum -- "$file"
+done | sha256sum | cut -d' ' -f1)"
+recorded=scripts/measured.txt
+if [[ "${2:-}" == --record ]]; then
+    others="$(sed "/^$1 /d" "$recorded" 2>/dev/null || true)"
+    printf '%s\n' ${others:+"$others"} "$1 $hash" | sort >"$recorded"
 else
-    [[ "$(cat scripts/measured.txt 2>/dev/null)" == "$hash" ]]
+    grep -qsx "$1 $hash" "$recorded" || exit 1
 fi

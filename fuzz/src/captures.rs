@@ -10,7 +10,7 @@ use netcliff_host::tune::{Wish, plan};
 use netcliff_lab::inputs;
 use netcliff_report::{Style, terminal};
 
-use crate::plans;
+use super::plans;
 
 /// Begins a file of a directory in an input: its path stands on the rest of the line.
 const FILE: &str = "== ";

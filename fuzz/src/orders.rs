@@ -12,7 +12,7 @@ use netcliff_transfer::bulk::TransferKind;
 use netcliff_transfer::exchange::RrKind;
 use serde_json::{Value, json};
 
-use crate::bytes::Bytes;
+use super::bytes::Bytes;
 
 /// More than this is not begun here (bytes): the fuzzer has limits of its own.
 const BEGUN_BYTES: u64 = 64 << 20;

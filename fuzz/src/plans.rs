@@ -7,7 +7,7 @@ use netcliff_host::tune::{Plan, permanent};
 use netcliff_report::{Style, terminal};
 use serde_json::{Value, json};
 
-use crate::bytes::Bytes;
+use super::bytes::Bytes;
 
 /// A plan that the input is, or describes.
 pub fn run(bytes: &[u8]) {

@@ -6,7 +6,7 @@ use netcliff_lab::compare::{Measured, compare};
 use netcliff_report::{Style, csv, html, table, terminal};
 use serde::de::DeserializeOwned;
 
-use crate::plans::plain;
+use super::plans::plain;
 
 /// What `netcliff ... --json` prints.
 pub fn run(bytes: &[u8]) {

@@ -1,7 +1,8 @@
 // Figures as SVG: lines, stacked areas, points with intervals, marks, a cursor. Colours are classes of style.css, so that themes
-// need no drawing anew, and an exported figure carries them with it.
+// need no drawing anew, and an exported figure carries them with it. Axes are those of a report's page.
 
-import { digits, ticks } from "./format";
+import { type Axis, multiples, niceStep, part, powers } from "../../crates/report/src/html/axis.js";
+import { digits } from "./format";
 
 export interface Line {
   /** Number of its colour, 0 to 3; the dashes differ too. */
@@ -143,34 +144,32 @@ export class Chart {
   }
 
   /** From values to places in the figure. */
-  private places(spec: Spec): { X: (x: number) => number; Y: (y: number) => number; low: number; high: number } {
+  private places(spec: Spec): { X: (x: number) => number; Y: (y: number) => number } {
     const right = this.width - RIGHT;
     const bottom = this.height - BOTTOM;
-    const low = spec.logY === true ? Math.log10(spec.yMin) : spec.yMin;
-    const high = spec.logY === true ? Math.log10(spec.yMax) : spec.yMax;
-    const X = (x: number): number => LEFT + (x / spec.xMax) * (right - LEFT);
-    const Y = (y: number): number => {
-      const at = spec.logY === true ? Math.log10(Math.max(y, spec.yMin)) : y;
-      const clamped = Math.min(Math.max(at, low), high);
-      return bottom - ((clamped - low) / (high - low)) * (bottom - TOP);
-    };
-    return { X, Y, low, high };
+    const along: Axis = { kind: "lin", low: 0, high: spec.xMax };
+    const up: Axis =
+      spec.logY === true
+        ? { kind: "log", low: Math.log10(spec.yMin), high: Math.log10(spec.yMax) }
+        : { kind: "lin", low: spec.yMin, high: spec.yMax };
+    const X = (x: number): number => LEFT + part(along, x) * (right - LEFT);
+    // What lies beyond an end, or has no logarithm, is drawn at the end.
+    const Y = (y: number): number =>
+      bottom - Math.min(Math.max(part(up, Math.max(y, spec.yMin)), 0), 1) * (bottom - TOP);
+    return { X, Y };
   }
 
   private axesOf(spec: Spec): string {
     const { width: w, height: h } = this;
     const right = w - RIGHT;
     const bottom = h - BOTTOM;
-    const { X, Y, low, high } = this.places(spec);
+    const { X, Y } = this.places(spec);
     const out: string[] = [];
     out.push(`<text class="title" x="${LEFT}" y="16">${escapeText(spec.title)}</text>`);
-    const yTicks =
-      spec.logY === true
-        ? Array.from(
-            { length: Math.floor(high - 1e-9) - Math.ceil(low - 1e-9) + 1 },
-            (_, i) => 10 ** (Math.ceil(low - 1e-9) + i),
-          )
-        : ticks(spec.yMin, spec.yMax, Math.max(3, Math.round((bottom - TOP) / 42)));
+    const ticks = (low: number, high: number, most: number): number[] =>
+      high > low ? multiples(low, high, niceStep((high - low) / most)) : [low];
+    const most = Math.max(3, Math.round((bottom - TOP) / 42));
+    const yTicks = spec.logY === true ? powers(spec.yMin, spec.yMax, 10, most) : ticks(spec.yMin, spec.yMax, most);
     for (const y of yTicks) {
       out.push(`<line class="grid" x1="${LEFT}" x2="${right}" y1="${p(Y(y))}" y2="${p(Y(y))}"/>`);
       out.push(

@@ -88,17 +88,6 @@ export function niceAbove(value: number): number {
   return 10 * power;
 }
 
-/** Round steps that divide a range into about `count` parts. */
-export function ticks(low: number, high: number, count: number): number[] {
-  const raw = (high - low) / count;
-  if (!(raw > 0)) return [low];
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((s) => s * power).find((s) => s >= raw) ?? 10 * power;
-  const found: number[] = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high * (1 + 1e-9); at += step) found.push(at);
-  return found;
-}
-
 /** What a host's name stands with: another one's is not taken for this one's. */
 export function hostName(host: string, here: boolean | null): string {
   return here === false ? `another host: ${host}` : host;

@@ -398,7 +398,7 @@ mod repeats {
     }
 
     impl RepeatArgs {
-        /// As the measuring side takes it.
+        /// The options as the measuring side takes them.
         pub fn repeats(&self) -> anyhow::Result<Repeats> {
             let precision = self.precision.map(|share| share.0);
             Repeats::new(self.repeats, precision, self.max_repeats).map_err(|said| {

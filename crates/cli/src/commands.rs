@@ -87,7 +87,7 @@ pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: 
     Ok(costs)
 }
 
-/// The same with where the costs are from; of a run that was disturbed it says so.
+/// Costs with their origin, which says of a run that it was disturbed.
 pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let mut costs = costs::named(name, path).map_err(output::usage)?;
@@ -173,7 +173,7 @@ pub fn enter_user_namespace() -> Option<String> {
     }
 }
 
-/// Signals that follow the first within this time are of the same stop: `timeout` signals its child and its group, a terminal
+/// Signals that follow the first within this time are of one stop: `timeout` signals its child and its group, a terminal
 /// the group again.
 const SAME_STOP: Duration = Duration::from_millis(500);
 

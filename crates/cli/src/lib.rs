@@ -102,7 +102,7 @@ fn done(cli: &Cli) -> anyhow::Result<ExitCode> {
 /// The message that the user would get: it is no command line, or its values are invalid.
 pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<Vec<Point>, String> {
     let mut cli = Cli::try_parse_from(words).map_err(|error| error.render().to_string())?;
-    // Below a file there is none: the answer depends on the words alone, not on what this machine measured last.
+    // A file holds no folder: the answer depends on the words alone, not on what this machine measured last.
     cli.store.db = Some("/dev/null/none".into());
     let compute = match &cli.command {
         Command::Predict(args) => &args.compute,

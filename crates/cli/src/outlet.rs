@@ -15,7 +15,7 @@ pub const QUEUED: usize = 512;
 const DRAWN: usize = 8;
 /// How long a reader of lines may take nothing in the end before the rest is given up. The measurement is over by then.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The same after a signal.
+/// How long the last messages may take after a signal.
 const LEAVING: Duration = Duration::from_millis(500);
 /// How long a message waits for a reader that has not stopped before.
 const SAY: Duration = Duration::from_millis(200);
@@ -138,7 +138,7 @@ impl Outlet {
         if state.is_empty() {
             return Ok(());
         }
-        // What is left is not written later, beside something else.
+        // What is left is not written later, between other lines.
         state.queue.clear();
         let why = format!("its reader has stopped: it took nothing for {:?}", patience(&state));
         Err(io::Error::new(ErrorKind::TimedOut, why))
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(told.kind(), ErrorKind::TimedOut);
         assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
         drop(reader);
-        // A reader that is gone is told apart.
+        // A reader that is gone is an error of its own.
         let told = outlet.put("page\n".to_owned(), note).map_err(|error| error.kind());
         assert!(matches!(told, Err(ErrorKind::BrokenPipe)), "{told:?}");
     }

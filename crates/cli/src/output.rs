@@ -200,7 +200,7 @@ pub fn say(text: impl std::fmt::Display) {
     say_plainly(&text);
 }
 
-/// The same, but not to the lines of --live.
+/// Prints a message on standard error, but not to the lines of --live.
 pub fn say_plainly(text: &str) {
     // The text may come from a file or a far end.
     let text = format::printable(text);

@@ -119,7 +119,7 @@ impl Points {
         }
     }
 
-    /// A line beside the bar.
+    /// A line next to the bar.
     pub fn say(&self, text: &str) {
         self.bar.suspend(|| output::say(format!("netcliff: {text}")));
     }

@@ -185,7 +185,7 @@ fn origin(record: &Record) -> Vec<String> {
     ]
 }
 
-/// The shortest text that reads back to the same number; empty if there is none.
+/// The shortest text that reads back to exactly this number; empty for `None`.
 fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map(|value| format!("{value:?}")).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! [`detail`] and [`differences`]: what `simulate` shows beside the figures of an outcome.
+//! [`detail`] and [`differences`]: what `simulate` shows besides the figures of an outcome.
 
 use comfy_table::{CellAlignment, Table};
 use netcliff_core::{Detail, Difference, Figure, LatencyHistogram, Point, QueueShare, Slice};

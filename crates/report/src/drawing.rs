@@ -61,7 +61,7 @@ impl Drawing {
     /// The figure of an experiment with these curves, of which nothing is missing.
     ///
     /// # Errors
-    /// As of [`Experiment::axes`]: never for an experiment that was read from a file.
+    /// Those of [`Experiment::axes`]: never for an experiment that was read from a file.
     pub fn of(
         experiment: &Experiment,
         curves: Vec<Curve>,

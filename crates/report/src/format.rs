@@ -291,7 +291,7 @@ pub fn json(text: &str) -> String {
     safe
 }
 
-/// Bytes in thousands, so that eight times of them in a second are the rate beside them.
+/// Bytes in thousands, so that eight times of them in a second are the rate next to them.
 pub fn amount(bytes: u64) -> String {
     let scales = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let scale = scales.into_iter().find(|(factor, _)| bytes as f64 >= *factor);

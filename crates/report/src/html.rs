@@ -47,10 +47,12 @@ fn headline(finding: &Finding) -> String {
     }
 }
 
-/// The script as a page has it: without indentation and lines of comment.
+/// The script as a page has it: without indentation and lines of comment; what a module exports is plainly there.
 fn script() -> String {
-    let lines = figure::SCRIPT.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
-    lines.collect::<Vec<_>>().join("\n")
+    let is_code = |line: &&str| !(line.is_empty() || ["//", "/*", "*"].iter().any(|mark| line.starts_with(mark)));
+    let lines = figure::SCRIPTS.iter().flat_map(|script| script.lines()).map(str::trim_start).filter(is_code);
+    let lines = lines.map(|line| line.strip_prefix("export ").unwrap_or(line));
+    std::iter::once("\"use strict\";").chain(lines).collect::<Vec<_>>().join("\n")
 }
 
 /// A whole document around `body`, with the script where there is a figure for it.
@@ -337,7 +339,7 @@ mod stack {
         }
     }
 
-    /// The same where it may be wider than any screen: it is scrolled by keys too, and has a name.
+    /// A stack that may be wider than any screen: it is scrolled by keys too, and has a name.
     pub fn wide_stack<'a>(
         name: &str,
         heads: &[impl AsRef<str>],

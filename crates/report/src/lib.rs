@@ -9,7 +9,7 @@
 //! | [`html`] | a finding into one self-contained page |
 //! | [`svg`] | findings, experiments and effects into pictures |
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
-//! | [`mod@detail`] | what a simulation shows beside its figures: queues, busy periods, series, differences |
+//! | [`mod@detail`] | what a simulation shows besides its figures: queues, busy periods, series, differences |
 //! | [`builds`] | a comparison into what build servers read: JUnit, github-action-benchmark |
 //! | [`claims`] | an experiment's marks into rows of the table of claims |
 //! | [`metrics`] | counters and headroom into the text that a monitoring system scrapes |

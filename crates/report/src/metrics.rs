@@ -11,7 +11,7 @@ use netcliff_core::watch::Moment;
 
 use crate::format::printable;
 
-/// What is told. Rates and shares are of the moment, everything else is counted since boot.
+/// What the samples are made of. Rates and shares are of the moment, everything else is counted since boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Told<'a> {
     /// Version of the program.
@@ -20,7 +20,7 @@ pub struct Told<'a> {
     pub counters: &'a Counters,
     /// The time between the last two readings; None: there was but one.
     pub moment: Option<&'a Moment>,
-    /// Against the calibrated cliff; None: there is none.
+    /// Distance to the calibrated cliff; `None` without a calibration.
     pub headroom: Option<&'a Headroom>,
     /// Of an agent; None: another command answers.
     pub agent: Option<&'a AgentCounters>,

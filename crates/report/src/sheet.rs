@@ -172,13 +172,13 @@ pub fn cpu(split: &ByEngine<CpuShares>) -> Vec<Row> {
         .collect()
 }
 
-/// The CPU split at the cliff, with what the measured one has beside the rows of the engines.
+/// The CPU split at the cliff, with the rows that only the measurement has.
 pub fn cpu_at_cliff(finding: &Finding) -> Vec<Row> {
     let load_pps = finding.cliff_pps.wire.map(|figure| figure.value);
     with_besides(finding, cpu(&finding.cpu_at_cliff), load_pps)
 }
 
-/// The same at twice the cliff.
+/// The CPU split at twice the cliff.
 pub fn cpu_at_twice(finding: &Finding) -> Vec<Row> {
     let load_pps = finding.cliff_pps.wire.map(|figure| 2.0 * figure.value);
     with_besides(finding, cpu(&finding.cpu_at_twice), load_pps)
@@ -231,7 +231,7 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
     vec![row("ring/backlog", |l| l.ring), row("socket buffer", |l| l.socket), sender]
 }
 
-/// Note beside the figures of [`fn@check`].
+/// Note next to the figures of [`fn@check`].
 pub const CHECK_NOTE: &str =
     "set-ups that calibration did not see; next to a computed figure its error against the measured one";
 
@@ -263,7 +263,7 @@ pub fn costs(finding: &Finding) -> Vec<CostLine> {
         .collect()
 }
 
-/// The confidence of a finding's intervals, if they all have the same.
+/// The confidence that all intervals of a finding share; `None` where they differ.
 pub fn confidence(finding: &Finding) -> Option<f64> {
     let figures = finding.cliff_pps.present().chain(finding.peak_pps.present()).map(|(_, figure)| figure);
     let costs = finding.calibration.iter().flat_map(|c| &c.costs).map(|cost| &cost.figure);
@@ -282,7 +282,7 @@ pub fn traffic_in_short(finding: &Finding) -> String {
     }
 }
 
-/// The same as a sentence.
+/// The traffic of a finding as a sentence.
 fn traffic(finding: &Finding) -> String {
     let Traffic { size, arrivals, .. } = &finding.setup.traffic;
     match (arrivals, size) {

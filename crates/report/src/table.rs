@@ -34,7 +34,7 @@ const SHORT: &[Fact] = &[
     }),
 ];
 
-/// Beside the load of a single record, where it was given in bits.
+/// Text after the load of a single record that was given in bits.
 const BITS: Fact = ("bits", |r| bits(&r.point.traffic));
 
 /// What bits a load given in bits counts; empty for other loads.
@@ -172,7 +172,7 @@ fn answer(record: &Record) -> String {
 /// A loss up to here counts as none: RFC 2544's short trials do not resolve less.
 const NO_LOSS: f64 = 1e-3;
 
-/// Highest of several loads without loss, if all else is the same; None: they differ in more.
+/// Highest of several loads without loss. `None` where the records differ in more than their load.
 fn several(records: &[Record]) -> Option<String> {
     let first = records.first()?;
     let same = |record: &Record| record.engine == first.engine && LONG.iter().all(|(_, get)| get(record) == get(first));

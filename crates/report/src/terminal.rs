@@ -105,7 +105,7 @@ fn head(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// Those notes that report another run at the same time: they belong to the verdict.
+/// Notes that report another run during this one: they belong to the verdict.
 fn beside(notes: &[String]) -> impl Iterator<Item = String> {
     notes.iter().filter(|note| note.starts_with("another netcliff run (")).cloned()
 }

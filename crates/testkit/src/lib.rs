@@ -7,6 +7,7 @@
 //!
 //! Programs stand in one list, `scripts/lib/programs.txt`, from which `scripts/setup.sh` installs them.
 
+mod grid;
 mod need;
 mod probe;
 mod programs;
@@ -15,6 +16,7 @@ mod turn;
 
 use std::time::{Duration, Instant};
 
+pub use grid::{GRID, Grid};
 pub use need::Need;
 pub use programs::{has_program, listed_programs};
 pub use report::{REQUIRE, SKIPPED_FILE, not_applicable, skip};

@@ -130,7 +130,7 @@ pub enum Policy {
 }
 
 impl AdviseArgs {
-    /// What is wanted, and what has to hold. Errors: a figure that is none.
+    /// What is wanted, and what has to hold. Errors: a figure that does not exist.
     pub fn objective(&self) -> anyhow::Result<(Goal, Vec<Constraint>)> {
         if let Some((measure, maximise)) = self.minimise.map(|m| (m, false)).or(self.maximise.map(|m| (m, true))) {
             return Ok((Goal { measure, maximise }, self.subject_to.clone()));

@@ -70,7 +70,7 @@ pub struct DropsArgs {
     pub trace: Option<u32>,
 }
 
-/// What drops are told apart by besides reason and place.
+/// What drops are grouped by besides reason and place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DropsBy {
     /// Addresses, ports and protocol

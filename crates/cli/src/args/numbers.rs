@@ -1,4 +1,4 @@
-//! Numbers on the command line: a wrong one is told with the accepted form.
+//! Numbers on the command line: a wrong one is refused with the accepted form.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -20,7 +20,7 @@ pub fn size(text: &str, range: RangeInclusive<u32>, example: &str) -> Result<u32
     })
 }
 
-/// A higher number of a CPU is surely a slip of the pen: Linux has at most so many.
+/// Highest number of a CPU: Linux has no more, so a higher one is a slip of the pen.
 const MOST_CPUS: usize = 8192;
 
 /// The CPUs of two ends, each one or a list.
@@ -29,7 +29,7 @@ pub fn cpu_lists(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     pair.ok_or("expected two CPU numbers, such as 0,1, or lists of them, such as 0-3,4-7 or 0+2,1+3".to_owned())
 }
 
-/// The same, or `any`: none is chosen.
+/// A number of a CPU, or `any`: no CPU is chosen.
 pub fn cpu_lists_or_any(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     if text.trim() == "any" {
         Ok((Vec::new(), Vec::new()))
@@ -43,12 +43,12 @@ pub fn cpu_lists_or_any(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> 
 pub enum Cpus {
     /// These; none: any.
     List(Vec<usize>),
-    /// So many CPUs from the one that handles the flow's packets.
+    /// Distance in CPUs from the one that handles the flow's packets.
     Rx(u32),
 }
 
 impl Cpus {
-    /// The list; empty where there is none.
+    /// The list; empty where no CPU is given.
     pub fn list(&self) -> &[usize] {
         if let Self::List(cpus) = self { cpus } else { &[] }
     }

@@ -257,7 +257,7 @@ pub enum Carrier {
     Pipe,
 }
 
-/// What carries requests beside a transfer.
+/// What carries the requests that are sent during a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProbeBy {
     /// Datagrams

@@ -62,7 +62,7 @@ fn kinds(args: &AgentArgs) -> Vec<Arc<dyn Kind>> {
     ]
 }
 
-/// Services for its clients beside tests.
+/// Services for its clients besides tests.
 fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
     if let Some(interface) = args.allow_find.first().filter(|_| args.key.is_none()) {
         return Err(output::usage(format!(
@@ -184,7 +184,7 @@ fn log(counts: &Counts, most: u32) -> Log {
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Refused(_) => counts.refused += 1,
-            // Counted here: two that come or leave at once may be told in either order.
+            // Counted here: two that come or leave at once may be reported in either order.
             Event::Came { .. } => {
                 counts.clients += 1;
                 counts.most_clients = counts.most_clients.max(counts.clients);
@@ -200,7 +200,7 @@ fn log(counts: &Counts, most: u32) -> Log {
     })
 }
 
-/// Listens where systemd listened already, else where it is told to.
+/// Listens where systemd listened already, else at the address of `--listen`.
 fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Result<Agent> {
     let log = log(counts, args.clients);
     let activated = activation::listeners().map_err(output::usage)?;
@@ -227,7 +227,7 @@ fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Resu
     })
 }
 
-/// What is said of an event. A client alone is told by its tests; several are counted.
+/// The line about an event: of one client its tests, of several their number. `None` where nothing is worth a line.
 fn told(event: &Event<'_>, most: u32) -> Option<String> {
     Some(match event {
         Event::Came { clients: 1, .. } | Event::Left => return None,

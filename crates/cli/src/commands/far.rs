@@ -27,7 +27,7 @@ use ssh::Ssh;
 /// Silence after which the far end counts as gone where devices are changed (s): a link is down for seconds, and what was sent
 /// meanwhile comes late.
 const CHANGING_S: f64 = 20.0;
-/// The same of `find` (s): both ends have ended within 5 s, also where a killed process takes long to close its connections.
+/// How long `find` waits for the far end (s): both ends have ended within 5 s, also where a killed process takes long to close its connections.
 const FIND_S: f64 = 4.0;
 
 /// An agent that answered.

@@ -1,4 +1,4 @@
-//! `netcliff serve`: the explorer with the store beside it.
+//! `netcliff serve`: the explorer, and the store next to it.
 
 mod connections;
 mod guard;

@@ -61,7 +61,7 @@ fn draw_traffic(dir: &Path, args: &SimulateArgs, point: &Point) -> anyhow::Resul
     Ok(())
 }
 
-/// Effort of the simulation, and the same for the provenance.
+/// Effort of the simulation, for the engine and for the provenance.
 fn effort(args: &SimulateArgs) -> (Effort, BTreeMap<String, String>) {
     let Some(share) = args.precision else {
         return (Effort::Packets(args.packets), [("packets".to_owned(), args.packets.to_string())].into());
@@ -81,7 +81,7 @@ fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
     point(&args.compute, args.compute.rate, store)
 }
 
-/// The simulator, which also keeps details beside the outcome.
+/// The simulator, which also stores details of the outcome.
 struct Watched {
     engine: SimEngine,
     wanted: Wanted,
@@ -140,7 +140,7 @@ fn in_detail(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Two schemes on the same packets.
+/// Two schemes on one sequence of packets.
 #[derive(serde::Serialize)]
 struct Compared<'a> {
     first: &'a Point,

@@ -38,7 +38,7 @@ const TCP_INFO_S: f64 = 0.1;
 const BURST_BLOCK_BYTES: usize = 1 << 20;
 /// Interval of lines of --live without --interval (s).
 const LIVE_S: f64 = 1.0;
-/// Gap between requests beside a transfer, and time of requests alone (s): fifty requests before and after each repeat, which take some
+/// Gap between requests during a transfer, and time of requests alone (s): fifty requests before and after each repeat, which take some
 /// 0.4 % of a CPU (bench/stream/threads.sh).
 const PROBE_EVERY_S: f64 = 0.02;
 const PROBE_AROUND_S: f64 = 1.0;

@@ -27,16 +27,11 @@ fn two(more: &[&'static str]) -> Vec<&'static str> {
 #[test]
 fn a_page_for_people() {
     let home = Home::new();
-    insta::assert_snapshot!(
-        "advise_one",
-        home.stdout(two(&["--subject-to", "loss<=1e-3", "--subject-to", "available>=30%"]))
-    );
-    insta::assert_snapshot!("advise_one_v", home.stdout(two(&["-v", "--subject-to", "loss<=1e-3"])));
+    let brief = home.stdout(two(&["--subject-to", "loss<=1e-3", "--subject-to", "available>=30%"]));
+    let whole = home.stdout(two(&["-v", "--subject-to", "loss<=1e-3"]));
     let sweep = [&["advise", "--rates", "20kpps,120kpps"], &TWO[3..]].concat();
-    insta::assert_snapshot!(
-        "advise_sweep",
-        home.stdout([&sweep[..], &["--objective", "cpu", "--subject-to", "loss<=1e-3"]].concat())
-    );
+    let sweep = home.stdout([&sweep[..], &["--objective", "cpu", "--subject-to", "loss<=1e-3"]].concat());
+    insta::assert_snapshot!("advise", format!("#### brief\n{brief}\n#### -v\n{whole}\n#### several loads\n{sweep}"));
     let ascii = home.netcliff(two(&["--subject-to", "loss<=1e-3"])).env("LC_ALL", "C").output().unwrap();
     assert!(ascii.stdout.is_ascii());
 }
@@ -94,7 +89,7 @@ fn the_advice_ends_in_commands() {
     );
 }
 
-/// The same question and the opposite one have different answers: CPU left grows with the count, latency too.
+/// A question and its opposite have different answers: CPU left grows with the count, latency too.
 #[test]
 fn the_objective_decides() {
     let home = Home::new();

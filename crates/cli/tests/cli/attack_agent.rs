@@ -18,7 +18,7 @@ use netcliff_testkit::{Need, has, has_program};
 use serde_json::json;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// `--memory` of the agents here, and what they may have beside it (MiB).
+/// `--memory` of the agents here, and what they may have besides it (MiB).
 const MEMORY_MIB: u64 = 64;
 const BESIDE_MIB: u64 = 64;
 /// Seeds of the drawn orders: of the short form and the long one.
@@ -66,7 +66,7 @@ fn draw(seed: u8, count: usize) {
     leaves(agent);
 }
 
-/// A client with the key asks for whatever it likes: the agent keeps within its memory, and leaves when it is told to.
+/// A client with the key asks for whatever it likes: the agent keeps within its memory, and leaves on SIGTERM.
 #[test]
 fn drawn_orders_keep_an_agent_within_its_memory() {
     draw(SEED, 150);
@@ -91,7 +91,7 @@ fn transfer(changes: serde_json::Value) -> AgentRequest {
     ("transfer", order)
 }
 
-/// A window for each byte is counted and told, each of some KiB on its way to the client: 3.8 GiB once.
+/// A window for each byte is counted and reported, each of some KiB on its way to the client: 3.8 GiB once.
 #[test]
 fn windows_are_bounded_and_counted() {
     let home = Home::new();
@@ -104,7 +104,7 @@ fn windows_are_bounded_and_counted() {
     assert!(refused.contains("windows is 4294967295 of 1 flows: expected at most 16384"), "{refused}");
     let refused = session.start("transfer", &windows(16_384).1).expect_err("too much memory").to_string();
     assert!(refused.contains("no memory") && refused.contains("64MiB"), "{refused}");
-    // As many as fit, filled to the last and told.
+    // All that fit, filled to the last and reported.
     let ready = session.start("transfer", &windows(10_000).1).expect("it fits");
     let mut data = stream(SocketAddr::new(LOOPBACK, ready.ports[0]), &ready.token, 0).expect("it is let in");
     data.set_nonblocking(false).expect("a socket");

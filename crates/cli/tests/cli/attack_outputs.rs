@@ -27,7 +27,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A path of each kind that a program may be told to write: a pipe, a link to a file, a device of the test's own where one can be made.
+/// A path of each kind that a program may be asked to write: a pipe, a link to a file, a device of the test's own where one can be made.
 #[test]
 fn nothing_but_a_regular_file_is_replaced() {
     let home = Home::new();
@@ -85,7 +85,7 @@ fn nothing_but_a_regular_file_is_replaced() {
     assert!(told.contains("nobody reads") && begun.elapsed() < PATIENCE, "{told}");
 }
 
-/// A full disk leaves the old file, and nothing beside it; an import that does not fit leaves no run.
+/// A full disk leaves the old file, and no other; an import that does not fit leaves no run.
 #[test]
 fn a_full_disk_leaves_what_was_there() {
     if !has_all(&[Need::Root, Need::Tmpfs]) || !has_program("unshare") {
@@ -147,7 +147,7 @@ fn a_reader_that_stops_holds_no_testbed() {
         let rescued = names(&home.path("")).into_iter().find(|name| name.starts_with("netcliff-stdout-"));
         let page = fs::read_to_string(home.path(&rescued.expect("the page that nobody read"))).unwrap();
         assert!(page.lines().count() > 5, "{command}: {page}");
-        // The same while it runs.
+        // Once more while it runs.
         let args = [&args[..4], &["60s"], &args[5..]].concat();
         let (second, mut writer) = std::io::pipe().unwrap();
         fill(&mut writer);
@@ -192,7 +192,7 @@ fn end_by_signal(child: &mut std::process::Child, what: &str) {
     assert!(ended, "{what}: SIGTERM did not end it");
 }
 
-/// Lines that were not read are counted where they are missing, and the page comes all the same.
+/// Lines that were not read are counted where they are missing, and the page comes anyway.
 #[test]
 fn lines_that_are_missing_are_counted() {
     let home = Home::new();
@@ -309,7 +309,7 @@ fn a_shared_state_directory_stays_as_it_is() {
     assert!(relative.status.code() == Some(1) && told.contains("relative"), "{told}");
 }
 
-/// A store is a regular file, of this user alone where it is new, and nothing is made beside what is none.
+/// A store is a regular file, of this user alone where it is new, and no file is made next to what is not a store.
 #[test]
 fn a_device_is_no_store() {
     let home = Home::new();

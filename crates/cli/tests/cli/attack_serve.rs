@@ -1,4 +1,4 @@
-//! Attacks on `serve` from the same host: by other users, by connections that keep silent, and by reading command lines.
+//! Attacks on `serve` from its own host: by other users, by connections that keep silent, and by reading command lines.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

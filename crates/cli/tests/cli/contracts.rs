@@ -342,7 +342,7 @@ fn predict_tells_calibrated_times_in_four_digits() {
     assert!(json.contains("\"cold_protocol\":\"150.2916749280791ns\""), "{json}");
 }
 
-/// Beside the outcome: lengths of queues, busy periods, slices; the trace is JSON with the CPU's spans.
+/// What comes with the outcome: lengths of queues, busy periods, slices; the trace is JSON with the CPU's spans.
 #[test]
 fn a_simulation_in_detail() {
     let home = Home::new();
@@ -371,7 +371,7 @@ fn two_schemes_on_the_same_packets() {
     assert!(latency["difference"]["high"].as_f64() < Some(0.0), "{latency}");
 }
 
-/// What a command prints on a terminal of 60 columns, both streams; None, told, where no terminal can be made.
+/// What a command prints on a terminal of 60 columns, both streams. `None`, with a line that says so, where no terminal can be made.
 fn on_terminal(home: &Home, args: &[&str]) -> Option<String> {
     let netcliff = home.command(args);
     let words = std::iter::once(netcliff.get_program())

@@ -76,7 +76,7 @@ fn predictions_from_a_disturbed_find_say_so_in_one_line() {
     }
 }
 
-/// What `find --json` wrote is told of by its file's name; a preset has nothing to be told.
+/// Costs that `find --json` wrote are named by their file; a preset has no such line.
 #[test]
 fn a_file_of_a_disturbed_find_says_so_too() {
     let home = Home::new();
@@ -89,7 +89,7 @@ fn a_file_of_a_disturbed_find_says_so_too() {
     }
 }
 
-/// Costs of a `find` bring the frames an interrupt that it measured, and its cliff beside the bounds; without them there is a range.
+/// Costs of a `find` bring the frames an interrupt that it measured, and its cliff next to the bounds; without them there is a range.
 #[test]
 fn limits_takes_the_interrupts_that_a_find_measured() {
     let (home, db) = home(&find(0));

@@ -1,4 +1,4 @@
-//! What is known of the host at the far end: its CPU time, its facts beside another run's, what its devices count.
+//! What is known of the host at the far end: its CPU time, its facts next to another run's, what its devices count.
 
 use crate::common::bed::{AGENT, Bed, ELSEWHERE, PATIENCE, WITHOUT_METERS, ip, key, measured};
 use crate::common::running::Running;

@@ -12,7 +12,7 @@ use netcliff_host::testbed::Permission;
 use netcliff_testkit::{Need, has, has_namespaces, retried};
 use serde_json::Value;
 
-/// The longest a whole short run may take, in a debug build beside other work.
+/// The longest a whole short run may take, in a debug build next to other work.
 const WHOLE: Duration = Duration::from_secs(280);
 /// The longest wait for an early stage.
 const EARLY: Duration = Duration::from_secs(60);
@@ -154,7 +154,7 @@ fn a_whole_run() {
     check_headroom(&home, &finding, &db);
 }
 
-/// The distance to the cliff just found, by `headroom` and for Prometheus. What runs beside the test is load, too.
+/// The distance to the cliff just found, by `headroom` and for Prometheus. What runs during the test is load, too.
 fn check_headroom(home: &Home, finding: &Value, db: &str) {
     if finding["calibration"].is_null() {
         return;

@@ -10,7 +10,7 @@ use crate::schema::printed;
 use netcliff_testkit::{Need, Shared, Turn, has, turn};
 use serde_json::Value;
 
-/// The longest a short run may take, in a debug build beside other work.
+/// The longest a short run may take, in a debug build next to other work.
 const WHOLE: Duration = Duration::from_secs(280);
 /// The longest an end may go on after the other has gone.
 const GONE: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const GONE: Duration = Duration::from_secs(5);
 const SHORT: &str =
     "find --quick --trial 100ms --loss 1e-3 --searches 1 --socket-buffer 64KiB --json --if near0 --sender-cpu 0";
 
-/// Where the agent listens beside the link under load.
+/// Where the agent listens apart from the link under load.
 const CONTROL: &str = "10.97.0.2:9940";
 
 /// The hosts, with a second link for the control connection.
@@ -157,7 +157,7 @@ fn what_cannot_be_loaded_is_a_sentence() {
     let agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
     from(&agent, &[], &["far0 also carries the control connection", "--i-know"]);
     from(&agent, &["--i-know", "--their-if", "none0"], &["none0 does not exist here"]);
-    // The test's own addresses beside those of the control connection; for one of them another host seems to answer.
+    // The test's own addresses besides those of the control connection; for one of them another host seems to answer.
     let [(space, device, address), (far_space, far_device, _)] = bed.ends();
     let set = |space: &str, args: &str| {
         assert!(ip(&[&["-n", space], &args.split(' ').collect::<Vec<_>>()[..]].concat()), "{args}")

@@ -68,7 +68,7 @@ fn json_holds_what_was_read_and_what_looks_wrong() {
     assert_eq!(text.lines().count(), 1);
 }
 
-/// What cannot be said as a scheme is said in its place; what a driver keeps to itself is named beside it.
+/// A device that no scheme describes has the reason in its place; what a driver does not report is named next to it.
 #[test]
 fn a_device_without_a_scheme_says_why() {
     let home = Home::new();

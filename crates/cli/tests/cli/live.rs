@@ -104,7 +104,7 @@ fn of_the_form(command: &[&str], lines: &[Value]) {
     assert_eq!((event(first), &first["schema"], &first["command"]), ("begin", &json!(1), &json!(command[0])));
 }
 
-/// The lines on stderr beside the object of --json, which is the result, are of the documented form, and have these events.
+/// The lines on stderr next to the object of --json, which is the result, are of the documented form, and have these events.
 pub fn documented_beside(stderr: &str, command: &str, names: &[&str]) {
     let text: String = stderr.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();
     let lines = events(&text);
@@ -186,7 +186,7 @@ fn every_command_outlives_its_reader() {
     assert!(runs.iter().any(|run| run["kind"] == "rr" && run["state"] == "done"), "{runs:?}");
 }
 
-/// A reader that closes its pipe, and one that does not read until the end: the measurement is the same, is kept, and ends in its time.
+/// A reader that closes its pipe, and one that does not read until the end: the measurement does not change, is stored, and ends in its time.
 #[test]
 fn readers_that_leave_or_do_not_read_change_nothing() {
     let home = Home::new();

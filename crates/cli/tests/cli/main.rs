@@ -10,6 +10,7 @@ mod attack_serve;
 mod changed;
 mod compare;
 mod contracts;
+mod corpora;
 mod disturbed;
 mod drops;
 mod far_host;

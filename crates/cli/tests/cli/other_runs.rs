@@ -1,4 +1,4 @@
-//! Runs of two users on one host: who is told of whom, who waits, and that nobody is kept from measuring for ever.
+//! Runs of two users on one host: who is warned of whom, who waits, and that nobody is kept from measuring for ever.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

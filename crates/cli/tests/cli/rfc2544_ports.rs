@@ -70,7 +70,7 @@ impl Bed {
         self.run(test, &[], home, args)
     }
 
-    /// The same behind another program, such as `setpriv`.
+    /// Runs netcliff behind another program, such as `setpriv`.
     fn inside(&self, before: &[&str], home: &Home, args: &[&str]) -> Command {
         self.run("throughput", before, home, args)
     }

@@ -179,7 +179,7 @@ fn a_far_end_of_its_own_leaves_with_who_started_it() {
     assert!(crate::common::bed::within(PATIENCE, gone), "process {companion} still runs");
 }
 
-/// A program called ssh that runs what it is told on this host.
+/// A program called ssh that runs its command on this host.
 #[test]
 fn by_ssh() {
     let home = Home::new();
@@ -197,7 +197,7 @@ fn by_ssh() {
     sound(&printed(&output.stdout, &output.stderr));
 }
 
-/// A program called ssh that says what it is told to and brings no agent: what is waited for is told, and in the end what ssh said.
+/// A program called ssh that prints a text and brings no agent: netcliff says what it waits for, and in the end what ssh printed.
 #[test]
 fn an_ssh_that_brings_no_agent_is_told() {
     let home = Home::new();
@@ -221,7 +221,7 @@ fn an_ssh_that_brings_no_agent_is_told() {
     assert!(said.contains("ssh said nothing"), "{said}");
 }
 
-/// Without a network the host's own limits are told too: its load, its CPUs.
+/// Without a network the host's own limits are reported too: its load, its CPUs.
 #[test]
 fn what_limits_the_host_is_told_of_unix_sockets_too() {
     let home = Home::new();
@@ -229,7 +229,7 @@ fn what_limits_the_host_is_told_of_unix_sockets_too() {
         let found = home.json([&["rr", "--testbed", "loopback", "--transport", transport][..], &SHORT].concat());
         let notes: Vec<String> = serde_json::from_value(found["notes"].clone()).expect("sentences");
         // What differs from run to run: the load, which is read to two digits and to which each run adds; what the hypervisor takes; and
-        // the drops of the whole host, to which tests beside this one add.
+        // the drops of the whole host, to which tests that run at that time add.
         let varies = ["other programs use the CPUs", "the hypervisor took", "packets found a full backlog"];
         let steady = |note: &String| !varies.iter().any(|part| note.contains(part));
         notes.into_iter().filter(steady).collect::<std::collections::BTreeSet<String>>()
@@ -243,7 +243,7 @@ fn what_limits_the_host_is_told_of_unix_sockets_too() {
 fn repeats_end_when_the_rate_is_known() {
     let home = Home::new();
     // Long enough that also a host shared with compilers answers something in each window; not by TCP, whose timers wait longer than that
-    // where tests beside this one fill the backlog of loopback.
+    // where tests that run at that time fill the backlog of loopback.
     let args = ["rr", "--testbed", "loopback", "--transport", "unix", "--time", "300ms", "--warm-up", "10ms", "--json"];
     let with = |more: &[&str]| home.json([&args[..], more].concat());
     let rough = with(&["--precision", "99%", "--max-repeats", "20"]);
@@ -257,7 +257,7 @@ fn repeats_end_when_the_rate_is_known() {
     assert!(fine["notes"].to_string().contains("asked for"), "{}", fine["notes"]);
 }
 
-/// Far more is asked for than any host can do: what was due is answered, given up, or never left, and all of it is told.
+/// Far more is asked for than any host can do: what was due is answered, given up, or never left, and all of it is reported.
 #[test]
 fn requests_that_never_leave_are_counted() {
     let home = Home::new();

@@ -31,7 +31,7 @@ on = "normal"
 tolerance = "5%"
 "#;
 
-/// A record without what differs between two runs of the same point.
+/// A record without what differs between two runs of one point.
 fn essence(record: &Value) -> Value {
     let mut record = record.clone();
     let provenance = record["provenance"].as_object_mut().expect("provenance");

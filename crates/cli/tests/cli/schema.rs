@@ -139,7 +139,7 @@ fn name_of(args: &[String], object: &Value) -> &'static str {
     }
 }
 
-/// The one object that a command printed, as the schema says that its keys tell; `said` is shown where there is none.
+/// The one object that a command printed, as the schema says that its keys tell; `said` is shown without one.
 pub fn printed(stdout: impl AsRef<[u8]>, said: impl AsRef<[u8]>) -> Value {
     let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
     let (stdout, said) = (stdout.as_ref(), said.as_ref());

@@ -11,7 +11,7 @@ fn answer(home: &Home, command: &str, service: &str) -> Value {
     home.json([&[command, "--json", "--set", &service], CONSTANT, seed].concat())
 }
 
-/// One time is a constant: predicted the same to the last digit, simulated the same packet for packet.
+/// One time is a constant: equal predictions to the last digit, equal simulations packet for packet.
 #[test]
 fn one_measured_time_is_a_constant() {
     let home = Home::new();
@@ -108,7 +108,7 @@ fn measured_times_that_cannot_be() {
     );
 }
 
-/// A little-endian pcap of Ethernet frames of 60 bytes without FCS, so many microseconds apart.
+/// A little-endian pcap of Ethernet frames of 60 bytes without FCS, the given number of microseconds apart.
 fn pcap(gaps_us: &[u32]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut words = |words: &[u32]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
@@ -123,7 +123,7 @@ fn pcap(gaps_us: &[u32]) -> Vec<u8> {
 }
 
 /// Gaps of 10 us, then of 2 us: read around at most of the time it is one or the other, read once it is both in their order, as
-/// often as there are packets, and a constant server makes every replication the same.
+/// often as there are packets, and a constant server makes all replications equal.
 #[test]
 fn a_trace_is_read_once() {
     let home = Home::new();

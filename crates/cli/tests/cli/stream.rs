@@ -269,7 +269,7 @@ fn datagrams_are_on_the_wire_what_the_device_counts() {
         ("1452B", "1500", 1.0, false, &["--ipv6"]),
         ("1472B", "1500", 2.0, false, &["--ipv6"]),
     ] {
-        // So many that one more or less at either end of the window is little.
+        // Enough that one more or less at either end of the window is little.
         let rate = if block.len() > 4 { "200Mbit/s" } else { "10Mbit/s" };
         let more = ["--rate", rate, "--path", "single", "--block", block, "--mtu", mtu, "--link", "1Gbit/s", "--json"];
         let (mut apart, mut found) = (f64::INFINITY, Value::Null);
@@ -299,7 +299,7 @@ fn datagrams_both_ways_between_namespaces() {
     }
     let home = Home::new();
     let args = ["--testbed", "netns", "--channel", "udp", "--bidir", "--rate", "20Mbit/s", "--repeats", "1", "--json"];
-    // Two flows of 20 Mbit/s, one each way. A sender that is held up falls behind, in a short window by more: each try is longer.
+    // Two flows of 20 Mbit/s, one each way. A sender that is delayed falls behind, in a short window by more: each try is longer.
     let mut best_bps = 0.0_f64;
     for attempt in 1..=8 {
         let time = format!("{}ms", 200 * attempt);

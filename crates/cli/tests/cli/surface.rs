@@ -132,11 +132,10 @@ fn short_help_is_short() {
 #[test]
 fn predictions_for_people() {
     let home = Home::new();
-    insta::assert_snapshot!("predict_one", home.stdout(["predict", "--scheme", "interrupt", "--rate", "100kpps"]));
-    insta::assert_snapshot!(
-        "predict_sweep",
-        home.stdout(["predict", "--scheme", "napi", "--set", "application=2us", "--rates", "50kpps..200kpps:4"])
-    );
+    let one = home.stdout(["predict", "--scheme", "interrupt", "--rate", "100kpps"]);
+    let sweep =
+        home.stdout(["predict", "--scheme", "napi", "--set", "application=2us", "--rates", "50kpps..200kpps:4"]);
+    insta::assert_snapshot!("predict", format!("#### one\n{one}\n#### several\n{sweep}"));
     insta::assert_snapshot!(
         "limits",
         home.stdout([
@@ -155,7 +154,7 @@ fn predictions_for_people() {
     assert!(ascii.unwrap().stdout.is_ascii(), "no box drawing where the terminal cannot show it");
 }
 
-/// Simulations are the same on every machine and number of cores, so that they can be shown to the letter.
+/// Simulations are equal on every machine and number of cores, so that they can be shown to the letter.
 #[test]
 fn simulations_for_people() {
     let home = Home::new();
@@ -163,15 +162,19 @@ fn simulations_for_people() {
         let common = ["simulate", "--scheme", "interrupt", "--rate", "110kpps", "--packets", "20000"];
         home.stdout([&common[..], more].concat())
     };
-    let queues = ["--queues", "2:map=spread,transmit=1us,cold=1.2", "--flows", "50:zipf=1.2"];
-    insta::assert_snapshot!("simulate_queues", simulate(&queues));
-    let shared = ["--queues", "3:on=0/0/1", "--flows", "50:zipf=1.2"];
-    insta::assert_snapshot!("simulate_queues_on_one_core", simulate(&shared));
-    insta::assert_snapshot!("simulate_distributions", simulate(&["--distributions", "--set", "application=1us"]));
-    insta::assert_snapshot!("simulate_histogram", simulate(&["--histogram"]));
-    insta::assert_snapshot!("simulate_series", simulate(&["--series", "5ms"]));
-    insta::assert_snapshot!("simulate_series_csv", simulate(&["--series", "10ms", "--csv"]));
-    insta::assert_snapshot!("simulate_against", simulate(&["--against", "coalesce:usecs=50us,masked=true"]));
+    let pages: Vec<String> = [
+        &["--queues", "2:map=spread,transmit=1us,cold=1.2", "--flows", "50:zipf=1.2"][..],
+        &["--queues", "3:on=0/0/1", "--flows", "50:zipf=1.2"],
+        &["--distributions", "--set", "application=1us"],
+        &["--histogram"],
+        &["--series", "5ms"],
+        &["--series", "10ms", "--csv"],
+        &["--against", "coalesce:usecs=50us,masked=true"],
+    ]
+    .into_iter()
+    .map(|more| format!("#### {}\n{}", more.join(" "), simulate(more)))
+    .collect();
+    insta::assert_snapshot!("simulate", pages.join("\n"));
 }
 
 #[test]

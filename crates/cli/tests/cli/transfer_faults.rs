@@ -65,7 +65,7 @@ fn a_link_that_goes_down_ends_the_transfer_in_the_stated_time() {
     assert!(number_at(&report, "/rows/0/receiver_bps/median") > 0.0, "{report}");
 }
 
-/// The same in the middle of request/response, over a connection and over datagrams.
+/// A far end that goes in the middle of request/response, over a connection and over datagrams.
 #[test]
 fn a_link_that_goes_down_ends_request_response_in_the_stated_time() {
     if !has(Need::Netns) {
@@ -112,7 +112,7 @@ fn sends_refused_for_want_of_buffers_are_counted() {
     assert!(number_at(&report, "/rows/0/receiver_bps/median") < 12e6, "{report}");
 }
 
-/// A user who may not choose any congestion control is told which he may.
+/// A user who may not choose every congestion control gets the list of those that he may choose.
 #[test]
 fn a_socket_option_without_permission_is_named() {
     use std::os::unix::process::CommandExt;

@@ -14,7 +14,7 @@ use std::{
 struct Bed(String);
 
 impl Bed {
-    /// None, told on the terminal, where it cannot be made.
+    /// `None`, with a line that says so, where it cannot be made.
     fn new(name: &str) -> Option<Bed> {
         if !has(Need::Netns) {
             return None;
@@ -406,7 +406,7 @@ fn faults() {
     assert_eq!(gone.status.code(), Some(2), "{told}");
     assert!(told.contains("the plan is for v0, which is not there; make a new plan"), "{told}");
 
-    // Damaged: the rest is undone, and it is told.
+    // Damaged: the rest is undone, and the damage is reported.
     fs::create_dir_all(home.state().join("tuned")).unwrap();
     fs::write(home.state().join("tuned/000001.jsonl"), "\u{1}\u{2}garbage\nmore\n").unwrap();
     let damaged = bed.inside(&home, &["tune", "undo"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! docs/tutorial.md, command by command against the built program, on namespaces: each ends well, and what is shown beside it has the
+//! docs/tutorial.md, command by command against the built program, on namespaces: each ends well, and what is shown next to it has the
 //! form of what is printed.
 
 use std::path::{Path, PathBuf};

@@ -278,7 +278,7 @@ fn limits_of_this_host() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
-/// Where nobody measured how many frames share an interrupt, the bound is a range up to what `predict` says of the same host.
+/// Where nobody measured how many frames share an interrupt, the bound is a range up to what `predict` says of this host.
 #[test]
 fn limits_and_predict_say_the_same_of_a_host() {
     let home = Home::new();
@@ -302,7 +302,7 @@ fn limits_and_predict_say_the_same_of_a_host() {
     assert!(given.starts_with("At most "), "{given}");
 }
 
-/// The three forms say the same, and the lowest bound is the lowest of the parts.
+/// The three forms agree, and the lowest bound is the lowest of the parts.
 #[test]
 fn limits_in_three_forms() {
     let home = Home::new();

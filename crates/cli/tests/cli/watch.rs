@@ -130,7 +130,7 @@ fn a_terminal_that_is_gone_ends_it() {
     let home = Home::new();
     for how in ["hangup", "no-signal", "unread", "huge"] {
         let Some(told) = terminal_gone(&home, how, &["watch", "--interval", "200ms"]) else { return };
-        // Never by a signal that ends the process; in full view it ends as one that was told to.
+        // Never by a signal that ends the process; in full view it ends as after `q`.
         let stays = matches!(how, "unread" | "huge");
         let fits = told.starts_with("ended 1 ") || (stays && told.starts_with("ended 0 "));
         assert!(fits, "{how}: {told}");
@@ -146,7 +146,7 @@ fn a_question_to_a_terminal_that_is_gone_is_a_no() {
     assert!(told.starts_with("ended") || told.starts_with("left before"), "{told}");
 }
 
-/// How a program ends whose terminal goes; None, told, where there is no Python.
+/// How a program ends whose terminal goes. `None`, with a line that says so, without Python.
 fn terminal_gone(home: &Home, how: &str, args: &[&str]) -> Option<String> {
     if !has_program("python3") {
         return None;
@@ -170,7 +170,7 @@ fn sigterm_gives_the_terminal_back() {
     assert!(text.trim_end().ends_with("exit 0 as it was"), "{text}");
 }
 
-/// Of an interface that is removed nothing more can be told: no zeros.
+/// An interface that is removed has no further figures: no zeros.
 #[test]
 fn an_interface_that_goes_ends_it() {
     let home = Home::new();

@@ -53,7 +53,7 @@ impl Drawing {
             Some(Curve { name, answerer: None, dots: dots.collect() })
         };
         let mut curves: Vec<Curve> = run.rows.iter().filter_map(curve).filter(|curve| !curve.dots.is_empty()).collect();
-        // Configurations that differ otherwise are told apart by their place.
+        // Configurations that differ otherwise have their place as a name.
         for place in 1..curves.len() {
             if curves[..place].iter().any(|other| other.name == curves[place].name) {
                 curves[place].name += &format!(" ({})", place + 1);

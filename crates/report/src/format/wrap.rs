@@ -1,4 +1,4 @@
-//! Text in lines of a width: [`lines`] of pages, [`sentences`] beside them. Breaks are at spaces only: a dash inside `net-core` or
+//! Text in lines of a width: [`lines`] of pages, [`sentences`] next to them. Breaks are at spaces only: a dash inside `net-core` or
 //! `403-421` is no place to break a line, nor is the space between a number and its unit.
 
 use std::borrow::Cow;

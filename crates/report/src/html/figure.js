@@ -1,6 +1,5 @@
-"use strict";
 // Figures of a netcliff page: read-out at a load, curves to hide, a part to enlarge, downloads. Every figure is whole
-// without it. The values are those of the figure's CSV; the drawing is only moved, never made anew.
+// without it. The values are those of the figure's CSV; the drawing is only moved, never made anew. Axes: axis.js, which stands before it.
 (() => {
   const NS = "http://www.w3.org/2000/svg";
   const make = (name, attributes, parent) => {
@@ -47,42 +46,22 @@
     return `${value} (${end(low)}\u2013${end(high)})` + (note ? ", " + note : "");
   };
 
-  // Where a value is on an axis, 0 to 1, and which value is there.
-  const part = (axis, value) => {
-    if (axis.kind === "lin") return (value - axis.low) / (axis.high - axis.low);
-    if (!(value > 0) || (axis.kind === "zero" && Math.log10(value) < axis.low - 1e-9)) return axis.kind === "zero" ? axis.zero : NaN;
-    const at = (Math.log10(value) - axis.low) / (axis.high - axis.low);
-    return axis.kind === "zero" ? axis.from + (1 - axis.from) * at : at;
-  };
-  const valueAt = (axis, at) => {
-    const own = axis.kind === "zero" ? (at - axis.from) / (1 - axis.from) : at;
-    const inner = axis.low + own * (axis.high - axis.low);
-    return axis.kind === "lin" ? inner : 10 ** inner;
-  };
-
   // Ticks of the part of an axis that is shown: [place, label].
   const ticks = (axis, [from, to], most) => {
     const [low, high] = [valueAt(axis, from), valueAt(axis, to)];
     let values = [];
     let label = (value) => written(axis, value).replace(/(\.\d*?)0+(?= |$)/, "$1").replace(/\.(?= |$)/, "");
-    const stepped = (step, base) => {
-      for (let n = Math.ceil(low / step - 1e-9); n * step <= high * (1 + 1e-12) && values.length < 50; n++) values.push(n * step);
-      if (base) label = (value) => String(Number((value / base).toPrecision(9)));
-    };
     if (axis.steps === "frames" && axis.frames.filter((size) => size >= low && size <= high).length > 1) {
       values = axis.frames.filter((size) => size >= low && size <= high).sort((a, b) => a - b);
       label = String;
     } else if (axis.kind === "lin" || high / low < 30) {
       const base = axis.kind === "lin" && axis.steps === "dec" ? unitFor(axis, axis.high)[0] : 0;
       const raw = (high - low) / (base || 1) / most;
-      const decade = 10 ** Math.floor(Math.log10(raw));
-      const step = axis.steps === "bin" ? 2 ** Math.ceil(Math.log2(raw)) : [1, 2, 5, 10].find((n) => n * decade >= raw * (1 - 1e-9)) * decade;
-      stepped(step * (base || 1), base);
+      const step = axis.steps === "bin" ? 2 ** Math.ceil(Math.log2(raw)) : niceStep(raw);
+      values = multiples(low, high, step * (base || 1));
+      if (base) label = (value) => String(Number((value / base).toPrecision(9)));
     } else {
-      const foot = axis.steps === "bin" ? 2 : 10;
-      const power = (value) => Math.log(value) / Math.log(foot);
-      const every = Math.ceil((power(high) - power(low)) / most);
-      for (let n = Math.ceil(power(low) - 1e-9); n <= power(high) + 1e-9; n++) if (n % every === 0) values.push(foot ** n);
+      values = powers(low, high, axis.steps === "bin" ? 2 : 10, most);
       if (axis.steps === "dec" && axis.units[0][1] === " %") label = (value) => Number((100 * value).toPrecision(6)).toFixed(10).replace(/\.?0+$/, "") + " %";
     }
     return values.map((value) => [part(axis, value), label(value)]).filter(([at]) => at >= from - 1e-9 && at <= to + 1e-9);

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::plot::{self, Bars, Format, Plot, Sheet, data};
 
-/// What the script adds to each figure. Without it the figures stand as they are drawn.
-pub const SCRIPT: &str = include_str!("figure.js");
+/// What the script adds to each figure, the axes that the explorer shares first. Without it the figures stand as they are drawn.
+pub const SCRIPTS: [&str; 2] = [include_str!("axis.js"), include_str!("figure.js")];
 
 /// `plot` with its caption, or without where the page's title says the same.
 pub fn figure(plot: &Plot, captioned: bool) -> Markup {
@@ -30,7 +30,7 @@ pub fn figure(plot: &Plot, captioned: bool) -> Markup {
     framed(&plot.slug, &plot.title, captioned, &sheets, &legend, &data::csv(plot), data)
 }
 
-/// The same of bars, which have no load to read values at.
+/// `bars` with its caption, without a read-out: bars have no load at which values are read.
 pub fn bars(bars: &Bars, captioned: bool) -> Markup {
     let sheets = [bars.sheet(Format::Wide), bars.sheet(Format::Narrow)];
     let legend = html! { @for note in &bars.notes { p.note { (note) } } };

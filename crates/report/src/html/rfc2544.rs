@@ -140,7 +140,7 @@ fn or_more(size: &SizeReport) -> Option<Figure> {
     Some(if size.is_lower_limit() { open() } else { found })
 }
 
-/// As [`by_size`], of figures that may have intervals.
+/// The figures by frame size (B), those with an interval as such; as [`by_size`] for plain values.
 fn figures_by_size(report: &Rfc2544Report, figure: impl Fn(&SizeReport) -> Option<Figure>) -> Vec<Dot> {
     let fixed = report.sizes.iter().filter(|size| matches!(size.frame, FrameSize::Fixed(_)));
     let mut dots: Vec<Dot> = fixed.filter_map(|size| Some(Dot { x: size.mean_bytes, y: figure(size)? })).collect();

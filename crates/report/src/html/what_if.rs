@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use netcliff_core::{Finding, Host};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// Where `netcliff serve` has the explorer unless it is told otherwise.
+/// Address of the explorer where `netcliff serve` is started without `--listen`.
 pub const EXPLORER: &str = "http://127.0.0.1:9941/";
 
 /// What would change the meaning of the address (web/src/state.ts).

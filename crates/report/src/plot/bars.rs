@@ -4,7 +4,8 @@ use maud::{Markup, PreEscaped, html};
 
 use super::draw::{LINE, Lines, head};
 use super::sheet::{Format, MARGIN, Sheet, number};
-use super::{TONES, text};
+use super::{Scale, TONES, text};
+use crate::format::Unit;
 
 /// Height of a bar, and space between rows [drawing units].
 const BAR: f64 = 12.0;
@@ -96,17 +97,16 @@ impl Bars {
     }
 }
 
-/// What a group's bars share.
+/// Where a group's bars are, on one scale.
 struct Span {
     left: f64,
     width: f64,
-    low: f64,
-    high: f64,
+    scale: Scale,
 }
 
 impl Span {
     fn at(&self, value: f64) -> f64 {
-        self.left + self.width * (value.clamp(self.low, self.high) - self.low) / (self.high - self.low)
+        self.left + self.width * self.scale.clipped(value)
     }
 }
 
@@ -127,7 +127,8 @@ fn draw(lines: &mut Lines, format: Format, group: &Group) {
     let names = if beside { (widest(|row| &row.name) + 12.0).min(250.0) } else { 0.0 };
     let left = MARGIN + names;
     let width = (format.width() - MARGIN - left - values).max(60.0);
-    let span = Span { left, width, low, high: if high > low { high } else { low + 1.0 } };
+    let scale = Scale::linear("", Unit::Number, low, if high > low { high } else { low + 1.0 });
+    let span = Span { left, width, scale };
     for row in &group.rows {
         if !beside {
             for line in text::wrapped_to(&row.name, font, format.width() - 2.0 * MARGIN, 2) {

@@ -62,7 +62,7 @@ pub fn csv(plot: &Plot) -> String {
     std::iter::once(header(plot)).chain(rows).map(|fields| crate::csv::line(&fields)).collect()
 }
 
-/// The same for the page's script: axes, names, and `[x, y, low, high, note]` a value.
+/// The values of a figure for the page's script: axes, names, and `[x, y, low, high, note]` a value.
 pub fn json(plot: &Plot) -> Value {
     let series: Vec<Value> = curves(plot)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Names beside the ends of the curves, apart from each other.
+//! Names next to the ends of the curves, apart from each other.
 
 use super::sheet::Format;
 use super::{Plot, Series, text};

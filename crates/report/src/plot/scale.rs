@@ -49,7 +49,7 @@ enum Steps {
 pub struct Tick {
     /// Its place, 0 to 1.
     pub at: f64,
-    /// Text beside it.
+    /// Text next to it.
     pub label: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Scale {
         Self { name: name.to_owned(), low, high, kind: Kind::Log, unit, steps: Steps::Decimal }
     }
 
-    /// The same with a place for zero below a break.
+    /// This axis with a place for zero below a break.
     #[must_use]
     pub fn with_zero(self) -> Self {
         Self { kind: Kind::LogWithZero, ..self }
@@ -75,7 +75,7 @@ impl Scale {
         Self::of(axis, values, false)
     }
 
-    /// The same upwards, with room above, a logarithmic one to the next 1, 2 or 5.
+    /// Wide enough for `values` upwards: with room above, a logarithmic one to the next 1, 2 or 5.
     pub fn up(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         Self::of(axis, values, true)
     }

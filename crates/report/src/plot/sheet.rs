@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 pub enum Format {
     /// From 568 pixels: shown at that width its text is 12 pixels high.
     Wide,
-    /// Below: the same on a phone of 320 pixels.
+    /// Below 568 pixels: text of 12 pixels on a phone of 320.
     Narrow,
 }
 
@@ -116,7 +116,7 @@ pub fn document([wide, narrow]: &[Sheet; 2]) -> Markup {
     }
 }
 
-/// A coordinate with one decimal at the most.
+/// A coordinate with at most one decimal.
 pub fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);

@@ -23,7 +23,7 @@ pub fn width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| f64::from(of(c))).sum::<f64>() * size / 1000.0
 }
 
-/// The same in bold.
+/// Width of bold text [drawing units].
 pub fn bold_width(text: &str, size: f64) -> f64 {
     BOLD * width(text, size)
 }
@@ -58,7 +58,7 @@ pub fn wrapped_to(text: &str, size: f64, room: f64, most: usize) -> Vec<String> 
     lines
 }
 
-/// As much of `text` as fits, with an ellipsis where that is not all of it.
+/// The beginning of `text` that fits, with an ellipsis where that is not all of it.
 pub fn cut(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();

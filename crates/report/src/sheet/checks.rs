@@ -22,7 +22,7 @@ pub fn check(check: &SetupCheck) -> Vec<Row> {
     rows
 }
 
-/// Figures by engine, the error beside each computed one.
+/// Figures by engine, each computed one with its error.
 fn against(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
     let mut row = by_engine(label, unit, figures);
     for (engine, cell) in ENGINES.into_iter().zip(&mut row.cells).filter(|(e, _)| *e != EngineKind::Wire) {
@@ -57,7 +57,7 @@ fn below(check: &SetupCheck) -> Vec<Row> {
     rows.filter(|row| row.cells.iter().any(Option::is_some)).collect()
 }
 
-/// At most `most` of the set-ups, those whose predicted cliff is furthest off first, and how many are left out; None: there are none.
+/// At most `most` of the set-ups, those whose predicted cliff is furthest off first, and the number left out. `None` without any set-up.
 pub fn worst_checks(checks: &[SetupCheck], most: usize) -> Option<(Vec<&SetupCheck>, usize)> {
     let mut shown: Vec<&SetupCheck> = checks.iter().collect();
     if shown.len() > most {

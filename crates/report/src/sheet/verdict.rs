@@ -49,7 +49,7 @@ fn why_no_cliff(finding: &Finding) -> Option<&str> {
     })
 }
 
-/// How sure an interval or bound over so many searches is: their number where so few give no confidence.
+/// Confidence of an interval or bound over a number of searches; their number instead where they are too few for a confidence.
 pub(super) fn certainty(confidence: f64, searches: usize) -> String {
     match (confidence > 0.0, searches) {
         (true, _) => format!("{} confidence", format::share_short(confidence)),
@@ -66,7 +66,7 @@ pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }
 
-/// Doubts about the measured cliff, a sentence each; empty if there are none.
+/// Doubts about the measured cliff, a sentence each; empty without any doubt.
 pub fn doubts(finding: &Finding) -> Vec<String> {
     let mut said = Vec::new();
     let searches = finding.searches.as_ref();

@@ -1,4 +1,4 @@
-//! The CPU split over offered load: stacked areas, a figure an engine on the same axes.
+//! The CPU split over offered load: stacked areas, a figure an engine, all on equal axes.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Finding};

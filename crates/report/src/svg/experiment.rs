@@ -12,7 +12,7 @@ pub fn experiment(drawing: &Drawing) -> String {
     plot(drawing, "figure").document()
 }
 
-/// The same as a figure of a page.
+/// The curves of an experiment as a figure of a page.
 pub(crate) fn plot(drawing: &Drawing, slug: &str) -> Plot {
     let names = drawing.names();
     let (x, y) = scales(drawing);

@@ -46,7 +46,7 @@ pub fn settings(all: &[Advice], overall: &[Overall], style: Style) -> String {
     page.finish()
 }
 
-/// The same on a screen of 40 lines: the advice with its commands, and the front.
+/// Advice about settings on a screen of 40 lines: the advice with its commands, and the front.
 pub fn settings_brief(all: &[Advice], overall: &[Overall], style: Style) -> String {
     let (mut page, first) = match begun(all, overall, style) {
         Ok(begun) => begun,
@@ -159,7 +159,7 @@ fn head(page: &mut Page) {
     page.block(&format!("    {:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting", "p99", "lost", "CPU left", "by"));
 }
 
-/// A row a setting; settings that do the same share one.
+/// A row a setting; settings of equal effect share one.
 fn rows(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
     let alike = |a: &&Candidate, b: &&Candidate| figures(a) == figures(b) && a.not_offered == b.not_offered;
     for same in candidates.chunk_by(alike) {

@@ -42,25 +42,42 @@ pub fn chart(drawing: &Drawing, style: Style) -> String {
 
 /// A glyph at a place, as shares of the axes; nothing beyond them.
 fn put(cells: &mut [Vec<char>], at: Option<(f64, f64)>, glyph: char) {
-    let Some((along, up)) = at else { return };
-    let column = (along * (COLUMNS - 1) as f64).round() as usize;
-    let row = (up * (ROWS - 1) as f64).round() as usize;
-    cells[ROWS - 1 - row][column] = glyph;
+    if let Some(cell) = cell(cells, at) {
+        *cell = glyph;
+    }
+}
+
+/// The cell at a place, as shares of the axes; `None` beyond them.
+pub(super) fn cell<T>(cells: &mut [Vec<T>], at: Option<(f64, f64)>) -> Option<&mut T> {
+    let (along, up) = at?;
+    let (rows, columns) = (cells.len(), cells.first()?.len());
+    let column = (along * (columns - 1) as f64).round() as usize;
+    let row = (up * (rows - 1) as f64).round() as usize;
+    cells.get_mut(rows - 1 - row)?.get_mut(column)
+}
+
+/// Rows of cells with the axes left of and below them. `labels`: of the highest row, of the lowest, and of the lower axis, in `width`
+/// columns.
+pub(super) fn walled(cells: &[Vec<char>], labels: [&str; 3], width: usize, style: Style) -> Vec<String> {
+    let (wall, corner, floor) = if style.unicode { ('│', '└', "─") } else { ('|', '+', "-") };
+    let last = cells.len() - 1;
+    let rows = cells.iter().enumerate().map(|(index, row)| {
+        let label = match index {
+            0 => labels[0],
+            index if index == last => labels[1],
+            _ => "",
+        };
+        format!("  {label:>width$} {wall}{}", row.iter().collect::<String>())
+    });
+    let below = format!("  {:>width$} {corner}{}", labels[2], floor.repeat(cells[last].len()));
+    rows.chain([below]).collect()
 }
 
 fn framed(cells: &[Vec<char>], x: &Scale, y: &Scale, style: Style) -> String {
-    let (wall, corner, floor) = if style.unicode { ('│', '└', "─") } else { ('|', '+', "-") };
     let mut lines = vec![format!("  {}", y.title())];
     let ((low, high), (bottom, top)) = (x.ends(), y.ends());
-    for (index, row) in cells.iter().enumerate() {
-        let label = match index {
-            0 => top.clone(),
-            last if last == ROWS - 1 => bottom.clone(),
-            _ => String::new(),
-        };
-        lines.push(format!("  {label:>9} {wall}{}", row.iter().collect::<String>().trim_end()));
-    }
-    lines.push(format!("  {:>9} {corner}{}", "", floor.repeat(COLUMNS)));
+    let rows = walled(cells, [&top, &bottom, ""], 9, style);
+    lines.extend(rows.iter().map(|row| row.trim_end().to_owned()));
     let between = COLUMNS.saturating_sub(low.chars().count() + high.chars().count());
     lines.push(format!("  {:>9}  {low}{:^between$}{high}", "", x.title()));
     lines.join("\n")

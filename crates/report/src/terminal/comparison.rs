@@ -9,7 +9,7 @@ use crate::format::{self, Unit};
 
 /// Most settings shown; the rest is in the JSON.
 const CHANGES_SHOWN: usize = 40;
-/// The same, and figures, points and notes, on a screen of 40 lines.
+/// Most changes, figures, points and notes on a screen of 40 lines.
 const BRIEF_CHANGES: usize = 6;
 const BRIEF_ROWS: usize = 14;
 const BRIEF_POINTS: usize = 3;
@@ -36,7 +36,7 @@ pub fn compare(comparison: &Comparison, style: Style) -> String {
     page.finish()
 }
 
-/// The same on a screen: the answer, and of long lists the beginning.
+/// A comparison on one screen: the answer, and of long lists the beginning.
 pub fn compare_brief(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     begin(&mut page, comparison, Most { changes: BRIEF_CHANGES, rows: BRIEF_ROWS, points: BRIEF_POINTS });

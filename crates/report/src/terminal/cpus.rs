@@ -11,7 +11,7 @@ pub(super) struct Split<'a> {
     pub name: String,
     pub cpus: &'a [CpuRow],
     pub exact: &'a [ExactRow],
-    /// Text below it beside the busiest CPU.
+    /// Text below it, next to the busiest CPU.
     pub demand: Option<String>,
 }
 

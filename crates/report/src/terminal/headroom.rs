@@ -12,7 +12,7 @@ use crate::format::{self, Unit};
 
 /// CPUs whose programs are listed: those with the largest shares.
 const MOST_CPUS: usize = 4;
-/// Queues without a packet are left out where there are more than so many.
+/// Number of queues above which those without a packet are left out.
 const MOST_QUEUES: usize = 16;
 /// Share of all packets from which a CPU is said to process packets.
 const TAKES_PART: f64 = 0.01;

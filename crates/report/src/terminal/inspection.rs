@@ -22,7 +22,7 @@ pub fn inspection(sheet: &Sheet, style: Style) -> String {
     page.finish()
 }
 
-/// The same without the host, its stack and what could not be read: the interfaces only.
+/// The interfaces alone: without the host, its stack and what could not be read.
 pub fn inspection_brief(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
     sheet.sections.iter().filter(|one| one.is_interface).for_each(|one| section(&mut page, one));

@@ -12,7 +12,7 @@ use crate::format::{self, Unit};
 /// Parts with a column of their own; of the CPU's items the sum is shown, JSON and CSV have each.
 const COLUMNS: [&str; 4] = ["link", "bus", "memory", CPU];
 const CPU: &str = "CPU";
-/// Fact of the measured load beside the bounds.
+/// Name of the fact that gives the measured load next to the bounds.
 const MEASURED_CLIFF: &str = "measured cliff";
 /// What makes these bounds of long frames lower than the predicted cliff.
 const SUMMED: &str = "Without --offload checksum the CPU also sums every byte, which predict does not charge.";
@@ -30,7 +30,7 @@ pub fn limits(roofline: &Roofline, drawing: &Drawing, style: Style) -> String {
     page.finish()
 }
 
-/// The same without the plot.
+/// The bounds of a host without their plot.
 pub fn limits_brief(roofline: &Roofline, drawing: &Drawing, style: Style) -> String {
     let mut page = begun(roofline, drawing, style);
     page.paragraph(0, Tone::Faint, "-v draws the bounds; --html and --svg write the figure.");
@@ -59,7 +59,7 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
     page
 }
 
-/// What bounds the smallest and the largest frames, beside what was measured: `At most 812 kpps of 64B frames (bound by packet CPU) and
+/// What bounds the smallest and the largest frames, next to what was measured: `At most 812 kpps of 64B frames (bound by packet CPU) and
 /// 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`. Bounds have no interval: they are formulas of the costs below. Where frames
 /// an interrupt are not known, a range with what each end assumes.
 fn answer(roofline: &Roofline, drawing: &Drawing) -> String {

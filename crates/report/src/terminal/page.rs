@@ -9,7 +9,7 @@ use crate::sheet::{self, Cell, CostLine, ENGINES, Row};
 
 /// Narrower than this nothing would fit.
 const MIN_WIDTH: usize = 48;
-/// From here on a figure and its interval fit in one cell, beside labels of 16 columns.
+/// Width from which a figure and its interval fit in one cell, next to labels of 16 columns (columns).
 const WIDE: usize = 76;
 /// Width of the names of facts and costs.
 const NAME: usize = 15;
@@ -101,7 +101,7 @@ impl Page {
         }
     }
 
-    /// Doubts about what is above; nothing if there are none.
+    /// Adds doubts about what is above; adds nothing without a doubt.
     pub fn caution(&mut self, doubts: &[String]) {
         if !doubts.is_empty() {
             self.paragraph(0, Tone::Alarm, &format!("Caution: {}.", doubts.join("; ")));
@@ -184,7 +184,7 @@ impl Page {
         lines.for_each(|line| self.line(Tone::Plain, &line));
     }
 
-    /// Lines that are laid out already; nothing if there are none.
+    /// Adds lines that are laid out already; adds nothing without a line.
     pub fn block(&mut self, text: &str) {
         if text.is_empty() {
             return;

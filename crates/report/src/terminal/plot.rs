@@ -3,8 +3,9 @@
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{EngineKind, Finding};
 
-use super::Style;
+use super::{Style, chart};
 use crate::format::{self, Unit};
+use crate::plot::Scale;
 use crate::sheet;
 
 /// Cells of the plot, axes not counted.
@@ -23,11 +24,12 @@ pub fn delivered(finding: &Finding, style: Style) -> String {
     if max_x <= 0.0 || max_y <= 0.0 || style.width < COLUMNS + 16 {
         return String::new();
     }
+    let (along, up) = (Scale::linear("", Unit::Pps, 0.0, max_x), Scale::linear("", Unit::Pps, 0.0, max_y));
     let mut cells: Vec<Vec<Cell>> = vec![vec![0; COLUMNS]; ROWS];
     for (engine, x, y) in points {
-        let column = (x / max_x * (COLUMNS - 1) as f64).round() as usize;
-        let row = (y / max_y * (ROWS - 1) as f64).round() as usize;
-        cells[ROWS - 1 - row][column] |= bit(engine);
+        if let Some(cell) = chart::cell(&mut cells, along.place(x).zip(up.place(y))) {
+            *cell |= bit(engine);
+        }
     }
     let glyphs: Vec<Vec<char>> = cells.iter().map(|row| row.iter().map(|cell| glyph(*cell, style)).collect()).collect();
     framed(&glyphs, max_x, max_y, &legend(&cells, style), style)
@@ -53,7 +55,7 @@ fn bit(engine: EngineKind) -> Cell {
     }
 }
 
-/// The mark of a cell: a measurement alone, or with a computed point; model and simulation likewise.
+/// The mark of a cell: of a measurement, the model or the simulation alone, of both computed ones, or of a measurement with a computed point.
 fn glyph(cell: Cell, style: Style) -> char {
     let marks = match cell {
         0 => return ' ',
@@ -82,13 +84,8 @@ fn legend(cells: &[Vec<Cell>], style: Style) -> String {
 }
 
 fn framed(cells: &[Vec<char>], max_x: f64, max_y: f64, legend: &str, style: Style) -> String {
-    let (wall, corner, floor) = if style.unicode { ('│', '└', "─") } else { ('|', '+', "-") };
     let mut lines = vec![format!("  delivered  {legend}")];
-    for (index, row) in cells.iter().enumerate() {
-        let label = if index == 0 { format::quantity(max_y, Unit::Pps) } else { String::new() };
-        lines.push(format!("  {label:>10} {wall}{}", row.iter().collect::<String>()));
-    }
-    lines.push(format!("  {:>10} {corner}{}", "0", floor.repeat(COLUMNS)));
+    lines.extend(chart::walled(cells, [&format::quantity(max_y, Unit::Pps), "", "0"], 10, style));
     let end = format::quantity(max_x, Unit::Pps);
     lines.push(format!("  {:>10}  0{:^w$}{end}", "", "offered", w = COLUMNS - 1 - end.len()));
     lines.join("\n")

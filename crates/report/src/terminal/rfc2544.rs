@@ -126,7 +126,7 @@ fn search(asked: &Settings) -> String {
     format!("{by}{rounds}; trial duration {trials}, loss allowed: {tolerated}, width {width}")
 }
 
-/// What comes after each trial, beside what RFC 2544 asks for where that is more.
+/// What follows each trial, next to what RFC 2544 asks for where that is more.
 fn between(asked: &Settings) -> String {
     let short = if asked.settle_s < 2.0 || asked.rest_s < 5.0 { " (RFC 2544, section 23: 2 s, 5 s)" } else { "" };
     format!("at most {} for residual frames, then {} to restabilize{short}", time(asked.settle_s), time(asked.rest_s))

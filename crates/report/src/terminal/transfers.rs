@@ -94,7 +94,7 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     let mut heads: Vec<Vec<_>> = names.map(|name| textwrap::wrap(name, FIGURE - 2)).collect();
     heads.insert(1, vec!["s.d.".into()]);
     let height = heads.iter().map(Vec::len).max().unwrap_or(0);
-    // The last lines of the names stand beside one another, above their figures.
+    // The last lines of the names stand next to each other, above their figures.
     let head = |at: usize| {
         let part = |name: &Vec<Cow<'_, str>>| {
             (at + name.len()).checked_sub(height).map_or("".into(), |at| name[at].to_string())
@@ -112,7 +112,7 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     known(page, report);
 }
 
-/// The same where the settings need more than a line: the first configuration in full, of the others only what differs from it.
+/// Configurations whose settings need more than a line: the first in full, of the others only what differs from it.
 fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
     let Some(first) = report.rows.first() else { return };
     let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();

@@ -133,11 +133,13 @@ fn the_page_needs_nothing_else_and_holds_file_marks_and_values() {
 
 #[test]
 fn the_terminal_shows_curves_marks_and_what_was_not_had() {
+    let mut pages = String::new();
     for (name, drawing) in variants().into_iter().filter(|(name, _)| *name != "hostile") {
         let page = terminal::experiment(&drawing, Style::default());
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{name}: {page}");
-        insta::assert_snapshot!(format!("terminal-{name}"), page);
+        pages += &format!("#### {name}\n{page}\n");
     }
+    insta::assert_snapshot!("terminal", pages);
     let ascii = terminal::experiment(&drawing(), Style { unicode: false, ..Style::default() });
     assert!(ascii.is_ascii(), "{ascii}");
     let narrow = terminal::experiment(&drawing(), Style { width: 60, ..Style::default() });

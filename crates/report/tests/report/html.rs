@@ -149,10 +149,12 @@ fn the_verdict_and_the_table_go_by_the_same_bounds() {
 
 #[test]
 fn the_words_of_the_page() {
+    let mut pages = String::new();
     for name in ["livelocking", "partial", "nothing"] {
         let finding = fixture::variants().into_iter().find(|(variant, _)| *variant == name).unwrap().1;
-        insta::assert_snapshot!(format!("html-{name}"), words(&html::finding(&finding)));
+        pages += &format!("#### {name}\n{}\n", words(&html::finding(&finding)));
     }
+    insta::assert_snapshot!("html", pages);
 }
 
 /// The page's text without pictures, style and data, a line a row, heading or paragraph.

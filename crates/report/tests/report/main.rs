@@ -1,5 +1,6 @@
 //! Whole outputs from an exact fake finding, as snapshots and as rules that hold for every variant.
 
+mod browser;
 mod experiment;
 mod fixture;
 mod forwarding;

@@ -65,7 +65,7 @@ const JSON: &[(&str, &[&str])] = &[
 
 /// Keys of schemes that are not called as the field they set, without its unit.
 const OTHER_NAMES: &[(&str, &str)] = &[("absolute_timer", "usecs")];
-/// Keys of the type Moderation, which stands in the scheme napi, likewise.
+/// Keys of the type Moderation, which stands in the scheme napi.
 const NIC_NAMES: &[(&str, &str)] = &[("absolute_timer", "rx_usecs"), ("frames", "rx_frames")];
 
 #[test]

@@ -52,16 +52,18 @@ fn cells(page: &str, heading: &str, at: usize) -> Vec<String> {
 
 #[test]
 fn the_page() {
+    let mut pages = String::new();
     for width in [80, 120] {
         let style = Style { width, ..Style::default() };
         let (page, brief) = (terminal::rfc2544(&report(), style), terminal::rfc2544_brief(&report(), style));
         assert!(page.lines().chain(brief.lines()).all(|line| line.chars().count() <= width), "{page}{brief}");
         assert!(brief.lines().count() <= 40, "{brief}");
-        insta::assert_snapshot!(format!("rfc2544_brief_{width}"), brief);
+        pages += &format!("#### brief, {width} columns\n{brief}\n");
         if width == 80 {
-            insta::assert_snapshot!("rfc2544_page", page);
+            pages += &format!("#### whole, {width} columns\n{page}\n");
         }
     }
+    insta::assert_snapshot!("rfc2544_pages", pages);
 }
 
 /// Between veths no share of a line is printed, and a throughput that the tester limits has no load that failed.
@@ -84,7 +86,7 @@ fn no_line_is_made_up_and_the_tester_fails_nothing() {
     assert!(json["sizes"][0].as_object_mut().expect("an object").remove("line_shares").is_none());
 }
 
-/// By the stamps of two devices, with the kernel's and the application's of the same frames.
+/// Latency by the stamps of two devices, with the kernel's and the application's of these frames.
 fn stamped() -> Rfc2544Report {
     let mut json = serde_json::to_value(report()).expect("plain data");
     let more = serde_json::json!({"clock": "hardware", "uncertainty_s": 1.5e-6, "application_mean_s": 2.9e-5,
@@ -121,7 +123,7 @@ fn the_tables_as_csv() {
     insta::assert_snapshot!("rfc2544_csv", csv::rfc2544(&report()));
 }
 
-/// The same over lines of a rate.
+/// The report over lines of a rate.
 fn of_line(line_bps: f64) -> Rfc2544Report {
     Rfc2544Report { line_bps: Some(line_bps), ..report() }
 }
@@ -236,7 +238,7 @@ fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     for words in ["400 ± 130 kpps", "390 kpps, -, 410 kpps", "each, in its round", "Means of the searches"] {
         assert!(page.contains(words), "{words}");
     }
-    // One search is told of as it always was.
+    // One search is reported as before.
     assert!(!html::rfc2544(&report()).contains("each, in its round"));
 }
 

@@ -45,16 +45,18 @@ fn limits_says_the_bound_and_what_was_measured_first() {
         provenance: Provenance::default(),
         partial: false,
     };
+    let mut pages = String::new();
     for width in [80, 120] {
         let page = terminal::limits_brief(&found, &drawing, style(width));
         screen(&page, width, "At most ");
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("measured cliff: 142 kpps") && words.contains("bound by"), "{page}");
-        insta::assert_snapshot!(format!("limits_{width}"), page);
+        pages += &format!("#### {width} columns\n{page}\n");
     }
+    insta::assert_snapshot!("limits", pages);
 }
 
-/// Fast parts beside a slow CPU, and units that differ at both ends.
+/// Fast parts next to a slow CPU, and units that differ at both ends.
 #[test]
 fn limits_of_unknown_interrupts_are_ranges_that_fit() {
     let cpu = Host { ring: 64, ..Host::pentium4_2530mhz() };
@@ -84,17 +86,19 @@ fn limits_of_unknown_interrupts_are_ranges_that_fit() {
     };
     let page = terminal::limits_brief(&found, &drawing, style(80));
     screen(&page, 80, "Upper bound ");
-    insta::assert_snapshot!("limits_ranges_80", page);
+    insta::assert_snapshot!("limits_ranges", page);
 }
 
 #[test]
 fn compare_says_what_is_shown_first() {
+    let mut pages = String::new();
     for width in [80, 120] {
         let worse = compared([0.799, 0.801], None);
         let page = terminal::compare_brief(&worse, style(width));
         screen(&page, width, "B is worse in ");
-        insta::assert_snapshot!(format!("compare_{width}"), page);
+        pages += &format!("#### {width} columns\n{page}\n");
     }
+    insta::assert_snapshot!("compare", pages);
     let same = terminal::compare_brief(&compared([1.001, 0.999], None), style(80));
     screen(&same, 80, "No difference is shown in ");
     for (page, begins) in [

@@ -4,16 +4,13 @@ use netcliff_report::{Style, csv, table};
 use crate::fixture::{self, HOSTILE};
 
 #[test]
-fn several_records_are_a_table_with_what_they_share_above() {
-    insta::assert_snapshot!("table-several", table::outcomes(&fixture::records(), Style::default()));
-    let ascii = Style { unicode: false, ..Style::default() };
-    assert!(table::outcomes(&fixture::records(), ascii).is_ascii());
-}
-
-#[test]
-fn one_record_is_a_list_of_its_figures() {
+fn several_records_are_a_table_with_what_they_share_above_and_one_is_a_list_of_its_figures() {
     let records = fixture::records();
-    insta::assert_snapshot!("table-one", table::outcomes(&records[4..5], Style::default()));
+    let (several, one) =
+        (table::outcomes(&records, Style::default()), table::outcomes(&records[4..5], Style::default()));
+    insta::assert_snapshot!("table", format!("#### several\n{several}\n#### one\n{one}"));
+    let ascii = Style { unicode: false, ..Style::default() };
+    assert!(table::outcomes(&records, ascii).is_ascii());
 }
 
 #[test]

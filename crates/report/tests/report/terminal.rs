@@ -8,14 +8,17 @@ const PLAIN: Style = Style { width: 80, colour: false, unicode: true };
 
 #[test]
 fn the_page_of_every_variant() {
+    let mut pages = String::new();
     for (name, finding) in fixture::variants() {
-        insta::assert_snapshot!(format!("terminal-{name}"), terminal::finding(&finding, PLAIN));
+        pages += &format!("#### {name}\n{}\n", terminal::finding(&finding, PLAIN));
     }
+    insta::assert_snapshot!("terminal", pages);
 }
 
 /// What one sees after `find`: the answer first, on a screen of 40 lines.
 #[test]
 fn the_brief_page_of_every_variant_fits_a_screen() {
+    let mut pages = String::new();
     for (name, finding) in fixture::variants() {
         for width in [80, 120] {
             let text = terminal::brief(&finding, Style { width, ..PLAIN });
@@ -27,10 +30,11 @@ fn the_brief_page_of_every_variant_fits_a_screen() {
                 "{name}: {text}"
             );
             if width == 80 || name == "livelocking" {
-                insta::assert_snapshot!(format!("brief-{name}-{width}"), text);
+                pages += &format!("#### {name}, {width} columns\n{text}\n");
             }
         }
     }
+    insta::assert_snapshot!("brief", pages);
 }
 
 /// Many other set-ups: the worst are shown, and the median of all.
@@ -57,7 +61,7 @@ fn the_brief_page_with_many_checks_fits_a_screen() {
         }
         assert!(!text.contains("size=128B"), "{text}");
     }
-    insta::assert_snapshot!("brief-many-checks-80", terminal::brief(&finding, PLAIN));
+    insta::assert_snapshot!("brief-many-checks", terminal::brief(&finding, PLAIN));
 }
 
 /// What a driver made of a setting, and what is not in a prediction, on every page.
@@ -161,7 +165,7 @@ fn a_livelock_is_named_with_the_split_that_shows_why() {
     assert!(!page(fixture::nothing()).contains("livelock:"));
 }
 
-/// Settings that work as one have the same effect: the page tells it with the first.
+/// Settings that work as one have one effect: the page gives it with the first.
 #[test]
 fn an_effect_of_several_settings_is_told_once() {
     let effect =

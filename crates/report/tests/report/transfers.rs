@@ -137,35 +137,41 @@ fn rrs() -> Vec<(&'static str, RrRun)> {
     ]
 }
 
-/// On a screen of 24 lines at 80 columns, within the width, the answer among the first lines.
-fn fits(name: &str, page: impl Fn(Style) -> String, answers: &[&str]) {
+/// The pages at 80 and 120 columns: on a screen of 24 lines, within the width, the answer among the first lines.
+fn fits(name: &str, page: impl Fn(Style) -> String, answers: &[&str]) -> String {
+    let mut pages = String::new();
     for width in [80, 120] {
         let text = page(Style { width, ..PLAIN });
         assert!(text.lines().count() <= 24, "{name} at {width}: {} lines\n{text}", text.lines().count());
         assert!(text.lines().all(|line| line.chars().count() <= width), "{name} at {width}\n{text}");
         let head: Vec<&str> = text.lines().take(5).collect();
         assert!(head.iter().any(|line| answers.iter().any(|answer| line.contains(answer))), "{name}: {text}");
-        insta::assert_snapshot!(format!("{name}-{width}"), text);
+        pages += &format!("#### {name}, {width} columns\n{text}\n");
     }
+    pages
 }
 
 #[test]
 fn the_brief_page_of_stream_fits_a_screen() {
+    let mut pages = String::new();
     for (name, report) in streams() {
         let answers = ["Goodput ", "Of 3 configurations most with", "No goodput was measured"];
-        fits(&format!("stream-{name}"), |style| terminal::stream_brief(&report, style), &answers);
+        pages += &fits(name, |style| terminal::stream_brief(&report, style), &answers);
     }
+    insta::assert_snapshot!("stream", pages);
 }
 
 #[test]
 fn the_brief_page_of_rr_fits_a_screen() {
+    let mut pages = String::new();
     for (name, run) in rrs() {
         let answers = ["transactions/s (", "Latency: ", "Of 2 configurations most with"];
-        fits(&format!("rr-{name}"), |style| terminal::rr_brief(&run, style), &answers);
+        pages += &fits(name, |style| terminal::rr_brief(&run, style), &answers);
     }
+    insta::assert_snapshot!("rr", pages);
 }
 
-/// With `-v` the page begins with the same answer, and has the rest.
+/// With `-v` the page begins with the answer of the brief page, and has the rest.
 #[test]
 fn the_whole_pages_begin_with_the_answer() {
     for (name, report) in streams() {

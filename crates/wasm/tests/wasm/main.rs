@@ -2,3 +2,4 @@
 
 mod damaged;
 mod page;
+mod rows;

@@ -18,7 +18,7 @@ use crate::output;
 
 /// What the driver is set to for comparison: its own delay, polls in softirqs.
 const AS_FOUND: &str = "threaded=off";
-/// Figures beside that of the goal.
+/// Figures besides that of the goal.
 const BESIDE: [&str; 5] = ["throughput_pps", "latency_p99_s", "interrupts_per_s", "packets_per_poll", "cpu_available"];
 
 /// A trial at one load.
@@ -61,7 +61,7 @@ pub struct WithTrial<'a> {
     pub tried: &'a Trial,
 }
 
-/// Gaps of the guests' drivers (us), beside the grid of all schemes, which has none that only some drivers offer.
+/// Gaps of the guests' drivers (us), besides the grid of all schemes, which has none that only some drivers offer.
 const GAPS_US: [u32; 6] = [10, 20, 50, 100, 250, 500];
 
 /// NAPI behind each of them.

@@ -31,7 +31,7 @@ pub struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// As `find` takes it.
+    /// The options as `find` takes them.
     ///
     /// # Errors
     /// Traffic that the sender does not offer.

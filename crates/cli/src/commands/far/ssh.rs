@@ -1,4 +1,4 @@
-//! An agent that ssh starts: what ssh prints meanwhile is shown, so that a wait is explained.
+//! An agent that ssh starts: what ssh prints until then is shown, so that a wait is explained.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};

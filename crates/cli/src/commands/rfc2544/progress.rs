@@ -67,7 +67,7 @@ pub struct Progress {
     load: Option<Load>,
     /// Sizes, or searches of sizes, that were begun.
     begun: u32,
-    /// Of so many.
+    /// Number of turns in all.
     turns: f64,
     /// How long all of them may take (s).
     expected_s: f64,

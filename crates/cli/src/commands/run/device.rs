@@ -1,4 +1,4 @@
-//! Points of a real driver: a guest is calibrated, then loaded in each setting, and model and simulator are asked of the same loads.
+//! Points of a real driver: a guest is calibrated, then loaded in each setting, and model and simulator compute these loads.
 
 use netcliff_core::experiment::{DeviceSection, Grid, Task};
 use netcliff_core::finding::{EngineFigure, FigurePath};
@@ -18,7 +18,7 @@ use crate::output;
 /// The guests of an experiment, a device each.
 ///
 /// # Errors
-/// A testbed or a setting that there is none of.
+/// A testbed or a setting that does not exist.
 pub fn guests(args: &RunArgs, grid: &Grid) -> anyhow::Result<Vec<VmOptions>> {
     let one = |device: &DeviceSection| {
         let named = |error: netcliff_core::ParseError| {
@@ -128,7 +128,7 @@ fn record(
         outcome.notes.push(Note::BelowLoad);
     }
     outcome.notes.extend(check.notes.iter().cloned().map(Note::from));
-    // Two set-ups of a driver can have one scheme; the host is told by its name.
+    // Two set-ups of a driver can have one scheme; the host is known by its name.
     let host = Host { name: format!("{}, {}", device.name(), check.name), ..check.host.clone() };
     Record {
         point: Point { host, scheme: check.scheme.clone(), traffic },

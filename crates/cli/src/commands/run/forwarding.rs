@@ -44,7 +44,7 @@ pub fn run(
     Ok(ExitCode::from(u8::from(!whole)))
 }
 
-/// The newest unfinished run of the same experiment, with `--resume`, or a new one.
+/// The newest unfinished run of this experiment, with `--resume`, or a new one.
 fn take_up<'a>(
     args: &RunArgs,
     store: &'a Store,

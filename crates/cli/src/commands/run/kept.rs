@@ -24,7 +24,7 @@ pub struct Kept<'a, R> {
     lost: Option<String>,
 }
 
-/// The newest unfinished run of the same experiment, held; without one a line says that a new one starts.
+/// The newest unfinished run of this experiment, held; without one a line says that a new one starts.
 pub fn unfinished(store: &Store, id: &str) -> anyhow::Result<Option<Held>> {
     let held = store.hold_unfinished(id)?;
     if held.is_none() {
@@ -43,7 +43,7 @@ pub fn goes_on(store: &Store, held: &Held, had: &str) -> anyhow::Result<()> {
 }
 
 impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
-    /// With `resume` the newest unfinished run of the same experiment, for whose report `had` says how much it holds; else a new one.
+    /// With `resume` the newest unfinished run of this experiment, for whose report `had` says how much it holds; else a new one.
     pub fn take_up(
         store: &'a Store,
         resume: bool,

@@ -83,7 +83,7 @@ fn rig(args: &RunArgs, experiment: &Transfers, stop: Arc<AtomicBool>) -> anyhow:
     Ok(Rig::build(&RigOptions { place, link, ..RigOptions::default() }, stop)?)
 }
 
-/// The newest unfinished run of the same experiment, with `--resume`, or a new one.
+/// The newest unfinished run of this experiment, with `--resume`, or a new one.
 fn take_up<'a>(
     args: &RunArgs,
     store: &'a Store,

@@ -33,9 +33,9 @@ use super::{LEAVING, STOP_INTERVAL, Served};
 
 /// Connections at once, where this process may open twice that many files.
 const MOST_CONNECTIONS: usize = 256;
-/// Time for the head of a request to be complete, and for the next request on the same connection to come.
+/// Time for the head of a request to be complete, and for the next request on its connection to come.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// The same for a connection that is refused anyway.
+/// Time for the head of a request on a connection that is refused anyway.
 const REFUSED_HEAD_TIME: Duration = Duration::from_secs(2);
 /// Longest head of a request, and of what waits to be sent (bytes).
 const BUFFER_BYTES: usize = 64 << 10;

@@ -97,7 +97,7 @@ struct Run {
     cliff_pps: Option<Figure>,
 }
 
-/// Runs listed at the most: more is searched on the command line.
+/// Most runs listed: more is searched on the command line.
 const MOST_RUNS: usize = 500;
 
 /// The runs, newest first.

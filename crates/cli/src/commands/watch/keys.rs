@@ -23,7 +23,7 @@ impl Keys {
     /// There is no terminal to read from.
     pub fn listen() -> anyhow::Result<Self> {
         let stdin = std::io::stdin();
-        // The same choice as crossterm's.
+        // crossterm chooses in this way.
         let terminal = if stdin.is_terminal() {
             stdin.as_fd().try_clone_to_owned()
         } else {

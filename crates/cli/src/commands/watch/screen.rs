@@ -203,7 +203,7 @@ fn no_interface(view: &View) -> String {
     format!("no interface is up here{more}")
 }
 
-/// Rows for interfaces, of `room` lines for all tables, of which the others need `others`: a line if there are none, and
+/// Rows for interfaces, of `room` lines for all tables, of which the others need `others`: one line without any interface, and
 /// not more than a third or what the others leave.
 fn interfaces_shown(interfaces: usize, others: usize, room: usize) -> usize {
     interfaces.clamp(1, (room / 3).max(room.saturating_sub(others)).max(1)).min(room)

@@ -22,7 +22,7 @@ pub const WITHOUT_METERS: [&str; 4] = ["unshare", "--time", "setpriv", "--boundi
 pub struct Bed([String; 2]);
 
 impl Bed {
-    /// None, told on the terminal, where it cannot be made.
+    /// `None`, with a line that says so, where it cannot be made.
     pub fn new(name: &str) -> Option<Bed> {
         if !has(Need::Netns) || !has_program("ethtool") {
             return None;

@@ -25,7 +25,7 @@ impl Home {
         self.dir.path().join(name)
     }
 
-    /// The same as text.
+    /// The path as text.
     pub fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
@@ -98,7 +98,7 @@ impl Home {
         let lines = self.stdout(&args);
         let lines: Vec<Value> =
             lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
-        // The same type each: the ends tell.
+        // All of one type: the ends differ.
         lines.first().into_iter().chain(lines.last()).for_each(|line| crate::schema::check(&args, line));
         lines
     }
@@ -159,7 +159,7 @@ pub fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.get("value")?.as_f64())
 }
 
-/// The number at a JSON pointer; the test fails with the place named if there is none.
+/// The number at a JSON pointer; without one the test fails and names the place.
 pub fn number_at(value: &Value, pointer: &str) -> f64 {
     value.pointer(pointer).and_then(number).unwrap_or_else(|| panic!("no number at {pointer} in {value}"))
 }
@@ -176,7 +176,7 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// A capture in microseconds: UDP packets from these ports with so many bytes after the headers, `gap_us` apart.
+/// A capture in microseconds: UDP packets from these ports with these numbers of bytes after the headers, `gap_us` apart.
 pub fn pcap_of_udp(gap_us: u32, packets: impl IntoIterator<Item = (u16, usize)>) -> Vec<u8> {
     let le = |value: u32| value.to_le_bytes();
     let mut bytes = [le(0xa1b2_c3d4), le(0x0004_0002), le(0), le(0), le(65_535), le(1)].concat();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// What is asked of an agent: the name of a test, and its settings.
 pub type AgentRequest = (&'static str, Value);
 
-/// So many orders; the same from the same seed.
+/// A number of orders; one seed gives one list.
 pub fn orders(seed: u8, count: usize) -> Vec<AgentRequest> {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);

@@ -132,7 +132,7 @@ fn points(frame: &Frame, index: usize, series: &Series, runs: &[Vec<Placed<'_>>]
     let all: Vec<(&Dot, (f64, f64))> = runs.iter().flatten().map(|(dot, (x, y))| (*dot, frame.at(*x, *y))).collect();
     let lonely = runs.iter().filter(|run| run.len() == 1).flatten().map(|(dot, _)| dot.x).collect::<Vec<f64>>();
     let many = series.look.line.is_some() && all.len() > FEW;
-    // Each curve begins elsewhere, so that points of curves that lie on each other are beside each other.
+    // Each curve begins elsewhere, so that points of curves that lie on each other stand next to each other.
     let mut next = frame.left + APART * (index % 5) as f64 / 5.0;
     let shown = all.into_iter().filter(|(dot, (x, _))| {
         let due = !many || *x >= next || dot.is_at_least();

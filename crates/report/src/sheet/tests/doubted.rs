@@ -1,4 +1,4 @@
-//! What speaks against a measured cliff, or why there is none.
+//! Doubts about a measured cliff, or the reason why it is absent.
 
 use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::{
@@ -14,7 +14,7 @@ use super::super::*;
 use super::setup;
 use crate::terminal::{self, Style};
 
-/// A finding with so many searches, and void trials of 20.
+/// A finding with a number of searches, and of void trials out of 20.
 fn finding(searches: usize, void: u32) -> Finding {
     let search =
         SearchBounds { start_pps: 1e5, lower_pps: None, upper_pps: None, end: "regular".into(), demand_s: None };
@@ -92,7 +92,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
     assert!(doubts(&finding(3, 2)).is_empty(), "a few void trials are no doubt");
 }
 
-/// The page, the message and what computes with the run say the same.
+/// The page, the message and the commands that compute with the run agree.
 #[test]
 fn a_missing_cliff_is_worded_in_one_way() {
     let mut finding = finding(3, 11);
@@ -141,7 +141,7 @@ fn latency_at_shares_of_a_computed_cliff_says_so() {
     assert!(brief.contains("p99 at 90 % ") && !brief.contains("90 %*"), "{brief}");
 }
 
-/// A p99 that falls with the load is other work's, whose share of the CPU and longest turn stand beside it.
+/// A p99 that falls with the load is other work's, whose share of the CPU and longest turn stand next to it.
 #[test]
 fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
     let at = |share: f64, p99_s: f64| {

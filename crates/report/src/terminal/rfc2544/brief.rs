@@ -86,7 +86,7 @@ pub(crate) fn verdict(report: &Rfc2544Report) -> String {
     }
 }
 
-/// Trials of which so many are void leave their figures in doubt.
+/// Share of void trials from which their figures are in doubt.
 const MANY_VOID: f64 = 0.25;
 
 /// Why the figures are in doubt; None: they are not.

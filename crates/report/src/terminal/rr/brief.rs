@@ -113,7 +113,7 @@ fn doubts(record: &RrRecord) -> Vec<String> {
     said
 }
 
-/// The same of several configurations: doubts that all may share are given once, with the worst of them.
+/// Doubts about several configurations: those that all may share are given once, with the worst of them.
 fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
     let mut said = Vec::new();
     let widths: Vec<f64> = rows.iter().filter_map(wide).collect();

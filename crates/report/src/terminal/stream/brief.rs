@@ -12,7 +12,7 @@ use crate::terminal::{SURER, WIDE, beside};
 
 /// Warnings that are shown; `-v` shows all.
 const WARNINGS: usize = 3;
-/// From so many columns on the table of a sweep shows what limited each configuration.
+/// Width from which the table of a sweep shows what limited each configuration (columns).
 const WITH_LIMITS: usize = 100;
 
 /// The verdict with doubts about it, the figures to act on, and the warnings. The rest is in
@@ -84,7 +84,7 @@ fn mean(row: &StreamRow) -> Option<(Figure, usize)> {
     Some((stats::mean(&values)?.not_negative(), values.len()))
 }
 
-/// The mean with its interval, or why there is none.
+/// The mean with its interval, or the reason why it is absent.
 fn goodput(row: &StreamRow) -> String {
     let Some((mean, repeats)) = mean(row) else { return median(row.goodput_bps, Unit::Bps) };
     let value = format::value(&mean, Unit::Bps);

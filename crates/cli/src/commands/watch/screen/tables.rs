@@ -19,7 +19,7 @@ fn right(text: impl std::fmt::Display, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// Columns of the CPU table beside the bar, with the gaps between them.
+/// Columns of the CPU table next to the bar, with the gaps between them.
 const BESIDE_BAR: u16 = 70;
 /// The longest bar: more columns would show nothing more.
 const LONGEST_BAR: u16 = 40;
@@ -115,7 +115,7 @@ fn shortened(name: &str, width: usize) -> String {
 }
 
 pub(super) fn interrupt_table(interrupts: &[&InterruptMoment], width: u16) -> Table<'static> {
-    // Beside the other columns and the gaps.
+    // What the other columns and the gaps leave.
     let name = width.saturating_sub(23).clamp(12, 40);
     let rows = interrupts.iter().map(|one| {
         let cpu = one.cpu.map_or("-".to_owned(), |cpu| cpu.to_string());

@@ -80,17 +80,19 @@ fn states() -> Vec<(&'static str, View)> {
 /// Each state fits the smallest usual terminal, and uses a wide one up to 120 columns.
 #[test]
 fn each_state_at_80_and_120_columns() {
+    let mut screens = String::new();
     for (name, view) in states() {
         for (width, height) in [(80, 24), (120, 30), (200, 30)] {
             let seen = text(&view, width, height);
             assert!(seen.lines().all(|line| line.chars().count() <= 120), "{name}\n{seen}");
             assert!(seen.lines().next().is_some_and(|head| head.ends_with("? help, q quit")), "{name}\n{seen}");
             if width < 200 {
-                insta::assert_snapshot!(format!("watch-{name}-{width}"), seen);
+                screens += &format!("#### {name}, {width} columns\n{seen}\n");
             }
         }
     }
-    insta::assert_snapshot!("watch-too-small-40", text(&view(), 40, 10));
+    screens += &format!("#### too small, 40 columns\n{}\n", text(&view(), 40, 10));
+    insta::assert_snapshot!("watch", screens);
 }
 
 /// All of the help is seen at 80x24: nothing is below the screen's end.

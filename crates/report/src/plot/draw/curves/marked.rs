@@ -80,7 +80,7 @@ fn shape(plot: &Plot, frame: &Frame, one: &Stated) -> Markup {
     }
 }
 
-/// Beside its shape, where no other number is yet; None where the shape is beyond the plot.
+/// Place of a mark's number: next to its shape, where no other number is yet. `None` where the shape is beyond the plot.
 fn number_at(
     plot: &Plot,
     frame: &Frame,

@@ -1,0 +1,91 @@
+//! Statistical grids: `make test` takes a quarter of the points of each, another one every day, so that four days in a row take them all;
+//! `make measure` (and [`GRID`]` = whole`) takes them all at once.
+//!
+//! Points keep their seeds: a point that fails fails on each day that takes it, and with the whole grid.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Names the part of the grids that tests take: `whole`, or the number of a day (since 1970) whose part it is. Unset: today's.
+pub const GRID: &str = "NETCLIFF_GRID";
+
+/// One point of this many is taken a day.
+const DAYS: u64 = 4;
+
+/// The part of the grids that a run of the tests takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grid {
+    /// Every point.
+    Whole,
+    /// The part of a day, in days since 1970.
+    Day(u64),
+}
+
+impl Grid {
+    /// What [`GRID`] asks for, or else today's part.
+    ///
+    /// # Panics
+    /// [`GRID`] is neither `whole` nor a number.
+    pub fn of_today() -> Self {
+        match std::env::var(GRID).ok().as_deref() {
+            None | Some("") => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+                Self::Day(since / 86_400)
+            }
+            Some("whole") => Self::Whole,
+            Some(day) => Self::Day(day.parse().unwrap_or_else(|_| {
+                panic!("{GRID} is {day:?}: expected `whole`, or the number of a day since 1970 (unset: today's)")
+            })),
+        }
+    }
+
+    /// The points of the part, each with its place in the whole: of each four points in a row one, at another place from group to group.
+    pub fn part<T>(self, points: impl IntoIterator<Item = T>) -> Vec<(usize, T)> {
+        let all = points.into_iter().enumerate();
+        match self {
+            Self::Whole => all.collect(),
+            Self::Day(day) => all
+                .filter(|(nth, _)| {
+                    let (group, place) = (*nth as u64 / DAYS, *nth as u64 % DAYS);
+                    // The fractional parts of the golden ratio's multiples: no period of the grid's own meets them.
+                    let turn = (group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % DAYS;
+                    (place + turn + day) % DAYS == 0
+                })
+                .collect(),
+        }
+    }
+}
+
+/// How a failure names the part, for who repeats it: `NETCLIFF_GRID=20420`.
+impl std::fmt::Display for Grid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole => write!(f, "{GRID}=whole"),
+            Self::Day(day) => write!(f, "{GRID}={day}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_days_in_a_row_take_every_point_once() {
+        let mut taken: Vec<usize> =
+            (20_420..20_424).flat_map(|day| Grid::Day(day).part(0..181)).map(|(nth, point)| nth.min(point)).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, (0..181).collect::<Vec<_>>());
+        assert_eq!(Grid::Whole.part(0..181).len(), 181);
+    }
+
+    #[test]
+    fn a_day_takes_a_quarter_from_every_column_of_a_grid() {
+        // Twelve points a scheme, loads by rings: each load and each ring is met.
+        let part = Grid::Day(20_420).part(0..180);
+        assert_eq!(part.len(), 45);
+        for columns in [3, 4, 12] {
+            let met: std::collections::BTreeSet<usize> = part.iter().map(|(nth, _)| nth % columns).collect();
+            assert_eq!(met.len(), columns, "{met:?}");
+        }
+    }
+}
