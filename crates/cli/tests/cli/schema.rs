@@ -23,7 +23,7 @@ fn version() -> String {
 }
 
 /// Schemas of what each command with `--json` prints. [`every_command_with_json_has_a_schema`] holds it against the help texts.
-const PRINTED: [(&str, &[&str]); 23] = [
+const PRINTED: [(&str, &[&str]); 24] = [
     ("find", &["find", "service"]),
     ("run", &["record", "curve", "rfc2544", "forwarding", "transfer"]),
     ("predict", &["record"]),
