@@ -48,7 +48,7 @@ impl Grid {
                     let (group, place) = (*nth as u64 / DAYS, *nth as u64 % DAYS);
                     // The fractional parts of the golden ratio's multiples: no period of the grid's own meets them.
                     let turn = (group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % DAYS;
-                    (place + turn + day) % DAYS == 0
+                    (place + turn + day).is_multiple_of(DAYS)
                 })
                 .collect(),
         }

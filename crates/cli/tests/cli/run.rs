@@ -248,7 +248,7 @@ fn claims_of_several_files_are_one_table() {
             (&["run", &small, "mlfrr"], &["2 files", "--claims"]),
         ],
     );
-    let guest_file = home.file("guest.toml", &guest.replace("x = \"5kpps\"\n", ""));
+    let guest_file = home.file("guest.toml", guest.replace("x = \"5kpps\"\n", ""));
     std::fs::write(&page, "# Ours\n\nBefore.\n").expect("a page");
     let both = home.command(["run", &small, &guest_file, "mlfrr", "--claims", &page]).output().expect("it runs");
     assert_eq!(both.status.code(), Some(1), "one of them failed");

@@ -10,7 +10,7 @@ use super::place::Place;
 /// The devices at both ends of the transfers.
 pub enum Device<'a> {
     /// The testbed's.
-    Link(Link<'a>),
+    Link(Box<Link<'a>>),
     /// Two hosts'.
     Hosts(Box<Hosts>),
 }
@@ -25,7 +25,7 @@ impl<'a> Device<'a> {
             Place::Agent { session, device: Some(device), .. } => {
                 Ok(Self::Hosts(Box::new(Hosts::take(device, session)?)))
             }
-            _ => Ok(Self::Link(Link::of(place)?)),
+            _ => Ok(Self::Link(Box::new(Link::of(place)?))),
         }
     }
 

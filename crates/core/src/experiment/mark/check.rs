@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Mark, Than};
 use crate::experiment::{Answerer, Curve};
+use crate::math::hypot;
 
 /// How a curve compares with what was stated.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,9 +158,9 @@ fn against(mark: &Mark, than: &Than, curve: &Curve, curves: &[Curve]) -> Option<
     let sampled = our_ends.is_some() || their_ends.is_some();
     let (value, half, of) = if than.is_ratio {
         let value = ours / theirs;
-        (value, value * (half(our_ends) / ours).hypot(half(their_ends) / theirs), Compared::Ratio)
+        (value, value * hypot(half(our_ends) / ours, half(their_ends) / theirs), Compared::Ratio)
     } else {
-        (ours - theirs, half(our_ends).hypot(half(their_ends)), Compared::Difference)
+        (ours - theirs, hypot(half(our_ends), half(their_ends)), Compared::Difference)
     };
     // No ratio of these figures is below 0.
     let low = if than.is_ratio { (value - half).max(0.0) } else { value - half };

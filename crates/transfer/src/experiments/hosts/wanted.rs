@@ -154,7 +154,7 @@ mod tests {
         };
         assert_eq!(with(&[]), negotiated.pause, "as it was found");
         assert_eq!(with(&[(Pause::Receive, false)]), state(&[("autoneg", false), ("rx", false), ("tx", true)]).pause);
-        assert_eq!(with(&[(Pause::Autoneg, true), (Pause::Transmit, false)])["autoneg"], true);
+        assert!(with(&[(Pause::Autoneg, true), (Pause::Transmit, false)])["autoneg"]);
         assert_eq!(wanted(&[Setting::Pause(Pause::Receive, false)], &found()).pause, BTreeMap::new(), "it has none");
     }
 
