@@ -28,6 +28,7 @@
 //! | [`tcp_info`] | the kernel's information about a connection |
 
 mod admit;
+mod aligned;
 mod burst;
 mod conduct;
 mod conductor;

@@ -27,7 +27,7 @@ use super::wait::WaitArgs;
   netcliff run block-sweep --ssh root@db1  # or to an agent on another host
   netcliff run forwarding-optimised  # a router plain, tuned, and by XDP
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
-  netcliff run fig-7a roofline --claims claims.md  # what is stated, what came out, whether it holds
+  netcliff run fig-7a roofline --claims claims.md  # what is stated, and holds
 
 Every point is kept in the record store as soon as it is known. A point that an engine does not
 answer is listed with the reason; the others go on."
@@ -107,7 +107,7 @@ pub struct RunArgs {
     /// Write the figure as a picture
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// Write what the marks state, what came out here and whether it holds into the Markdown table of this page
+    /// Write what is stated, what came out and whether it holds as Markdown
     ///
     /// The rows of the experiments that are run replace those that the page has of them; all else of the page stays.
     #[arg(long, value_name = "FILE", help_heading = "Output")]

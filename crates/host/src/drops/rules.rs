@@ -464,7 +464,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         reasons: &["UNIX_DISCONNECT", "UNIX_SKIP_OOB"],
-        meaning: "a Unix socket was disconnected with data in its queue, or urgent data were passed over",
+        meaning: "a Unix socket was disconnected with data in its queue, or its urgent data were not read",
         remedies: &["none, if the programs end; else see them: `ss -xp`"],
         source: "net/unix/af_unix.c",
     },

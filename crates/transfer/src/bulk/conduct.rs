@@ -8,6 +8,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use serde::{Deserialize, Serialize};
 
+use super::aligned::Aligned;
 pub(super) use super::conductor::Shared;
 use super::conductor::{Conductor, Event, ExitNotifier};
 use super::end::{self, DataPath, End, Reader, Truncating};
@@ -17,7 +18,7 @@ use super::live::Cells;
 use super::meter::Phase;
 use super::open::Opener;
 use super::options::{self, InForce};
-use super::path::{self, Aligned};
+use super::path;
 use super::sampler::Sampler;
 use super::start::RealtimeFirstStep;
 use super::tcp_info::TcpSample;

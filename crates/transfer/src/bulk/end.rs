@@ -8,9 +8,9 @@ use std::time::Duration;
 use nix::sys::socket;
 use serde::{Deserialize, Serialize};
 
+use super::aligned::Aligned;
 use super::datagram::Datagrams;
 use super::meter::{Common, Meter, Phase, Window};
-use super::path::Aligned;
 use super::{Settings, Spans, options};
 use netcliff_packets::error::WireError;
 
