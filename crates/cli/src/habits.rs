@@ -233,7 +233,7 @@ mod tests {
                 assert!(hint.contains(option), "{hint}");
             }
         }
-        let line = words("netcliff run fig-7a --csv out.txt");
+        let line = words("netcliff predict --rate 1kpps --csv out.txt");
         let error = Cli::try_parse_from(&line).expect_err("out.txt is not taken for a file");
         assert!(hint(&line, &error).is_some_and(|hint| hint.contains("--csv=out.txt")));
         for (line, part) in [

@@ -56,7 +56,8 @@ impl Later<'_, '_> {
         let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
         let mut bench = WireBench::new(rig, self.options.cpu, Box::new(watch));
         self.switch.follow(bench.host_heartbeat())?;
-        work(self, &mut Recorder::new(&mut bench).by(&progress.borrow().clock), rig)
+        let clock = progress.borrow().clock.clone();
+        work(self, &mut Recorder::new(&mut bench).by(&clock), rig)
     }
 
     /// Reports the next stage.

@@ -246,6 +246,7 @@ fn claims_of_several_files_are_one_table() {
         &[
             (&["run", &small, &guest_file, "--claims", &page], &["delivers", "what is offered"]),
             (&["run", &small, "mlfrr"], &["2 files", "--claims"]),
+            (&["run", &small, "--csv", "out.txt"], &["out.txt is taken for an experiment", "--csv=out.txt"]),
         ],
     );
     let guest_file = home.file("guest.toml", guest.replace("x = \"5kpps\"\n", ""));
@@ -256,7 +257,7 @@ fn claims_of_several_files_are_one_table() {
     assert!(first.starts_with("# Ours\n\nBefore.\n\nRows: "), "{first}");
     assert!(first.contains("| `small` | cliff (eq. (13)) | throughput 127 kpps | model (exact) "), "{first}");
     let row = first.lines().find(|line| line.contains("`guest`")).expect("a row of what was not run");
-    assert!(row.contains("| not run |") && row.contains("rx-usecs=no"), "{row}");
+    assert!(row.contains("| not run |") && row.contains("rx-usecs: cannot read \"no\""), "{row}");
     assert!(first.contains("| `mlfrr` |") && first.contains(" | no | a misprint"), "{first}");
     home.stdout(["run", "mlfrr", "--claims", &page]);
     assert_eq!(std::fs::read_to_string(&page).expect("a page"), first, "the same rows again");

@@ -126,7 +126,12 @@ fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasur
         lines.push(textwrap::fill(&words, textwrap::Options::new(LINE).initial_indent("  ").subsequent_indent("    ")));
         let figures: String =
             measures.iter().map(|measure| format!("  {:>width$}", cell(row, *measure), width = FIGURE - 2)).collect();
-        lines.push(format!("        {figures}  s.d. {}", deviation(report, row)));
+        let (figures, spread) = (format!("        {figures}"), format!("  s.d. {}", deviation(report, row)));
+        if figures.chars().count() + spread.chars().count() <= LINE {
+            lines.push(figures + &spread);
+        } else {
+            lines.extend([figures, format!("        {spread}")]);
+        }
     }
     page.block(&lines.join("\n"));
     known(page, report);

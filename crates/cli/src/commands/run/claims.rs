@@ -46,6 +46,12 @@ fn today() -> String {
 /// next, and one that fails has its reason in the table.
 pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let Some(path) = &args.claims else {
+        let last = args.files.last().filter(|_| args.csv == Some(None));
+        if let Some(file) = last.map(|file| file.display()).filter(|file| !file.to_string().ends_with(".toml")) {
+            return Err(output::usage(format!(
+                "{file} is taken for an experiment: --csv alone prints to stdout; for a file write --csv={file}"
+            )));
+        }
         return Err(output::usage(format!(
             "{} files: several are run for the table of claims alone; add --claims FILE, or give one file",
             args.files.len()
