@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// would keep step with equal periods (a fixed one of 1.001 ms saw a loop behind a sender of 1 ms 21 % too long).
 const REDRAWN: u32 = 2;
 const JITTER: f64 = 0.3;
-/// Longest time that a sample stands for (ns): what ran when the timer came late has the time, but not that of a CPU that was offline.
-const LONGEST_GAP_NS: f64 = 1e8;
+/// Periods that a sample stands for where its timer came late: a halted virtual CPU is given back late, and the rest of that gap is in no stage.
+const LONGEST_GAP: f64 = 4.0;
 /// Slices of a window, and the shortest.
 const SLICES: u32 = 20;
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
@@ -409,7 +409,7 @@ impl<'a> Taking<'a> {
                 // A sample of the clock stands for the time since the one before.
                 let events = if source == Source::Clock {
                     let last = last_ns.insert(cpu, sample.time_ns).unwrap_or(bounds[0]);
-                    (sample.time_ns.saturating_sub(last) as f64).min(LONGEST_GAP_NS)
+                    (sample.time_ns.saturating_sub(last) as f64).min(LONGEST_GAP * 1e9 / f64::from(self.rate_hz))
                 } else {
                     sample.period as f64
                 };

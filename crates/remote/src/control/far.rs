@@ -70,7 +70,7 @@ pub struct Context {
     pub local: Option<IpAddr>,
     /// The token that each data connection must prove first.
     pub token: Token,
-    /// Whether the client offers [`crate::error::SETTINGS`].
+    /// Whether the client offers [`netcliff_packets::error::SETTINGS`].
     pub settings: bool,
 }
 
