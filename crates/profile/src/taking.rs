@@ -220,7 +220,7 @@ impl<'a> Taking<'a> {
                 &mut missing,
                 "cycles",
                 format!(
-                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it."
+                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90)."
                 ),
             );
         }
