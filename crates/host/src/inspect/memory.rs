@@ -1,4 +1,4 @@
-//! On which NUMA nodes the memory of programs is that receive from the network: [`of_receivers`], from `/proc/PID/numa_maps`.
+//! On which NUMA nodes the memory of programs is that receive from the network: `of_receivers`, from `/proc/PID/numa_maps`.
 //!
 //! Where a device's rings are the kernel shows nowhere: it allocates descriptors on the device's node, and packet buffers on the
 //! node of the CPU that polls, so that the rule for interrupts (`irq-remote-node`) holds for them.

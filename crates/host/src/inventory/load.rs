@@ -16,7 +16,7 @@ pub struct Load {
     pub uptime_s: Option<f64>,
     /// Pid of irqbalance, when it runs.
     pub irqbalance_pid: Option<u32>,
-    /// Other running services that change settings of packets' way or take its CPUs ([`disturbs`]), by name with a pid.
+    /// Other running services that change settings of packets' way or take its CPUs, by name with a pid.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub services: BTreeMap<String, u32>,
 }
