@@ -6,7 +6,6 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, libbpf_sys,
     skel::{OpenSkel as _, SkelBuilder as _},
 };
-use netcliff_core::ledger::Place;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -171,13 +170,6 @@ impl Tracer {
     /// The kernel's name of a reason; `-` where it gives none.
     pub fn reason(&self, number: u32) -> String {
         self.names.as_ref().map_or_else(|| "-".to_owned(), |names| names.of(number))
-    }
-
-    /// The name of a reason at a function: `XDP` where a driver gives none for what an XDP program dropped (veth_xdp_rcv_skb).
-    pub fn reason_at(&self, number: u32, function: &str) -> String {
-        let reason = self.reason(number);
-        let is_xdp = reason == "NOT_SPECIFIED" && Place::of(&reason, function) == Place::Xdp;
-        if is_xdp { "XDP".to_owned() } else { reason }
     }
 
     /// What limits all it counts.

@@ -36,6 +36,7 @@ pub use trace::Follower;
 
 use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process, Socket};
 use netcliff_core::filter::Filter;
+use netcliff_core::ledger::Place;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
@@ -276,6 +277,13 @@ impl Reading {
 }
 
 impl Tracer {
+    /// The name of a reason at a function: `XDP` where a driver gives none for what an XDP program dropped (veth_xdp_rcv_skb).
+    pub fn reason_at(&self, number: u32, function: &str) -> String {
+        let reason = self.reason(number);
+        let is_xdp = reason == "NOT_SPECIFIED" && Place::of(&reason, function) == Place::Xdp;
+        if is_xdp { "XDP".to_owned() } else { reason }
+    }
+
     /// What was dropped between two readings, as a page shows it.
     pub fn drops(&self, ask: &Ask, before: &Reading, after: &Reading, symbols: &Symbols) -> Drops {
         let grown = before.until(after);
