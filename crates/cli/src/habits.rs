@@ -147,6 +147,17 @@ pub fn without_hidden(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// The word behind `--csv`, which takes a file as `--csv=FILE` only; `None` without such a word.
+pub fn after_csv(words: &[OsString]) -> Option<&OsString> {
+    let at = words.iter().position(|word| *word == "--csv")?;
+    words.get(at + 1)
+}
+
+/// How CSV is written to a file.
+pub fn csv_to(file: &str) -> String {
+    format!("--csv alone prints to stdout; for a file write --csv={file}")
+}
+
 /// What an option is called here, for a command line that was refused for it; `None` for one of no other tool. The word that is not UTF-8,
 /// where one is.
 pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
@@ -162,10 +173,8 @@ pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
         return None;
     }
     let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
-    if let Some(at) = words.iter().position(|word| *word == "--csv")
-        && words.get(at + 1).is_some_and(|next| *next == **refused)
-    {
-        return Some(format!("--csv alone prints to stdout; for a file write --csv={refused}"));
+    if after_csv(words).is_some_and(|next| *next == **refused) {
+        return Some(csv_to(refused));
     }
     if !refused.starts_with('-') {
         let command = words.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-'))?;

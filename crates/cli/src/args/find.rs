@@ -268,6 +268,16 @@ pub enum Meter {
     Soaker,
 }
 
+/// `best`, `ebpf` or `procfs`; the soaker changes what it measures.
+pub(super) fn host_meter(text: &str) -> Result<Meter, String> {
+    match text {
+        "best" => Ok(Meter::Best),
+        "ebpf" => Ok(Meter::Ebpf),
+        "procfs" => Ok(Meter::Procfs),
+        _ => Err("expected best, ebpf or procfs".into()),
+    }
+}
+
 fn cpu(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected the number of a CPU, such as 1".into())
 }

@@ -35,7 +35,7 @@ pub struct LearnArgs {
     #[arg(long = "for", default_value = "5m", value_parser = length, value_name = "TIME", allow_hyphen_values = true)]
     pub length: Duration,
     /// How CPU time is accounted
-    #[arg(long, default_value = "best", value_name = "METHOD", value_parser = meter)]
+    #[arg(long, default_value = "best", value_name = "METHOD", value_parser = super::find::host_meter)]
     pub meter: Meter,
     /// One JSON object
     #[arg(long)]
@@ -65,16 +65,6 @@ fn port(text: &str) -> Result<u16, String> {
 fn pid(text: &str) -> Result<u32, String> {
     let pid = text.trim().parse().ok().filter(|pid| *pid > 0);
     pid.ok_or_else(|| "expected the number of a process, such as 4711; `pgrep NAME` finds one".into())
-}
-
-/// `best`, `ebpf` or `procfs`; the soaker changes what it measures.
-fn meter(text: &str) -> Result<Meter, String> {
-    match text {
-        "best" => Ok(Meter::Best),
-        "ebpf" => Ok(Meter::Ebpf),
-        "procfs" => Ok(Meter::Procfs),
-        _ => Err("expected best, ebpf or procfs".into()),
-    }
 }
 
 #[cfg(test)]

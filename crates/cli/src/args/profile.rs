@@ -45,7 +45,7 @@ pub struct ProfileArgs {
     #[arg(long)]
     pub locks: bool,
     /// Hold the samples against this meter of CPU time: best, ebpf or procfs [default: none]
-    #[arg(long, value_name = "METHOD", value_parser = meter, hide_short_help = true)]
+    #[arg(long, value_name = "METHOD", value_parser = super::find::host_meter, hide_short_help = true)]
     pub meter: Option<Meter>,
     /// One JSON object
     #[arg(long, conflicts_with = "csv")]
@@ -70,16 +70,6 @@ fn length(text: &str) -> Result<Duration, String> {
     let fits = (1.0..=3600.0).contains(&seconds);
     let refused = || "must be 1s to 1h, such as 10s: a shorter profile has too few samples".to_owned();
     if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err(refused()) }
-}
-
-/// `best`, `ebpf` or `procfs`; the soaker changes what it measures.
-fn meter(text: &str) -> Result<Meter, String> {
-    match text {
-        "best" => Ok(Meter::Best),
-        "ebpf" => Ok(Meter::Ebpf),
-        "procfs" => Ok(Meter::Procfs),
-        _ => Err("expected best, ebpf or procfs".into()),
-    }
 }
 
 #[cfg(test)]

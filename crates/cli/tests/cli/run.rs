@@ -247,6 +247,7 @@ fn claims_of_several_files_are_one_table() {
             (&["run", &small, &guest_file, "--claims", &page], &["delivers", "what is offered"]),
             (&["run", &small, "mlfrr"], &["2 files", "--claims"]),
             (&["run", &small, "--csv", "out.txt"], &["out.txt is taken for an experiment", "--csv=out.txt"]),
+            (&["run", "--csv", &small, "mlfrr"], &["2 files", "--claims"]),
         ],
     );
     let guest_file = home.file("guest.toml", guest.replace("x = \"5kpps\"\n", ""));

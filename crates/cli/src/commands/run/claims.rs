@@ -14,7 +14,7 @@ use netcliff_report::drawing::Drawing;
 
 use crate::args::RunArgs;
 use crate::commands::{now_unix_s, write};
-use crate::output;
+use crate::{habits, output};
 
 /// Writes the rows of an experiment into the table at `path`, in place of those that it had there.
 pub fn keep(path: &Path, file: &Path, drawing: &Drawing) -> anyhow::Result<()> {
@@ -30,7 +30,7 @@ fn put(path: &Path, name: &str, rows: &[String]) -> anyhow::Result<()> {
     write(path, &report::claims::merged(&read(path)?, name, rows))
 }
 
-/// The page as it is; empty where there is none yet.
+/// The page's text; empty if the file does not exist.
 fn read(path: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -46,11 +46,10 @@ fn today() -> String {
 /// next, and one that fails has its reason in the table.
 pub fn several(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let Some(path) = &args.claims else {
-        let last = args.files.last().filter(|_| args.csv == Some(None));
-        if let Some(file) = last.map(|file| file.display()).filter(|file| !file.to_string().ends_with(".toml")) {
-            return Err(output::usage(format!(
-                "{file} is taken for an experiment: --csv alone prints to stdout; for a file write --csv={file}"
-            )));
+        let words: Vec<OsString> = std::env::args_os().collect();
+        let behind_csv = habits::after_csv(&words).map(|word| word.to_string_lossy());
+        if let Some(file) = behind_csv.filter(|file| inputs::experiment(file).is_err() && !file.starts_with('-')) {
+            return Err(output::usage(format!("{file} is taken for an experiment: {}", habits::csv_to(&file))));
         }
         return Err(output::usage(format!(
             "{} files: several are run for the table of claims alone; add --claims FILE, or give one file",
