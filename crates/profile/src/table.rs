@@ -177,7 +177,7 @@ impl Table {
         self.programs.have(bare(frame))
     }
 
-    /// Whole names that the table has, in all: how many of them a kernel has tells how well the table fits it.
+    /// The table's whole names. The share of them that a kernel has is how well the table fits it.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.keys().copied()
     }

@@ -1,6 +1,9 @@
 //! Takes samples and counters from this host: [`profile`].
 
-use std::collections::{BTreeMap, HashMap};
+mod names;
+mod packets;
+
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,21 +11,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use netcliff_core::Provenance;
 use netcliff_core::finding::{FigurePath, HostSummary, Missing};
 use netcliff_core::math::SplitMix64;
-use netcliff_core::profile::{Folded, Profile, ProfileMeter, ProfilePackets, Sampled, Stage};
+use netcliff_core::profile::{Folded, Profile, ProfileMeter, Sampled, Stage};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Preference, Watch};
 use netcliff_host::drops::symbols::Symbols;
 use netcliff_host::fingerprint;
-use netcliff_host::inspect::{Inspection, Port};
+use netcliff_host::inspect::Inspection;
 use netcliff_host::perf::{Event, Every, Fields, Mode, Record, Sampler, now_ns};
-use netcliff_host::serving::{Counted, Devices, Program, own_cpu_s};
-use netcliff_host::softnet::softnet_stats;
+use netcliff_host::serving::{Counted, Program, own_cpu_s};
 
 use crate::account::{self, Slice, Stack, Window};
 use crate::cost::Timers;
 use crate::locks::Waits;
 use crate::table::{self, Table};
 use crate::weights::{Heap, Key, Source, Timed, in_ns};
+use names::{Namer, name};
+use packets::{Device, devices};
 
 /// Time between looks at the rings: at 999 samples a second of 40 frames a CPU's ring of 2 MiB holds six seconds, the smallest of 32 KiB a tenth.
 const LOOK: Duration = Duration::from_millis(50);
@@ -53,9 +57,6 @@ const UNKNOWN: f64 = 0.05;
 /// Samples of the account, and packets, below which the reader is warned.
 const FEW_SAMPLES: u64 = 400;
 const FEW_PACKETS: u64 = 1000;
-/// Received packets over sent ones below which time is divided by those sent.
-const SENDS: f64 = 0.1;
-
 /// What to profile.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -399,6 +400,7 @@ impl<'a> Taking<'a> {
     fn drain(&mut self) {
         let (heap, names, bounds, last_ns) = (&mut self.heap, &mut self.names, &self.bounds, &mut self.last_ns);
         let own = std::process::id();
+        let longest_ns = LONGEST_GAP * 1e9 / f64::from(self.rate_hz);
         let mut take = |source: Source, cpu: usize, record: Record| match record {
             Record::Lost(samples) => heap.lost += samples,
             Record::Sample(sample) => {
@@ -409,7 +411,7 @@ impl<'a> Taking<'a> {
                 // A sample of the clock stands for the time since the one before.
                 let events = if source == Source::Clock {
                     let last = last_ns.insert(cpu, sample.time_ns).unwrap_or(bounds[0]);
-                    (sample.time_ns.saturating_sub(last) as f64).min(LONGEST_GAP * 1e9 / f64::from(self.rate_hz))
+                    (sample.time_ns.saturating_sub(last) as f64).min(longest_ns)
                 } else {
                     sample.period as f64
                 };
@@ -546,57 +548,6 @@ impl<'a> Taking<'a> {
         (timed.into_iter().map(stack).collect(), by_cycles, namer)
     }
 
-    /// The devices by whose packets time is divided, by their places in the list, and what they counted.
-    fn packets(&mut self, host: &Inspection) -> (Vec<usize>, ProfilePackets) {
-        let total = |at: usize| {
-            self.counted
-                .iter()
-                .fold((0, 0), |(received, sent), slice| (received + slice[at].rx_packets, sent + slice[at].tx_packets))
-        };
-        let totals: Vec<(u64, u64)> = (0..self.devices.len()).map(total).collect();
-        let at = |wanted: &dyn Fn(&str) -> bool| -> Vec<usize> {
-            (0..self.devices.len()).filter(|at| wanted(&self.devices[*at].name)).collect()
-        };
-        let main: Vec<&str> = host.main_ports().iter().map(|port: &&Port| port.nic.name.as_str()).collect();
-        let mut chosen = match &self.options.interfaces[..] {
-            [] => at(&|name| main.contains(&name)),
-            named => at(&|name| named.iter().any(|wanted| wanted == name)),
-        };
-        let all = |places: &[usize]| places.iter().map(|at| totals[*at].0 + totals[*at].1).sum::<u64>();
-        let stack = at(&|name| name == SOFTNET);
-        // Traffic of containers and of loopback is not that of the main interfaces.
-        if self.options.interfaces.is_empty() && (all(&chosen) as f64) < OTHERS * all(&stack) as f64 {
-            chosen = stack;
-        }
-        let received = chosen.iter().map(|at| totals[*at].0).sum::<u64>();
-        let sent = chosen.iter().map(|at| totals[*at].1).sum::<u64>();
-        let by_sent = (received as f64) < SENDS * sent as f64;
-        let divided = if by_sent { sent } else { received };
-        let packets = ProfilePackets {
-            interfaces: chosen.iter().map(|at| self.devices[*at].name.clone()).collect(),
-            received,
-            sent,
-            divisor: if by_sent { "sent" } else { "received" }.to_owned(),
-            per_s: divided as f64 / self.seconds.max(1e-9),
-        };
-        let others: Vec<String> = (0..totals.len())
-            .filter(|at| {
-                !chosen.contains(at)
-                    && self.devices[*at].name != SOFTNET
-                    && chosen.iter().all(|at| self.devices[*at].name != SOFTNET)
-            })
-            .filter(|at| totals[*at].0 as f64 > OTHERS * divided as f64 && totals[*at].0 >= FEW_PACKETS)
-            .map(|at| format!("{} ({})", self.devices[at].name, totals[at].0))
-            .collect();
-        if !others.is_empty() {
-            self.cautions.push(format!(
-                "Other interfaces received packets too, and their time is in the account: {}. --cpu limits it to CPUs that do not serve them.",
-                others.join(", ")
-            ));
-        }
-        (chosen, packets)
-    }
-
     /// Adds what speaks against relying on a profile.
     fn doubt(&self, profile: &mut Profile, samples: u64, chosen: &[usize]) {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -610,7 +561,7 @@ impl<'a> Taking<'a> {
         let short = 1.0 - profile.sampled.samples as f64 / expected.max(1.0);
         if short > MISSING {
             profile.cautions.push(format!(
-                "{} of the expected samples are missing: a hypervisor took the CPU, or the kernel throttled them (kernel.perf_event_max_sample_rate). The sample after a gap stands for its time.",
+                "{} of the expected samples are missing: a hypervisor took the CPU, or the kernel throttled them (kernel.perf_event_max_sample_rate). The sample after a gap stands for four periods at most; the rest of the gap is in no stage.",
                 percent(short)
             ));
         }
@@ -629,7 +580,7 @@ impl<'a> Taking<'a> {
         }
         if self.stolen > STOLEN {
             profile.cautions.push(format!(
-                "The hypervisor took {} of a CPU: that time is in whatever ran then.",
+                "The hypervisor took {} of a CPU: of each such gap, up to four periods are in the stage that ran then.",
                 percent(self.stolen)
             ));
         }
@@ -651,67 +602,6 @@ fn cycles(rate_hz: u32, cpus: &[usize]) -> std::io::Result<Sampler> {
     Sampler::open(Event::Hardware(0), Every::Hertz(u64::from(rate_hz)), cpus, fields)
 }
 
-/// Name of the packets that entered the stack of a CPU, whatever the network namespace.
-pub const SOFTNET: &str = "softnet_stat";
-
-/// What counts packets.
-struct Device {
-    name: String,
-    /// An interface; `None`: softnet_stat of these CPUs.
-    devices: Option<Devices>,
-    cpus: Vec<usize>,
-    before: Counted,
-}
-
-impl Device {
-    fn read(&self) -> Option<Counted> {
-        let Some(devices) = &self.devices else {
-            let stats = softnet_stats().ok()?;
-            let own = stats.iter().filter(|stat| self.cpus.contains(&(stat.cpu as usize)));
-            return Some(Counted { rx_packets: own.map(|stat| u64::from(stat.processed)).sum(), ..Counted::default() });
-        };
-        devices.read().ok()
-    }
-
-    fn mark(&mut self) {
-        self.before = self.read().unwrap_or_default();
-    }
-
-    /// What was counted since the last call; nothing of an interface that is gone, or where a counter of 32 bits began again.
-    fn grown(&mut self) -> Counted {
-        let now = self.read().unwrap_or(self.before);
-        now.since(&std::mem::replace(&mut self.before, now))
-    }
-}
-
-/// The counters of all interfaces of this network namespace, those named in front, and of the stack.
-fn devices(host: &Inspection, named: &[String], cpus: &[usize], cautions: &mut Vec<String>) -> Vec<Device> {
-    /// Interfaces that are counted: a host of containers may have thousands.
-    const MOST: usize = 64;
-    let main = host.main_ports();
-    let mut names: Vec<String> = named.to_vec();
-    names.extend(main.iter().map(|port| port.nic.name.clone()));
-    names.push("lo".to_owned());
-    names.extend(host.ports.iter().map(|port| port.nic.name.clone()));
-    let mut seen = BTreeMap::new();
-    names.retain(|name| seen.insert(name.clone(), ()).is_none());
-    let open = |name: String| {
-        let devices = Devices::open(std::slice::from_ref(&name)).ok()?;
-        devices.read().is_ok().then(|| Device {
-            name,
-            devices: Some(devices),
-            cpus: Vec::new(),
-            before: Counted::default(),
-        })
-    };
-    let devices: Vec<Device> = names.into_iter().filter_map(open).collect();
-    if devices.len() > MOST {
-        cautions.push(format!("Packets of {MOST} of {} interfaces are counted; --if names others.", devices.len()));
-    }
-    let stack = Device { name: SOFTNET.to_owned(), devices: None, cpus: cpus.to_vec(), before: Counted::default() };
-    devices.into_iter().take(MOST).chain([stack]).collect()
-}
-
 /// Waits in steps, so that a stop ends it.
 fn wait(until: Instant, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
@@ -721,58 +611,6 @@ fn wait(until: Instant, stop: &AtomicBool) {
         }
         sleep(left.min(LOOK));
     }
-}
-
-/// The name of a process; kernel threads that work for everybody have one.
-fn name(pid: u32, own: u32) -> String {
-    let name = match Program::of(pid) {
-        _ if pid == 0 => return "idle task".to_owned(),
-        _ if pid == own => return "netcliff (this run)".to_owned(),
-        Some(program) => program.name,
-        None => return "(ended programs)".to_owned(),
-    };
-    if name.starts_with("kworker/") { "kworker".to_owned() } else { name }
-}
-
-/// Names of the kernel's functions by address, each looked up once.
-struct Namer<'a> {
-    symbols: &'a Symbols,
-    known: HashMap<u64, String>,
-}
-
-impl Namer<'_> {
-    fn learn(&mut self, stack: &[u64]) {
-        let symbols = self.symbols;
-        for address in sites(stack) {
-            self.known.entry(address).or_insert_with(|| named(symbols, address));
-        }
-    }
-
-    fn frames(&self, stack: &[u64]) -> Vec<String> {
-        let name = |address| self.known.get(&address).cloned().unwrap_or_else(|| named(self.symbols, address));
-        sites(stack).map(name).collect()
-    }
-
-    /// The function that wants a lock: the innermost that is neither the lock's nor a helper.
-    fn wants(&self, stack: &[u64], table: &Table) -> String {
-        let frames = self.frames(stack);
-        let is_lock = |frame: &str| {
-            matches!(table.find(frame), Some(table::Kind::Helper | table::Kind::Work(Stage::Locks)))
-                || table.traces(frame)
-        };
-        let wanted = frames.iter().find(|frame| !is_lock(frame) && !frame.starts_with("trace_contention"));
-        wanted.or(frames.last()).cloned().unwrap_or_else(|| "(no stack)".to_owned())
-    }
-}
-
-/// Addresses within the functions of a stack: all but the innermost are return addresses, behind a call that may be the last instruction of its
-/// function.
-fn sites(stack: &[u64]) -> impl Iterator<Item = u64> {
-    stack.iter().enumerate().map(|(at, address)| if at == 0 { *address } else { address - 1 })
-}
-
-fn named(symbols: &Symbols, address: u64) -> String {
-    symbols.frame(address).unwrap_or_else(|| "(unnamed)".to_owned())
 }
 
 /// The meter's sums over the CPUs.
