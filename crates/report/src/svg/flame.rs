@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use maud::{Markup, html};
 use netcliff_core::profile::{Folded, Stage};
 
 use crate::format;
@@ -53,10 +54,6 @@ fn colour(stage: Stage) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
-    format::printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// The flame graph of stacks.
 pub fn flame(title: &str, stacks: &[Folded]) -> String {
     let mut root = Node::default();
@@ -65,58 +62,58 @@ pub fn flame(title: &str, stacks: &[Folded]) -> String {
     }
     let least_s = NARROWEST / WIDTH * root.seconds;
     let height = TOP + HEIGHT * (root.depth(least_s) + 1) as f64;
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         font-family=\"monospace\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"8\" y=\"18\" \
-         font-size=\"14\">{}</text>\n",
-        escaped(title)
-    );
+    let markup = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) height=(height) font-family="monospace" font-size="11" {
+            rect width="100%" height="100%" fill="#fff" {}
+            text x="8" y="18" font-size="14" { (format::printable(title)) }
+            (legend(root.by_stage.keys()))
+            @if root.seconds > 0.0 { (boxes("all", &root, (0.0, height - HEIGHT), root.seconds, least_s)) }
+        }
+    };
+    markup.into_string() + "\n"
+}
+
+fn legend<'a>(stages: impl Iterator<Item = &'a Stage>) -> Markup {
     let (mut x, mut y) = (8.0, 26.0);
-    for stage in root.by_stage.keys() {
+    let entry = |stage: &Stage| {
         let wide = 18.0 + LETTER * stage.title().len() as f64 + 10.0;
         if x + wide > WIDTH {
             (x, y) = (8.0, y + 16.0);
         }
-        text.push_str(&format!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
-            colour(*stage),
-            x + 16.0,
-            y + 10.0,
-            stage.title()
-        ));
+        let markup = html! {
+            rect x=(format!("{x:.1}")) y=(format!("{y:.1}")) width="12" height="12" fill=(colour(*stage)) {}
+            text x=(format!("{:.1}", x + 16.0)) y=(format!("{:.1}", y + 10.0)) { (stage.title()) }
+        };
         x += wide;
-    }
-    if root.seconds > 0.0 {
-        draw(&mut text, "all", &root, 0.0, height - HEIGHT, root.seconds, least_s);
-    }
-    text.push_str("</svg>\n");
-    text
+        markup
+    };
+    html! { @for entry in stages.map(entry) { (entry) } }
 }
 
-fn draw(text: &mut String, name: &str, node: &Node, x: f64, y: f64, all_s: f64, least_s: f64) {
+/// The box of a function at a place, and above it those of the functions that it called.
+fn boxes(name: &str, node: &Node, (x, y): (f64, f64), all_s: f64, least_s: f64) -> Markup {
+    let name = format::printable(name);
     let width = node.seconds / all_s * WIDTH;
     let letters = ((width - 4.0) / LETTER) as usize;
-    let shown: String = if letters >= 3 { name.chars().take(letters).collect() } else { String::new() };
-    text.push_str(&format!(
-        "<g><title>{}: {}, {} ({})</title><rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{:.1}\" fill=\"{}\" \
-         stroke=\"#fff\" stroke-width=\"0.4\"/>",
-        escaped(name),
-        format::quantity(node.seconds, format::Unit::Seconds),
-        format::share(node.seconds / all_s),
-        node.stage().title(),
-        HEIGHT - 1.0,
-        colour(node.stage())
-    ));
-    if !shown.is_empty() {
-        text.push_str(&format!("<text x=\"{:.2}\" y=\"{:.1}\">{}</text>", x + 2.0, y + 12.0, escaped(&shown)));
-    }
-    text.push_str("</g>\n");
     let mut at = x;
-    for (name, called) in &node.called {
-        if called.seconds >= least_s {
-            draw(text, name, called, at, y - HEIGHT, all_s, least_s);
-        }
+    let mut above = |(name, called): (&String, &Node)| {
+        let place = (at, y - HEIGHT);
         at += called.seconds / all_s * WIDTH;
+        (called.seconds >= least_s).then(|| boxes(name, called, place, all_s, least_s))
+    };
+    html! {
+        g {
+            title {
+                (name) ": " (format::quantity(node.seconds, format::Unit::Seconds)) ", " (format::share(node.seconds / all_s))
+                " (" (node.stage().title()) ")"
+            }
+            rect x=(format!("{x:.2}")) y=(format!("{y:.1}")) width=(format!("{width:.2}")) height=(format!("{:.1}", HEIGHT - 1.0))
+                fill=(colour(node.stage())) stroke="#fff" stroke-width="0.4" {}
+            @if letters >= 3 {
+                text x=(format!("{:.2}", x + 2.0)) y=(format!("{:.1}", y + 12.0)) { (name.chars().take(letters).collect::<String>()) }
+            }
+        }
+        @for markup in node.called.iter().filter_map(&mut above) { (markup) }
     }
 }
 
