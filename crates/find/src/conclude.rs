@@ -136,14 +136,14 @@ fn unreached(finding: &mut Finding) {
     let tried = |load_pps: f64| {
         curve.iter().any(|point| (point.load_pps / load_pps - 1.0).abs() < 1e-6 && point.sender_kept_up)
     };
-    let mut told = Vec::new();
+    let mut reasons = Vec::new();
     for at in finding.latency.iter().filter(|at| at.latency_s.wire.is_none() && !tried(at.load_pps)) {
-        told.push((EngineFigure::Latency, why(&format!("{:.0} % of the cliff", 100.0 * at.share))));
+        reasons.push((EngineFigure::Latency, why(&format!("{:.0} % of the cliff", 100.0 * at.share))));
     }
     if finding.cpu_at_cliff.wire.is_none() {
         match finding.cliff_pps.wire {
-            None => told.push((EngineFigure::CpuAtCliff, "no cliff was measured".to_owned())),
-            Some(cliff) if !tried(cliff.value) => told.push((EngineFigure::CpuAtCliff, why("the cliff"))),
+            None => reasons.push((EngineFigure::CpuAtCliff, "no cliff was measured".to_owned())),
+            Some(cliff) if !tried(cliff.value) => reasons.push((EngineFigure::CpuAtCliff, why("the cliff"))),
             Some(_) => {}
         }
     }
@@ -154,9 +154,9 @@ fn unreached(finding: &mut Finding) {
     ];
     let tried_twice = finding.cliff_pps.wire.is_some_and(|cliff| tried(2.0 * cliff.value));
     for (figure, _) in at_twice.into_iter().filter(|(_, lacks)| *lacks && !tried_twice) {
-        told.push((figure, why("twice the cliff")));
+        reasons.push((figure, why("twice the cliff")));
     }
-    for (figure, why) in told {
+    for (figure, why) in reasons {
         missing(finding, figure.by(EngineKind::Wire), why);
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn measured(fake: &mut Fake, goal: Goal, searches: u32, seed: u64) ->
     measured_of(fake, goal, searches, seed, 1000)
 }
 
-/// The same with no search begun after so many trials.
+/// As [`measured`], but begins no search after `most_trials` trials.
 fn measured_of(fake: &mut Fake, goal: Goal, searches: u32, seed: u64, most_trials: u32) -> Cliffs {
     let base = spec(goal.final_trial_s, seed);
     let ceiling_pps = fake.ceiling(64).unwrap().pps[0];

@@ -307,7 +307,7 @@ impl<'a> OwnCpu<'a> {
         }
     }
 
-    /// Its cliff and the costs it follows from; the reason if there is none.
+    /// The CPU's cliff and the costs from which it follows; otherwise the reason, as a sentence.
     fn cliff(&self, watch: &Watch, scheme: &Scheme, room: Room, loss: f64) -> Result<(CpuCliff, Fitted), String> {
         if self.packets_per_s < LEAST_PPS {
             return Err(format!("only {:.1} packets/s came: too few to say what one costs", self.packets_per_s));

@@ -9,11 +9,11 @@ const LEAST_EXCESS: f64 = -140.0;
 const OVERLOADED: f64 = 1e-2;
 /// First step from an expected cliff.
 const NEAR_STEP: f64 = 1.05;
-/// The same from the cliff of a guide, as a share of the width of the search: one step brackets the cliff unless the guide is wrong.
+/// First step from the cliff of a guide, as a share of the width of the search: one step brackets the cliff unless the guide is wrong.
 const GUIDED_STEP: f64 = 0.9;
 /// Relative distance up to which the engine's cliff is where its loss at the guide's cliff says, if it rises as the guide's does.
 const GUIDED_RISE: f64 = 2e-4;
-/// The same up to which that needs no other evaluation, in widths: how steep two engines' losses are differs by some
+/// Distance up to which that needs no other evaluation, in widths: how steep two engines' losses are differs by some
 /// parts in a thousand, and a fifth would move the cliff by less than the width.
 const CERTAIN: f64 = 2.0;
 /// How much of the loss of an overloaded host the first step down takes off the load.
@@ -95,7 +95,7 @@ impl CliffSearch {
         Ok(self.bound(losses)?.cliff)
     }
 
-    /// The same without a guide.
+    /// The cliff of a search without a guide.
     fn bound(&self, mut losses: Losses<'_>) -> Result<Bound, EngineFailure> {
         let (host, traffic) = (losses.host, losses.traffic);
         let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    /// The same cliff and index with a guide as without one, in one evaluation of the engine or three; what it returns is the cliff.
+    /// A guide leaves cliff and index as they are without one, and takes one evaluation of the engine, or three.
     #[test]
     fn a_search_is_guided_to_the_exact_cliff() {
         struct Alone(ModelEngine);

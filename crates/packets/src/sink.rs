@@ -91,7 +91,7 @@ impl SinkConfig {
 
 /// Time without a packet after which none is on the path from another host \[ns\].
 pub(crate) const QUIET_NS: u64 = 50_000_000;
-/// The same from a sender on this host, whose packets wait nowhere but in the backlog of the sink's own CPU: where that
+/// Time without a packet after which none is on the path from a sender on this host \[ns\]: its packets wait nowhere but in the backlog of the sink's own CPU: where that
 /// CPU was taken away, the sink did not run either, and looks once more.
 pub(crate) const QUIET_HERE_NS: u64 = 20_000_000;
 
@@ -212,7 +212,7 @@ impl Sink {
         self.finish_after(drain_s, QUIET_NS)
     }
 
-    /// The same when no packet came for `quiet_ns` \[ns\].
+    /// Lets the sink drain as [`Self::finish`] does, until no packet came for `quiet_ns` \[ns\].
     pub(crate) fn finish_after(self, drain_s: f64, quiet_ns: u64) -> Result<SinkReport, SinkFailure> {
         self.progress.quiet_ns.store(quiet_ns, Ordering::Relaxed);
         let drain_ns = clock::ns_from_s(drain_s).unwrap_or_default();

@@ -220,7 +220,7 @@ impl Grid {
         Self::curves_of(self.figure.y, tasks, outcome)
     }
 
-    /// The same for another figure.
+    /// The curves of `measure`, whatever figure the file draws.
     pub fn curves_of<'a>(
         measure: Measure,
         tasks: &[Task],

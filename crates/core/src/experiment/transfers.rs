@@ -58,7 +58,7 @@ impl TransferFigure {
     }
 }
 
-/// What a curve is called: its settings that are not along x, and the figure where several are drawn or nothing else tells it.
+/// What a curve is called: its settings that are not along x, and the figure where several are drawn or nothing else names it.
 pub fn curve_name(settings: &[String], measure: TransferMeasure, also: &[TransferMeasure]) -> String {
     let label = (settings.is_empty() || !also.is_empty()).then(|| measure.label().to_owned());
     settings.iter().cloned().chain(label).collect::<Vec<_>>().join(", ")

@@ -12,7 +12,7 @@ pub struct TimeSpent {
     pub waited_s: f64,
     /// Everything else: model, simulation, fits.
     pub computed_s: f64,
-    /// The same of each stage, in order.
+    /// The time of each stage, in order.
     pub stages: Vec<StageTime>,
 }
 

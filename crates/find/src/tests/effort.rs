@@ -22,9 +22,7 @@ struct Effort {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    netcliff_stats::median(&values.collect::<Vec<f64>>()).expect("runs").value
 }
 
 impl Effort {

@@ -45,7 +45,7 @@ pub struct Irq {
     pub effective: Vec<u32>,
     /// Times it was taken since boot, by CPU; CPUs that never did are left out.
     pub counts: BTreeMap<u32, u64>,
-    /// The same while watching; empty where it was looked once.
+    /// Times it was taken during the watch, by CPU; empty if the host was read once.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub grown: BTreeMap<u32, u64>,
 }

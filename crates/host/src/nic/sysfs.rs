@@ -114,7 +114,7 @@ pub(crate) fn hints(sys: &Path, interface: &str) -> Option<bool> {
     tph(&fs::read(sys.join("class/net").join(interface).join("device/config")).ok()?)
 }
 
-/// The same, of a PCI function's configuration space; None: it has no such capability, or only the
+/// Whether a PCI function's configuration space has these hints on; None: it has no such capability, or only the
 /// first 64 bytes could be read, as by whoever is not root. PCI Express 6.0, 7.9.13: capability 0x17, enabled by bits 9:8 of its
 /// control register.
 fn tph(config: &[u8]) -> Option<bool> {

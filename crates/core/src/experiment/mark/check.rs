@@ -21,9 +21,9 @@ pub struct Check {
     /// Value minus stated, as a share of the stated; the bare difference where that is 0. None where only a range is stated.
     pub error: Option<f64>,
     /// Whether that is within the mark's tolerance, the value within the stated interval, or the stated value within the bound; None
-    /// where there is none of them.
+    /// if the mark states none of these.
     pub within: Option<bool>,
-    /// Whether the value's interval tells it too: false where it reaches across an end of what is stated. None where it has no interval.
+    /// Whether the value's interval agrees: false where it reaches across an end of what is stated. None where it has no interval.
     pub sure: Option<bool>,
     /// What was compared.
     pub of: Compared,
@@ -46,7 +46,7 @@ pub enum Compared {
     Difference,
 }
 
-/// Curves of so many names are few enough that a mark which names none is held against each.
+/// Number of curve names up to which a mark that names no curve is compared with each curve.
 pub(super) const FEW: usize = 2;
 
 /// The mark against each curve of the name it should lie on, as far as they reach that place; against all where it names none and they

@@ -20,8 +20,8 @@ fn every_stated_number_has_its_distance() {
         ..Mark::default()
     };
     let found = checks(&mark, &[curve("one", 11.0), curve("other", 13.0)]);
-    let told: Vec<_> = found.iter().map(|check| (check.curve.as_deref(), check.within)).collect();
-    assert_eq!(told, [(Some("one"), Some(true)), (Some("other"), Some(false))]);
+    let verdicts: Vec<_> = found.iter().map(|check| (check.curve.as_deref(), check.within)).collect();
+    assert_eq!(verdicts, [(Some("one"), Some(true)), (Some("other"), Some(false))]);
     assert!((found[1].error.unwrap() - 0.3).abs() < 1e-12);
     assert_eq!(checks(&mark, &[curve("alone", 13.0)])[0].curve, None);
     // Of many it is not known which is meant.
@@ -59,7 +59,7 @@ fn a_stated_place_has_its_distance() {
     assert!(checks(&leaving, &[line("one", &[(1.0, 1.0)]), line("other", &[(1.0, 2.0)])]).is_empty());
 }
 
-/// What `vary` makes of a scheme is found by the scheme's name; each is told by its own.
+/// The scheme's name finds all curves that `vary` makes of it; a curve's own name finds that curve.
 #[test]
 fn a_varied_curve_is_found_by_the_name_of_its_scheme() {
     let varied = ["interrupt, ring 64", "interrupt, ring 256", "napi, ring 64"].map(|name| curve(name, 11.0));

@@ -52,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
 const ENOUGH_COUNTS: u64 = 1000;
 const NEARLY_ALL: f64 = 0.99;
 
-/// The same while watching, which is seconds.
+/// Interrupts of a watch, which lasts seconds, from which on their counts show it.
 const ENOUGH_GROWN: u64 = 100;
 /// Memory below which it does not matter where it is (bytes).
 const LITTLE_MEMORY: u64 = 16 << 20;
