@@ -206,7 +206,7 @@ impl Awake {
         let spin = |cpu: usize| {
             let line =
                 ["-c", &cpu.to_string(), "chrt", "--idle", "0", "timeout", "60", "sh", "-c", "while :; do :; done"];
-            Command::new("taskset").args(line).spawn().expect("util-linux")
+            Command::new("taskset").args(line).spawn().expect("taskset runs")
         };
         Self((0..2).map(spin).collect())
     }
@@ -226,7 +226,8 @@ impl Drop for Awake {
 /// chance alone.
 #[test]
 fn a_busy_loop_in_an_xdp_program_stands_in_its_stage() {
-    if !has(Need::Netns) || !has(Need::Xdp) || !has_program("clang") {
+    let programs = ["clang", "taskset", "chrt", "timeout"];
+    if !has(Need::Netns) || !has(Need::Xdp) || !programs.into_iter().all(has_program) {
         return;
     }
     let pair = Pair::new();
