@@ -2,10 +2,13 @@
 # run.sh BEFORE AFTER [HOST.toml ...]: CPU time (user and system) of predictions for calibrated hosts by two programs, in turns: medians of five (RUNS=5).
 # Hosts: those of hosts/ in this folder; their scheme is in the second line of each. No root, no network, a store of its own.
 set -u
-cd "$(dirname "$0")" || exit 2
 [ $# -ge 2 ] || { echo "usage: run.sh BEFORE AFTER [HOST.toml ...]: two netcliff programs" >&2; exit 2; }
+here="$(cd "$(dirname "$0")" && pwd)"
 before="$(realpath "$1")"; after="$(realpath "$2")"; shift 2
-[ $# -gt 0 ] || set -- hosts/*.toml
+for program in "$before" "$after"; do
+  "$program" --version >/dev/null || { echo "$program does not run: expected a netcliff program" >&2; exit 2; }
+done
+[ $# -gt 0 ] || set -- "$here"/hosts/*.toml
 runs="${RUNS:-5}"
 store="$(mktemp -d)"; export XDG_DATA_HOME="$store" NETCLIFF_STATE_DIR="$store/state"
 mkdir -m 700 "$NETCLIFF_STATE_DIR"

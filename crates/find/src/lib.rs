@@ -93,7 +93,7 @@ pub use scheme::of_kernel as kernel_scheme;
 /// Options of `find`.
 #[derive(Debug, Clone)]
 pub struct FindOptions {
-    /// Less than 60 s on two cores.
+    /// About a minute on two cores.
     pub quick: bool,
     /// Loss fraction that defines the cliff.
     pub loss: f64,
