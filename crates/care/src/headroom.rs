@@ -7,11 +7,13 @@
 //! program with sockets has more of one than its CPU is busy (it moves between CPUs), that is the share. /proc/stat counts most kernels'
 //! softirq time by ticks: over a second it is right to a few hundredths.
 //!
+//! A link, a token bucket and a cgroup's CPU quota bound a host as well: each has a share of its own, and the host's is the largest of all.
+//!
 //! The first two are of other packets than the present ones, and a cliff is where losses begin: while nothing is lost they say at most 1.
 
 use std::sync::PoisonError;
 
-use netcliff_core::headroom::{CpuHeadroom, Headroom, Nearest, QueueHeadroom};
+use netcliff_core::headroom::{Bound, CpuHeadroom, Headroom, Nearest, QueueHeadroom};
 use netcliff_core::watch::{CpuMoment, InterfaceMoment, Moment, ProgramMoment, QueueMoment};
 use netcliff_core::{CpuShares, Engine, EngineKind, Figure, Latency, Point};
 use netcliff_model::ModelEngine;
@@ -90,7 +92,11 @@ pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headro
     };
     let mut cpus: Vec<CpuHeadroom> = moment.cpus.iter().map(of).collect();
     let Some(nearest) = nearest(&cpus, moment) else { return Err("no CPU was counted".to_owned()) };
-    let (share, cpu) = (nearest.share, nearest.cpu);
+    let links = moment.interfaces.iter().flat_map(InterfaceMoment::fillings).map(Bound::Link);
+    let mut bounds: Vec<Bound> = links.chain(moment.quotas.iter().cloned().map(Bound::Quota)).collect();
+    bounds.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    let share = bounds.first().map_or(0.0, Bound::share).max(nearest.share);
+    let cpu = nearest.cpu;
     predict(&mut cpus, found);
     let queue = |interface: &InterfaceMoment, queue: &QueueMoment| QueueHeadroom {
         interface: interface.whole_name(),
@@ -117,6 +123,7 @@ pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headro
         softirq_at_cliff: at_cliff,
         share,
         cpu,
+        bounds,
         cpus,
         queues: moment.interfaces.iter().flat_map(of_interface).collect(),
         lost_per_s: moment.lost_per_s(),

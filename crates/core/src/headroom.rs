@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
 use crate::outcome::{Figure, Latency};
-use crate::watch::{LossMoment, ProgramMoment};
+use crate::watch::{LinkFilling, LossMoment, ProgramMoment, QuotaMoment};
 
 /// What the share of a CPU is taken from: the largest of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,27 @@ pub struct CpuHeadroom {
     /// Latency of the calibrated packets at this many packets/s by the model (s); absent without packets, or where the model has no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_s: Option<Latency>,
+}
+
+/// A limit of a host that is none of its CPUs'.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// What an interface can carry.
+    Link(LinkFilling),
+    /// CPU time that a cgroup may use.
+    Quota(QuotaMoment),
+}
+
+impl Bound {
+    /// Its load over the limit.
+    pub fn share(&self) -> f64 {
+        match self {
+            Self::Link(link) => link.share(),
+            Self::Quota(quota) => quota.share(),
+        }
+    }
 }
 
 /// A receive queue's load against the cliff of one CPU.
@@ -97,10 +118,13 @@ pub struct Headroom {
     /// Share of the CPU in interrupts and softirqs at the cliff; absent: not measured, so that packets alone are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_at_cliff: Option<f64>,
-    /// The nearest CPU's load over that at the cliff: 0.62 is "at 62 % of its cliff".
+    /// The largest share of a CPU or of one of `bounds`: 0.62 is "at 62 % of its cliff".
     pub share: f64,
-    /// Number of that CPU.
+    /// Number of the CPU with the largest share.
     pub cpu: u32,
+    /// Links and CPU quotas, the nearest to its limit first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<Bound>,
     /// Every CPU.
     pub cpus: Vec<CpuHeadroom>,
     /// Receive queues, where drivers count them.
@@ -122,4 +146,12 @@ pub struct Headroom {
     /// What speaks against relying on this, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<String>,
+}
+
+impl Headroom {
+    /// The bound that is nearer to its limit than every CPU, or as near; `None` where a CPU is nearer.
+    pub fn nearest_bound(&self) -> Option<&Bound> {
+        let of_cpus = self.cpus.iter().map(|cpu| cpu.share).fold(0.0, f64::max);
+        self.bounds.first().filter(|bound| bound.share() > 0.0 && bound.share() >= of_cpus)
+    }
 }

@@ -36,6 +36,8 @@ pub struct InterfaceCounters {
     pub dropped_ring: u64,
     /// Dropped by the stack or the driver after or before the ring: received, sent.
     pub dropped: [u64; 2],
+    /// Dropped at its queueing disciplines, on the way out.
+    pub dropped_qdisc: u64,
     /// Receive queues: number, packets, drops where the driver counts them.
     pub queues: Vec<(u32, u64, Option<u64>)>,
 }

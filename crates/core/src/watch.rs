@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 const FULL: f64 = 0.9;
 /// Share of the link from which it is called full.
 const LINK_FULL: f64 = 0.95;
+/// Check sequence, preamble and gap of a frame: on the wire, and not in what interfaces count (bytes).
+const AROUND_FRAME_BYTES: f64 = 24.0;
 /// Share that the hypervisor may take before it is told.
 const STOLEN: f64 = 0.1;
 
@@ -27,6 +29,40 @@ pub struct Moment {
     /// What sockets and protocols of the network namespace lost; rings and backlogs are with interfaces and CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<LossMoment>,
+    /// Cgroups with a limit of CPU time whose programs ran, the nearest to it first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaMoment>,
+}
+
+/// A cgroup whose programs may use only so much CPU time (`cpu.max`).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QuotaMoment {
+    /// Its path below the mount of cgroups.
+    pub group: String,
+    /// CPU time that it may use (CPUs).
+    pub cpus: f64,
+    /// CPU time that its programs used (CPUs).
+    pub used: f64,
+    /// Share of its periods in which its programs had to wait for the next one.
+    pub throttled: f64,
+}
+
+impl QuotaMoment {
+    /// The larger of the time used over the time allowed, and the share of periods in which the programs had to wait; 1 is the limit.
+    pub fn share(&self) -> f64 {
+        (self.used / self.cpus).max(self.throttled).min(1.0)
+    }
+
+    /// `cgroup /box: 0.48 of 0.50 CPUs used, its programs wait in 90 % of the periods`.
+    pub fn sentence(&self) -> String {
+        let Self { group, cpus, used, throttled } = self;
+        let waits = match throttled {
+            0.0 => String::new(),
+            share => format!(", its programs wait in {:.0} % of the periods", (100.0 * share).max(1.0)),
+        };
+        format!("cgroup {group}: {used:.2} of {cpus:.2} CPUs used{waits}")
+    }
 }
 
 /// A program on a CPU. A thread counts on the CPU that it ran on last.
@@ -223,9 +259,15 @@ pub struct InterfaceMoment {
     /// room at the backlog, which counts there.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub unclaimed_per_s: f64,
-    /// Link speed (bit/s).
+    /// Lost at its queueing disciplines, on the way out (packets/s).
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub qdisc_lost_per_s: f64,
+    /// Link speed (bit/s); absent: not reported, or a virtual link, which has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_bps: Option<f64>,
+    /// Rate that a token bucket (tc-tbf) holds it to on the way out (bit/s); absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_bps: Option<f64>,
     /// By queue, where the driver counts so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueMoment>,
@@ -241,6 +283,24 @@ impl InterfaceMoment {
         (self.dropped_per_s - self.unclaimed_per_s).max(0.0)
     }
 
+    /// What it carries of what it can, one direction each: received and sent over the link's speed, and sent over the rate that it is held to.
+    pub fn fillings(&self) -> impl Iterator<Item = LinkFilling> + '_ {
+        let of_link = |sent, bytes_bps: f64, pps: f64| {
+            let bps = bytes_bps + 8.0 * AROUND_FRAME_BYTES * pps;
+            let limit_bps = self.link_bps.filter(|limit| *limit > 0.0)?;
+            Some(LinkFilling { interface: self.whole_name(), sent, held: false, bps, limit_bps })
+        };
+        let held = self.held_bps.filter(|limit| *limit > 0.0).map(|limit_bps| LinkFilling {
+            interface: self.whole_name(),
+            sent: true,
+            held: true,
+            bps: self.tx_bps,
+            limit_bps,
+        });
+        let link = [of_link(false, self.rx_bps, self.rx_pps), of_link(true, self.tx_bps, self.tx_pps)];
+        link.into_iter().flatten().chain(held)
+    }
+
     /// The name, behind that of its namespace where it is in another: `nc-17-snd/veth0`.
     pub fn whole_name(&self) -> String {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |space| format!("{space}/{}", self.name))
@@ -249,6 +309,29 @@ impl InterfaceMoment {
     /// Its receive queues, where the driver counts by queue.
     pub fn receive_queues(&self) -> impl Iterator<Item = &QueueMoment> {
         self.queues.iter().filter(|queue| queue.receive)
+    }
+}
+
+/// What an interface carries in one direction, of what it can.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkFilling {
+    /// Interface.
+    pub interface: String,
+    /// True: what it sends; false: what it receives.
+    pub sent: bool,
+    /// True: the limit is a token bucket's (tc-tbf); false: the link's speed.
+    pub held: bool,
+    /// What it carries (bit/s): of a link with check sequence, preamble and gap.
+    pub bps: f64,
+    /// What it can carry (bit/s).
+    pub limit_bps: f64,
+}
+
+impl LinkFilling {
+    /// What it carries over what it can.
+    pub fn share(&self) -> f64 {
+        self.bps / self.limit_bps
     }
 }
 
@@ -270,7 +353,7 @@ pub struct QueueMoment {
 impl Moment {
     /// Lost at rings, backlogs, devices, sockets and protocols (packets/s): each loss once. A connection that no accept queue took is one.
     pub fn lost_per_s(&self) -> f64 {
-        let rings: f64 = self.interfaces.iter().map(|one| one.ring_lost_per_s).sum();
+        let rings: f64 = self.interfaces.iter().map(|one| one.ring_lost_per_s + one.qdisc_lost_per_s).sum();
         let sockets: f64 = self.losses.iter().map(|loss| loss.per_s).sum();
         rings + self.backlogs_lost_per_s() + self.devices_lost_per_s() + sockets
     }
@@ -289,6 +372,10 @@ impl Moment {
     pub fn lost(&self) -> Vec<String> {
         let rings = self.interfaces.iter().filter(|one| one.ring_lost_per_s > 0.0);
         let rings = rings.map(|one| format!("ring of {}: {} a second", one.whole_name(), rounded(one.ring_lost_per_s)));
+        let qdiscs = self.interfaces.iter().filter(|one| one.qdisc_lost_per_s > 0.0);
+        let qdiscs = qdiscs.map(|one| {
+            format!("queueing discipline of {}: {} a second", one.whole_name(), rounded(one.qdisc_lost_per_s))
+        });
         let backlogs = self.cpus.iter().filter(|cpu| cpu.dropped_per_s > 0.0);
         let backlogs =
             backlogs.map(|cpu| format!("backlog of CPU {}: {} a second", cpu.cpu, rounded(cpu.dropped_per_s)));
@@ -296,7 +383,7 @@ impl Moment {
         let devices = self.interfaces.iter().filter(|one| at_devices && one.lost_per_s() > 0.0);
         let devices = devices.map(|one| format!("device {}: {} a second", one.whole_name(), rounded(one.lost_per_s())));
         let sockets = self.losses.iter().map(LossMoment::sentence);
-        sockets.chain(rings).chain(backlogs).chain(devices).collect()
+        sockets.chain(rings).chain(qdiscs).chain(backlogs).chain(devices).collect()
     }
 
     /// Frames that devices dropped and that are no loss of any service, a sentence each.
@@ -361,6 +448,12 @@ impl Moment {
                 100.0 * cpu.softirq
             ));
         }
+        let qdisc = self.interfaces.iter().max_by(|a, b| a.qdisc_lost_per_s.total_cmp(&b.qdisc_lost_per_s));
+        if let Some(one) = qdisc.filter(|one| one.qdisc_lost_per_s > 0.0) {
+            let lost = rounded(one.qdisc_lost_per_s);
+            let held = one.held_bps.map_or("", |_| ", which a token bucket (tc) holds to a rate,");
+            return Some(format!("the queueing discipline of {}{held} loses {lost} packets/s", one.whole_name()));
+        }
         let most = self.losses.iter().max_by(|a, b| a.per_s.total_cmp(&b.per_s));
         if let Some(loss) = most {
             let reader = loss.sockets.first().and_then(|socket| socket.pid);
@@ -383,10 +476,13 @@ impl Moment {
                 100.0 * (cpu.irq + cpu.softirq)
             ));
         }
-        let filled =
-            |bps: f64, interface: &InterfaceMoment| interface.link_bps.is_some_and(|link| bps >= LINK_FULL * link);
-        if let Some(one) = self.interfaces.iter().find(|one| filled(one.rx_bps.max(one.tx_bps), one)) {
-            return Some(format!("the link of {} is full", one.name));
+        let links = self.interfaces.iter().flat_map(InterfaceMoment::fillings);
+        if let Some(one) = links.max_by(|a, b| a.share().total_cmp(&b.share())).filter(|one| one.share() >= LINK_FULL) {
+            let of = if one.held { "rate that a token bucket (tc) leaves to" } else { "link of" };
+            return Some(format!("the {of} {} is full", one.interface));
+        }
+        if let Some(quota) = self.quotas.iter().find(|quota| quota.share() >= FULL) {
+            return Some(format!("the CPU quota (cpu.max) is used up of {}", quota.sentence()));
         }
         if let Some(cpu) = self.cpus.iter().find(|cpu| cpu.steal >= STOLEN) {
             return Some(format!("the hypervisor takes {:.0} % of CPU {}", 100.0 * cpu.steal, cpu.cpu));
@@ -510,7 +606,7 @@ mod tests {
     #[test]
     fn each_bottleneck_in_words() {
         type Change = fn(&mut Moment);
-        let cases: [(Change, &str); 8] = [
+        let cases: [(Change, &str); 12] = [
             (|_| (), "nothing is at its limit; the busiest CPU is"),
             (
                 |m| m.interfaces[0].ring_lost_per_s = 5.0,
@@ -519,6 +615,17 @@ mod tests {
             (|m| m.cpus[1].dropped_per_s = 7.0, "backlog of CPU 1 loses 7"),
             (|m| m.cpus[0].softirq = 0.95, "CPU 0 spends 95 % on interrupts"),
             (|m| m.interfaces[0].tx_bps = 0.97e9, "link of eth0 is full"),
+            // 60 bytes a frame, 84 on the wire.
+            (|m| (m.interfaces[0].rx_bps, m.interfaces[0].rx_pps) = (0.69e9, 1.44e6), "link of eth0 is full"),
+            (
+                |m| (m.interfaces[0].held_bps, m.interfaces[0].tx_bps) = (Some(2e7), 1.99e7),
+                "the rate that a token bucket (tc) leaves to eth0 is full",
+            ),
+            (|m| m.interfaces[0].qdisc_lost_per_s = 9.0, "queueing discipline of eth0 loses 9.0 packets/s"),
+            (
+                |m| m.quotas = vec![QuotaMoment { group: "/box".into(), cpus: 0.5, used: 0.3, throttled: 0.95 }],
+                "used up of cgroup /box: 0.30 of 0.50 CPUs used, its programs wait in 95 % of the periods",
+            ),
             (|m| m.cpus[1].steal = 0.3, "hypervisor takes 30 % of CPU 1"),
             (|m| m.cpus[1].squeezed_per_s = 3.0, "CPU 1 are cut short (3 a second)"),
             (|m| m.cpus[0].user = 0.9, "CPU 0 is full, mostly with programs"),

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::cgroup;
 use crate::inventory::process_named;
 use crate::nic::counts::titled;
 use crate::procfs::{number, numbered, text};
@@ -58,7 +59,7 @@ impl Disturbances {
         let affinity = |(number, path): (u32, PathBuf)| Some((number, text(path.join("smp_affinity_list"))?));
         Self {
             throttled: cpus.iter().filter_map(throttle).collect(),
-            quota: quota(root),
+            quota: cgroup::throttled(root, "self"),
             frequency_khz: frequencies(&cpus),
             governor: cpus.iter().find_map(|(_, path)| text(path.join("cpufreq/scaling_governor"))),
             interrupts: irqs.into_iter().filter_map(affinity).collect(),
@@ -165,26 +166,6 @@ fn share((low, high): &(u64, u64)) -> f64 {
     if *low == 0 { 0.0 } else { *high as f64 / *low as f64 - 1.0 }
 }
 
-/// `nr_throttled` of this process's cgroup (version 2, or the cpu controller of version 1).
-fn quota(root: &Path) -> Option<u64> {
-    let groups = text(root.join("proc/self/cgroup"))?;
-    let of = |line: &str| -> Option<u64> {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
-        let mount = match controllers {
-            "" => "sys/fs/cgroup",
-            list if list.split(',').any(|name| name == "cpu") => "sys/fs/cgroup/cpu",
-            _ => return None,
-        };
-        field(&text(root.join(mount).join(path).join("cpu.stat"))?, "nr_throttled")
-    };
-    groups.lines().filter_map(of).reduce(|a, b| a + b)
-}
-
-fn field(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-}
-
 /// Of all CPUs.
 fn full_backlogs(root: &Path) -> Option<u64> {
     let rows = softnet::parse_softnet(&text(root.join("proc/net/softnet_stat"))?).ok()?;
@@ -209,6 +190,7 @@ mod tests {
         write(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil\n");
         write(root, "proc/irq/24/smp_affinity_list", "0\n");
         write(root, "proc/self/cgroup", "1:cpu:/\n0::/box\n");
+        write(root, "sys/fs/cgroup/cgroup.procs", "");
         write(root, "sys/fs/cgroup/box/cpu.stat", "nr_periods 9\nnr_throttled 2\n");
         write(
             root,

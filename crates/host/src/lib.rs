@@ -71,6 +71,7 @@ extern crate netcliff_bsd as nix;
 
 #[cfg(have_bpf)]
 mod bpf;
+mod cgroup;
 pub mod cpu;
 pub mod device;
 pub mod disturbance;

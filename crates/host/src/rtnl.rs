@@ -1,6 +1,6 @@
 //! The few rtnetlink requests that netcliff makes, in the network namespace of the calling thread.
 
-mod qdisc;
+pub(crate) mod qdisc;
 mod shared;
 mod way;
 

@@ -4,14 +4,20 @@ mod losses;
 mod programs;
 
 use crate::{
+    cgroup::Quotas,
     cpu::{MeterError, system::SystemStamp},
     inspect::{Irq, Port, Reading},
     nic::{netdev, own_counts},
+    rtnl::{Rtnl, qdisc::RawBacklog},
     softnet::{PerCpu, interrupts, softirqs},
     spaces::{Counted, Spaces},
 };
 use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
-use std::{path::Path, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Instant,
+};
 
 pub use crate::spaces::refusal as namespaces_refused;
 
@@ -27,6 +33,10 @@ pub struct Look {
     threads: programs::Threads,
     losses: losses::Losses,
     spaces: Spaces,
+    /// Root qdiscs of the own namespace, and the number of each port's link.
+    qdiscs: Vec<RawBacklog>,
+    indices: BTreeMap<String, u32>,
+    quotas: Quotas,
     /// Devices of other namespaces, with these.
     elsewhere: Vec<(String, Counted)>,
 }
@@ -58,11 +68,18 @@ impl Look {
         let mut spaces = before.map(|look| look.spaces.clone()).unwrap_or_default();
         let names: Vec<String> = ports.iter().map(|port| port.nic.name.clone()).collect();
         let queues = ports.iter().map(|port| (port.nic.name.clone(), queue_counts(port)));
+        let threads = programs::Threads::now(before.map(|look| &look.threads));
+        let own = (!spaces.in_host()).then_some(spaces.own);
+        let here = |pid: u32| own.is_none_or(|own| programs::namespace(&pid.to_string()) == Some(own));
+        let processes = threads.processes().filter(|(pid, _)| here(*pid));
         Ok(Look {
             queues: queues.collect(),
+            quotas: Quotas::now(Path::new("/"), processes, before.map(|look| &look.quotas)),
+            qdiscs: Rtnl::new().backlogs().unwrap_or_default(),
+            indices: ports.iter().map(|port| (port.nic.name.clone(), port.nic.index)).collect(),
             interrupts: interrupts().unwrap_or_default(),
             softirqs: softirqs().unwrap_or_default(),
-            threads: programs::Threads::now(before.map(|look| &look.threads)),
+            threads,
             losses: losses::Losses::now(&mut spaces, before.map(|look| &look.losses)),
             spaces,
             elsewhere: Vec::new(),
@@ -88,17 +105,32 @@ impl Look {
     /// What happened until a later look.
     pub fn until(&self, later: &Look, ports: &[&Port]) -> Moment {
         let seconds = later.at.duration_since(self.at).as_secs_f64().max(1e-9);
+        let here = ports.iter().map(|port| self.interface(later, port, seconds));
         Moment {
             seconds,
             cpus: self.cpus(later, seconds),
             interrupts: self.interrupts(later, ports, seconds),
-            interfaces: {
-                let here = ports.iter().map(|port| self.interface(later, port, seconds));
-                here.chain(self.elsewhere(later, seconds)).collect()
-            },
+            interfaces: here.chain(self.elsewhere(later, seconds)).collect(),
             programs: self.threads.until(&later.threads, seconds),
-            losses: self.losses.until(&later.losses, seconds),
+            losses: self.losses.until(&later.losses, self.all_qdiscs_lost(later), seconds),
+            quotas: self.quotas.until(&later.quotas, seconds),
         }
+    }
+
+    /// Lost at the qdiscs of one link (packets), of those that were there at both looks.
+    fn qdisc_lost(&self, later: &Look, index: u32) -> u64 {
+        let of = |look: &Look| -> u64 {
+            look.qdiscs.iter().filter(|qdisc| qdisc.index == index).map(|qdisc| u64::from(qdisc.drops)).sum()
+        };
+        let kinds = |look: &Look| {
+            look.qdiscs.iter().filter(|qdisc| qdisc.index == index).map(|qdisc| qdisc.kind.clone()).collect::<Vec<_>>()
+        };
+        if kinds(self) == kinds(later) { of(later).saturating_sub(of(self)) } else { 0 }
+    }
+
+    fn all_qdiscs_lost(&self, later: &Look) -> u64 {
+        let indices: BTreeSet<u32> = later.qdiscs.iter().map(|qdisc| qdisc.index).collect();
+        indices.into_iter().map(|index| self.qdisc_lost(later, index)).sum()
     }
 
     fn cpus(&self, later: &Look, seconds: f64) -> Vec<CpuMoment> {
@@ -165,7 +197,12 @@ impl Look {
             ring_lost_per_s: counters::RING.iter().map(|counter| rate(counter)).fold(0.0, f64::max),
             dropped_per_s: rate("rx_dropped") + rate("tx_dropped"),
             unclaimed_per_s: (rate("rx_dropped") - by_driver).max(0.0),
-            link_bps: port.link_bps(),
+            qdisc_lost_per_s: self.qdisc_lost(later, port.nic.index) as f64 / seconds,
+            link_bps: port.carries_bps(),
+            held_bps: {
+                let own = later.qdiscs.iter().filter(|qdisc| qdisc.index == port.nic.index);
+                own.filter_map(|qdisc| qdisc.rate).map(|rate| 8.0 * rate as f64).reduce(f64::max)
+            },
             queues,
         }
     }
@@ -218,6 +255,13 @@ mod counters {
     pub(super) const RING: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
     impl Look {
+        /// Dropped at the root qdiscs of an interface since these were made.
+        pub(super) fn qdisc_drops(&self, name: &str) -> u64 {
+            let index = self.indices.get(name);
+            let of = self.qdiscs.iter().filter(|qdisc| Some(&qdisc.index) == index);
+            of.map(|qdisc| u64::from(qdisc.drops)).sum()
+        }
+
         /// The counters of this moment.
         pub fn counters(&self) -> Counters {
             let cpus = self.system.seconds().into_iter().map(|(cpu, seconds)| {
@@ -242,6 +286,7 @@ mod counters {
                     bytes: [of("rx_bytes"), of("tx_bytes")],
                     dropped_ring: RING.iter().map(|counter| of(counter)).max().unwrap_or_default(),
                     dropped: [of("rx_dropped"), of("tx_dropped")],
+                    dropped_qdisc: self.qdisc_drops(name),
                     queues: queues
                         .filter(|queue| queue.receive)
                         .map(|queue| (queue.id, queue.packets, queue.drops))
@@ -256,5 +301,52 @@ mod counters {
                 udp_checksum: udp.map(|udp| udp.in_csum_errors),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{nic::Nic, spaces::inside};
+    use netcliff_testkit::{Need, has};
+    use std::{net::UdpSocket, process::Command};
+
+    /// What a token bucket drops counts once, at its device, although IP counts it, too; and the device has the bucket's rate as its limit.
+    #[test]
+    fn a_token_bucket_loses_at_its_device_once() {
+        if !has(Need::Netns) {
+            return;
+        }
+        let space = format!("ncqdisc-{}", std::process::id());
+        let run = |program: &str, args: &str| {
+            let done = Command::new(program).args(["-n", &space]).args(args.split(' ')).status();
+            assert!(done.is_ok_and(|status| status.success()), "{program} {args}");
+        };
+        assert!(Command::new("ip").args(["netns", "add", &space]).status().is_ok_and(|status| status.success()));
+        run("ip", "link add d0 type veth peer name d1");
+        run("ip", "addr add 10.83.0.1/24 dev d0");
+        run("ip", "link set d0 up");
+        run("ip", "link set d1 up");
+        run("ip", "neigh add 10.83.0.2 lladdr 02:00:00:00:00:02 dev d0");
+        run("tc", "qdisc add dev d0 root tbf rate 1mbit burst 3000 limit 5000");
+        let watched = || {
+            let index = Rtnl::new().links()?.into_iter().find(|link| link.name == "d0").map_or(0, |link| link.index);
+            let port = Port { nic: Nic { name: "d0".into(), index, ..Nic::default() }, ..Port::default() };
+            let before = Look::now(&[&port]).expect("counters");
+            let socket = UdpSocket::bind("10.83.0.1:0")?;
+            let sent = (0..200).filter(|_| socket.send_to(&[0; 1000], "10.83.0.2:9").is_ok()).count();
+            let later = before.next(&[&port]).expect("counters");
+            Ok::<_, std::io::Error>((sent, before.until(&later, &[&port]), later.qdisc_drops("d0")))
+        };
+        let seen = inside(format!("/run/netns/{space}").as_ref(), watched);
+        let _ = Command::new("ip").args(["netns", "delete", &space]).status();
+        let (sent, moment, counted) = seen.expect("the namespace").expect("a device");
+        let interface = &moment.interfaces[0];
+        let lost = (interface.qdisc_lost_per_s * moment.seconds).round() as usize;
+        assert!(lost >= 150 && lost <= 200, "{lost} of {sent}: {moment:?}");
+        assert!((moment.lost_per_s() - interface.qdisc_lost_per_s).abs() < 1e-6, "{:?}", moment.lost());
+        assert_eq!((interface.held_bps, interface.link_bps), (Some(1e6), None));
+        assert_eq!(counted, lost as u64);
+        assert!(moment.lost()[0].starts_with("queueing discipline of d0: "), "{:?}", moment.lost());
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use netcliff_core::headroom::{Headroom, Nearest};
+use netcliff_core::headroom::{Bound, Headroom, Nearest};
 use netcliff_core::metrics::{AgentCounters, Counters};
 use netcliff_core::watch::Moment;
 
@@ -141,6 +141,7 @@ fn drops(text: &mut Text, counters: &Counters) {
     }
     for interface in &counters.interfaces {
         lost("ring", interface.name.clone(), interface.dropped_ring);
+        lost("qdisc", interface.name.clone(), interface.dropped_qdisc);
         for (reason, count) in ["receive", "transmit"].into_iter().zip(interface.dropped) {
             lost(reason, interface.name.clone(), count);
         }
@@ -195,7 +196,7 @@ fn shares(text: &mut Text, moment: &Moment) {
 }
 
 fn cliff(text: &mut Text, headroom: &Headroom) {
-    let help = "Load of the nearest CPU over that at the calibrated cliff: 0.62 is at 62 % of the cliff.";
+    let help = "The largest of the ratios of CPUs (load over that at the calibrated cliff), links and CPU quotas: 0.62 is at 62 %.";
     text.family("netcliff_host_cliff_ratio", Kind::Gauge, help, [(Vec::new(), headroom.share)]);
     let by = |by: Nearest| match by {
         Nearest::Packets => "packets",
@@ -224,6 +225,28 @@ fn cliff(text: &mut Text, headroom: &Headroom) {
     text.family("netcliff_lost_per_second", Kind::Gauge, help, [(Vec::new(), headroom.lost_per_s)]);
     let cpus = headroom.cpus.iter().map(|cpu| (of_cpu(cpu.cpu), cpu.share));
     text.family("netcliff_cpu_cliff_ratio", Kind::Gauge, "Load of each CPU over that at the calibrated cliff.", cpus);
+    let links = headroom.bounds.iter().filter_map(|bound| match bound {
+        Bound::Link(link) => {
+            let direction = if link.sent { "transmit" } else { "receive" };
+            let limit = if link.held { "token bucket" } else { "link" };
+            let labels = vec![
+                ("interface", link.interface.clone()),
+                ("direction", direction.to_owned()),
+                ("limit", limit.to_owned()),
+            ];
+            Some((labels, link.share()))
+        }
+        Bound::Quota(_) => None,
+    });
+    let help = "What each interface carries over what its link, or a token bucket (tc-tbf), lets through.";
+    text.family("netcliff_link_ratio", Kind::Gauge, help, links);
+    let quotas = headroom.bounds.iter().filter_map(|bound| match bound {
+        Bound::Quota(quota) => Some((vec![("cgroup", quota.group.clone())], quota.share())),
+        Bound::Link(_) => None,
+    });
+    let help =
+        "CPU time of each cgroup over its limit (cpu.max), or the share of periods in which it waits, the larger.";
+    text.family("netcliff_cpu_quota_ratio", Kind::Gauge, help, quotas);
     let queues = headroom
         .queues
         .iter()

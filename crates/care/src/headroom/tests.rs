@@ -1,5 +1,5 @@
 use netcliff_core::finding::{Calibration, Setup};
-use netcliff_core::watch::InterruptMoment;
+use netcliff_core::watch::{InterruptMoment, QuotaMoment};
 use netcliff_core::{Finding, Host, Scheme, Traffic};
 
 use super::*;
@@ -77,6 +77,24 @@ fn the_larger_of_packets_and_time_counts() {
     let queues: Vec<(u32, f64, Option<u32>)> = now.queues.iter().map(|q| (q.queue, q.share, q.cpu)).collect();
     assert_eq!(queues, [(0, 0.25, Some(0)), (1, 0.5, Some(1))]);
     assert!(now.cautions.is_empty() && now.lost_per_s == 0.0, "{:?}", now.cautions);
+}
+
+/// A link that is nearer to its limit than every CPU is the host's share; a CPU quota that is used up comes first.
+#[test]
+fn links_and_quotas_bound_a_host() {
+    let mut moment = moment();
+    moment.interfaces[0].link_bps = Some(1e9);
+    (moment.interfaces[0].tx_bps, moment.interfaces[0].tx_pps) = (0.9e9, 75e3);
+    let now = headroom(&moment, &found(), here(NOW_S, KERNEL)).expect("a headroom");
+    // 24 bytes a frame stand around what the interface counts.
+    assert!((now.share - (0.9 + 75e3 * 192.0 / 1e9)).abs() < 1e-9 && now.cpu == 1, "{}", now.share);
+    assert!(matches!(now.nearest_bound(), Some(Bound::Link(link)) if link.sent), "{:?}", now.bounds);
+    moment.quotas = vec![QuotaMoment { group: "/box".into(), cpus: 0.5, used: 0.3, throttled: 0.95 }];
+    let now = headroom(&moment, &found(), here(NOW_S, KERNEL)).expect("a headroom");
+    assert!(matches!(now.nearest_bound(), Some(Bound::Quota(_))) && now.share == 0.95, "{:?}", now.bounds);
+    moment.cpus[1].packets_per_s = 197e3;
+    let now = headroom(&moment, &found(), here(NOW_S, KERNEL)).expect("a headroom");
+    assert!(now.nearest_bound().is_none() && now.bounds.len() == 3, "{:?}", now.bounds);
 }
 
 #[test]

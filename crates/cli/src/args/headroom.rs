@@ -22,7 +22,9 @@ of the run that `netcliff results calibrate` names; without any it learns from t
 cliff; its time in interrupts and softirqs over that time at the cliff (packets that cost more than the calibrated
 ones count by their time); and its time that is not idle, which programs use, too. A thread cannot have more than
 one CPU: one of a program with sockets that has all of it is at 100 %. The programs with most CPU time are named with
-their sockets. Losses are those of sockets, protocols, backlogs, devices and rings of this network namespace.
+their sockets. The host's share is the largest of these, of its links (what they carry over their speed, or over the
+rate that a token bucket of tc leaves them) and of the CPU quotas (cpu.max) of cgroups whose programs run. Losses are
+those of sockets, protocols, queueing disciplines, backlogs, devices and rings of this network namespace.
 `watch --metrics` answers with the same shares."
 )]
 pub struct HeadroomArgs {
@@ -36,7 +38,7 @@ pub struct HeadroomArgs {
     /// cliff) [default: this host's calibration, see `netcliff results calibrate`]
     #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
     pub host: Option<String>,
-    /// Exit with 1 where the nearest CPU is above this share of its cliff, or packets are lost
+    /// Exit with 1 where the nearest CPU, link or CPU quota is above this share of its cliff or limit, or packets are lost
     #[arg(long, value_name = "80%", value_parser = share, allow_hyphen_values = true)]
     pub fail_above: Option<f64>,
     /// One JSON object

@@ -83,6 +83,12 @@ impl Port {
     pub fn link_bps(&self) -> Option<f64> {
         self.nic.speed_mbps.map(|mbps| f64::from(mbps) * 1e6)
     }
+
+    /// Speed that bounds what the link carries (bit/s): `None` for virtual links, whose drivers report a figure that bounds nothing
+    /// (veth 10 Gbit/s, tun 10 Mbit/s).
+    pub fn carries_bps(&self) -> Option<f64> {
+        self.link_bps().filter(|_| self.nic.kind.as_deref().is_none_or(|kind| ["bond", "team"].contains(&kind)))
+    }
 }
 
 impl Inspection {

@@ -1,7 +1,7 @@
 //! A link's rate, held down by a token bucket (tc-tbf(8)), as Ethernet counts it.
 
 use super::{Rtnl, explained};
-use netlink_bindings::tc::{self, TcFifoQopt, TcTbfQopt, Tcmsg};
+use netlink_bindings::tc::{self, IterableTbfAttrs, OptionsMsg, TcFifoQopt, TcTbfQopt, Tcmsg};
 use std::io;
 
 /// Parent handle of a root qdisc, linux/pkt_sched.h.
@@ -76,6 +76,16 @@ fn parameters(bytes_per_s: u32, limit_bytes: u32) -> TcTbfQopt {
     TcTbfQopt::new_from_array(raw)
 }
 
+/// The rate of a token bucket (bytes/s), by TCA_TBF_RATE64 above 32 bits.
+fn token_rate(options: &IterableTbfAttrs<'_>) -> Option<u64> {
+    if let Ok(rate) = options.get_rate64() {
+        return Some(rate);
+    }
+    let parameters = options.get_parms().ok()?;
+    let rate = parameters.as_slice().get(8..12)?;
+    Some(u32::from_ne_bytes(rate.try_into().ok()?).into())
+}
+
 /// What a qdisc holds now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawBacklog {
@@ -83,6 +93,10 @@ pub(crate) struct RawBacklog {
     pub kind: String,
     pub bytes: u32,
     pub packets: u32,
+    /// Dropped since it was made (packets).
+    pub drops: u32,
+    /// Rate that a token bucket lets through (bytes/s).
+    pub rate: Option<u64>,
 }
 
 impl Rtnl {
@@ -98,7 +112,12 @@ impl Rtnl {
             let queue = attrs.get_stats2().and_then(|stats| stats.get_queue()).ok();
             let (Some(queue), true) = (queue, is_root) else { continue };
             let kind = attrs.get_kind().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default();
-            found.push(RawBacklog { index: header.ifindex as u32, kind, bytes: queue.backlog, packets: queue.qlen });
+            let rate = match attrs.get_options() {
+                Ok(OptionsMsg::Tbf(options)) => token_rate(&options),
+                _ => None,
+            };
+            let (bytes, packets, drops) = (queue.backlog, queue.qlen, queue.drops);
+            found.push(RawBacklog { index: header.ifindex as u32, kind, bytes, packets, drops, rate });
         }
         Ok(found)
     }

@@ -24,11 +24,12 @@ const REASONS: [(&str, &str); 7] = [
     (LISTEN, "accept queues of listening sockets (connections)"),
     ("tcp_backlog", "backlogs of TCP sockets"),
     ("tcp_receive_buffer", "receive buffers of TCP sockets"),
-    ("ip_discards", "IP, for want of memory or room"),
-    ("ip6_discards", "IPv6, for want of memory or room"),
+    (IP[0], "IP, for want of memory or room"),
+    (IP[1], "IPv6, for want of memory or room"),
 ];
 const UDP_BUFFER: &str = "udp_receive_buffer";
 const LISTEN: &str = "listen_queue";
+const IP: [&str; 2] = ["ip_discards", "ip6_discards"];
 
 /// The first three of [`REASONS`] are what sockets lost.
 const AT_SOCKETS: usize = 3;
@@ -75,12 +76,20 @@ impl Losses {
         REASONS.into_iter().map(|(reason, _)| reason).zip(counts)
     }
 
-    /// What was lost until a later reading, the greatest first.
-    pub(super) fn until(&self, later: &Self, seconds: f64) -> Vec<LossMoment> {
+    /// What was lost until a later reading, the greatest first. What qdiscs of the caller's namespace lost (packets) counts there and not
+    /// here: IP counts a datagram of this host that a qdisc refused, too.
+    pub(super) fn until(&self, later: &Self, at_qdiscs: u64, seconds: f64) -> Vec<LossMoment> {
         let both = later.spaces.iter().filter_map(|(inode, after)| Some((self.spaces.get(inode)?, after)));
         let mut holders = later.holders.lock().unwrap_or_else(PoisonError::into_inner);
         let mut losses: Vec<LossMoment> =
             both.flat_map(|(before, after)| before.until(after, seconds, &mut holders)).collect();
+        let mut at_qdiscs = at_qdiscs as f64 / seconds;
+        for loss in losses.iter_mut().filter(|loss| loss.namespace.is_none() && IP.contains(&loss.reason.as_str())) {
+            let there = at_qdiscs.min(loss.per_s);
+            loss.per_s -= there;
+            at_qdiscs -= there;
+        }
+        losses.retain(|loss| loss.per_s > 0.0);
         losses.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
         losses
     }
@@ -192,7 +201,7 @@ mod tests {
         for _ in 0..4000 {
             sender.send_to(&[0; 1000], to).unwrap();
         }
-        let lost = before.until(&Losses::now(&mut spaces, Some(&before)), 1.0);
+        let lost = before.until(&Losses::now(&mut spaces, Some(&before)), 0, 1.0);
         let at_buffers = lost.iter().find(|loss| loss.reason == UDP_BUFFER).expect("4 MB fit no buffer");
         let own = at_buffers.sockets.iter().find(|socket| socket.socket == format!("udp {to}"));
         let own = own.unwrap_or_else(|| panic!("{at_buffers:?}"));
@@ -218,7 +227,7 @@ mod tests {
         for _ in 0..4000 {
             sender.send_to(&[0; 1000], to).unwrap();
         }
-        let lost = idle.until(&Losses::now(&mut spaces, Some(&idle)), 1.0);
+        let lost = idle.until(&Losses::now(&mut spaces, Some(&idle)), 0, 1.0);
         assert!(ip(&["netns", "delete", &name]));
         let there = lost.iter().find(|loss| loss.namespace.as_deref() == Some(&name)).expect("a loss in it");
         assert_eq!((there.reason.as_str(), there.sockets[0].socket.clone()), (UDP_BUFFER, format!("udp {to}")));

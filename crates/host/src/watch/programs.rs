@@ -86,6 +86,11 @@ impl Threads {
         Self { processes, named: before.map(|threads| Arc::clone(&threads.named)).unwrap_or_default() }
     }
 
+    /// All processes that were read.
+    pub(super) fn processes(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.processes.iter().map(|(pid, process)| (*pid, process.used.began))
+    }
+
     /// The programs that used a CPU most until a later reading, by CPU.
     pub(super) fn until(&self, later: &Self, seconds: f64) -> Vec<ProgramMoment> {
         let mut programs: BTreeMap<(u32, u32), ProgramMoment> = BTreeMap::new();
@@ -159,7 +164,7 @@ fn last_cpu(pid: u32, tid: u32) -> Option<u32> {
     column(&stat(&format!("/proc/{pid}/task/{tid}/stat"))?, 39)?.try_into().ok()
 }
 
-fn namespace(process: &str) -> Option<u64> {
+pub(super) fn namespace(process: &str) -> Option<u64> {
     fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|about| about.ino())
 }
 

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use netcliff_core::EngineKind;
-use netcliff_core::headroom::{CpuHeadroom, Headroom, Nearest, QueueHeadroom};
-use netcliff_core::watch::ProgramMoment;
+use netcliff_core::headroom::{Bound, CpuHeadroom, Headroom, Nearest, QueueHeadroom};
+use netcliff_core::watch::{LinkFilling, ProgramMoment};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -14,6 +14,9 @@ use crate::format::{self, Unit};
 const MOST_CPUS: usize = 4;
 /// Number of queues above which those without a packet are left out.
 const MOST_QUEUES: usize = 16;
+/// Links and quotas that are listed, and the share from which they are.
+const MOST_BOUNDS: usize = 8;
+const LEAST_BOUND: f64 = 0.01;
 /// Share of all packets from which a CPU is said to process packets.
 const TAKES_PART: f64 = 0.01;
 
@@ -28,6 +31,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     page.list("NOT COUNTED AS LOST", &headroom.unclaimed);
     page.block(&cpus(headroom));
     page.list("PROGRAMS", &programs(headroom));
+    page.list("LINKS AND CPU QUOTAS", &bounds(headroom));
     let queues: Vec<&QueueHeadroom> = headroom.queues.iter().collect();
     if !queues.is_empty() {
         page.block(&of_queues(&queues));
@@ -50,6 +54,17 @@ fn answer(headroom: &Headroom) -> String {
         _ => String::new(),
     };
     let share = format::share_short(headroom.share);
+    match headroom.nearest_bound() {
+        Some(Bound::Link(link)) if link.held => {
+            return format!("This host is at {share} of the rate that a token bucket holds: {}.{lost}", of_link(link));
+        }
+        Some(Bound::Link(link)) => return format!("This host is at {share} of a link: {}.{lost}", of_link(link)),
+        Some(Bound::Quota(quota)) => {
+            let quota = format::printable(&quota.sentence());
+            return format!("This host is at {share} of a CPU quota: {quota}.{lost}");
+        }
+        None => {}
+    }
     let of =
         if matches!(nearest.map(|cpu| cpu.by), Some(Nearest::Programs)) { "what its CPU can do" } else { "its cliff" };
     format!("This host is at {share} of {of}: CPU {}, by {by}{who}.{lost}", headroom.cpu)
@@ -65,6 +80,27 @@ fn programs(headroom: &Headroom) -> Vec<String> {
     let of = |cpu: u32| headroom.programs.iter().filter(move |program| program.cpu == cpu);
     let sentence = |program: &ProgramMoment| format::printable(&program.sentence());
     numbers.flat_map(of).map(sentence).collect()
+}
+
+/// `eth0 sends 970 of 1000 Mbit/s`.
+fn of_link(link: &LinkFilling) -> String {
+    let way = if link.sent { "sends" } else { "receives" };
+    let (bps, limit) = (format::quantity(link.bps, Unit::Bps), format::quantity(link.limit_bps, Unit::Bps));
+    let bucket = if link.held { " (a token bucket of tc)" } else { "" };
+    format!("{} {way} {bps} of {limit}{bucket}", format::printable(&link.interface))
+}
+
+/// Links and quotas that are at least a hundredth full, a sentence each.
+fn bounds(headroom: &Headroom) -> Vec<String> {
+    let used = headroom.bounds.iter().filter(|bound| bound.share() >= LEAST_BOUND).take(MOST_BOUNDS);
+    let sentence = |bound: &Bound| {
+        let what = match bound {
+            Bound::Link(link) => of_link(link),
+            Bound::Quota(quota) => format::printable(&quota.sentence()),
+        };
+        format!("{what}: {}", format::share_short(bound.share()))
+    };
+    used.map(sentence).collect()
 }
 
 fn by(by: Nearest) -> &'static str {
@@ -177,6 +213,7 @@ pub(super) fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -
 
 #[cfg(test)]
 mod tests {
+    use netcliff_core::watch::QuotaMoment;
     use netcliff_core::{Figure, Latency};
 
     use super::*;
@@ -209,6 +246,7 @@ mod tests {
             softirq_at_cliff: Some(0.5),
             share: 0.62,
             cpu: 1,
+            bounds: Vec::new(),
             cpus: vec![
                 cpu(0, 0.0, 0.01, 0.02, Nearest::Softirq, None),
                 cpu(1, 134e3, 0.25, 0.62, Nearest::Packets, Some(latency)),
@@ -257,6 +295,37 @@ mod tests {
         }
         let idle = headroom(&Headroom { share: 9.86e-7, ..example() }, STYLE);
         assert!(idle.starts_with("This host is at below 0.01 % of"), "{idle}");
+    }
+
+    /// A full link, a token bucket or a used-up CPU quota is the answer where it is nearer than every CPU.
+    #[test]
+    fn links_and_quotas_are_named() {
+        let link = |sent, held, bps, limit_bps| {
+            Bound::Link(LinkFilling { interface: "eth0".into(), sent, held, bps, limit_bps })
+        };
+        let quota = QuotaMoment { group: "/box".into(), cpus: 0.5, used: 0.5, throttled: 0.9 };
+        let first = |bounds: Vec<Bound>| {
+            let share = bounds[0].share();
+            let page = headroom(&Headroom { share, bounds, ..example() }, STYLE);
+            page.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        for (bound, says) in [
+            (link(true, false, 0.97e9, 1e9), "This host is at 97 % of a link: eth0 sends 970 Mbit/s of 1.00 Gbit/s."),
+            (
+                link(true, true, 19.8e6, 20e6),
+                "at 99 % of the rate that a token bucket holds: eth0 sends 19.8 Mbit/s of 20.0 Mbit/s (a token bucket of tc).",
+            ),
+            (
+                Bound::Quota(quota),
+                "at 100 % of a CPU quota: cgroup /box: 0.50 of 0.50 CPUs used, its programs wait in 90 % of the periods.",
+            ),
+        ] {
+            let page = first(vec![bound, link(false, false, 0.1e9, 1e9)]);
+            assert!(page.contains(says), "{says} in:\n{page}");
+            assert!(page.contains("LINKS AND CPU QUOTAS"), "{page}");
+        }
+        let page = first(vec![link(false, false, 0.5e9, 1e9)]);
+        assert!(page.contains("of its cliff: CPU 1, by packets.") && page.contains("receives 500 Mbit/s"), "{page}");
     }
 
     /// The program that has the CPU is in the first sentence, and those of every CPU below; what is lost has a list.
