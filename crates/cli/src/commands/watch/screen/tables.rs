@@ -87,10 +87,10 @@ pub(super) fn interface_table(interfaces: &[&InterfaceMoment], width: u16) -> Ta
             right(quantity(one.tx_bps, Unit::Bps), 12),
         ];
         if together {
-            cells.push(right(format!("{:.0}", one.ring_lost_per_s + one.dropped_per_s), 8));
+            cells.push(right(format!("{:.0}", one.ring_lost_per_s + one.dropped_per_s + one.qdisc_lost_per_s), 8));
         } else {
             cells.push(right(format!("{:.0}", one.ring_lost_per_s), 8));
-            cells.push(right(format!("{:.0}", one.dropped_per_s), 8));
+            cells.push(right(format!("{:.0}", one.dropped_per_s + one.qdisc_lost_per_s), 8));
         }
         Row::new(cells)
     });
