@@ -93,7 +93,10 @@ pub fn headroom(moment: &Moment, found: &Found, here: Here<'_>) -> Result<Headro
     let mut cpus: Vec<CpuHeadroom> = moment.cpus.iter().map(of).collect();
     let Some(nearest) = nearest(&cpus, moment) else { return Err("no CPU was counted".to_owned()) };
     let links = moment.interfaces.iter().flat_map(InterfaceMoment::fillings).map(Bound::Link);
-    let mut bounds: Vec<Bound> = links.chain(moment.quotas.iter().cloned().map(Bound::Quota)).collect();
+    let mut bounds: Vec<Bound> = links
+        .chain(moment.quotas.iter().cloned().map(Bound::Quota))
+        .chain(moment.conntrack.map(Bound::Conntrack))
+        .collect();
     bounds.sort_by(|a, b| b.share().total_cmp(&a.share()));
     let share = bounds.first().map_or(0.0, Bound::share).max(nearest.share);
     let cpu = nearest.cpu;

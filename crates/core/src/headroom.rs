@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
 use crate::outcome::{Figure, Latency};
-use crate::watch::{LinkFilling, LossMoment, ProgramMoment, QuotaMoment};
+use crate::watch::{ConntrackMoment, LinkFilling, LossMoment, ProgramMoment, QuotaMoment};
 
 /// What the share of a CPU is taken from: the largest of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub enum Bound {
     Link(LinkFilling),
     /// CPU time that a cgroup may use.
     Quota(QuotaMoment),
+    /// Connections that the kernel tracks.
+    Conntrack(ConntrackMoment),
 }
 
 impl Bound {
@@ -61,6 +63,7 @@ impl Bound {
         match self {
             Self::Link(link) => link.share(),
             Self::Quota(quota) => quota.share(),
+            Self::Conntrack(table) => table.share(),
         }
     }
 }
@@ -122,7 +125,7 @@ pub struct Headroom {
     pub share: f64,
     /// Number of the CPU with the largest share.
     pub cpu: u32,
-    /// Links and CPU quotas, the nearest to its limit first.
+    /// Links, CPU quotas and connection tracking, the nearest to its limit first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// Every CPU.

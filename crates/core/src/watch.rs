@@ -32,6 +32,31 @@ pub struct Moment {
     /// Cgroups with a limit of CPU time whose programs ran, the nearest to it first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaMoment>,
+    /// Connection tracking of the network namespace; absent: the kernel has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conntrack: Option<ConntrackMoment>,
+}
+
+/// The table of connection tracking.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ConntrackMoment {
+    /// Connections in it.
+    pub entries: u64,
+    /// The most that it holds (`net.netfilter.nf_conntrack_max`).
+    pub most: u64,
+}
+
+impl ConntrackMoment {
+    /// Entries over the most; 0 where there is no limit.
+    pub fn share(&self) -> f64 {
+        if self.most == 0 { 0.0 } else { self.entries as f64 / self.most as f64 }
+    }
+
+    /// `connection tracking has 900 of 1000 entries`.
+    pub fn sentence(&self) -> String {
+        format!("connection tracking has {} of {} entries", self.entries, self.most)
+    }
 }
 
 /// A cgroup whose programs may use only so much CPU time (`cpu.max`).
@@ -481,6 +506,9 @@ impl Moment {
             let of = if one.held { "rate that a token bucket (tc) leaves to" } else { "link of" };
             return Some(format!("the {of} {} is full", one.interface));
         }
+        if let Some(table) = self.conntrack.filter(|table| table.share() >= FULL) {
+            return Some(format!("{}: a new connection is refused when it is full", table.sentence()));
+        }
         if let Some(quota) = self.quotas.iter().find(|quota| quota.share() >= FULL) {
             return Some(format!("the CPU quota (cpu.max) is used up of {}", quota.sentence()));
         }
@@ -606,7 +634,7 @@ mod tests {
     #[test]
     fn each_bottleneck_in_words() {
         type Change = fn(&mut Moment);
-        let cases: [(Change, &str); 12] = [
+        let cases: [(Change, &str); 13] = [
             (|_| (), "nothing is at its limit; the busiest CPU is"),
             (
                 |m| m.interfaces[0].ring_lost_per_s = 5.0,
@@ -622,6 +650,10 @@ mod tests {
                 "the rate that a token bucket (tc) leaves to eth0 is full",
             ),
             (|m| m.interfaces[0].qdisc_lost_per_s = 9.0, "queueing discipline of eth0 loses 9.0 packets/s"),
+            (
+                |m| m.conntrack = Some(ConntrackMoment { entries: 950, most: 1000 }),
+                "connection tracking has 950 of 1000 entries: a new",
+            ),
             (
                 |m| m.quotas = vec![QuotaMoment { group: "/box".into(), cpus: 0.5, used: 0.3, throttled: 0.95 }],
                 "used up of cgroup /box: 0.30 of 0.50 CPUs used, its programs wait in 95 % of the periods",

@@ -8,11 +8,12 @@ use crate::{
     cpu::{MeterError, system::SystemStamp},
     inspect::{Irq, Port, Reading},
     nic::{netdev, own_counts},
+    procfs,
     rtnl::{Rtnl, qdisc::RawBacklog},
     softnet::{PerCpu, interrupts, softirqs},
     spaces::{Counted, Spaces},
 };
-use netcliff_core::watch::{CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
+use netcliff_core::watch::{ConntrackMoment, CpuMoment, InterfaceMoment, InterruptMoment, Moment, QueueMoment};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -37,6 +38,7 @@ pub struct Look {
     qdiscs: Vec<RawBacklog>,
     indices: BTreeMap<String, u32>,
     quotas: Quotas,
+    conntrack: Option<ConntrackMoment>,
     /// Devices of other namespaces, with these.
     elsewhere: Vec<(String, Counted)>,
 }
@@ -45,6 +47,12 @@ pub struct Look {
 fn queue_counts(port: &Port) -> Vec<netdev::QueueCounts> {
     let known = netdev::queue_counts(port.nic.index).ok().filter(|queues| !queues.is_empty());
     known.or_else(|| own_counts::queue_counts(&port.nic.name).ok()).unwrap_or_default()
+}
+
+/// Of the network namespace of the calling thread.
+fn conntrack() -> Option<ConntrackMoment> {
+    let number = |name| procfs::number(format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
+    Some(ConntrackMoment { entries: number("count")?, most: number("max")? })
 }
 
 impl Look {
@@ -75,6 +83,7 @@ impl Look {
         Ok(Look {
             queues: queues.collect(),
             quotas: Quotas::now(Path::new("/"), processes, before.map(|look| &look.quotas)),
+            conntrack: conntrack(),
             qdiscs: Rtnl::new().backlogs().unwrap_or_default(),
             indices: ports.iter().map(|port| (port.nic.name.clone(), port.nic.index)).collect(),
             interrupts: interrupts().unwrap_or_default(),
@@ -114,6 +123,7 @@ impl Look {
             programs: self.threads.until(&later.threads, seconds),
             losses: self.losses.until(&later.losses, self.all_qdiscs_lost(later), seconds),
             quotas: self.quotas.until(&later.quotas, seconds),
+            conntrack: later.conntrack,
         }
     }
 

@@ -236,17 +236,23 @@ fn cliff(text: &mut Text, headroom: &Headroom) {
             ];
             Some((labels, link.share()))
         }
-        Bound::Quota(_) => None,
+        _ => None,
     });
     let help = "What each interface carries over what its link, or a token bucket (tc-tbf), lets through.";
     text.family("netcliff_link_ratio", Kind::Gauge, help, links);
     let quotas = headroom.bounds.iter().filter_map(|bound| match bound {
         Bound::Quota(quota) => Some((vec![("cgroup", quota.group.clone())], quota.share())),
-        Bound::Link(_) => None,
+        _ => None,
     });
     let help =
         "CPU time of each cgroup over its limit (cpu.max), or the share of periods in which it waits, the larger.";
     text.family("netcliff_cpu_quota_ratio", Kind::Gauge, help, quotas);
+    let tables = headroom.bounds.iter().filter_map(|bound| match bound {
+        Bound::Conntrack(table) => Some((Vec::new(), table.share())),
+        _ => None,
+    });
+    let help = "Connections that the kernel tracks over the most that it can (nf_conntrack_max).";
+    text.family("netcliff_conntrack_ratio", Kind::Gauge, help, tables);
     let queues = headroom
         .queues
         .iter()

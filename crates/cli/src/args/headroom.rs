@@ -23,8 +23,9 @@ cliff; its time in interrupts and softirqs over that time at the cliff (packets 
 ones count by their time); and its time that is not idle, which programs use, too. A thread cannot have more than
 one CPU: one of a program with sockets that has all of it is at 100 %. The programs with most CPU time are named with
 their sockets. The host's share is the largest of these, of its links (what they carry over their speed, or over the
-rate that a token bucket of tc leaves them) and of the CPU quotas (cpu.max) of cgroups whose programs run. Losses are
-those of sockets, protocols, queueing disciplines, backlogs, devices and rings of this network namespace.
+rate that a token bucket of tc leaves them), of the CPU quotas (cpu.max) of cgroups whose programs run and of
+connection tracking. Losses are those of sockets, protocols, connection tracking, queueing disciplines, backlogs,
+devices and rings of this network namespace.
 `watch --metrics` answers with the same shares."
 )]
 pub struct HeadroomArgs {

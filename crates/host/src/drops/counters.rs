@@ -8,7 +8,12 @@ use super::{
     sources::{NO_ANSWER, NO_ANSWER6, once},
     symbols::Symbols,
 };
-use crate::{nic::ioctl, procfs, rtnl::Rtnl, softnet::softnet_stats};
+use crate::{
+    nic::{counts::by_cpu, ioctl},
+    procfs,
+    rtnl::Rtnl,
+    softnet::softnet_stats,
+};
 use netcliff_core::drops::{DropRow, Drops, Method};
 use netcliff_core::ledger::{LedgerRow, Place};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,18 +163,9 @@ impl Counters {
         }
     }
 
-    /// Names, then a line of hexadecimal numbers a CPU.
     fn conntrack(&mut self, text: &str) {
-        let mut lines = text.lines();
-        let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
-        for line in lines {
-            for (name, value) in names.iter().zip(line.split_whitespace()) {
-                if CONNTRACK.contains(name)
-                    && let Ok(value) = u64::from_str_radix(value, 16)
-                {
-                    self.add(Place::Netfilter, &format!("conntrack {name}"), "/proc/net/stat/nf_conntrack", value);
-                }
-            }
+        for (name, value) in by_cpu(text).filter(|(name, _)| CONNTRACK.contains(name)) {
+            self.add(Place::Netfilter, &format!("conntrack {name}"), "/proc/net/stat/nf_conntrack", value);
         }
     }
 

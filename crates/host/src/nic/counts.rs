@@ -117,6 +117,16 @@ fn interrupts_of(sys: &Path) -> BTreeSet<u32> {
     devices.flat_map(|entry| of(&entry.path().join("device"))).collect()
 }
 
+/// Counters of /proc/net/stat/nf_conntrack: names, then a line of hexadecimal numbers a CPU; each name once a CPU.
+pub(crate) fn by_cpu(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    lines.flat_map(move |line| {
+        let values = line.split_whitespace().map(|value| u64::from_str_radix(value, 16).unwrap_or(0));
+        names.clone().into_iter().zip(values)
+    })
+}
+
 /// A figure of a table whose columns are named in the line above, such as /proc/net/snmp.
 pub(crate) fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
     let mut lines = table.lines().filter(|line| line.starts_with(row));

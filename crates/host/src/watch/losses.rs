@@ -1,7 +1,7 @@
 //! What sockets and protocols lost for want of room, by network namespace: [`Losses`].
 
 use crate::{
-    nic::counts::titled,
+    nic::counts::{by_cpu, titled},
     process,
     sockets::{self, Kind, Receiver},
     spaces::{Space, Spaces, inside},
@@ -18,7 +18,7 @@ const MOST_SOCKETS: usize = 3;
 
 /// Reason, as metrics have it, and in words. An overflow of the accept queue counts as ListenOverflows and as ListenDrops: the latter has
 /// all that listening sockets refused.
-const REASONS: [(&str, &str); 7] = [
+const REASONS: [(&str, &str); 8] = [
     (UDP_BUFFER, "receive buffers of UDP sockets"),
     ("udp_memory", "memory of all UDP sockets (net.ipv4.udp_mem)"),
     (LISTEN, "accept queues of listening sockets (connections)"),
@@ -26,6 +26,7 @@ const REASONS: [(&str, &str); 7] = [
     ("tcp_receive_buffer", "receive buffers of TCP sockets"),
     (IP[0], "IP, for want of memory or room"),
     (IP[1], "IPv6, for want of memory or room"),
+    ("conntrack", "connection tracking, whose table is full (net.netfilter.nf_conntrack_max)"),
 ];
 const UDP_BUFFER: &str = "udp_receive_buffer";
 const LISTEN: &str = "listen_queue";
@@ -102,7 +103,8 @@ impl Counted {
             None => Ok(fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()),
         };
         // IPv6 may be switched off.
-        let counts = counts(&table("snmp")?, &table("snmp6").unwrap_or_default(), &table("netstat")?);
+        let conntrack = table("stat/nf_conntrack").unwrap_or_default();
+        let counts = counts(&table("snmp")?, &table("snmp6").unwrap_or_default(), &table("netstat")?, &conntrack);
         let same = before.filter(|before| before.counts[..AT_SOCKETS] == counts[..AT_SOCKETS]);
         let receivers = match (same, space) {
             (Some(before), _) => Arc::clone(&before.receivers),
@@ -132,7 +134,7 @@ impl Counted {
 }
 
 /// In the order of [`REASONS`]; a counter that this kernel lacks is 0.
-fn counts(snmp: &str, snmp6: &str, netstat: &str) -> [u64; REASONS.len()] {
+fn counts(snmp: &str, snmp6: &str, netstat: &str, conntrack: &str) -> [u64; REASONS.len()] {
     let four = |row: &str, column: &str| titled(snmp, row, column).unwrap_or(0);
     let six = |name: &str| {
         let line = snmp6.lines().find(|line| line.split_ascii_whitespace().next() == Some(name));
@@ -147,6 +149,7 @@ fn counts(snmp: &str, snmp6: &str, netstat: &str) -> [u64; REASONS.len()] {
         tcp("TCPRcvQDrop"),
         four("Ip:", "InDiscards") + four("Ip:", "OutDiscards"),
         six("Ip6InDiscards") + six("Ip6OutDiscards"),
+        by_cpu(conntrack).filter(|(name, _)| *name == "drop").map(|(_, dropped)| dropped).sum(),
     ]
 }
 
@@ -187,8 +190,8 @@ mod tests {
         let snmp = "Ip: InDiscards OutDiscards\nIp: 1 2\nUdp: InErrors RcvbufErrors MemErrors\nUdp: 50 40 5\n";
         let snmp6 = "Ip6InDiscards                   \t4\nUdp6RcvbufErrors                \t7\n";
         let netstat = "TcpExt: ListenOverflows ListenDrops TCPBacklogDrop\nTcpExt: 860 860 3\n";
-        assert_eq!(counts(snmp, snmp6, netstat), [47, 5, 860, 3, 0, 3, 4]);
-        assert_eq!(counts("", "", ""), [0; REASONS.len()]);
+        assert_eq!(counts(snmp, snmp6, netstat, "entries drop\n01 0a\n01 10\n"), [47, 5, 860, 3, 0, 3, 4, 26]);
+        assert_eq!(counts("", "", "", ""), [0; REASONS.len()]);
     }
 
     /// A socket that nobody reads loses; the loss has its address and this process.

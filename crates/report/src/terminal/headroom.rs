@@ -14,7 +14,7 @@ use crate::format::{self, Unit};
 const MOST_CPUS: usize = 4;
 /// Number of queues above which those without a packet are left out.
 const MOST_QUEUES: usize = 16;
-/// Links and quotas that are listed, and the share from which they are.
+/// Other limits that are listed, and the share from which they are.
 const MOST_BOUNDS: usize = 8;
 const LEAST_BOUND: f64 = 0.01;
 /// Share of all packets from which a CPU is said to process packets.
@@ -31,7 +31,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     page.list("NOT COUNTED AS LOST", &headroom.unclaimed);
     page.block(&cpus(headroom));
     page.list("PROGRAMS", &programs(headroom));
-    page.list("LINKS AND CPU QUOTAS", &bounds(headroom));
+    page.list("OTHER LIMITS", &bounds(headroom));
     let queues: Vec<&QueueHeadroom> = headroom.queues.iter().collect();
     if !queues.is_empty() {
         page.block(&of_queues(&queues));
@@ -63,6 +63,9 @@ fn answer(headroom: &Headroom) -> String {
             let quota = format::printable(&quota.sentence());
             return format!("This host is at {share} of a CPU quota: {quota}.{lost}");
         }
+        Some(Bound::Conntrack(table)) => {
+            return format!("This host is at {share} of a table: {}.{lost}", table.sentence());
+        }
         None => {}
     }
     let of =
@@ -90,13 +93,14 @@ fn of_link(link: &LinkFilling) -> String {
     format!("{} {way} {bps} of {limit}{bucket}", format::printable(&link.interface))
 }
 
-/// Links and quotas that are at least a hundredth full, a sentence each.
+/// Limits that are at least a hundredth full, a sentence each.
 fn bounds(headroom: &Headroom) -> Vec<String> {
     let used = headroom.bounds.iter().filter(|bound| bound.share() >= LEAST_BOUND).take(MOST_BOUNDS);
     let sentence = |bound: &Bound| {
         let what = match bound {
             Bound::Link(link) => of_link(link),
             Bound::Quota(quota) => format::printable(&quota.sentence()),
+            Bound::Conntrack(table) => table.sentence(),
         };
         format!("{what}: {}", format::share_short(bound.share()))
     };
@@ -213,7 +217,7 @@ pub(super) fn columns<const N: usize>(rows: impl Iterator<Item = [String; N]>) -
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::watch::QuotaMoment;
+    use netcliff_core::watch::{ConntrackMoment, QuotaMoment};
     use netcliff_core::{Figure, Latency};
 
     use super::*;
@@ -316,13 +320,17 @@ mod tests {
                 "at 99 % of the rate that a token bucket holds: eth0 sends 19.8 Mbit/s of 20.0 Mbit/s (a token bucket of tc).",
             ),
             (
+                Bound::Conntrack(ConntrackMoment { entries: 950, most: 1000 }),
+                "at 95 % of a table: connection tracking has 950 of 1000 entries.",
+            ),
+            (
                 Bound::Quota(quota),
                 "at 100 % of a CPU quota: cgroup /box: 0.50 of 0.50 CPUs used, its programs wait in 90 % of the periods.",
             ),
         ] {
             let page = first(vec![bound, link(false, false, 0.1e9, 1e9)]);
             assert!(page.contains(says), "{says} in:\n{page}");
-            assert!(page.contains("LINKS AND CPU QUOTAS"), "{page}");
+            assert!(page.contains("OTHER LIMITS"), "{page}");
         }
         let page = first(vec![link(false, false, 0.5e9, 1e9)]);
         assert!(page.contains("of its cliff: CPU 1, by packets.") && page.contains("receives 500 Mbit/s"), "{page}");
