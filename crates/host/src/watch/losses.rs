@@ -78,19 +78,15 @@ impl Losses {
     }
 
     /// What was lost until a later reading, the greatest first. What qdiscs of the caller's namespace lost (packets) counts there and not
-    /// here: IP counts a datagram of this host that a qdisc refused, too.
+    /// here.
     pub(super) fn until(&self, later: &Self, at_qdiscs: u64, seconds: f64) -> Vec<LossMoment> {
         let both = later.spaces.iter().filter_map(|(inode, after)| Some((self.spaces.get(inode)?, after)));
         let mut holders = later.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut losses: Vec<LossMoment> =
-            both.flat_map(|(before, after)| before.until(after, seconds, &mut holders)).collect();
-        let mut at_qdiscs = at_qdiscs as f64 / seconds;
-        for loss in losses.iter_mut().filter(|loss| loss.namespace.is_none() && IP.contains(&loss.reason.as_str())) {
-            let there = at_qdiscs.min(loss.per_s);
-            loss.per_s -= there;
-            at_qdiscs -= there;
-        }
-        losses.retain(|loss| loss.per_s > 0.0);
+        let of = |(before, after): (&Counted, &Counted)| {
+            let at_qdiscs = if after.name.is_none() { at_qdiscs } else { 0 };
+            before.until(after, at_qdiscs, seconds, &mut holders)
+        };
+        let mut losses: Vec<LossMoment> = both.flat_map(of).collect();
         losses.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
         losses
     }
@@ -114,8 +110,9 @@ impl Counted {
         Ok(Counted { name: space.map(|space| space.name.clone()), counts, receivers })
     }
 
-    fn until(&self, later: &Self, seconds: f64, holders: &mut BTreeMap<u64, u32>) -> Vec<LossMoment> {
-        let grown = self.counts.iter().zip(later.counts).map(|(before, now)| now.saturating_sub(*before));
+    fn until(&self, later: &Self, at_qdiscs: u64, seconds: f64, holders: &mut BTreeMap<u64, u32>) -> Vec<LossMoment> {
+        let grown = std::array::from_fn(|at| later.counts[at].saturating_sub(self.counts[at]));
+        let grown = once_each(grown, at_qdiscs);
         let lost = REASONS.iter().zip(grown).filter(|(_, lost)| *lost > 0);
         let mut losers = |kind| losers(kind, &self.receivers, &later.receivers, seconds, holders);
         let loss = |((reason, words), lost): (&(&str, &str), u64)| LossMoment {
@@ -131,6 +128,19 @@ impl Counted {
         };
         lost.map(loss).collect()
     }
+}
+
+/// Counters of [`REASONS`] without what IP counts as well: a packet of this host that connection tracking or a qdisc refused.
+fn once_each(mut grown: [u64; REASONS.len()], at_qdiscs: u64) -> [u64; REASONS.len()] {
+    let is = |wanted: &str, at: usize| REASONS[at].0 == wanted;
+    let tracked: u64 = (0..grown.len()).filter(|at| is("conntrack", *at)).map(|at| grown[at]).sum();
+    let mut elsewhere = tracked + at_qdiscs;
+    for at in (0..grown.len()).filter(|at| IP.iter().any(|ip| is(ip, *at))) {
+        let there = elsewhere.min(grown[at]);
+        grown[at] -= there;
+        elsewhere -= there;
+    }
+    grown
 }
 
 /// In the order of [`REASONS`]; a counter that this kernel lacks is 0.
@@ -191,6 +201,8 @@ mod tests {
         let snmp6 = "Ip6InDiscards                   \t4\nUdp6RcvbufErrors                \t7\n";
         let netstat = "TcpExt: ListenOverflows ListenDrops TCPBacklogDrop\nTcpExt: 860 860 3\n";
         assert_eq!(counts(snmp, snmp6, netstat, "entries drop\n01 0a\n01 10\n"), [47, 5, 860, 3, 0, 3, 4, 26]);
+        // A datagram that the full table refused counts at IP, too, and one that a qdisc refused.
+        assert_eq!(once_each([47, 5, 860, 3, 0, 20, 9, 26], 1), [47, 5, 860, 3, 0, 0, 2, 26]);
         assert_eq!(counts("", "", "", ""), [0; REASONS.len()]);
     }
 
