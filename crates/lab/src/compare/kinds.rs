@@ -203,7 +203,7 @@ pub fn finding(name: String, finding: Finding) -> Measured {
     .concat();
     let setup = &finding.setup;
     let facts = [
-        ("setup.scheme", setup.scheme.to_string()),
+        ("setup.scheme", setup.scheme.record()),
         ("setup.arrivals", setup.traffic.arrivals.to_string()),
         ("setup.size", setup.traffic.size.to_string()),
         ("setup.work_s", setup.application_work_s.to_string()),
