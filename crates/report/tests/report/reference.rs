@@ -257,7 +257,10 @@ fn kebab(name: &str) -> String {
 #[test]
 fn every_command_is_in_the_book() {
     let page = std::fs::read_to_string(project().join("docs/reference/commands.md")).expect("the page of the commands");
-    assert!(page.contains("/crates/cli/tests/cli/snapshots/cli__surface__help.snap:5:}}"), "docs/reference/commands.md lacks the help");
+    assert!(
+        page.contains("/crates/cli/tests/cli/snapshots/cli__surface__help.snap:5:}}"),
+        "docs/reference/commands.md lacks the help"
+    );
     let help = project().join("crates/cli/tests/cli/snapshots/cli__surface__help.snap");
     let sections = std::fs::read_to_string(help).expect("the snapshot").matches("\n## netcliff").count();
     assert!(sections > 20, "only {sections} commands");

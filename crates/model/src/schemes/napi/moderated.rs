@@ -25,7 +25,8 @@ const MOST_STATES: usize = super::MOST_STATES;
 pub fn supported(napi: &Napi) -> Result<(), String> {
     if napi.moderation.quirk.gap != Gap::Each {
         return Err(
-            "napi behind an emulated NIC, which interrupts as no hardware does, is simulated only: use the simulator".to_owned(),
+            "napi behind an emulated NIC, which interrupts as no hardware does, is simulated only: use the simulator"
+                .to_owned(),
         );
     }
     match Nic::new(&napi.moderation, 1.0, 1).lacking() {
