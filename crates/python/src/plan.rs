@@ -218,7 +218,13 @@ impl Plan {
     }
 
     /// Answers tasks on one thread, each within so long (s): what takes longer is `long`, without an answer.
-    fn answer_within(&self, py: Python<'_>, tasks: Vec<usize>, limit_s: f64, command: String) -> PyResult<Vec<TaskAnswer>> {
+    fn answer_within(
+        &self,
+        py: Python<'_>,
+        tasks: Vec<usize>,
+        limit_s: f64,
+        command: String,
+    ) -> PyResult<Vec<TaskAnswer>> {
         tasks.iter().try_for_each(|index| self.known(*index))?;
         let limit = Duration::try_from_secs_f64(limit_s).map_err(|error| Fault::usage(format!("limit_s: {error}")))?;
         let provenance = provenance(command, None, Default::default());

@@ -301,7 +301,8 @@ mod tests {
         let started = [("rr".to_owned(), 3)].into();
         let agent = AgentCounters { clients: 2, most_clients: 10, started, ended: 2, refused: 1 };
         let counters = counters();
-        let told = MetricsSource { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: Some(&agent) };
+        let told =
+            MetricsSource { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: Some(&agent) };
         metrics(told, open_metrics)
     }
 

@@ -17,7 +17,7 @@ use netcliff_report as report;
 use netcliff_report::terminal::live::StreamLines;
 use netcliff_transfer::bulk::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
 use netcliff_transfer::stream::{
-    self, Agent, Burst, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, LiveEvent,
+    self, Agent, Burst, Far, Live, LiveEvent, Path, ProbeOptions, ProbeTransport, StreamOptions,
 };
 use netcliff_trial::rig::{Place, Rig, RigError, RigOptions};
 use serde_json::json;

@@ -94,7 +94,13 @@ impl Nic {
                 Some((Emulation::E1000e, version)) if version <= QEMU_OLD => Gap::Direct,
                 _ => Gap::Each,
             };
-            return Ok(Moderation { absolute_timer_s, packet_timer_s, min_gap_s, quirk: gap.into(), ..Moderation::default() });
+            return Ok(Moderation {
+                absolute_timer_s,
+                packet_timer_s,
+                min_gap_s,
+                quirk: gap.into(),
+                ..Moderation::default()
+            });
         }
         // Each packet is announced, whatever the timer.
         if value("rx-frames") == 1 {

@@ -9,7 +9,7 @@ use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Method, Watch as W
 
 use super::devices::{Devices, Sides};
 use super::probe::{self, Probed, Probing};
-use super::{Far, Live, StreamOptions, LiveEvent};
+use super::{Far, Live, LiveEvent, StreamOptions};
 
 /// What was metered of one transfer.
 type Metered = (Vec<SystemShares>, Vec<CpuSplit>, Option<Sides>);

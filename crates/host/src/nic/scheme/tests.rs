@@ -67,7 +67,8 @@ fn qemus_devices_keep_a_gap_of_their_own() {
         assert_eq!(told(&emulated), Ok(means.to_owned()), "{driver} {version:?} {us}");
         let AsNapi { napi, beside, .. } = emulated.napi_scheme(&Napi::default());
         let has_quirk = means.contains(",gap=") || means.starts_with("gap=");
-        let is_named = beside.is_some_and(|text| text.contains(&format!("QEMU's {driver} interrupts, as no hardware does")));
+        let is_named =
+            beside.is_some_and(|text| text.contains(&format!("QEMU's {driver} interrupts, as no hardware does")));
         assert_eq!(is_named, has_quirk, "{driver} {version:?} {us}");
         let written = netcliff_core::Scheme::Napi(napi).to_string();
         assert!(written.parse::<netcliff_core::Scheme>().is_ok(), "what is printed can be pasted: {written}");

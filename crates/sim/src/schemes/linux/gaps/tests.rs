@@ -53,7 +53,11 @@ fn what_is_remembered_interrupts_for_packets_that_polls_have_taken() {
     let remembered =
         ["napi:gap=latched", "napi:gap=latched,min_gap=50us", "napi:gap=reopened"].map(|scheme| (scheme, 200.0, 2.0));
     for (scheme, interrupts_per_s, packets_per_poll) in remembered.into_iter().chain([("napi", 100.0, 4.0)]) {
-        let point = Point { host: host.clone(), scheme: Scheme::of_record(scheme).expect("a scheme"), traffic: traffic.clone() };
+        let point = Point {
+            host: host.clone(),
+            scheme: Scheme::of_record(scheme).expect("a scheme"),
+            traffic: traffic.clone(),
+        };
         let seen = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
         near(&seen, interrupts_per_s, packets_per_poll);
     }
@@ -69,7 +73,11 @@ fn the_interrupt_stays_unmasked_after_one_for_what_was_remembered() {
     (host.protocol_s, host.per_byte_s, host.poll_s, host.application_s) = (1e-6, 0.0, 35e-6, None);
     let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(33e3), ..Traffic::poisson(33e3) };
     let interrupts = |scheme: &str| {
-        let point = Point { host: host.clone(), scheme: Scheme::of_record(scheme).expect("a scheme"), traffic: traffic.clone() };
+        let point = Point {
+            host: host.clone(),
+            scheme: Scheme::of_record(scheme).expect("a scheme"),
+            traffic: traffic.clone(),
+        };
         let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
         outcome.interrupts_per_s.expect("they are counted").value
     };
