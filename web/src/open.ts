@@ -20,6 +20,11 @@ function changes(set: string[]): Map<string, string> {
   );
 }
 
+/** A scheme as people write it: records of emulated guests also have how their NIC departs from hardware, which the explorer does not follow. */
+function hardware(scheme: string): string {
+  return scheme.replace(/,gap(_late)?=[^,]*/g, "");
+}
+
 /** Whether a file is pcap (of microseconds or nanoseconds, in either byte order) or pcapng, by its first bytes. */
 export function isCapture(bytes: Uint8Array): boolean {
   const first = [...bytes.subarray(0, 4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -61,7 +66,7 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
       const next = {
         ...from,
         set: changes(set),
-        schemes: [scheme],
+        schemes: [hardware(scheme)],
         arrivals: traffic.arrivals,
         size: traffic.size,
         link: traffic.link,
@@ -78,13 +83,13 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
       const first = content.records[0];
       if (!first) return { message: `${name}: holds no record`, state: null, finding: null };
       const { scheme, traffic } = first.point;
-      const schemes = [...new Set(content.records.map((record) => record.point.scheme))].slice(0, MOST_SCHEMES);
+      const schemes = [...new Set(content.records.map((record) => hardware(record.point.scheme)))].slice(0, MOST_SCHEMES);
       return {
         message: `${name}: ${content.records.length} records by ${first.engine}: opened with the host of the first`,
         state: {
           ...from,
           set: changes(content.set),
-          schemes: schemes.length > 0 ? schemes : [scheme],
+          schemes: schemes.length > 0 ? schemes : [hardware(scheme)],
           arrivals: traffic.arrivals,
           size: traffic.size,
           link: traffic.link,

@@ -11,7 +11,7 @@ export interface Row {
 // prettier-ignore
 export const HOST_KEYS = {
   interrupt: { kind: "time", value: "3.73us", help: "mean time of one interrupt, overhead and handler" },
-  interrupt_polling: { kind: "time", value: "none", help: "the same of one that finds NAPI polling already, as only NICs that do not mask have them (`gap` of a scheme): those of QEMU; where `interrupt_resume` is given, also of one that comes as NAPI unmasks" },
+  interrupt_polling: { kind: "time", value: "none", help: "mean time of an interrupt that finds NAPI polling already, as only NICs that do not mask have them (those that QEMU emulates); where `interrupt_resume` is given, also of one that comes as NAPI unmasks" },
   interrupt_resume: { kind: "time", value: "none", help: "of `interrupt` and `mask`, what the application that was hit pays only when it goes on (cold caches, leaving a virtual machine), and what came meanwhile does not wait for. `napi` in the simulator; elsewhere it is paid before the poll" },
   interrupt_latency: { kind: "time", value: "0s", help: "from the cause of an interrupt to its handler; the CPU does other work meanwhile (in a virtual machine, what the hypervisor takes to deliver it)" },
   protocol: { kind: "time", value: "5.25us", help: "protocol processing a packet, without the per-byte part" },
@@ -76,7 +76,6 @@ export const SCHEME_PARAMETERS = {
     rx_usecs: { kind: "time", value: "none", help: "an interrupt so long after the first packet that is not announced (an absolute timer; rx-usecs where it is one)" },
     packet_timer: { kind: "time", value: "none", help: "an interrupt so long after the last packet" },
     min_gap: { kind: "time", value: "none", help: "at most one interrupt in so long, counted from its assertion (ITR, EITR; rx-usecs of Intel's drivers)" },
-    gap_late: { kind: "time", value: "none", help: "how late the end of the gap comes, and the least from there to the next interrupt, where who keeps it also moves the packets (`gap=echo`)" },
   },
   coalesce: {
     frames: { kind: "count", value: "none", help: "an interrupt when so many frames are counted" },

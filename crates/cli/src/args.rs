@@ -8,7 +8,6 @@ mod compute;
 mod drops;
 mod far;
 mod find;
-mod headroom;
 mod inspect;
 mod learn;
 mod limits;
@@ -17,12 +16,10 @@ mod profile;
 mod rfc2544;
 mod rr;
 mod run;
-mod serve;
 #[cfg(target_os = "linux")]
 mod service;
 mod simulate;
 mod stream;
-mod trend;
 pub mod tune;
 pub mod wait;
 mod watch;
@@ -406,5 +403,159 @@ mod repeats {
                 output::usage(format!("{option}: {said}"))
             })
         }
+    }
+}
+
+mod headroom {
+    //! `netcliff headroom`.
+
+    use std::time::Duration;
+
+    use super::numbers;
+    use clap::Args;
+    use netcliff_core::units;
+
+    /// `netcliff headroom`.
+    #[derive(Debug, Args)]
+    #[command(
+        after_help = "`--help` has examples and rarer options.",
+        after_long_help = "Examples:
+  netcliff headroom
+  netcliff headroom --if eth0 --interval 10s
+  netcliff headroom --fail-above 80%  # exit code 1 above it, or with losses
+  netcliff headroom --host find:3  # against the cliff of that run
+  netcliff headroom --json | jq .share
+
+The cliff is that of the newest `find` of this machine in the store that measured one with standard settings, or
+of the run that `netcliff results calibrate` names; without any it learns from this host's traffic for 15 s and says so. A CPU's share is the largest of three: its packets/s over the
+cliff; its time in interrupts and softirqs over that time at the cliff (packets that cost more than the calibrated
+ones count by their time); and its time that is not idle, which programs use, too. A thread cannot have more than
+one CPU: one of a program with sockets that has all of it is at 100 %. The programs with most CPU time are named with
+their sockets. The host's share is the largest of these, of its links (what they carry over their speed, or over the
+rate that a token bucket of tc leaves them), of the CPU quotas (cpu.max) of cgroups whose programs run and of
+connection tracking. Losses are those of sockets, protocols, connection tracking, queueing disciplines, backlogs,
+devices and rings of this network namespace.
+`watch --metrics` answers with the same shares."
+    )]
+    pub struct HeadroomArgs {
+        /// Interface whose queues are counted (repeatable) [default: hardware that is up, else every link that is up]
+        #[arg(long = "if", value_name = "NAME")]
+        pub interfaces: Vec<String>,
+        /// Time over which the load is counted, 500ms to 1h
+        #[arg(long, default_value = "2s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
+        pub interval: Duration,
+        /// The cliff: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of costs (the model's
+        /// cliff) [default: this host's calibration, see `netcliff results calibrate`]
+        #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
+        pub host: Option<String>,
+        /// Exit with 1 where the nearest CPU, link or CPU quota is above this share of its cliff or limit, or packets are lost
+        #[arg(long, value_name = "80%", value_parser = share, allow_hyphen_values = true)]
+        pub fail_above: Option<f64>,
+        /// One JSON object
+        #[arg(long)]
+        pub json: bool,
+    }
+
+    fn interval(text: &str) -> Result<Duration, String> {
+        let seconds = numbers::seconds(text)?;
+        let fits = (0.5..=3600.0).contains(&seconds);
+        if fits { Ok(Duration::from_secs_f64(seconds)) } else { Err("must be 500ms to 1h".into()) }
+    }
+
+    fn share(text: &str) -> Result<f64, String> {
+        let share = units::parse_share(text).ok().filter(|share| *share > 0.0);
+        share.ok_or_else(|| "expected a share above 0, such as 80%".into())
+    }
+}
+
+mod serve {
+    //! `netcliff serve`.
+
+    use std::net::SocketAddr;
+    use std::path::PathBuf;
+
+    use clap::Args;
+
+    /// Where the page is served.
+    #[derive(Debug, Args)]
+    #[command(
+        after_help = "`--help` has examples and rarer options.",
+        after_long_help = "Examples:
+  netcliff serve --open
+  netcliff serve --listen 127.0.0.1:8080
+  netcliff agent --make-key netcliff.key  # once
+  netcliff serve --listen 0.0.0.0:9941 --key netcliff.key
+
+The page runs the model and the simulator in the browser; the server gives it the runs of the
+store, which it only reads, and what `watch` shows. Without a key only this user and root may read
+it. With a key the page's address holds a token derived from it: who has the address may read the
+page. 256 connections at once; the source with most of them loses one to a new one."
+    )]
+    pub struct ServeArgs {
+        /// Address and port; port 0 takes a free one. Addresses that other hosts reach need --key
+        #[arg(long, default_value = "127.0.0.1:9941", value_name = "ADDRESS")]
+        pub listen: SocketAddr,
+        /// File with the key from which the token in the page's address is derived; only its owner may be able to read it
+        #[arg(long, value_name = "FILE")]
+        pub key: Option<PathBuf>,
+        /// Open the page in a browser
+        #[arg(long)]
+        pub open: bool,
+    }
+}
+
+mod trend {
+    //! `netcliff results trend`.
+
+    use std::path::PathBuf;
+
+    use clap::Args;
+    use netcliff_core::units;
+
+    /// `netcliff results trend`.
+    #[derive(Debug, Args)]
+    #[command(
+        after_help = "`--help` has examples and rarer options.",
+        after_long_help = "Examples:
+  netcliff stream --save --name nightly  # every night
+  netcliff results trend nightly
+  netcliff results trend nightly --fail-if-slower 5%  # in a build
+  netcliff results trend nightly --svg nightly.svg --point 'tcp 1 flow'
+
+A figure changes its level where the runs before and after differ beyond what chance explains (E-divisive means, by
+permutation, level 0.05 over all figures). Fewer than 8 runs cannot show a change. Exit code 1 with --fail-if-slower: the
+newest change of a figure of speed made it slower by more than that, and nothing has mended it since."
+    )]
+    pub struct TrendArgs {
+        /// Name of the runs
+        // Not `name`: that is the id of the store's --name, and clap would take one for the other.
+        #[arg(value_name = "NAME")]
+        pub of: String,
+        /// Exit with 1 where the newest change made a figure of speed slower by more than this share
+        #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
+        pub fail_if_slower: Option<f64>,
+        /// The point that is drawn, by its name or a part of it [default: the first whose level changed, else the first]
+        #[arg(long, value_name = "TEXT")]
+        pub point: Option<String>,
+        /// The figure that is drawn, such as goodput_bps [default: the first whose level changed, else the first]
+        #[arg(long, value_name = "NAME")]
+        pub figure: Option<String>,
+        /// Also figures whose level did not change
+        #[arg(short, long, conflicts_with = "json")]
+        pub verbose: bool,
+        /// One JSON object
+        #[arg(long)]
+        pub json: bool,
+        /// Write a self-contained page of the figure that is drawn
+        #[arg(long, value_name = "FILE")]
+        pub html: Option<PathBuf>,
+        /// Write the figure
+        #[arg(long, value_name = "FILE")]
+        pub svg: Option<PathBuf>,
+    }
+
+    fn share(text: &str) -> Result<f64, String> {
+        let share = units::parse_share(text).ok().filter(|share| (0.0..1.0).contains(share));
+        share.ok_or_else(|| "expected a share from 0 to below 1, such as 5%".into())
     }
 }

@@ -1,13 +1,9 @@
 //! [`Finding`]: the one page of `netcliff find`: a host's cliff predicted, simulated and measured.
 
 mod anew;
-mod cpu;
-mod device;
 mod disturbance;
 mod generator;
 mod missing;
-mod round_trips;
-mod spent;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,15 +16,11 @@ use crate::scheme::Scheme;
 use crate::traffic::Traffic;
 
 pub use anew::{CliffReason, WhyCliffsDiffer, listed};
-pub use cpu::{CpuBesides, CpuMeasured};
-pub use device::{DeviceAccount, DeviceLoss, DeviceVector};
 pub use disturbance::{
     Buffer, ClockJump, Disturbance, Drift, LengthBin, MOST_TASKS, PauseBudget, Pauses, Speed, SpeedAt, TaskTime,
 };
 pub use generator::{GeneratorPart, GeneratorSummary};
 pub use missing::{EngineFigure, FigurePath, Missing, WholeFigure};
-pub use round_trips::RoundTripsAt;
-pub use spent::{StageTime, TimeSpent};
 
 /// One value from each engine; None: it could not be measured, and [`Finding::missing`] says why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -584,5 +576,146 @@ impl Finding {
         let mut points: Vec<&SweepPoint> = self.sweep.iter().filter(|point| point.engine == engine).collect();
         points.sort_by(|a, b| a.load_pps.total_cmp(&b.load_pps));
         points
+    }
+}
+
+/// What was moved between the rows of the measured split, and what it has beside them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuMeasured {
+    /// Time of each interrupt that was moved to the interrupt row from the application or idle time it hit (s).
+    pub hidden_s: f64,
+    /// Time of each interrupt that was moved there from the softirq it hit (s); None: a finding of before 27 November 2026.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_softirq_s: Option<f64>,
+    /// Time of each poll that was moved to the poll row from NET_RX softirqs (s).
+    pub poll_s: f64,
+    /// By rising load.
+    pub besides: Vec<CpuBesides>,
+}
+
+/// Shares of one CPU that no row of model and simulation has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuBesides {
+    /// Offered load (pps).
+    pub load_pps: f64,
+    /// Other tasks, other softirqs than NET_RX, behind a NIC also the interrupts of the timer and of other CPUs.
+    pub other: Figure,
+    /// The meter itself, contained in the other rows; None: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meter: Option<Figure>,
+}
+
+impl CpuMeasured {
+    /// At one load.
+    pub fn at(&self, load_pps: f64) -> Option<&CpuBesides> {
+        self.besides.iter().find(|besides| (besides.load_pps / load_pps - 1.0).abs() < 1e-6)
+    }
+}
+
+/// What the device under test counted while trials ran.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceAccount {
+    /// The device.
+    pub interface: String,
+    /// Packets of all trials that it received.
+    pub received: u64,
+    /// The driver's counters of loss that rose, by ethtool's names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<DeviceLoss>,
+    /// Its interrupts, one entry a vector that rose.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vectors: Vec<DeviceVector>,
+}
+
+/// One counter of loss.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceLoss {
+    /// Its name: `rx_missed_errors`.
+    pub counter: String,
+    /// By how much it rose.
+    pub packets: u64,
+    /// What it means: `no room`, `waited for a buffer`, `dropped by XDP`, `beyond the cloud's allowance` or `other`.
+    pub cause: String,
+}
+
+/// One interrupt of the device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceVector {
+    /// Its number in /proc/interrupts.
+    pub irq: u32,
+    /// How often it came while trials ran, their time before and after the measured window included.
+    pub interrupts: u64,
+}
+
+/// Round trips at one load, in a trial of their own: from the intended send time of a frame to the kernel's receive timestamp of the application's answer, both by
+/// the clock of the host that sends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RoundTripsAt {
+    /// Share of the measured (or else simulated) cliff: 0.1, 0.5, 0.9.
+    pub share: f64,
+    /// That load (pps).
+    pub load_pps: f64,
+    /// Answers that the application sent, warm-up included.
+    pub answers: u64,
+    /// Those to frames of the measured window that arrived: the sample.
+    pub samples: u64,
+    /// Shortest (s).
+    pub min_s: f64,
+    /// Median (s).
+    pub p50_s: f64,
+    /// 90th percentile (s).
+    pub p90_s: f64,
+    /// 99th percentile (s).
+    pub p99_s: f64,
+    /// Longest (s).
+    pub max_s: f64,
+}
+
+/// Where the time of a run went (s). The three add up to the time of its stages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TimeSpent {
+    /// The windows of trials, which count.
+    pub measured_s: f64,
+    /// The rest of trials: set-up, warm-up, cool-down, and the wait for the last packets.
+    pub waited_s: f64,
+    /// Everything else: model, simulation, fits.
+    pub computed_s: f64,
+    /// The time of each stage, in order.
+    pub stages: Vec<StageTime>,
+}
+
+/// Where the time of a stage went (s).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StageTime {
+    /// The stage, as progress names it.
+    pub stage: String,
+    /// Its trials.
+    pub trials: u32,
+    /// As in [`TimeSpent`].
+    pub measured_s: f64,
+    /// As in [`TimeSpent`].
+    pub waited_s: f64,
+    /// As in [`TimeSpent`].
+    pub computed_s: f64,
+}
+
+impl TimeSpent {
+    /// Adds up stages.
+    pub fn of(stages: Vec<StageTime>) -> Self {
+        let sum = |of: fn(&StageTime) -> f64| stages.iter().map(of).sum();
+        Self {
+            measured_s: sum(|stage| stage.measured_s),
+            waited_s: sum(|stage| stage.waited_s),
+            computed_s: sum(|stage| stage.computed_s),
+            stages,
+        }
     }
 }

@@ -39,8 +39,8 @@ pub struct Host {
     #[serde(rename = "interrupt", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub interrupt_s: f64 = 0.0 => Time("interrupt"),
-    /// The same of one that finds NAPI polling already, as only NICs that do not mask have them ([`crate::scheme::Gap`]): those of QEMU; where
-    /// `interrupt_resume` is given, also of one that comes as NAPI unmasks. None: as `interrupt` (s).
+    /// Mean time of an interrupt that finds NAPI polling already, as only NICs that do not mask have them (those that QEMU emulates); where
+    /// `interrupt_resume` is given, also of one that comes as NAPI unmasks (s). None: as `interrupt`.
     #[serde(rename = "interrupt_polling", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub interrupt_polling_s: Option<f64> = None => Time("interrupt_polling"),

@@ -28,6 +28,11 @@ impl<'a> Params<'a> {
         Ok((name, Self { what, text, left, known: Vec::new() }))
     }
 
+    /// True where `key` is given and not taken yet.
+    pub fn has(&self, key: &str) -> bool {
+        self.left.iter().any(|(name, _)| *name == key)
+    }
+
     /// The text of `key`, if given.
     pub fn take(&mut self, key: &'static str) -> Option<&'a str> {
         self.known.push(key);

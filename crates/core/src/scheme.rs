@@ -11,6 +11,8 @@ use crate::host::Host;
 
 pub use parameter::{Parameter, Unit};
 
+pub(crate) use text::written;
+
 use parameter::{Count, Flag, Kind, Name, Number, Rate, Time};
 
 /// Defaults of the paper where a parameter is left out: T_poll = 20 us, Q = 3.
@@ -150,11 +152,22 @@ pub struct Moderation {
     pub packet_timer_s: Option<f64> = None => Time("packet_timer", always),
     /// At most one interrupt in so long, counted from its assertion (ITR, EITR; rx-usecs of Intel's drivers) (s).
     pub min_gap_s: Option<f64> = None => Time("min_gap", always),
-    /// How that is kept.
-    pub gap: Gap = Gap::Each => Name("gap", changed),
-    /// How late the end of the gap comes, and the least from there to the next interrupt, where who keeps it also moves the packets ([`Gap::Echo`]) (s).
-    pub gap_late_s: Option<f64> = None => Time("gap_late", always),
+    #[unwritten]
+    /// What an emulated NIC does otherwise.
+    pub quirk: Quirk,
 }
+}
+
+/// How an emulated NIC departs from the hardware that it is modelled on. The testbed of a guest reads it from the name of the guest's machine and hands
+/// it to the simulator; no user writes it, and no scheme is printed with it. Records, and agents among themselves, have it in a scheme's text
+/// ([`Scheme::record`]).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Quirk {
+    /// How the gap between two interrupts is kept.
+    pub gap: Gap,
+    /// How late the end of the gap comes, and the least from there to the next interrupt, where who keeps it also moves the packets
+    /// ([`Gap::Echo`]) (s).
+    pub gap_late_s: Option<f64>,
 }
 
 /// How a NIC keeps the gap between two interrupts.
@@ -179,11 +192,17 @@ pub enum Gap {
     Reopened,
 }
 
+impl From<Gap> for Quirk {
+    fn from(gap: Gap) -> Self {
+        Self { gap, gap_late_s: None }
+    }
+}
+
 impl Gap {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Each, Self::Direct, Self::Echo, Self::Latched, Self::Reopened];
 
-    /// As it is written in a scheme.
+    /// As records write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Each => "each",
@@ -373,7 +392,7 @@ impl Moderation {
     /// True if the NIC holds interrupts back at all, or interrupts more often than for the packets that it has.
     pub fn is_on(&self) -> bool {
         let on = |timer: Option<f64>| timer.is_some_and(|seconds| seconds > 0.0);
-        matches!(self.gap, Gap::Latched | Gap::Reopened)
+        matches!(self.quirk.gap, Gap::Latched | Gap::Reopened)
             || self.frames.is_some_and(|frames| frames > 1)
             || self.has_timer()
             || on(self.min_gap_s)
@@ -389,13 +408,14 @@ impl Moderation {
             ("rx_usecs", self.absolute_timer_s),
             ("packet_timer", self.packet_timer_s),
             ("min_gap", self.min_gap_s),
-            ("gap_late", self.gap_late_s),
+            ("gap_late", self.quirk.gap_late_s),
         ];
         for (name, timer) in timers {
             timer.map_or(Ok(()), |seconds| bounds::time_or_none(name, seconds))?;
         }
-        if let Some(late_s) = self.gap_late_s
-            && self.gap != Gap::Echo
+        let gap = self.quirk.gap;
+        if let Some(late_s) = self.quirk.gap_late_s
+            && gap != Gap::Echo
         {
             let value = crate::units::print_time_s(late_s);
             return Err(Invalid::new("gap_late", value, "is of gap=echo only: leave it out, or set that"));
@@ -410,9 +430,9 @@ impl Moderation {
                 ));
             }
         }
-        let named = |why: &str| Err(Invalid::new("gap", self.gap.name(), why));
+        let named = |why: &str| Err(Invalid::new("gap", gap.name(), why));
         let has_gap = self.min_gap_s.is_some_and(|gap_s| gap_s > 0.0);
-        match self.gap {
+        match gap {
             Gap::Direct | Gap::Echo if !has_gap => return named("needs min_gap above 0, the gap that it is about"),
             Gap::Echo | Gap::Reopened if self.has_timer() || self.frames.is_some() => {
                 return named("interrupts for each packet: leave out rx_frames, rx_usecs and packet_timer");
@@ -425,7 +445,7 @@ impl Moderation {
                 "backlog",
                 backlog,
                 "has no NIC in front of it, other CPUs put its packets there: leave out rx_usecs, rx_frames, packet_timer, \
-                 min_gap and gap, or backlog",
+                 and min_gap, or backlog",
             ));
         }
         Ok(())

@@ -161,7 +161,7 @@ fn curve(mut found: ByLoad) -> ByLoad {
 
 /// True where interrupts tell how late a gap ends.
 fn echoes(scheme: &Scheme) -> bool {
-    matches!(scheme, Scheme::Napi(napi) if napi.moderation.gap == Gap::Echo)
+    matches!(scheme, Scheme::Napi(napi) if napi.moderation.quirk.gap == Gap::Echo)
 }
 
 /// The time (s) with which what becomes rarer with it comes so many times a second; None where none up to the longest does it.
@@ -276,8 +276,8 @@ mod tests {
         }
         let timing = Timing { latencies: vec![(6e3, 0.0)], gap_lates: vec![(6e3, 30e-6), (12e3, 20e-6)] };
         let with = Predictor { timing, ..asked.clone() };
-        assert_eq!(with.sim_point(6e3).scheme.to_string(), format!("{},gap_late=30us", asked.scheme));
-        assert_eq!(with.sim_point(9e3).scheme.to_string(), format!("{},gap_late=25us", asked.scheme));
+        assert_eq!(with.sim_point(6e3).scheme.record(), format!("{},gap_late=30us", asked.scheme.record()));
+        assert_eq!(with.sim_point(9e3).scheme.record(), format!("{},gap_late=25us", asked.scheme.record()));
         let notes = with.sim_at(6e3).expect("an answer").notes;
         assert!(notes.iter().any(|note| note.to_string().contains("a gap that ends 30us late")), "{notes:?}");
     }

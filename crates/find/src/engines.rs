@@ -192,7 +192,7 @@ impl Predictor {
 impl Predictor {
     /// Poisson arrivals at a host under a scheme, given as its text.
     pub fn of(host: Host, scheme: &str) -> Self {
-        let scheme = scheme.parse().expect("a scheme");
+        let scheme = Scheme::of_record(scheme).expect("a scheme");
         let traffic = Traffic::poisson(1.0);
         let times = Service::Exponential;
         Self {
@@ -249,9 +249,9 @@ pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
 pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
     let mut scheme = scheme.clone();
     if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
-        && napi.moderation.gap == Gap::Echo
+        && napi.moderation.quirk.gap == Gap::Echo
     {
-        napi.moderation.gap_late_s = late_s;
+        napi.moderation.quirk.gap_late_s = late_s;
     }
     scheme
 }

@@ -22,10 +22,6 @@
 //! them on all cores, each record goes to the store under its task, so that a run that was killed goes on
 //! (`store/experiments.rs`).
 
-// Supplies the Linux names that another system lacks; each call is refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 mod bookkeeping;
 pub mod calibrate;
 mod check;

@@ -1,8 +1,5 @@
 //! Distinguishes a process from a later one with the same pid.
 
-#[cfg_attr(not(target_os = "linux"), path = "not_linux/pidfd.rs")]
-mod pidfd;
-
 use crate::procfs;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use serde::{Deserialize, Serialize};
@@ -151,6 +148,56 @@ pub fn quit_as_interrupt() -> io::Result<()> {
 /// The identity of this boot (`/proc/sys/kernel/random/boot_id`); `None` where it is not shown.
 pub fn boot_id() -> Option<String> {
     procfs::text("/proc/sys/kernel/random/boot_id")
+}
+
+#[cfg(target_os = "linux")]
+mod pidfd {
+    //! Signals by a descriptor of a process, pidfd_open(2), which never reach a later one of the same pid.
+
+    use super::ProcessId;
+    use nix::errno::Errno;
+    use std::{
+        io,
+        os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    };
+
+    /// Signals a process; one that has ended is no error.
+    pub(super) fn signal(process: ProcessId, signal: libc::c_int) -> io::Result<()> {
+        let pid = libc::pid_t::try_from(process.pid).map_err(io::Error::other)?;
+        // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = match Errno::result(fd) {
+            Err(Errno::ESRCH) => return Ok(()),
+            other => RawFd::try_from(other?).map_err(io::Error::other)?,
+        };
+        // SAFETY: the descriptor was just returned by the kernel and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // Checked after the descriptor is held: from here on the pid cannot be reused under our feet.
+        if !process.is_alive() {
+            return Ok(());
+        }
+        // SAFETY: a valid pidfd, a signal number, no siginfo, no flags.
+        let sent = unsafe {
+            let siginfo = std::ptr::null::<libc::siginfo_t>();
+            libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, siginfo, 0)
+        };
+        match Errno::result(sent) {
+            Ok(_) | Err(Errno::ESRCH) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod pidfd {
+    //! Stands in for pidfd_open(2), which only Linux has.
+
+    use super::ProcessId;
+    use std::io;
+
+    pub(super) fn signal(_: ProcessId, _: libc::c_int) -> io::Result<()> {
+        Err(netcliff_bsd::refused("pidfd_open"))
+    }
 }
 
 #[cfg(test)]

@@ -17,10 +17,6 @@
 //! reading; `report::metrics` writes it, `remote::scrape` answers for it. `lab::trend` divides the kept runs of one
 //! name (`trend/divisive.rs`). `report::builds` writes what build servers read.
 
-// Names of Linux that another system lacks, each refused there.
-#[cfg(not(target_os = "linux"))]
-extern crate netcliff_bsd as nix;
-
 pub mod advise;
 pub mod compare;
 pub mod costs;

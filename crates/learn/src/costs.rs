@@ -2,9 +2,9 @@
 
 use netcliff_core::math::SplitMix64;
 use netcliff_find::calibrate::poll_line;
+use netcliff_stats::few::{FewFit, Row, robust};
 use netcliff_trial::bench::PollTime;
 
-use crate::few::{FewFit, Row, robust};
 use crate::slice::CpuSlice;
 
 /// Fits to resampled slices: the 5 % at each end are ten of them.

@@ -6,7 +6,6 @@
 //! | [`watching`] | takes it from this host |
 //! | [`costs`] | what a packet costs, by regression over slices whose load differs |
 //! | [`arrivals`] | rate, burstiness by time scale, and the room that bursts need |
-//! | [`few`] | least squares on a few columns, for the bootstrap |
 //! | [`cliff`] | the load at which each part gives out, with an interval that covers the extrapolation |
 //! | [`report`] | all of it as a [`netcliff_core::Learned`] |
 //!
@@ -25,7 +24,6 @@
 pub mod arrivals;
 pub mod cliff;
 pub mod costs;
-pub mod few;
 pub mod report;
 pub mod slice;
 pub mod watching;

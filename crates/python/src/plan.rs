@@ -22,9 +22,9 @@ use crate::values::read;
 use crate::work;
 
 /// `done` and a record, `declined` or `failed` and the reason.
-type Told = (usize, &'static str, String);
+type TaskAnswer = (usize, &'static str, String);
 
-fn told(index: usize, answer: Answer) -> Told {
+fn told(index: usize, answer: Answer) -> TaskAnswer {
     match answer {
         Answer::Had(record) => match serde_json::to_string(&record) {
             Ok(text) => (index, "done", text),
@@ -175,7 +175,7 @@ impl Plan {
     }
 
     /// Answers one task, on one thread.
-    fn answer(&self, py: Python<'_>, index: usize, command: String) -> PyResult<Told> {
+    fn answer(&self, py: Python<'_>, index: usize, command: String) -> PyResult<TaskAnswer> {
         let plan = Arc::clone(&self.inner);
         self.known(index)?;
         let provenance = provenance(command, None, Default::default());
@@ -191,7 +191,7 @@ impl Plan {
         threads: u64,
         fetch: Py<PyAny>,
         command: String,
-    ) -> PyResult<Told> {
+    ) -> PyResult<TaskAnswer> {
         let plan = Arc::clone(&self.inner);
         self.known(index)?;
         let provenance = provenance(command, None, Default::default());
@@ -218,7 +218,13 @@ impl Plan {
     }
 
     /// Answers tasks on one thread, each within so long (s): what takes longer is `long`, without an answer.
-    fn answer_within(&self, py: Python<'_>, tasks: Vec<usize>, limit_s: f64, command: String) -> PyResult<Vec<Told>> {
+    fn answer_within(
+        &self,
+        py: Python<'_>,
+        tasks: Vec<usize>,
+        limit_s: f64,
+        command: String,
+    ) -> PyResult<Vec<TaskAnswer>> {
         tasks.iter().try_for_each(|index| self.known(*index))?;
         let limit = Duration::try_from_secs_f64(limit_s).map_err(|error| Fault::usage(format!("limit_s: {error}")))?;
         let provenance = provenance(command, None, Default::default());
@@ -285,7 +291,7 @@ impl Plan {
 /// Answers as they come.
 #[pyclass(frozen, module = "netcliff._core")]
 pub(crate) struct Answers {
-    answers: std::sync::Mutex<Receiver<Told>>,
+    answers: std::sync::Mutex<Receiver<TaskAnswer>>,
     stop: work::Stop,
 }
 
@@ -295,7 +301,7 @@ impl Answers {
         slf
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Told>> {
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<TaskAnswer>> {
         // Two threads that read one stream would wait for each other with the interpreter's lock held.
         let Ok(mut answers) = self.answers.try_lock() else {
             return Err(Fault::usage("this stream of answers is read by another thread").into());

@@ -13,7 +13,7 @@ use crate::format::printable;
 
 /// What the samples are made of. Rates and shares are of the moment, everything else is counted since boot.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a> {
+pub struct MetricsSource<'a> {
     /// Version of the program.
     pub version: &'a str,
     /// Counters.
@@ -88,7 +88,7 @@ fn written(labels: Labels<'_>) -> String {
 }
 
 /// The text of an answer.
-pub fn metrics(told: Told<'_>, open_metrics: bool) -> String {
+pub fn metrics(told: MetricsSource<'_>, open_metrics: bool) -> String {
     let mut text = Text { text: String::new(), open_metrics };
     let version = vec![("version", told.version.to_owned())];
     text.family("netcliff_build_info", Kind::Gauge, "Version of netcliff.", [(version, 1.0)]);
@@ -330,7 +330,8 @@ mod tests {
         let started = [("rr".to_owned(), 3)].into();
         let agent = AgentCounters { clients: 2, most_clients: 10, started, ended: 2, refused: 1 };
         let counters = counters();
-        let told = Told { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: Some(&agent) };
+        let told =
+            MetricsSource { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: Some(&agent) };
         metrics(told, open_metrics)
     }
 
@@ -379,7 +380,7 @@ mod tests {
         let interface = |name: &str| InterfaceCounters { name: name.into(), ..InterfaceCounters::default() };
         let interfaces = vec![interface("z\u{1b}"), interface("z\u{202e}"), interface("z\u{fffd}"), interface("z")];
         let counters = Counters { interfaces, ..Counters::default() };
-        let told = Told { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: None };
+        let told = MetricsSource { version: "0.1.0", counters: &counters, moment: None, headroom: None, agent: None };
         let text = metrics(told, false);
         let samples: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
         let unique: std::collections::BTreeSet<&&str> = samples.iter().filter(|line| !line.starts_with('#')).collect();
@@ -405,7 +406,7 @@ mod tests {
         let headroom: Headroom = serde_json::from_value(headroom).expect("a headroom");
         let (counters, moment) = (counters(), Moment::default());
         let agent = AgentCounters::default();
-        let told = Told {
+        let told = MetricsSource {
             version: "0.1.0",
             counters: &counters,
             moment: Some(&moment),

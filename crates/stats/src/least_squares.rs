@@ -13,7 +13,7 @@ const MOST_COLUMNS: usize = 10;
 /// Residuals beyond this many standard deviations weigh less: 95 % of the efficiency of least squares where all are normal.
 const HUBER: f64 = 1.345;
 /// Rounds of weighing again; the coefficients of calibration then change by less than a part in a thousand.
-const REWEIGHTED: u32 = 10;
+pub(crate) const REWEIGHTED: u32 = 10;
 
 /// A fitted linear relation without intercept: y = sum of coefficient x column.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,17 +83,20 @@ pub fn fit_non_negative_robust(rows: &[Vec<f64>], y: &[f64], weight: &[f64]) -> 
         let fitted = |row: &[f64]| -> f64 { row.iter().zip(&fit.coefficients).map(|(x, c)| x * c.value).sum() };
         let far: Vec<f64> =
             rows.iter().zip(y).zip(weight).map(|((row, y), w)| w.sqrt() * (y - fitted(row)).abs()).collect();
-        // The standard deviation of normal residuals from their median size.
-        let spread = 1.4826 * super::median(&far)?.value;
-        if spread <= f64::EPSILON {
-            break;
-        }
-        for (own, (of_all, far)) in weights.iter_mut().zip(weight.iter().zip(&far)) {
-            *own = of_all * (HUBER * spread / far.max(f64::MIN_POSITIVE)).min(1.0);
-        }
+        let Some(next) = huber_weights(weight, &far, f64::EPSILON) else { break };
+        weights = next;
         fit = fit_non_negative(rows, y, &weights)?;
     }
     Some(fit)
+}
+
+/// `weight` less for residuals (of size `far`) beyond [`HUBER`] standard deviations. `None` where their spread is `least` or below: the fit is
+/// exact.
+pub(crate) fn huber_weights(weight: &[f64], far: &[f64], least: f64) -> Option<Vec<f64>> {
+    // The standard deviation of normal residuals from their median size.
+    let spread = 1.4826 * super::median(far)?.value;
+    let weigh = |(weight, far): (&f64, &f64)| weight * (HUBER * spread / far.max(f64::MIN_POSITIVE)).min(1.0);
+    (spread > least).then(|| weight.iter().zip(far).map(weigh).collect())
 }
 
 /// Least squares of `y` on the columns of `rows`. None when there are fewer rows than columns or the columns are linearly dependent.

@@ -6,6 +6,7 @@ use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF as _, DiscreteCDF
 
 pub mod chance;
 pub mod contrast;
+pub mod few;
 pub mod hurst;
 mod least_squares;
 pub mod quantile;

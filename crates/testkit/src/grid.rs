@@ -38,6 +38,14 @@ impl Grid {
         }
     }
 
+    /// True where a case drawn at random is of the part, by a number that was drawn with it: every number is of one day in four.
+    pub fn takes(self, drawn: u64) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Day(day) => (drawn % DAYS + day % DAYS).is_multiple_of(DAYS),
+        }
+    }
+
     /// The points of the part, each with its place in the whole: of each four points in a row one, at another place from group to group.
     pub fn part<T>(self, points: impl IntoIterator<Item = T>) -> Vec<(usize, T)> {
         let all = points.into_iter().enumerate();
@@ -76,6 +84,10 @@ mod tests {
         taken.sort_unstable();
         assert_eq!(taken, (0..181).collect::<Vec<_>>());
         assert_eq!(Grid::Whole.part(0..181).len(), 181);
+        for drawn in [0, 7, u64::MAX] {
+            assert_eq!((20_420..20_424).filter(|day| Grid::Day(*day).takes(drawn)).count(), 1);
+            assert!(Grid::Whole.takes(drawn));
+        }
     }
 
     #[test]

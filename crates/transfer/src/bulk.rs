@@ -28,7 +28,6 @@
 //! | [`tcp_info`] | the kernel's information about a connection |
 
 mod admit;
-mod aligned;
 mod burst;
 mod conduct;
 mod conductor;
@@ -62,7 +61,7 @@ pub mod tcp_info;
 mod tests;
 mod together;
 mod turns;
-#[cfg_attr(not(target_os = "linux"), path = "not_linux/uring.rs")]
+#[cfg(target_os = "linux")]
 mod uring;
 mod wake;
 mod zero_copy;
@@ -372,6 +371,125 @@ mod gate {
             if let Some(gate) = self.0 {
                 gate.give_up();
             }
+        }
+    }
+}
+
+mod aligned {
+    //! Bytes that begin on a page: [`Aligned`].
+
+    /// Bytes that begin on a page, or where the allocator puts them.
+    pub(super) struct Aligned {
+        bytes: Vec<u8>,
+        from: usize,
+        length: usize,
+    }
+
+    impl Aligned {
+        /// `length` zeros.
+        pub(super) fn zeroed(length: usize, aligned: bool) -> Self {
+            if !aligned {
+                return Self { bytes: vec![0; length], from: 0, length };
+            }
+            // SAFETY: sysconf takes no pointer.
+            let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+            let bytes = vec![0; length + page];
+            let from = bytes.as_ptr().addr().wrapping_neg() % page;
+            Self { bytes, from, length }
+        }
+    }
+
+    impl std::ops::Deref for Aligned {
+        type Target = [u8];
+
+        fn deref(&self) -> &[u8] {
+            &self.bytes[self.from..self.from + self.length]
+        }
+    }
+
+    impl std::ops::DerefMut for Aligned {
+        fn deref_mut(&mut self) -> &mut [u8] {
+            &mut self.bytes[self.from..self.from + self.length]
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn an_aligned_block_begins_on_a_page() {
+            for length in [1, 1500, 65_536, 200_000] {
+                let mut block = Aligned::zeroed(length, true);
+                assert_eq!((block.as_ptr().addr() % 4096, block.len()), (0, length));
+                block.fill(7);
+                assert_eq!(Aligned::zeroed(length, false).len(), length);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod uring {
+    //! Stands in for io_uring, which only Linux has.
+
+    use std::convert::Infallible;
+    use std::io;
+    use std::marker::PhantomData;
+    use std::os::fd::BorrowedFd;
+
+    use super::end::DataPath;
+    use netcliff_packets::error::WireError;
+
+    fn refused<T>() -> Result<T, WireError> {
+        Err(WireError::system("set up io_uring", netcliff_bsd::refused("io_uring")))
+    }
+
+    /// Always 0: no buffers are needed.
+    pub(super) fn receive_bytes(_: usize) -> usize {
+        0
+    }
+
+    /// Sends a stream. It cannot be made on this system.
+    pub(super) struct Sender(Infallible);
+
+    impl Sender {
+        pub(super) fn new(_: BorrowedFd<'_>, _: Vec<u8>, _: bool, _: u64) -> Result<Self, WireError> {
+            refused()
+        }
+    }
+
+    impl DataPath for Sender {
+        fn step(&mut self) -> io::Result<(usize, u64)> {
+            match self.0 {}
+        }
+    }
+
+    /// A receive request that stays active. It cannot be made on this system.
+    pub(super) struct Multishot<'a>(Infallible, PhantomData<&'a ()>);
+
+    impl<'a> Multishot<'a> {
+        pub(super) fn new(_: BorrowedFd<'a>, _: usize, _: u64) -> Result<Self, WireError> {
+            refused()
+        }
+
+        pub(super) fn wait(&mut self, _: impl FnMut(&[u8])) -> io::Result<()> {
+            match self.0 {}
+        }
+    }
+
+    /// Receives a stream. It cannot be made on this system.
+    pub(super) struct Receiver(Infallible);
+
+    impl Receiver {
+        pub(super) fn new(_: BorrowedFd<'_>, _: usize, _: u64) -> Result<Self, WireError> {
+            refused()
+        }
+    }
+
+    impl DataPath for Receiver {
+        fn step(&mut self) -> io::Result<(usize, u64)> {
+            match self.0 {}
         }
     }
 }

@@ -37,7 +37,7 @@ pub use crate::bulk::{Agent, Burst};
 pub use crate::exchange::Transport as ProbeTransport;
 pub use devices::Sides;
 pub use far::Far;
-pub use live::{Interval, Live, Told};
+pub use live::{Interval, Live, LiveEvent};
 pub use meters::Meters;
 pub use method::{LMBENCH2_BLOCK_BYTES, Method};
 pub use probe::ProbeOptions;
@@ -331,7 +331,7 @@ fn measure(
     let warm = warm_up.map_or(Ok(()), |settings| far.transfer(&settings, &mut ()).map(drop));
     if let Some(live) = &options.live {
         let (path, repeat) = (config.path.name(), config.repeats.len() + 1);
-        let _ = live.to.send(Told::Repeat { path, block_bytes: config.block_bytes, repeat });
+        let _ = live.to.send(LiveEvent::Repeat { path, block_bytes: config.block_bytes, repeat });
     }
     let mut stand = Stand::on(&far.places(&settings));
     let there = far.watch();
@@ -376,7 +376,7 @@ fn provenance(options: &StreamOptions, fingerprint: &Fingerprint) -> Provenance 
 }
 
 mod live {
-    //! Reports while a sweep runs: [`Told`].
+    //! Reports while a sweep runs: [`LiveEvent`].
 
     use std::sync::mpsc;
     use std::time::Duration;
@@ -389,12 +389,12 @@ mod live {
         /// Length of an interval.
         pub every: Duration,
         /// The receiver; reports to one that is gone are dropped.
-        pub to: mpsc::Sender<Told>,
+        pub to: mpsc::Sender<LiveEvent>,
     }
 
     /// A report.
     #[derive(Debug, Clone, PartialEq)]
-    pub enum Told {
+    pub enum LiveEvent {
         /// A repeat begins.
         Repeat {
             /// How blocks are sent, as on the command line.

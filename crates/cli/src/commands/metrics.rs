@@ -12,7 +12,7 @@ use netcliff_care::monitor::{Calibration, Monitor};
 use netcliff_core::metrics::AgentCounters;
 use netcliff_host::inspect::Inspection;
 use netcliff_remote::scrape::{Format, Scrapes, Source};
-use netcliff_report::metrics::{Told, metrics};
+use netcliff_report::metrics::{MetricsSource, metrics};
 
 use super::{now_unix_s, stop_on_signal, store_path};
 use crate::args::{StoreArgs, WatchArgs};
@@ -48,7 +48,7 @@ fn monitor(interfaces: &[String], named: Option<&str>, store: &StoreArgs) -> any
 fn text(monitor: &Monitor, agent: Option<&Counts>, format: Format) -> Result<String, String> {
     let read = monitor.read(now_unix_s()).map_err(|error| error.to_string())?;
     let agent = agent.map(|counts| counts.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    let told = Told {
+    let told = MetricsSource {
         version: env!("CARGO_PKG_VERSION"),
         counters: &read.counters,
         moment: read.moment.as_ref(),

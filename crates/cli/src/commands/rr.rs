@@ -101,7 +101,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A report while it runs.
-enum Told {
+enum LiveEvent {
     /// A repeat with these settings begins.
     Repeat(Box<Settings>),
     /// An interval of it has passed.
@@ -111,7 +111,7 @@ enum Told {
 /// Lines while it runs.
 struct Live {
     every: Duration,
-    to: mpsc::Sender<Told>,
+    to: mpsc::Sender<LiveEvent>,
     lines: Lines,
 }
 
@@ -120,7 +120,7 @@ impl Live {
     fn start(args: &RrArgs) -> anyhow::Result<Option<Self>> {
         let asked_s = args.interval.and_then(|interval| interval.0);
         if args.live {
-            let (to, lines) = Lines::start(args.json, |told: &Told| {
+            let (to, lines) = Lines::start(args.json, |told: &LiveEvent| {
                 live_line(told);
                 String::new()
             })?;
@@ -128,24 +128,24 @@ impl Live {
         }
         let Some(interval_s) = asked_s else { return Ok(None) };
         let mut text = RrLines::default();
-        let (to, lines) = Lines::start(args.json, move |told: &Told| match told {
-            Told::Repeat(settings) => {
+        let (to, lines) = Lines::start(args.json, move |told: &LiveEvent| match told {
+            LiveEvent::Repeat(settings) => {
                 text.repeat(settings);
                 String::new()
             }
-            Told::Passed(interval) => text.line(interval),
+            LiveEvent::Passed(interval) => text.line(interval),
         })?;
         Ok(Some(Self { every: Duration::from_secs_f64(interval_s), to, lines }))
     }
 
-    fn tell(&self, told: Told) {
+    fn tell(&self, told: LiveEvent) {
         // If the lines' reader is gone, reports are dropped.
         let _ = self.to.send(told);
     }
 
     /// Reports that a repeat begins; returns its intervals.
     fn intervals<'a>(&self, settings: &Settings, told: &'a (dyn Fn(Interval) + Sync)) -> Intervals<'a> {
-        self.tell(Told::Repeat(Box::new(settings.clone())));
+        self.tell(LiveEvent::Repeat(Box::new(settings.clone())));
         Intervals { every: self.every, told }
     }
 
@@ -192,15 +192,15 @@ fn provenance(settings: &Settings) -> Provenance {
 }
 
 /// A report of a running test as an event.
-fn live_line(told: &Told) {
+fn live_line(told: &LiveEvent) {
     match told {
-        Told::Repeat(settings) => {
+        LiveEvent::Repeat(settings) => {
             live::tell(
                 "repeat",
                 || json!({"flows": settings.flows, "depth": settings.depth, "rate_per_s": settings.rate_per_s}),
             );
         }
-        Told::Passed(passed) => live::tell("interval", || {
+        LiveEvent::Passed(passed) => live::tell("interval", || {
             json!({
                 "from_s": passed.from_s, "to_s": passed.to_s, "transactions": passed.transactions,
                 "rate_per_s": passed.rate_per_s(), "mean_s": passed.mean_s, "max_s": passed.max_s,
@@ -274,7 +274,7 @@ fn here(
     let fingerprints = Fingerprints::here(fingerprint);
     let companion = rr::apart(&sweep.template).then(|| Companion::start(OWN_PROGRAM.as_ref(), VERSION, &rig));
     let mut companion = companion.transpose().map_err(RrError::from)?;
-    let told = |interval| live.iter().for_each(|live| live.tell(Told::Passed(interval)));
+    let told = |interval| live.iter().for_each(|live| live.tell(LiveEvent::Passed(interval)));
     measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
         let intervals = live.map(|live| live.intervals(settings, &told));
         rr::here(settings, &rig, meter, companion.as_mut(), intervals)
@@ -312,7 +312,7 @@ fn there(
     let mut far = FarSession::open(&args.far)?;
     let (meter, address) = (args.cpu_meter.preference(), far.address);
     let fingerprints = Fingerprints::with_agent(&mut far.session, address);
-    let told = |interval| live.iter().for_each(|live| live.tell(Told::Passed(interval)));
+    let told = |interval| live.iter().for_each(|live| live.tell(LiveEvent::Passed(interval)));
     let measured = measured(sweep, provenance, &fingerprints, stop, &mut |settings| {
         let intervals = live.map(|live| live.intervals(settings, &told));
         rr::there(settings, (&mut far.session, address), meter, stop, intervals)

@@ -17,7 +17,7 @@ use netcliff_report as report;
 use netcliff_report::terminal::live::StreamLines;
 use netcliff_transfer::bulk::{Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, SocketOptions};
 use netcliff_transfer::stream::{
-    self, Agent, Burst, Far, Live, Path, ProbeOptions, ProbeTransport, StreamOptions, Told,
+    self, Agent, Burst, Far, Live, LiveEvent, Path, ProbeOptions, ProbeTransport, StreamOptions,
 };
 use netcliff_trial::rig::{Place, Rig, RigError, RigOptions};
 use serde_json::json;
@@ -180,12 +180,12 @@ fn lines(args: &StreamArgs, options: &mut StreamOptions) -> anyhow::Result<Optio
 }
 
 /// A report of a running sweep as an event.
-fn live_line(told: &Told) {
+fn live_line(told: &LiveEvent) {
     match told {
-        Told::Repeat { path, block_bytes, repeat } => {
+        LiveEvent::Repeat { path, block_bytes, repeat } => {
             live::tell("repeat", || json!({"path": path, "block_bytes": block_bytes, "repeat": repeat}));
         }
-        Told::Passed(passed) => live::tell("interval", || {
+        LiveEvent::Passed(passed) => live::tell("interval", || {
             let rate = |bytes: Option<u64>| bytes.map(|bytes| passed.rate_bps(bytes));
             json!({
                 "from_s": passed.from_s, "to_s": passed.to_s, "sent_bytes": passed.sent_bytes,

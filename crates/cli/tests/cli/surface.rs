@@ -3,9 +3,11 @@
 
 use crate::common::{Home, commands_in, entries};
 
+/// One page, which docs/reference/commands.md includes.
 #[test]
 fn help_of_every_command() {
     let home = Home::new();
+    let mut page = String::new();
     for command in [
         &[][..],
         &["find"],
@@ -13,6 +15,7 @@ fn help_of_every_command() {
         &["predict"],
         &["simulate"],
         &["advise"],
+        &["limits"],
         &["inspect"],
         &["watch"],
         &["drops"],
@@ -25,24 +28,24 @@ fn help_of_every_command() {
         &["tune", "set"],
         &["tune", "undo"],
         &["tune", "try"],
-        &["limits"],
+        &["stream"],
         &["rr"],
         &["agent"],
-        &["stream"],
         &["rfc2544"],
         &["compare"],
         &["results"],
         &["results", "list"],
-        &["results", "show"],
         &["results", "trend"],
+        &["results", "show"],
         &["serve"],
         &["completions"],
         &["man"],
     ] {
         let help = home.stdout([command, &["--help"]].concat());
-        let name = if command.is_empty() { "help".to_owned() } else { format!("help_{}", command.join("_")) };
-        insta::assert_snapshot!(name, help);
+        let title = [&["netcliff"], command].concat().join(" ");
+        page += &format!("## {title}\n\n```text\n{}\n```\n\n", help.trim_end());
     }
+    insta::assert_snapshot!("help", page);
 }
 
 /// Examples can be pasted: on 80 columns no line of them is wrapped, and what is no command stands behind `#`.

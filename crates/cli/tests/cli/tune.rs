@@ -86,10 +86,6 @@ fn a_plan_for_people_shells_and_sysctl() {
     let plan = |more: &[&str]| {
         home.stdout([&["tune", "plan", "--objective", "throughput", "--if", "eth0", "--from", &dir][..], more].concat())
     };
-    insta::assert_snapshot!("tune_plan", plan(&[]));
-    insta::assert_snapshot!("tune_script", plan(&["--script"]));
-    insta::assert_snapshot!("tune_sysctl_d", plan(&["--sysctl-d"]));
-    insta::assert_snapshot!("tune_udev", plan(&["--udev"]));
     let profile = home.text("profile");
     let told = plan(&["--tuned", &profile]);
     assert_eq!(told, format!("{profile}/tuned.conf\n{profile}/netcliff.sh\n"));
@@ -100,8 +96,19 @@ fn a_plan_for_people_shells_and_sysctl() {
     let refused = home.netcliff(args).output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(fs::read_to_string(home.path("other/tuned.conf")).unwrap().contains("mine"));
-    insta::assert_snapshot!("tune_tuned_conf", fs::read_to_string(home.path("profile/tuned.conf")).unwrap());
-    insta::assert_snapshot!("tune_tuned_script", fs::read_to_string(home.path("profile/netcliff.sh")).unwrap());
+    let file = |name: &str| fs::read_to_string(home.path("profile").join(name)).unwrap();
+    let page: String = [
+        ("tune_plan", plan(&[])),
+        ("tune_script", plan(&["--script"])),
+        ("tune_sysctl_d", plan(&["--sysctl-d"])),
+        ("tune_udev", plan(&["--udev"])),
+        ("tune_tuned_conf", file("tuned.conf")),
+        ("tune_tuned_script", file("netcliff.sh")),
+    ]
+    .iter()
+    .map(|(name, text)| format!("#### {name}\n{}\n", text.trim_end()))
+    .collect();
+    insta::assert_snapshot!("tune_plan", page);
     let json = printed(plan(&["--json"]), "");
     assert_eq!(json["objective"], "throughput");
     assert_eq!(json["steps"][0]["setting"]["kind"], "ethtool");

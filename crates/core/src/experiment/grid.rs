@@ -88,7 +88,7 @@ pub struct Grid {
     #[serde(default, skip_serializing_if = "HostSection::is_absent")]
     pub host: HostSection,
     /// Schemes to compare; not with devices.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::scheme::written", skip_serializing_if = "Vec::is_empty")]
     pub schemes: Vec<Scheme>,
     /// Real NICs in several settings, in place of hosts and schemes.
     #[serde(default, rename = "device", skip_serializing_if = "Vec::is_empty")]

@@ -50,7 +50,6 @@ impl Key {
             ("`MOST_DROP_COST`", MOST_DROP_COST.to_string()),
             ("`Host::SENDER_QUEUE`", Host::SENDER_QUEUE.to_string()),
             ("`Host::TRANSMIT_RING`", Host::TRANSMIT_RING.to_string()),
-            ("`crate::scheme::Gap`", "`gap` of a scheme".to_owned()),
         ];
         figures.iter().fold(shown, |text, (name, figure)| text.replace(name, figure))
     }

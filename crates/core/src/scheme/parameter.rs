@@ -122,14 +122,14 @@ pub(super) trait Parameters: Default {
 pub(super) fn help(lines: &[&str]) -> String {
     let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
     let shown = lines.join(" ").replace("[`", "`").replace("`]", "`");
-    [("`Scheme::DisableEnable`", "`disable-enable`"), ("`Gap::Echo`", "`gap=echo`"), ("`up_pps`", "`up`")]
+    [("`Scheme::DisableEnable`", "`disable-enable`"), ("`up_pps`", "`up`")]
         .iter()
         .fold(shown, |text, (name, meaning)| text.replace(name, meaning))
 }
 
 /// Makes a struct of a scheme's parameters, its `Default`, and how it is read, printed and described. A row is a field as in any struct,
 /// with its default, its [`Kind`], its key, and when it is printed: `always`, or `changed` from its default. After the rows, one field,
-/// marked `#[parameters]`, may hold parameters of a struct of their own.
+/// marked `#[parameters]`, may hold parameters of a struct of their own, and one, marked `#[unwritten]`, what no user writes.
 macro_rules! parameters {
     (
         $(#[$attribute:meta])*
@@ -143,6 +143,11 @@ macro_rules! parameters {
                 $(#[doc = $inner_help:literal])+
                 pub $inner:ident: $inner_type:ty,
             )?
+            $(
+                #[unwritten]
+                $(#[doc = $hidden_help:literal])+
+                pub $hidden:ident: $hidden_type:ty,
+            )?
         }
     ) => {
         $(#[$attribute])*
@@ -155,11 +160,15 @@ macro_rules! parameters {
                 $(#[doc = $inner_help])+
                 pub $inner: $inner_type,
             )?
+            $(
+                $(#[doc = $hidden_help])+
+                pub $hidden: $hidden_type,
+            )?
         }
 
         impl Default for $scheme {
             fn default() -> Self {
-                Self { $($field: $default,)+ $($inner: <$inner_type>::default(),)? }
+                Self { $($field: $default,)+ $($inner: <$inner_type>::default(),)? $($hidden: <$hidden_type>::default(),)? }
             }
         }
 

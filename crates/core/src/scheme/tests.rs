@@ -42,6 +42,10 @@ fn refuses_unknown_names_keys_and_values() {
         ("polling:quota=1,quota=2", "given twice"),
         ("interrupt:drops_interrupt=maybe", "true or false"),
         ("dim:profile=tx", "eqe or cqe"),
+        ("napi:min_gap=20us,gap=direct", "`gap` is how an emulated NIC departs from hardware"),
+        ("napi:gap=each", "`gap` is how an emulated NIC"),
+        ("napi:min_gap=20us,gap_late=5us", "`gap_late` is how an emulated NIC"),
+        ("coalesce:gap=direct", "unknown key `gap`"),
     ] {
         let error = text.parse::<Scheme>().expect_err(text).to_string();
         assert!(error.contains(part), "{text}: {error}");
@@ -77,11 +81,12 @@ fn impossible_parameters_name_value_and_range() {
         ("napi:min_gap=20us,gap=echo,rx_usecs=5us", "gap = echo: interrupts for each packet"),
         ("napi:gap=reopened,min_gap=20us", "gap = reopened: keeps no gap"),
         ("napi:gap=reopened,rx_usecs=5us", "gap = reopened: interrupts for each packet"),
+        ("napi:gap=latched,backlog", "backlog = true: has no NIC in front of it"),
         ("napi:backlog,rx_frames=1", "backlog = true: has no NIC in front of it"),
         ("hybrid:up=100kpps,down=110kpps", "down = 110kpps: must not be above up (100kpps)"),
         ("dim:start=9", "dim start = 9"),
     ] {
-        let error = parse(text).validate(&host).expect_err(text).to_string();
+        let error = Scheme::of_record(text).unwrap().validate(&host).expect_err(text).to_string();
         assert!(error.contains(part), "{text}: {error}");
     }
 }
@@ -96,8 +101,15 @@ proptest::proptest! {
         gap in proptest::sample::select(Gap::ALL.as_slice()),
     ) {
         let [absolute_timer_s, packet_timer_s, min_gap_s, gap_late_s] = timers;
-        let moderation = Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s, gap, gap_late_s };
+        let quirk = Quirk { gap, gap_late_s };
+        let moderation = Moderation { frames, absolute_timer_s, packet_timer_s, min_gap_s, quirk };
         let scheme = Scheme::Napi(Napi { weight, threaded, moderation, ..Napi::default() });
-        proptest::prop_assert_eq!(parse(&scheme.to_string()), scheme);
+        proptest::prop_assert_eq!(Scheme::of_record(&scheme.record()).unwrap(), scheme.clone());
+        let json = serde_json::to_string(&scheme).unwrap();
+        proptest::prop_assert_eq!(serde_json::from_str::<Scheme>(&json).unwrap(), scheme.clone());
+        // What a user reads, and writes, is without the quirk.
+        let Scheme::Napi(mut plain) = scheme.clone() else { unreachable!() };
+        plain.moderation.quirk = Quirk::default();
+        proptest::prop_assert_eq!(parse(&scheme.to_string()), Scheme::Napi(plain));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::parameter::{self, Count, Flag, Kind, Pairs, Parameter, Parameters, Time};
 use super::{
-    Coalesce, Dim, DimProfile, FreebsdPolling, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Scheme, SoftTimers,
+    Coalesce, Dim, DimProfile, FreebsdPolling, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Quirk, Scheme, SoftTimers,
 };
 use crate::error::ParseError;
 use crate::params::{self, Params};
@@ -95,10 +95,38 @@ impl Scheme {
     }
 }
 
-impl std::str::FromStr for Scheme {
-    type Err = ParseError;
+/// The keys of a [`Quirk`] in records.
+const GAP: &str = "gap";
+const GAP_LATE: &str = "gap_late";
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+impl Quirk {
+    fn read(params: &mut Params<'_>) -> Result<Self, ParseError> {
+        let gap = params.read(GAP, str::parse)?.unwrap_or_default();
+        Ok(Self { gap, gap_late_s: params.time_s(GAP_LATE)? })
+    }
+
+    fn pairs(&self) -> Pairs {
+        let gap = (self.gap != Gap::default()).then(|| self.gap.to_string());
+        vec![(GAP, gap), (GAP_LATE, self.gap_late_s.map(crate::units::print_time_s))]
+    }
+}
+
+impl Scheme {
+    /// Reads a scheme from a record or from another agent: as a user writes it, or with a [`Quirk`].
+    ///
+    /// # Errors
+    /// The text is no scheme.
+    pub fn of_record(text: &str) -> Result<Self, ParseError> {
+        Self::read(text, true)
+    }
+
+    /// The scheme for a record or another agent: as it is printed, with its [`Quirk`].
+    pub fn record(&self) -> String {
+        let quirk = if let Self::Napi(napi) = self { napi.moderation.quirk.pairs() } else { Pairs::new() };
+        params::print(self.name(), &[self.pairs(), quirk].concat())
+    }
+
+    fn read(text: &str, is_record: bool) -> Result<Self, ParseError> {
         let (name, mut params) = Params::split("scheme", text)?;
         let named = SCHEMES.iter().find(|scheme| scheme.name == name).ok_or_else(|| {
             let form = format!(
@@ -107,15 +135,24 @@ impl std::str::FromStr for Scheme {
             );
             ParseError::new("scheme", text, form)
         })?;
-        let scheme = (named.read)(&mut params)?;
+        let mut scheme = (named.read)(&mut params)?;
+        if let Self::Napi(napi) = &mut scheme {
+            if is_record {
+                napi.moderation.quirk = Quirk::read(&mut params)?;
+            } else if let Some(key) = [GAP, GAP_LATE].into_iter().find(|key| params.has(key)) {
+                let why = format!(
+                    "`{key}` is how an emulated NIC departs from hardware, which the testbed of a guest reads and hands to the simulator: leave it out"
+                );
+                return Err(ParseError::new("scheme", text, why));
+            }
+        }
         params.finish()?;
         Ok(scheme)
     }
-}
 
-impl std::fmt::Display for Scheme {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let pairs = match *self {
+    /// What is printed of its parameters.
+    fn pairs(&self) -> Pairs {
+        match *self {
             Self::Ideal => Pairs::new(),
             Self::Interrupt { drops_interrupt } => Interrupt { drops_interrupt }.pairs(),
             Self::DisableEnable { merged } => DisableEnable { merged }.pairs(),
@@ -127,8 +164,21 @@ impl std::fmt::Display for Scheme {
             Self::Coalesce(ref coalesce) => coalesce.pairs(),
             Self::Hybrid(ref hybrid) => hybrid.pairs(),
             Self::Dim(dim) => dim.pairs(),
-        };
-        out.write_str(&params::print(self.name(), &pairs))
+        }
+    }
+}
+
+impl std::str::FromStr for Scheme {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::read(text, false)
+    }
+}
+
+impl std::fmt::Display for Scheme {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&params::print(self.name(), &self.pairs()))
     }
 }
 
@@ -168,4 +218,34 @@ impl std::fmt::Display for DimProfile {
     }
 }
 
-crate::units::serde_as_text!(Scheme);
+impl serde::Serialize for Scheme {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&self.record())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Scheme {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(input)?;
+        Self::of_record(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A list of schemes as a user writes them in a file: without what only records have.
+///
+/// # Errors
+/// One of them is no scheme.
+pub(crate) fn written<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<Scheme>, D::Error> {
+    let texts = <Vec<String> as serde::Deserialize>::deserialize(input)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Scheme {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Scheme".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string"})
+    }
+}

@@ -9,7 +9,7 @@ use super::{
     netdev::{Napi as Instance, NapiKey},
 };
 use crate::inventory::Inventory;
-use netcliff_core::scheme::{Gap, Moderation, Napi};
+use netcliff_core::scheme::{Gap, Moderation, Napi, Quirk};
 
 /// The longest that VMware's hypervisor holds a counted packet back: 4 ms ("Performance Best Practices for VMware vSphere", virtual
 /// network interrupt coalescing, static).
@@ -51,7 +51,7 @@ impl Nic {
         let driver = self.known_driver();
         let emulated = self.qemu.map(|version| (driver.emulation, version));
         if let Some((Emulation::Vmxnet3, _)) = emulated {
-            return Ok(Moderation { gap: Gap::Reopened, ..Moderation::default() });
+            return Ok(Moderation { quirk: Gap::Reopened.into(), ..Moderation::default() });
         }
         if self.refuses_coalescing().is_some() {
             return Ok(Moderation::default());
@@ -83,7 +83,7 @@ impl Nic {
                 // The driver writes 1 for 0 (igb_write_itr).
                 let units = f64::from(value("rx-usecs").max(1));
                 let min_gap_s = Some(units * QEMU_IGB_UNIT_NS / NS_PER_S);
-                return Ok(Moderation { min_gap_s, gap: Gap::Echo, ..Moderation::default() });
+                return Ok(Moderation { min_gap_s, quirk: Gap::Echo.into(), ..Moderation::default() });
             }
             let least_s = matches!(emulated, Some((Emulation::E1000 | Emulation::E1000e, _))).then_some(QEMU_GAP_S);
             // None is below any gap.
@@ -94,7 +94,13 @@ impl Nic {
                 Some((Emulation::E1000e, version)) if version <= QEMU_OLD => Gap::Direct,
                 _ => Gap::Each,
             };
-            return Ok(Moderation { absolute_timer_s, packet_timer_s, min_gap_s, gap, ..Moderation::default() });
+            return Ok(Moderation {
+                absolute_timer_s,
+                packet_timer_s,
+                min_gap_s,
+                quirk: gap.into(),
+                ..Moderation::default()
+            });
         }
         // Each packet is announced, whatever the timer.
         if value("rx-frames") == 1 {
@@ -173,6 +179,16 @@ impl Nic {
     /// What its moderation has beside [`Nic::napi_moderation`], a sentence; None: nothing known.
     pub fn beside_moderation(&self) -> Option<String> {
         let moderation = self.napi_moderation().ok()?;
+        let quirk = (moderation.quirk != Quirk::default()).then(|| {
+            let name = self.driver.as_deref().unwrap_or_default();
+            format!("how QEMU's {name} interrupts, as no hardware does (simulated in this guest)")
+        });
+        let all: Vec<String> = quirk.into_iter().chain(self.unread_moderation(&moderation)).collect();
+        (!all.is_empty()).then(|| all.join(", and "))
+    }
+
+    /// What its driver does not report of its moderation, a sentence; None: nothing known.
+    fn unread_moderation(&self, moderation: &Moderation) -> Option<String> {
         let driver = self.known_driver();
         if let Some(timers) = driver.unreported_timers {
             return self.parameters.is_empty().then(|| timers.to_owned());

@@ -103,7 +103,7 @@ fn simulate(point: &Point, seed: u64, packets: u64) -> Outcome {
 
 /// What a note says of a disagreement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Told {
+enum NoteVerdict {
     /// It lies within the bounds of a note.
     Within,
     /// The figure is said to be exact, or lies outside of what a note tells.
@@ -120,20 +120,20 @@ struct Disagreement {
     of: &'static str,
     /// How far apart model and simulator are.
     apart: f64,
-    told: Told,
+    told: NoteVerdict,
 }
 
 /// What the model's notes say of a difference, and what they are of.
-fn told(one: &Compared, model: &Outcome, found: f64, sim: Figure, offered_pps: f64) -> (Told, &'static str) {
+fn told(one: &Compared, model: &Outcome, found: f64, sim: Figure, offered_pps: f64) -> (NoteVerdict, &'static str) {
     if model.cpu_method.as_deref() != Some("approximate") {
-        return (Told::Outside, "exact");
+        return (NoteVerdict::Outside, "exact");
     }
-    let Some(bounds) = model.bounds() else { return (Told::Outside, "no note") };
+    let Some(bounds) = model.bounds() else { return (NoteVerdict::Outside, "no note") };
     let lost = model.loss_fraction.is_some_and(|loss| loss.value > MOST_LOSS);
     let told = match one.is_within(bounds, found, sim, offered_pps) {
-        true => Told::Within,
-        false if lost && one.name == "mean latency" => Told::NoBounds,
-        false => Told::Outside,
+        true => NoteVerdict::Within,
+        false if lost && one.name == "mean latency" => NoteVerdict::NoBounds,
+        false => NoteVerdict::Outside,
     };
     (told, bounds.name)
 }
@@ -197,13 +197,13 @@ fn scan(seed: u64, count: u64, point: fn(&mut Dice) -> Point) -> Scan {
 impl Scan {
     /// Prints the disagreements and the ranges that they span; how many lie outside of what a note tells.
     fn report(&self) -> usize {
-        let of = |told: Told| self.disagreements.iter().filter(|one| one.told == told).count();
+        let of = |told: NoteVerdict| self.disagreements.iter().filter(|one| one.told == told).count();
         println!(
             "{} points answered by both; figures that differ: {} within what a note tells, {} not, {} latencies with nearly all packets lost",
             self.answered,
-            of(Told::Within),
-            of(Told::Outside),
-            of(Told::NoBounds)
+            of(NoteVerdict::Within),
+            of(NoteVerdict::Outside),
+            of(NoteVerdict::NoBounds)
         );
         let mut ranges: BTreeMap<(&str, &str), (f64, f64, u32)> = BTreeMap::new();
         for one in &self.disagreements {
@@ -216,7 +216,7 @@ impl Scan {
         for one in &self.disagreements {
             println!("{:?}: {}", one.told, one.text);
         }
-        of(Told::Outside)
+        of(NoteVerdict::Outside)
     }
 }
 

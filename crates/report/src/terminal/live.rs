@@ -2,7 +2,7 @@
 
 use netcliff_core::units;
 use netcliff_transfer::rr;
-use netcliff_transfer::stream::{Interval, Told};
+use netcliff_transfer::stream::{Interval, LiveEvent};
 
 use crate::format::{self, Unit};
 
@@ -22,13 +22,13 @@ impl StreamLines {
     }
 
     /// The lines for a report, each with its end; may be none.
-    pub fn lines(&mut self, told: &Told) -> String {
+    pub fn lines(&mut self, told: &LiveEvent) -> String {
         match told {
-            Told::Repeat { path, block_bytes, repeat } => {
+            LiveEvent::Repeat { path, block_bytes, repeat } => {
                 self.heading = Some(format!("{path} {}, repeat {repeat}", units::print_bytes(*block_bytes as u64)));
                 String::new()
             }
-            Told::Passed(interval) => {
+            LiveEvent::Passed(interval) => {
                 let heading = self.heading.take().map(|name| format!("{name}\n{}\n", self.head(interval)));
                 heading.unwrap_or_default() + &self.line(interval) + "\n"
             }
@@ -134,19 +134,19 @@ mod tests {
 
     #[test]
     fn columns_are_those_that_are_known() {
-        let begins = |repeat| Told::Repeat { path: "write", block_bytes: 1 << 20, repeat };
+        let begins = |repeat| LiveEvent::Repeat { path: "write", block_bytes: 1 << 20, repeat };
         let mut lines = StreamLines::new(false);
         assert_eq!(lines.lines(&begins(1)), "");
         let late =
             Interval { from_s: 1.0, to_s: 2.02, sent_bytes: Some(0), retransmissions: None, rtt_s: None, ..WHOLE };
-        let mut text = lines.lines(&Told::Passed(WHOLE)) + &lines.lines(&Told::Passed(late));
+        let mut text = lines.lines(&LiveEvent::Passed(WHOLE)) + &lines.lines(&LiveEvent::Passed(late));
         let mut near = StreamLines::new(false);
         near.lines(&begins(2));
-        text += &near.lines(&Told::Passed(Interval { received_bytes: None, ..WHOLE }));
+        text += &near.lines(&LiveEvent::Passed(Interval { received_bytes: None, ..WHOLE }));
         let mut datagrams = StreamLines::new(true);
-        datagrams.lines(&Told::Repeat { path: "gso", block_bytes: 1472, repeat: 3 });
-        text += &datagrams.lines(&Told::Passed(WHOLE));
-        text += &datagrams.lines(&Told::Passed(late));
+        datagrams.lines(&LiveEvent::Repeat { path: "gso", block_bytes: 1472, repeat: 3 });
+        text += &datagrams.lines(&LiveEvent::Passed(WHOLE));
+        text += &datagrams.lines(&LiveEvent::Passed(late));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!("live-stream", text);
     }

@@ -13,7 +13,52 @@ mod routers;
 mod screens;
 mod sources;
 mod svg;
-mod table;
 mod terminal;
 mod transfers;
 mod words;
+
+mod table {
+    use netcliff_core::note::Note;
+    use netcliff_report::{Style, csv, table};
+
+    use crate::fixture::{self, HOSTILE};
+
+    #[test]
+    fn several_records_are_a_table_with_what_they_share_above_and_one_is_a_list_of_its_figures() {
+        let records = fixture::records();
+        let (several, one) =
+            (table::outcomes(&records, Style::default()), table::outcomes(&records[4..5], Style::default()));
+        insta::assert_snapshot!("table", format!("#### several\n{several}\n#### one\n{one}"));
+        let ascii = Style { unicode: false, ..Style::default() };
+        assert!(table::outcomes(&records, ascii).is_ascii());
+    }
+
+    #[test]
+    fn no_record_is_said_plainly() {
+        assert_eq!(table::outcomes(&[], Style::default()), "no records\n");
+    }
+
+    #[test]
+    fn csv_fields_round_trip_and_absent_ones_are_empty() {
+        let mut records = fixture::records();
+        records[0].outcome.notes =
+            ["a, \"note\"\nof two lines", HOSTILE].map(|note| Note::Read(note.to_owned())).into();
+        records[0].outcome.throughput_pps = Some(f64::NAN.into());
+        let text = csv::records(&records);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let header = reader.headers().unwrap().clone();
+        let place = |name: &str| header.iter().position(|column| column == name).expect(name);
+        let rows: Vec<::csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+        assert_eq!(rows.len(), records.len());
+        for (row, record) in rows.iter().zip(&records) {
+            let latency = record.outcome.latency_s.unwrap().p99.unwrap();
+            assert_eq!(row[place("latency_p99_s")].parse(), Ok(latency.value));
+            let high = latency.interval.map(|interval| interval.high);
+            assert_eq!(row[place("latency_p99_s_high")].parse().ok(), high);
+            assert_eq!(&row[place("interrupts_per_s")], "");
+        }
+        assert_eq!(&rows[0][place("throughput_pps")], "");
+        assert!(rows[0][place("notes")].contains("of two lines | </script>"));
+        insta::assert_snapshot!("csv-header", text.lines().next().unwrap().replace(',', "\n"));
+    }
+}

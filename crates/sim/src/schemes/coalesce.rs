@@ -72,8 +72,8 @@ impl Moderation {
     /// The moderation of a NIC in front of NAPI.
     pub(super) fn of_nic(nic: &netcliff_core::Moderation, clock: Clock) -> Self {
         let times_s = [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s];
-        let late = nic.gap_late_s.map_or(0, |seconds| clock.whole(seconds));
-        Self { rule: nic.gap, late, ..Self::of_times(nic.frames, times_s, clock) }
+        let late = nic.quirk.gap_late_s.map_or(0, |seconds| clock.whole(seconds));
+        Self { rule: nic.quirk.gap, late, ..Self::of_times(nic.frames, times_s, clock) }
     }
 
     /// The rule for the gap.

@@ -7,6 +7,7 @@ use netcliff_core::host::{Empirical, MeasuredTimes, PauseTimes};
 use netcliff_core::note::{Lack, Note};
 use netcliff_core::{Engine, EngineFailure, Figure, Host, Outcome, Point, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine, Simulation};
+use netcliff_testkit::Grid;
 
 /// Confidence for some fifty intervals: in one of twenty runs with other seeds, one misses.
 const CONFIDENCE: f64 = 0.999;
@@ -38,6 +39,7 @@ fn mean_latency(outcome: &Outcome) -> Figure {
 /// Rate (pps), ring, pauses, and for each scheme: mean latency (us), loss, available CPU.
 type Row = (f64, u64, [&'static str; 3], [(&'static str, f64, f64, f64); 3]);
 
+/// A quarter of the nine chains a day ([`Grid`]), all of them in `make measure`.
 #[test]
 fn figures_are_those_of_the_dense_chains() {
     let merged = "disable-enable:merged=true";
@@ -73,22 +75,21 @@ fn figures_are_those_of_the_dense_chains() {
             ],
         ),
     ];
-    let mut seed = 100;
-    for (pps, ring, pauses, schemes) in rows {
-        for (scheme, latency_us, loss, available) in schemes {
-            seed += 1;
-            let point = point(host(ring, &pauses), scheme, pps);
-            let found = outcome(&point, seed);
-            let cpu = found.cpu.unwrap();
-            for (name, got, exact) in [
-                ("latency", mean_latency(&found), latency_us * 1e-6),
-                ("loss", found.loss_fraction.unwrap(), loss),
-                ("available", cpu.available.unwrap(), available),
-                ("paused", cpu.paused.unwrap(), point.host.pauses().unwrap().share()),
-            ] {
-                assert!(got.covers(exact), "{scheme} {pauses:?} seed {seed}: {name} {got:?}, exact {exact}");
-                assert!(got.relative_half_width() < 0.6, "{scheme} {pauses:?}: {name} {got:?} says too little");
-            }
+    let chains = rows.into_iter().flat_map(|(pps, ring, pauses, figures)| figures.map(|row| (pps, ring, pauses, row)));
+    let grid = Grid::of_today();
+    for (nth, (pps, ring, pauses, (scheme, latency_us, loss, available))) in grid.part(chains) {
+        let seed = 101 + nth as u64;
+        let point = point(host(ring, &pauses), scheme, pps);
+        let found = outcome(&point, seed);
+        let cpu = found.cpu.unwrap();
+        for (name, got, exact) in [
+            ("latency", mean_latency(&found), latency_us * 1e-6),
+            ("loss", found.loss_fraction.unwrap(), loss),
+            ("available", cpu.available.unwrap(), available),
+            ("paused", cpu.paused.unwrap(), point.host.pauses().unwrap().share()),
+        ] {
+            assert!(got.covers(exact), "{grid} {scheme} {pauses:?} seed {seed}: {name} {got:?}, exact {exact}");
+            assert!(got.relative_half_width() < 0.6, "{scheme} {pauses:?}: {name} {got:?} says too little");
         }
     }
 }

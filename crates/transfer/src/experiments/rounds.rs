@@ -81,7 +81,7 @@ pub(super) fn rounds(
 
 /// What transfers report beside their figures.
 #[derive(Default)]
-struct Told {
+struct SideEffects {
     warnings: Vec<String>,
     /// The congestion control in force.
     congestion: Option<String>,
@@ -93,14 +93,14 @@ fn measure(
     device: &mut Device<'_>,
     place: &mut Place<'_>,
     options: StreamOptions,
-) -> Result<Told, TransfersError> {
+) -> Result<SideEffects, TransfersError> {
     device.bring_to(place, &config.settings)?;
     // What that method reports is the mean of several windows on one connection: here that is one repeat.
     let averaged = options.method == Method::Lmbench3;
     let windows = if averaged { LMBENCH3_WINDOWS } else { 1 };
     let options = StreamOptions { repeats: Repeats::exactly(windows), ..options };
     let had = config.samples.len();
-    let mut told = Told::default();
+    let mut told = SideEffects::default();
     for _ in 0..TRIES {
         let found = place.transfer(&options)?;
         told.warnings.extend(found.warnings);

@@ -9,7 +9,7 @@ use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Method, Watch as W
 
 use super::devices::{Devices, Sides};
 use super::probe::{self, Probed, Probing};
-use super::{Far, Live, StreamOptions, Told};
+use super::{Far, Live, LiveEvent, StreamOptions};
 
 /// What was metered of one transfer.
 type Metered = (Vec<SystemShares>, Vec<CpuSplit>, Option<Sides>);
@@ -102,7 +102,7 @@ impl Watch for Meters {
 
     fn passed(&mut self, interval: &Interval) {
         if let Some(live) = &self.live {
-            let _ = live.to.send(Told::Passed(*interval));
+            let _ = live.to.send(LiveEvent::Passed(*interval));
         }
     }
 

@@ -15,7 +15,7 @@ fn nic(driver: &str, coalesce: &[(&str, u32)]) -> Nic {
 /// The scheme's text behind what the kernel sets, or why there is none.
 fn told(nic: &Nic) -> Result<String, String> {
     let AsNapi { napi, lacks, .. } = nic.napi_scheme(&Napi::default());
-    let text = netcliff_core::Scheme::Napi(napi).to_string();
+    let text = netcliff_core::Scheme::Napi(napi).record();
     let own = text.strip_prefix("napi:weight=64,budget=300,budget_time=2ms").expect(&text).trim_start_matches(',');
     lacks.map_or_else(|| Ok(own.to_owned()), Err)
 }
@@ -65,6 +65,13 @@ fn qemus_devices_keep_a_gap_of_their_own() {
     ] {
         let emulated = Nic { qemu: Some(version), ..nic(driver, &[("rx-usecs", us)]) };
         assert_eq!(told(&emulated), Ok(means.to_owned()), "{driver} {version:?} {us}");
+        let AsNapi { napi, beside, .. } = emulated.napi_scheme(&Napi::default());
+        let has_quirk = means.contains(",gap=") || means.starts_with("gap=");
+        let is_named =
+            beside.is_some_and(|text| text.contains(&format!("QEMU's {driver} interrupts, as no hardware does")));
+        assert_eq!(is_named, has_quirk, "{driver} {version:?} {us}");
+        let written = netcliff_core::Scheme::Napi(napi).to_string();
+        assert!(written.parse::<netcliff_core::Scheme>().is_ok(), "what is printed can be pasted: {written}");
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Step, napi};
 use crate::inspect::{Inspection, Port};
 use crate::nic::netdev::NapiKey;
 use crate::setting::{self, Group, Setting};
-use netcliff_core::scheme::{Coalesce, Dim, DimProfile, Gap, Moderation, Napi};
+use netcliff_core::scheme::{Coalesce, Dim, DimProfile, Moderation, Napi, Quirk};
 use netcliff_core::{Scheme, units};
 
 const NAPI: &str = "Documentation/networking/napi.rst";
@@ -243,8 +243,7 @@ impl Draft<'_> {
             absolute_timer_s: coalesce.absolute_timer_s,
             packet_timer_s: coalesce.packet_timer_s,
             min_gap_s: coalesce.min_gap_s,
-            gap: Gap::default(),
-            gap_late_s: None,
+            quirk: Quirk::default(),
         })?;
         self.instance(NapiKey::DeferHardIrqs, 0, "only the device holds back")
     }

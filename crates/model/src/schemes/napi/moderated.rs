@@ -23,11 +23,11 @@ const MOST_STATES: usize = super::MOST_STATES;
 
 /// Whether it has an answer; if not, why.
 pub fn supported(napi: &Napi) -> Result<(), String> {
-    if napi.moderation.gap != Gap::Each {
-        return Err(format!(
-            "napi: gap={}, as QEMU's NICs keep it, is simulated only: leave it out, or use the simulator",
-            napi.moderation.gap.name()
-        ));
+    if napi.moderation.quirk.gap != Gap::Each {
+        return Err(
+            "napi behind an emulated NIC, which interrupts as no hardware does, is simulated only: use the simulator"
+                .to_owned(),
+        );
     }
     match Nic::new(&napi.moderation, 1.0, 1).lacking() {
         Some(lacking) => Err(format!("napi: {lacking}; leave one of them out, or use the simulator")),

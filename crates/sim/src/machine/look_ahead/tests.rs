@@ -1,4 +1,4 @@
-use netcliff_core::{Host, Point, Traffic};
+use netcliff_core::{Host, Point, Scheme, Traffic};
 
 use crate::clock::Clock;
 use crate::machine::{Machine, Records, Watch};
@@ -60,7 +60,7 @@ fn what_is_looked_at_late_is_what_came() {
                     panic!("{settings:?}");
                 }
                 let traffic = Traffic { arrivals: arrivals.parse().unwrap(), ..Traffic::poisson(kpps * 1e3) };
-                let point = Point { host, scheme: scheme.parse().unwrap(), traffic };
+                let point = Point { host, scheme: Scheme::of_record(scheme).unwrap(), traffic };
                 if schemes::supports(&point).is_err() {
                     continue;
                 }

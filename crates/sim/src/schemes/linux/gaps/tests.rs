@@ -1,4 +1,4 @@
-use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Service, Traffic};
+use netcliff_core::{Arrivals, Engine, Host, Load, Outcome, Point, Scheme, Service, Traffic};
 
 use crate::SimEngine;
 
@@ -8,7 +8,7 @@ fn outcome(scheme: &str, pps: f64) -> Outcome {
     (host.interrupt_s, host.interrupt_latency_s, host.protocol_s, host.per_byte_s) = (1e-8, 0.0, 1e-7, 0.0);
     (host.mask_s, host.poll_s, host.application_s) = (0.0, 1e-8, None);
     let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(pps), ..Traffic::poisson(pps) };
-    let point = Point { host, scheme: scheme.parse().expect("a scheme"), traffic };
+    let point = Point { host, scheme: Scheme::of_record(scheme).expect("a scheme"), traffic };
     SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated")
 }
 
@@ -53,7 +53,11 @@ fn what_is_remembered_interrupts_for_packets_that_polls_have_taken() {
     let remembered =
         ["napi:gap=latched", "napi:gap=latched,min_gap=50us", "napi:gap=reopened"].map(|scheme| (scheme, 200.0, 2.0));
     for (scheme, interrupts_per_s, packets_per_poll) in remembered.into_iter().chain([("napi", 100.0, 4.0)]) {
-        let point = Point { host: host.clone(), scheme: scheme.parse().expect("a scheme"), traffic: traffic.clone() };
+        let point = Point {
+            host: host.clone(),
+            scheme: Scheme::of_record(scheme).expect("a scheme"),
+            traffic: traffic.clone(),
+        };
         let seen = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
         near(&seen, interrupts_per_s, packets_per_poll);
     }
@@ -69,7 +73,11 @@ fn the_interrupt_stays_unmasked_after_one_for_what_was_remembered() {
     (host.protocol_s, host.per_byte_s, host.poll_s, host.application_s) = (1e-6, 0.0, 35e-6, None);
     let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(33e3), ..Traffic::poisson(33e3) };
     let interrupts = |scheme: &str| {
-        let point = Point { host: host.clone(), scheme: scheme.parse().expect("a scheme"), traffic: traffic.clone() };
+        let point = Point {
+            host: host.clone(),
+            scheme: Scheme::of_record(scheme).expect("a scheme"),
+            traffic: traffic.clone(),
+        };
         let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
         outcome.interrupts_per_s.expect("they are counted").value
     };
@@ -94,7 +102,7 @@ fn packets_that_come_while_the_driver_unmasks_interrupt() {
     (host.interrupt_s, host.interrupt_latency_s, host.protocol_s, host.per_byte_s) = (1e-8, 0.0, 1e-7, 0.0);
     (host.mask_s, host.poll_s, host.application_s, host.ring) = (1e-3, 1e-8, None, 8);
     let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(20e3), ..Traffic::poisson(20e3) };
-    let scheme = "napi:min_gap=51.2us,gap=echo".parse().expect("a scheme");
+    let scheme = Scheme::of_record("napi:min_gap=51.2us,gap=echo").expect("a scheme");
     let point = Point { host, scheme, traffic };
     let outcome = SimEngine::with_packets(1, 100_000).evaluate(&point).expect("it is simulated");
     // One millisecond to unmask, one for the interrupt and one for that of the gap's end, in which the ring accepts
@@ -112,7 +120,7 @@ fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
     (host.protocol_s, host.per_byte_s, host.application_s) = (4e-6, 0.0, None);
     let shares = |host: &Host| {
         let traffic = Traffic { arrivals: Arrivals::Constant, rate: Load::Pps(500e3), ..Traffic::poisson(500e3) };
-        let scheme = "napi:min_gap=50us,gap=echo".parse().expect("a scheme");
+        let scheme = Scheme::of_record("napi:min_gap=50us,gap=echo").expect("a scheme");
         let outcome = SimEngine::with_packets(1, 100_000).evaluate(&Point { host: host.clone(), scheme, traffic });
         let outcome = outcome.expect("it is simulated");
         let cpu = outcome.cpu.expect("it is split");

@@ -1,12 +1,10 @@
 //! Least squares on a few columns, without negative coefficients and with less weight for what lies far off: [`robust`]. A bootstrap repeats it
-//! hundreds of times, so it works on sums of products; `stats` has the general one, by QR.
+//! hundreds of times, so it works on sums of products; [`fit_non_negative_robust`](crate::fit_non_negative_robust) is the general one, by QR.
+
+use crate::least_squares::{REWEIGHTED, huber_weights};
 
 /// Most columns.
 pub const MOST: usize = 3;
-/// Residuals beyond this many standard deviations weigh less (Huber, "Robust Statistics" (1981), section 7.8).
-const HUBER: f64 = 1.345;
-/// Rounds of weighing again.
-const ROUNDS: usize = 10;
 /// Share of a column's squared length that has to stand out of the others: counts and times agree to a percent at best.
 const DEPENDENT: f64 = 1e-5;
 
@@ -75,15 +73,11 @@ pub fn non_negative(rows: &[Row], columns: usize) -> Option<FewFit> {
 pub fn robust(rows: &[Row], columns: usize) -> Option<FewFit> {
     let mut fit = non_negative(rows, columns)?;
     let mut weighed = rows.to_vec();
-    for _ in 0..ROUNDS {
+    let weight: Vec<f64> = rows.iter().map(|row| row.weight).collect();
+    for _ in 0..REWEIGHTED {
         let far: Vec<f64> = rows.iter().map(|row| row.weight.sqrt() * fit.residual(row).abs()).collect();
-        let spread = 1.4826 * crate::slice::middle(&mut far.clone());
-        if spread <= f64::MIN_POSITIVE {
-            break;
-        }
-        for ((own, row), far) in weighed.iter_mut().zip(rows).zip(&far) {
-            own.weight = row.weight * (HUBER * spread / far.max(f64::MIN_POSITIVE)).min(1.0);
-        }
+        let Some(weights) = huber_weights(&weight, &far, f64::MIN_POSITIVE) else { break };
+        weighed.iter_mut().zip(weights).for_each(|(own, weight)| own.weight = weight);
         let Some(next) = non_negative(&weighed, columns) else { break };
         let moved = next.coefficients.iter().zip(&fit.coefficients).any(|(a, b)| (a - b).abs() > 1e-4 * b.abs());
         fit = next;
