@@ -2,11 +2,14 @@
 
 use clap::Args;
 use netcliff_core::{Choice, units};
+use netcliff_host::testbed::vm::Model;
 use netcliff_packets::schedule::Arrivals;
 use netcliff_transfer::exchange::{MOST_RATE_PER_S, Transport};
 use netcliff_trial::rig::Place;
 
+use super::bed::Testbed;
 use super::choice::one_of;
+use super::guest::GuestArgs;
 use super::numbers::{self, cpu_lists, whole};
 use super::wait::WaitArgs;
 use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
@@ -90,13 +93,19 @@ pub struct RrArgs {
     /// first and the last; with an agent: any]
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpu_lists, help_heading = "Ends")]
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
-    /// Where the traffic goes when both ends are here
-    #[arg(long, value_parser = one_of::<Place>(), default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
-    pub testbed: Place,
+    /// Where the traffic goes without an agent: best, netns, loopback, or vm:DRIVER, to a guest with that NIC
+    ///
+    /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU
+    /// (docs/how-to/vm.md), in which the server is.
+    #[arg(long, value_name = "TESTBED", value_parser = Testbed::read, default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
+    pub testbed: Testbed,
+    /// What a guest is made of.
+    #[command(flatten)]
+    pub guest: GuestArgs,
     /// IPv6 instead of IPv4; against an agent the address says which
     #[arg(long, conflicts_with_all = ["to", "ssh"], help_heading = "Ends", hide_short_help = true)]
     pub ipv6: bool,
-    /// The link of --testbed netns.
+    /// The link of --testbed netns, and of vm.
     #[command(flatten)]
     pub bed: LinkArgs,
     /// How CPU time is accounted: procfs costs nothing and is coarse, ebpf is exact and costs some time an event
@@ -129,6 +138,16 @@ pub struct RrArgs {
 }
 
 impl RrArgs {
+    /// True where the server is on another host, or in a guest.
+    pub fn between_hosts(&self) -> bool {
+        self.far.is_asked() || self.model().is_some()
+    }
+
+    /// The NIC of the guest in which the server is.
+    pub fn model(&self) -> Option<Model> {
+        self.testbed.model()
+    }
+
     /// What carries requests and responses.
     pub fn carrier(&self) -> Transport {
         if self.udp { Transport::Udp } else { self.transport }

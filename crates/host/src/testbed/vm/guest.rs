@@ -34,11 +34,11 @@ pub fn is_first_process() -> bool {
     std::process::id() == 1
 }
 
-/// Makes the guest a host; returns the control channel.
+/// Makes the guest a host; returns the control channel and the name of its NIC.
 ///
 /// # Errors
 /// A sentence on what is missing.
-pub fn prepare() -> Result<File, String> {
+pub fn prepare() -> Result<(File, String), String> {
     for (kind, place) in FILE_SYSTEMS {
         let mounted = mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>);
         match mounted {
@@ -58,7 +58,7 @@ pub fn prepare() -> Result<File, String> {
     set().map_err(|error| format!("{device}: {error}"))?;
     let carrier = format!("/sys/class/net/{device}/carrier");
     within("a carrier", || fs::read_to_string(&carrier).ok().filter(|up| up.trim() == "1"))?;
-    within("the control channel", control)
+    Ok((within("the control channel", control)?, device))
 }
 
 /// Ends the guest.

@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 
 use super::kernel::Kernel;
-use super::tap::Tap;
+use super::tap::Wire;
 use super::{GUEST_MAC, Model, PORT_NAME, VmError, VmOptions, step};
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -87,6 +87,8 @@ pub(super) struct Machine {
     child: Child,
     /// The generator's CPU, where one other is left.
     shared_cpu: Option<CpuSet>,
+    /// The generator's CPU, where others are left.
+    near_cpu: Option<usize>,
     said: Arc<Mutex<VecDeque<String>>>,
 }
 
@@ -96,13 +98,13 @@ impl Machine {
         options: &VmOptions,
         kernel: &Kernel,
         image: Vec<u8>,
-        tap: &Tap,
+        wire: &Wire,
         acceleration: Acceleration,
     ) -> Result<(Self, OwnedFd), VmError> {
         let image = in_memory(&image).map_err(step("keep the guest's initramfs in memory"))?;
         let pair = || UnixStream::pair().map_err(step("make a pair of sockets"));
         let ((control, control_there), (console, console_there)) = (pair()?, pair()?);
-        let inherited = [image.as_raw_fd(), tap.fd().as_raw_fd(), control_there.as_raw_fd(), console_there.as_raw_fd()];
+        let inherited = [image.as_raw_fd(), wire.fd().as_raw_fd(), control_there.as_raw_fd(), console_there.as_raw_fd()];
         let mut command = Command::new(program(options));
         command.args(arguments(options, acceleration, inherited)).arg("-kernel").arg(&kernel.path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -118,7 +120,8 @@ impl Machine {
         }
         listen(console, "guest", Arc::clone(&said));
         let shared_cpu = cpus.filter(|cpus| count(cpus) == 1).and_then(|cpus| others(&cpus));
-        Ok((Self { child, shared_cpu, said }, control.into()))
+        let near_cpu = cpus.and_then(|cpus| first(&others(&cpus)?));
+        Ok((Self { child, shared_cpu, near_cpu, said }, control.into()))
     }
 
     /// Gives QEMU's input and output a turn on the generator's CPU where the guest has the only other one: there it would take the
@@ -134,6 +137,10 @@ impl Machine {
 
     pub(super) fn shared_cpu(&self) -> Option<usize> {
         first(self.shared_cpu.as_ref()?)
+    }
+
+    pub(super) fn near_cpu(&self) -> Option<usize> {
+        self.near_cpu
     }
 
     pub(super) fn last_words(&mut self) -> String {
