@@ -14,6 +14,10 @@ use super::numbers::{self, cpu_lists, whole};
 use super::wait::WaitArgs;
 use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
 
+/// A request without a response for this long is lost (s), and to a guest, whose CPU may stand for a second where QEMU emulates it.
+const TIMEOUT_S: f64 = 1.0;
+const GUEST_TIMEOUT_S: f64 = 10.0;
+
 /// `netcliff rr`.
 #[derive(Debug, Args)]
 #[command(
@@ -83,9 +87,9 @@ pub struct RrArgs {
     /// Warm-up, not measured
     #[arg(long, default_value = "500ms", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub warm_up: f64,
-    /// A request without a response for this long is lost
-    #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
-    pub timeout: f64,
+    /// A request without a response for this long is lost [default: 1s; 10s to a guest, which is emulated]
+    #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
+    pub timeout: Option<f64>,
     /// Both ends poll for packets without sleeping; with a time the kernel polls the device for that long (SO_BUSY_POLL)
     #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll, help_heading = "Transactions")]
     pub busy_poll: Option<BusyPoll>,
@@ -141,6 +145,11 @@ impl RrArgs {
     /// True where the server is on another host, or in a guest.
     pub fn between_hosts(&self) -> bool {
         self.far.is_asked() || self.model().is_some()
+    }
+
+    /// A request without a response for this long is lost (s).
+    pub fn timeout_s(&self) -> f64 {
+        self.timeout.unwrap_or(if self.model().is_some() { GUEST_TIMEOUT_S } else { TIMEOUT_S })
     }
 
     /// The NIC of the guest in which the server is.

@@ -246,7 +246,7 @@ fn settings(args: &RrArgs) -> Settings {
         seed: args.seed,
         warm_up_s: args.warm_up,
         time_s: args.time,
-        timeout_s: args.timeout,
+        timeout_s: args.timeout_s(),
         receive: match args.busy_poll {
             None => Receive::Block,
             Some(BusyPoll::Spin) => Receive::Spin,

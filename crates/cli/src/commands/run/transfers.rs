@@ -68,8 +68,14 @@ fn measured(
         let rig = rig(place, experiment, stop)?;
         return experiments::run(experiment, file, &mut Place::Testbed(&rig), provenance, kept).map_err(explain);
     }
+    let mut lock = None;
     let mut agent = match args.testbed {
-        Testbed::Vm(model) if !far => FarSession::in_guest(&guest_of(args, model), GuestLink::default())?,
+        Testbed::Vm(model) if !far => {
+            let (held, beside) = args.wait.hold()?;
+            lock = held;
+            beside.into_iter().for_each(|told| output::say(format!("netcliff: {told}")));
+            FarSession::in_guest(&guest_of(args, model), GuestLink::default())?
+        }
         _ => FarSession::open_changing(&args.far, &args.devices)?,
     };
     let (device, address) = (args.devices.first().cloned(), agent.address);
@@ -78,6 +84,7 @@ fn measured(
     let found = experiments::run(experiment, file, &mut place, provenance, kept);
     let found = found.map_err(explain).map_err(|error| agent.of_run(error));
     agent.close()?;
+    drop(lock);
     found
 }
 
