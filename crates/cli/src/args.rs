@@ -346,6 +346,7 @@ mod guest {
                 cpus: 1,
                 sender_cpu: None,
                 whole_segments: false,
+                router: false,
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Testbeds by name, and the interfaces of one in namespaces.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use netcliff_core::Choice;
 use netcliff_host::device::MTU_BYTES;
@@ -22,13 +23,14 @@ pub enum Testbed {
 
 impl Testbed {
     /// Reads `best`, `netns`, `loopback` or `vm:DRIVER`.
-    pub fn read(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("vm:") {
-            Some(model) => model.parse().map(Self::Vm).map_err(|error: netcliff_core::ParseError| error.to_string()),
-            None => Place::named(text)
-                .map(Self::Here)
-                .ok_or_else(|| "expected best, netns, loopback, or vm: and a driver, such as vm:e1000e".to_owned()),
-        }
+    pub fn parser() -> impl TypedValueParser<Value = Self> {
+        let here = Place::CHOICES.iter().map(|(_, name, _)| PossibleValue::new(*name));
+        let guests = Model::ALL.map(|model| PossibleValue::new(format!("vm:{model}")));
+        PossibleValuesParser::new(here.chain(guests)).try_map(|name| {
+            let model = name.strip_prefix("vm:").map(|model| model.parse().map(Self::Vm));
+            // Only names of rows come through.
+            model.unwrap_or_else(|| Ok(Self::Here(Place::named(&name).unwrap_or_default())))
+        })
     }
 
     /// The guest's NIC, where it is one.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::choice::one_of;
 use super::bed::Testbed;
+use super::choice::one_of;
 use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
@@ -89,7 +89,7 @@ pub struct FindArgs {
     ///
     /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where sender and receiver share their CPU's packet work; best is netns
     /// where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU.
-    #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = Testbed::read, help_heading = "Testbed")]
+    #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = Testbed::parser(), hide_possible_values = true, help_heading = "Testbed")]
     pub testbed: Testbed,
     /// Open QEMU's monitor at this abstract UNIX socket: `socat - ABSTRACT-CONNECT:NAME`
     #[arg(long, value_name = "NAME", value_parser = socket_name, help_heading = "Testbed", hide_short_help = true)]

@@ -81,7 +81,7 @@ pub struct RunArgs {
     ///
     /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU
     /// (docs/how-to/vm.md): its offloads and coalescing are changed, and MTU and rate of its link.
-    #[arg(long, value_name = "TESTBED", value_parser = Testbed::read, default_value = Place::Netns.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
+    #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Netns.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]

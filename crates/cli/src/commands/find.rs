@@ -25,7 +25,7 @@ use super::{
     command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
     refuse_unwritable_files, stop_on_signal, warn_of_load, write, write_temporary, write_told,
 };
-use crate::args::{FindArgs, Testbed, SendFrames, StoreArgs};
+use crate::args::{FindArgs, SendFrames, StoreArgs, Testbed};
 use crate::live;
 use crate::output;
 use crate::progress::Progress;

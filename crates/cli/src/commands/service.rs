@@ -16,7 +16,7 @@ use serde_json::json;
 use super::results::show::PAGE_COLUMNS;
 use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable_files};
 use super::{stop_on_signal, warn_of_load, write};
-use crate::args::{FindArgs, Testbed, StoreArgs};
+use crate::args::{FindArgs, StoreArgs, Testbed};
 use crate::live;
 use crate::output;
 

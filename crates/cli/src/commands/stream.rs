@@ -77,6 +77,8 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         options.guest = Some(guest.vm.describe());
         options.template.near.netns = Some(guest.vm.netns());
         options.template.near.cpu = options.template.near.cpu.or(guest.vm.near_cpu());
+        // It has one.
+        options.template.far.cpu = options.template.far.cpu.or(Some(0));
     }
     let there = agent.as_ref().map(|agent| agent.address).or(agents.first().map(|agent| agent.address));
     if let (Some(there), Channel::Tcp { address, .. } | Channel::Udp { address, .. }) =

@@ -87,6 +87,9 @@ fn what_a_guest_does_not_have_is_refused_before_it_boots() {
             (&["stream", "--testbed", "vm:rtl8139"], &["rtl8139", "e1000e"]),
             (&["rr", "--testbed", "vm"], &["netns", "vm:e1000e"]),
             (&["run", "coalescing", "--testbed", "guest"], &["guest", "vm:e1000e"]),
+            (&["rfc2544", "throughput", "--testbed", "netns"], &["netns", "vm:e1000e"]),
+            (&["rfc2544", "throughput", "--testbed", vm, "--tx", "eth0", "--rx", "eth1"], &["--testbed", "--tx"]),
+            (&["rfc2544", "throughput", "--testbed", vm, "--vm-kernel", "/dev/null"], &["/dev/null", "bzImage"]),
             (&["stream", "--testbed", vm, "--to", "a"], &["--testbed", "--to"]),
             (&["stream", "--testbed", vm, "--probe"], &["--probe", "a guest serves one"]),
             (&["stream", "--testbed", vm, "--profile"], &["--profile", "the guest's is another"]),
@@ -101,7 +104,10 @@ fn what_a_guest_does_not_have_is_refused_before_it_boots() {
             (&["run", "forwarding-optimised", "--testbed", vm], &["vm:e1000e", "makes no transfers"]),
             (&["run", "coalescing", "--testbed", vm, "--devices", "eth0"], &["--devices eth0"]),
             (&["run", "coalescing", "--testbed", vm, "--vm-kernel", "/dev/null"], &["/dev/null", "bzImage"]),
-            (&["stream", "--testbed", vm, "--vm-kernel", &kernel, "--vm-qemu", "/no/qemu"], &["/no/qemu cannot be run"]),
+            (
+                &["stream", "--testbed", vm, "--vm-kernel", &kernel, "--vm-qemu", "/no/qemu"],
+                &["/no/qemu cannot be run"],
+            ),
             (&["rr", "--testbed", vm, "--vm-kernel", &kernel, "--vm-qemu", "/no/qemu"], &["/no/qemu cannot be run"]),
         ],
     );

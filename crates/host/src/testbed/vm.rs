@@ -40,12 +40,37 @@ pub use tap::Wire;
 
 /// Name of the port that carries the control channel.
 const PORT_NAME: &str = "netcliff";
-/// Hardware address of the guest's NIC (locally administered).
-const GUEST_MAC: [u8; 6] = [0x02, 0x6e, 0x63, 0, 0, 2];
 /// Addresses of both ends: RFC 2544, section C.2.2.
 const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX: u8 = 24;
+/// What a guest that forwards finds in its environment: the kernel passes on what it does not know of its command line.
+const ROUTER: &str = "NETCLIFF_ROUTER";
+
+/// A NIC of the guest and the wire at it.
+#[derive(Debug)]
+struct Port {
+    /// Name of this host's end.
+    tap: &'static str,
+    /// Hardware address of the guest's end (locally administered).
+    mac: [u8; 6],
+    /// This host's address; a tester's port has none.
+    here: Option<Ipv4Addr>,
+    /// The guest's address.
+    there: Ipv4Addr,
+}
+
+/// The NIC of a host.
+const HOST: [Port; 1] = [Port { tap: tap::NAME, mac: [0x02, 0x6e, 0x63, 0, 0, 2], here: Some(HERE), there: THERE }];
+/// The NICs of a router, which is the first address of RFC 2544's two networks.
+const FORWARDS: [Port; 2] = [
+    Port { tap: tap::NAME, mac: HOST[0].mac, here: None, there: HERE },
+    Port { tap: "vm1", mac: [0x02, 0x6e, 0x63, 0, 0, 3], here: None, there: Ipv4Addr::new(198, 19, 0, 1) },
+];
+
+fn ports(router: bool) -> &'static [Port] {
+    if router { &FORWARDS } else { &HOST }
+}
 
 /// A NIC that QEMU has and Linux drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +149,8 @@ pub struct VmOptions {
     pub sender_cpu: Option<u32>,
     /// The wire carries TCP segments and checksums whole where both ends' offloads allow it, as between guests of one host.
     pub whole_segments: bool,
+    /// It has two NICs, each at a tap without an address, and forwards between them.
+    pub router: bool,
 }
 
 /// Why there is no guest.
@@ -167,6 +194,7 @@ pub struct Vm {
     wire: Wire,
     control: Option<OwnedFd>,
     model: Model,
+    ports: &'static [Port],
     kernel_release: String,
     acceleration: Acceleration,
 }
@@ -182,13 +210,14 @@ impl Vm {
         machine::check(options)?;
         let modules = kernel.modules(options)?;
         let image = image::of_this_program(&modules, &as_kernel_takes(&options.parameters))?;
-        let wire = Wire::make(options.whole_segments)?;
+        let wire = Wire::make(ports(options.router), options.whole_segments)?;
         let (machine, control) = Machine::start(options, &kernel, image, &wire, acceleration)?;
         Ok(Self {
             machine,
             wire,
             control: Some(control),
             model: options.model,
+            ports: ports(options.router),
             kernel_release: kernel.release,
             acceleration,
         })
@@ -217,9 +246,17 @@ impl Vm {
         &self.wire
     }
 
-    /// The guest's address on the wire.
+    /// The guest's address on its (first) wire.
     pub fn address(&self) -> Ipv4Addr {
-        THERE
+        self.ports[0].there
+    }
+
+    /// Names of this host's ends of a router's wires, and the hardware address that the router has at the first.
+    pub fn router_ports(&self) -> Option<([&'static str; 2], [u8; 6])> {
+        match self.ports {
+            [from, to] => Some(([from.tap, to.tap], from.mac)),
+            _ => None,
+        }
     }
 
     /// Its NIC.

@@ -116,7 +116,8 @@ impl<'a> Hosts<'a> {
         wire.set_mtu(asked.1.mtu_bytes.unwrap_or(MTU_BYTES))?;
         let stands = self.far.bring_to(session, &asked.1)?;
         self.compare(&asked, &stands, &of_device);
-        let rate_bps = settings.iter().find_map(|s| if let Setting::Rate(bps) = s { Some(*bps) } else { None }).flatten();
+        let rate_bps =
+            settings.iter().find_map(|s| if let Setting::Rate(bps) = s { Some(*bps) } else { None }).flatten();
         Ok(wire.limit_rate(rate_bps, settings.contains(&Setting::HalfDuplex(true)))?)
     }
 

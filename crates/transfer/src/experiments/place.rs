@@ -148,6 +148,8 @@ impl<'a> Place<'a> {
             }
             Self::Agent { guest: Some(guest), .. } => {
                 (template.near.netns, template.near.cpu) = (Some(guest.vm.netns()), guest.vm.near_cpu());
+                // The guest's only one.
+                template.far.cpu = Some(0);
             }
             Self::Agent { .. } => {}
         }

@@ -39,7 +39,8 @@ mod tests {
             let told = why(Model::E1000e, "rx-usecs", value).expect("it is as 0");
             assert!(told.contains(&format!("rx-usecs {value}: QEMU's e1000e leaves 128 us")), "{told}");
         }
-        for (model, value) in [(Model::E1000e, "0"), (Model::E1000e, "129"), (Model::Igb, "50"), (Model::Vmxnet3, "50")] {
+        for (model, value) in [(Model::E1000e, "0"), (Model::E1000e, "129"), (Model::Igb, "50"), (Model::Vmxnet3, "50")]
+        {
             assert_eq!(why(model, "rx-usecs", value), None, "{model} {value}");
         }
     }

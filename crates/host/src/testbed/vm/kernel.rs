@@ -211,6 +211,7 @@ mod tests {
             cpus: 1,
             sender_cpu: None,
             whole_segments: false,
+            router: false,
         };
         let own = Kernel { path: "/boot/vmlinuz-1".into(), release: "1".into() };
         let found = own.modules(&options).unwrap();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use nix::sched::{CloneFlags, setns};
 
 use super::super::namespace::Namespace;
-use super::{HERE, PREFIX, VmError, step};
+use super::{PREFIX, Port, VmError, step};
 use crate::rtnl::Rtnl;
 
 /// Name of this host's end.
@@ -23,18 +23,19 @@ const MTU_BYTES: u32 = 1500;
 #[derive(Debug)]
 pub struct Wire {
     namespace: Namespace,
-    fd: OwnedFd,
+    fds: Vec<OwnedFd>,
 }
 
 impl Wire {
-    pub(super) fn make(whole_segments: bool) -> Result<Self, VmError> {
+    pub(super) fn make(ports: &[Port], whole_segments: bool) -> Result<Self, VmError> {
         let namespace = Namespace::anonymous("vm")?;
-        let fd = namespace.run(|| {
-            let fd = open(whole_segments).map_err(|why| VmError::Tap { why })?;
-            set_up().map_err(step("set up the tap"))?;
+        let one = |port: &Port| {
+            let fd = open(port.tap, whole_segments).map_err(|why| VmError::Tap { why })?;
+            set_up(port).map_err(step("set up the tap"))?;
             Ok::<_, VmError>(fd)
-        })??;
-        Ok(Self { namespace, fd })
+        };
+        let fds = namespace.run(|| ports.iter().map(one).collect::<Result<_, _>>())??;
+        Ok(Self { namespace, fds })
     }
 
     /// Sets the MTU of this end (bytes).
@@ -72,9 +73,9 @@ impl Wire {
         entered.map_err(step("enter the namespace of the guest's wire"))
     }
 
-    /// What QEMU reads and writes.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// What QEMU reads and writes, a descriptor a port.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.fds.iter().map(AsFd::as_fd)
     }
 
     pub(super) fn netns(&self) -> PathBuf {
@@ -83,11 +84,11 @@ impl Wire {
 }
 
 /// A tap of the calling thread's namespace (Documentation/networking/tuntap.rst).
-fn open(whole_segments: bool) -> io::Result<OwnedFd> {
+fn open(name: &str, whole_segments: bool) -> io::Result<OwnedFd> {
     let file: File = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
     // SAFETY: all zero is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(NAME.bytes()) {
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
     let header = if whole_segments { libc::IFF_VNET_HDR } else { 0 };
@@ -101,13 +102,14 @@ fn open(whole_segments: bool) -> io::Result<OwnedFd> {
     }
 }
 
-fn set_up() -> io::Result<()> {
+fn set_up(port: &Port) -> io::Result<()> {
+    let name = port.tap;
     // No router solicitations beside the load; a kernel without IPv6 sends none.
-    let _ = write(format!("/proc/sys/net/ipv6/conf/{NAME}/disable_ipv6"), "1");
+    let _ = write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     // Absent where /sys is not this namespace's; then it holds the kernel's 1000.
-    let _ = write(format!("/sys/class/net/{NAME}/tx_queue_len"), QUEUE_FRAMES.to_string());
+    let _ = write(format!("/sys/class/net/{name}/tx_queue_len"), QUEUE_FRAMES.to_string());
     let mut rtnl = Rtnl::new();
-    let index = rtnl.link(NAME)?.index;
-    rtnl.add_address(index, HERE, PREFIX)?;
-    rtnl.set_up(NAME)
+    let index = rtnl.link(name)?.index;
+    port.here.map_or(Ok(()), |here| rtnl.add_address(index, here, PREFIX))?;
+    rtnl.set_up(name)
 }
