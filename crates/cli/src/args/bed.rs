@@ -12,6 +12,9 @@ use netcliff_trial::rig::{LinkOptions, Place};
 use super::numbers::whole;
 use crate::output;
 
+/// A guest with each NIC of [`Model::ALL`].
+const GUESTS: [&str; 5] = ["vm:e1000", "vm:e1000e", "vm:igb", "vm:virtio-net", "vm:vmxnet3"];
+
 /// Where the traffic goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Testbed {
@@ -25,7 +28,7 @@ impl Testbed {
     /// Reads `best`, `netns`, `loopback` or `vm:DRIVER`.
     pub fn parser() -> impl TypedValueParser<Value = Self> {
         let here = Place::CHOICES.iter().map(|(_, name, _)| PossibleValue::new(*name));
-        let guests = Model::ALL.map(|model| PossibleValue::new(format!("vm:{model}")));
+        let guests = GUESTS.map(PossibleValue::new);
         PossibleValuesParser::new(here.chain(guests)).try_map(|name| {
             let model = name.strip_prefix("vm:").map(|model| model.parse().map(Self::Vm));
             // Only names of rows come through.
@@ -152,5 +155,15 @@ impl LinkArgs {
             },
             steer_sender: self.reception == Reception::Backlog,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_nic_of_a_guest_is_offered() {
+        assert_eq!(GUESTS.map(str::to_owned), Model::ALL.map(|model| format!("vm:{model}")));
     }
 }
